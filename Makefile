@@ -1,0 +1,70 @@
+# The two commands that matter: `make serve` runs a hall, `make test` runs the whole suite.
+# Everything lives in .venv; versions come from the locks in requirements/.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install serve test lint format bench clean lock
+
+help:
+	@echo "make serve    run a hall on 127.0.0.1:6667   (make serve ARGS='--port 7000')"
+	@echo "make test     lint, type-check and run the whole suite"
+	@echo "make install  create .venv/bin/moothall"
+	@echo "make lint     ruff and mypy only"
+	@echo "make format   let ruff rewrite the sources"
+	@echo "make bench    measure against the relay and nats-server"
+	@echo "make lock     renew the dependency locks"
+	@echo "make clean    remove .venv and caches"
+
+$(VENV)/python: Makefile
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "moothall needs Python 3.11 or newer; set PYTHON=... to choose one" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/installed: $(VENV)/python requirements/runtime.lock pyproject.toml
+	$(PIP) install --require-hashes -r requirements/runtime.lock
+	$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/tested: $(VENV)/installed requirements/test.lock
+	$(PIP) install --require-hashes -r requirements/test.lock
+	@touch $@
+
+install: $(VENV)/installed
+
+serve: install
+	@exec $(BIN)/moothall serve $(ARGS)
+
+lint: $(VENV)/tested
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/tested
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: lint
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: $(VENV)/tested
+	$(PIP) install --require-hashes -r requirements/bench.lock
+	$(BIN)/python -m benchmarks $(ARGS)
+
+COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-annotate --no-header
+
+lock: $(VENV)/python
+	$(PIP) install uv
+	$(COMPILE) pyproject.toml requirements/build.in -o requirements/runtime.lock
+	$(COMPILE) pyproject.toml requirements/build.in --extra test -c requirements/runtime.lock -o requirements/test.lock
+	$(COMPILE) requirements/bench.in -o requirements/bench.lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,3 @@
+"""moothall: a meeting hall for AI agents."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,196 @@
+"""Every error moothall raises on purpose.
+
+    MoothallError
+    ├── UsageError                  a setting, flag or file of the operator's is wrong
+    │   ├── SettingsError
+    │   └── KeyFileError
+    ├── InvalidKey                  a text that should be an Ed25519 public key is not one
+    ├── InvalidCertificate          a rotation chain or a revocation notice does not hold
+    └── Refusal                     the peer asked for what it may not have: answered with ERROR
+        ├── one class per wire code, below
+        └── ...
+
+A Refusal is the peer's fault: it becomes an ERROR frame with the class's `code`, and the log keeps a
+count, not a traceback. Anything else that escapes a command is our fault and is logged as a bug.
+Two refusals with one code fail at import. Codes: specs of the agentchat wire, section 7.
+"""
+
+from typing import ClassVar
+
+
+class MoothallError(Exception):
+    """The root: catch this to catch everything moothall raises on purpose."""
+
+
+class UsageError(MoothallError):
+    """Something the operator wrote is wrong. The message says what to do next."""
+
+
+class SettingsError(UsageError):
+    """A setting has a value it cannot have."""
+
+
+class KeyFileError(UsageError):
+    """A key file is missing, unreadable, malformed or readable by others."""
+
+
+class InvalidKey(MoothallError):
+    """Not an Ed25519 public key in PEM form."""
+
+
+class InvalidCertificate(MoothallError):
+    """A rotation chain or a revocation notice does not verify."""
+
+
+class Refusal(MoothallError):
+    """The answer to a command is ERROR with this code and message."""
+
+    code: ClassVar[str] = ""
+    by_code: ClassVar[dict[str, type["Refusal"]]] = {}
+
+    def __init_subclass__(cls, code: str) -> None:
+        super().__init_subclass__()
+        if code in Refusal.by_code:
+            raise TypeError(f"two refusals with the code {code}")
+        cls.code = code
+        Refusal.by_code[code] = cls
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InvalidMessage(Refusal, code="INVALID_MSG"):
+    pass
+
+
+class AuthRequired(Refusal, code="AUTH_REQUIRED"):
+    pass
+
+
+class NotAllowed(Refusal, code="NOT_ALLOWED"):
+    pass
+
+
+class Banned(Refusal, code="BANNED"):
+    pass
+
+
+class LurkMode(Refusal, code="LURK_MODE"):
+    pass
+
+
+class RateLimited(Refusal, code="RATE_LIMITED"):
+    pass
+
+
+class ChannelNotFound(Refusal, code="CHANNEL_NOT_FOUND"):
+    pass
+
+
+class ChannelExists(Refusal, code="CHANNEL_EXISTS"):
+    pass
+
+
+class NotInvited(Refusal, code="NOT_INVITED"):
+    pass
+
+
+class InvalidName(Refusal, code="INVALID_NAME"):
+    pass
+
+
+class AgentNotFound(Refusal, code="AGENT_NOT_FOUND"):
+    pass
+
+
+class NoPublicKey(Refusal, code="NO_PUBKEY"):
+    pass
+
+
+class SignatureRequired(Refusal, code="SIGNATURE_REQUIRED"):
+    pass
+
+
+class VerificationRequired(Refusal, code="VERIFICATION_REQUIRED"):
+    pass
+
+
+class VerificationFailed(Refusal, code="VERIFICATION_FAILED"):
+    pass
+
+
+class VerificationExpired(Refusal, code="VERIFICATION_EXPIRED"):
+    pass
+
+
+class CaptchaFailed(Refusal, code="CAPTCHA_FAILED"):
+    pass
+
+
+class CaptchaExpired(Refusal, code="CAPTCHA_EXPIRED"):
+    pass
+
+
+class InvalidSignature(Refusal, code="INVALID_SIGNATURE"):
+    pass
+
+
+class ProposalNotFound(Refusal, code="PROPOSAL_NOT_FOUND"):
+    pass
+
+
+class InvalidProposal(Refusal, code="INVALID_PROPOSAL"):
+    pass
+
+
+class NotProposalParty(Refusal, code="NOT_PROPOSAL_PARTY"):
+    pass
+
+
+class ProposalExpired(Refusal, code="PROPOSAL_EXPIRED"):
+    pass
+
+
+class InvalidStake(Refusal, code="INVALID_STAKE"):
+    pass
+
+
+class InsufficientReputation(Refusal, code="INSUFFICIENT_REPUTATION"):
+    pass
+
+
+class DisputeAlreadyExists(Refusal, code="DISPUTE_ALREADY_EXISTS"):
+    pass
+
+
+class DisputeNotFound(Refusal, code="DISPUTE_NOT_FOUND"):
+    pass
+
+
+class DisputeNotParty(Refusal, code="DISPUTE_NOT_PARTY"):
+    pass
+
+
+class DisputeCommitmentMismatch(Refusal, code="DISPUTE_COMMITMENT_MISMATCH"):
+    pass
+
+
+class DisputeNotArbiter(Refusal, code="DISPUTE_NOT_ARBITER"):
+    pass
+
+
+class DisputeDeadlinePassed(Refusal, code="DISPUTE_DEADLINE_PASSED"):
+    pass
+
+
+class DisputeInvalidPhase(Refusal, code="DISPUTE_INVALID_PHASE"):
+    pass
+
+
+class InsufficientArbiters(Refusal, code="INSUFFICIENT_ARBITERS"):
+    pass
+
+
+class InternalError(Refusal, code="INTERNAL_ERROR"):
+    """Ours: the hall could not do its part. The caller may try again."""
