@@ -1,0 +1,50 @@
+"""What agents, nicks and channels may be called (agentchat wire 3.3; seed 001, identity and channels)."""
+
+import re
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+# \Z and not $: a trailing newline is not part of a name (agentchat wire 2.5).
+NAME_PATTERN: Final = r"\A[a-zA-Z0-9_-]{1,32}\Z"
+NICK_PATTERN: Final = r"\A[a-zA-Z0-9_-]{1,24}\Z"
+CHANNEL_PATTERN: Final = r"\A#[a-zA-Z0-9_-]{1,31}\Z"
+
+RESERVED_NICKS: Final = frozenset(
+    (
+        "server",
+        "admin",
+        "system",
+        "root",
+        "moderator",
+        "mod",
+        "bot",
+        "agentchat",
+        "operator",
+        "shadow",
+        "god",
+        "jc",
+    )
+)
+
+Name = Annotated[str, Meta(pattern=NAME_PATTERN)]
+Nick = Annotated[str, Meta(pattern=NICK_PATTERN)]
+ChannelName = Annotated[str, Meta(pattern=CHANNEL_PATTERN)]
+AgentAddress = Annotated[str, Meta(pattern=r"\A@.")]
+
+SERVER: Final = "@server"  # who service messages are from
+
+_is_channel: Final = re.compile(CHANNEL_PATTERN).match
+
+
+def is_channel_name(text: str) -> bool:
+    return _is_channel(text) is not None
+
+
+def is_reserved_nick(nick: str) -> bool:
+    return nick.lower() in RESERVED_NICKS
+
+
+def bare_id(address: str) -> str:
+    """`@abc` or `abc` -> `abc`."""
+    return address.removeprefix("@")
