@@ -1,0 +1,342 @@
+"""Messages from client to server, one struct each (agentchat wire 5).
+
+Decoding one of these is its validation: a field that is missing or has the wrong type or length never gets
+past the decoder. Unknown fields are ignored. Any message may carry `ref`, which its direct reply or ERROR
+echoes.
+"""
+
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from moothall.wire.agentchat.names import AgentAddress, ChannelName, Name, Nick
+
+MAX_CONTENT: Final = 4096  # seed 001, transport
+MAX_STATUS_TEXT: Final = 100  # seed 001, presence
+MAX_REF: Final = 256
+MAX_DOUBLE: Final = 1e308
+MAX_ID: Final = 256  # message, proposal, dispute and request ids are short; nobody needs more
+
+Number = int | float
+Text = Annotated[str, Meta(min_length=1)]
+Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
+Ref = Annotated[str, Meta(max_length=MAX_REF)]
+Stake = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
+Scalar = int | float | str | bool
+PresenceState = Literal["online", "away", "busy", "offline", "listening"]
+Verdict = Literal["disputant", "respondent", "mutual"]
+
+
+class ClientMessage(Struct, tag_field="type", kw_only=True, gc=False):
+    ref: Ref | None = None
+
+
+# -- session ---------------------------------------------------------------------------------------
+
+
+class Identify(ClientMessage, tag="IDENTIFY", kw_only=True):
+    name: Name
+    pubkey: Text | None = None
+    kind: Literal["agent", "human"] = "agent"
+
+
+class VerifyIdentity(ClientMessage, tag="VERIFY_IDENTITY", kw_only=True):
+    challenge_id: Text
+    signature: Text
+    timestamp: Number
+
+    def __post_init__(self) -> None:
+        _require_time(self.timestamp, "timestamp")
+
+
+class CaptchaResponse(ClientMessage, tag="CAPTCHA_RESPONSE", kw_only=True):
+    captcha_id: Text
+    answer: str
+
+
+class Ping(ClientMessage, tag="PING", kw_only=True):
+    pass
+
+
+class SetNick(ClientMessage, tag="SET_NICK", kw_only=True):
+    nick: Nick
+
+
+class SetPresence(ClientMessage, tag="SET_PRESENCE", kw_only=True):
+    status: PresenceState
+    status_text: Annotated[str, Meta(max_length=MAX_STATUS_TEXT)] | UnsetType = UNSET
+
+
+# -- channels and chat -----------------------------------------------------------------------------
+
+
+class Join(ClientMessage, tag="JOIN", kw_only=True):
+    channel: ChannelName
+
+
+class Leave(ClientMessage, tag="LEAVE", kw_only=True):
+    channel: ChannelName
+
+
+class ListChannels(ClientMessage, tag="LIST_CHANNELS", kw_only=True):
+    pass
+
+
+class ListAgents(ClientMessage, tag="LIST_AGENTS", kw_only=True):
+    channel: ChannelName
+
+
+class CreateChannel(ClientMessage, tag="CREATE_CHANNEL", kw_only=True):
+    channel: ChannelName
+    invite_only: bool | None = None
+    verified_only: bool | None = None
+
+
+class Invite(ClientMessage, tag="INVITE", kw_only=True):
+    channel: ChannelName
+    agent: AgentAddress
+
+
+class Msg(ClientMessage, tag="MSG", kw_only=True):
+    to: Text
+    content: Annotated[str, Meta(max_length=MAX_CONTENT)]
+    sig: str | UnsetType = UNSET
+    in_reply_to: Annotated[str, Meta(max_length=MAX_ID)] | None = None
+
+
+class FileChunk(ClientMessage, tag="FILE_CHUNK", kw_only=True):
+    to: AgentAddress
+    content: str  # bounded by the frame alone (agentchat wire 20, row 11)
+
+
+class Typing(ClientMessage, tag="TYPING", kw_only=True):
+    channel: ChannelName
+
+
+class RespondingTo(ClientMessage, tag="RESPONDING_TO", kw_only=True):
+    msg_id: Id
+    channel: ChannelName
+    started_at: Number
+
+    def __post_init__(self) -> None:
+        _require_time(self.started_at, "started_at")
+
+
+# -- peer verification -----------------------------------------------------------------------------
+
+
+class VerifyRequest(ClientMessage, tag="VERIFY_REQUEST", kw_only=True):
+    target: AgentAddress
+    nonce: Annotated[str, Meta(min_length=16, max_length=128)]
+
+
+class VerifyResponse(ClientMessage, tag="VERIFY_RESPONSE", kw_only=True):
+    request_id: Text
+    nonce: Text
+    sig: Text
+
+
+# -- marketplace -----------------------------------------------------------------------------------
+
+
+class Proposal(ClientMessage, tag="PROPOSAL", kw_only=True):
+    to: AgentAddress
+    task: Text
+    amount: Scalar | None = None
+    currency: Scalar | None = None
+    payment_code: Scalar | None = None
+    terms: Any = None
+    capability: str | None = None
+    expires: Number | UnsetType = UNSET
+    elo_stake: Stake | None = None
+    sig: Text
+
+    def __post_init__(self) -> None:
+        _require_whole(self.elo_stake, "elo_stake")
+
+
+class Accept(ClientMessage, tag="ACCEPT", kw_only=True):
+    proposal_id: Id
+    payment_code: Scalar | None = None
+    elo_stake: Stake | None = None
+    sig: Text
+
+    def __post_init__(self) -> None:
+        _require_whole(self.elo_stake, "elo_stake")
+
+
+class Reject(ClientMessage, tag="REJECT", kw_only=True):
+    proposal_id: Id
+    reason: Scalar | None = None
+    sig: Text
+
+
+class Complete(ClientMessage, tag="COMPLETE", kw_only=True):
+    proposal_id: Id
+    proof: Scalar | None = None
+    sig: Text
+
+
+class Dispute(ClientMessage, tag="DISPUTE", kw_only=True):
+    proposal_id: Id
+    reason: Text
+    sig: Text
+
+
+class RegisterSkills(ClientMessage, tag="REGISTER_SKILLS", kw_only=True):
+    skills: Annotated[list[dict[str, Any]], Meta(min_length=1)]
+    sig: Text
+
+    def __post_init__(self) -> None:
+        for skill in self.skills:
+            if not isinstance(skill.get("capability"), str) or not skill["capability"]:
+                raise ValueError("`skills`: every skill needs a `capability`")
+
+
+class SearchSkills(ClientMessage, tag="SEARCH_SKILLS", kw_only=True):
+    query: dict[str, Any] | list[Any]
+    query_id: Scalar | None = None
+
+
+# -- court -----------------------------------------------------------------------------------------
+
+
+class DisputeIntent(ClientMessage, tag="DISPUTE_INTENT", kw_only=True):
+    proposal_id: Id
+    reason: Text
+    commitment: Text
+    sig: Text
+
+
+class DisputeReveal(ClientMessage, tag="DISPUTE_REVEAL", kw_only=True):
+    proposal_id: Id
+    nonce: Text
+    sig: Text
+
+
+class Evidence(ClientMessage, tag="EVIDENCE", kw_only=True):
+    dispute_id: Id
+    items: list[dict[str, Any]]
+    statement: str
+    sig: Text
+
+
+class ArbiterAccept(ClientMessage, tag="ARBITER_ACCEPT", kw_only=True):
+    dispute_id: Id
+    sig: Text
+
+
+class ArbiterDecline(ClientMessage, tag="ARBITER_DECLINE", kw_only=True):
+    dispute_id: Id
+    reason: Scalar | None = None
+    sig: str | None = None
+
+
+class ArbiterVote(ClientMessage, tag="ARBITER_VOTE", kw_only=True):
+    dispute_id: Id
+    verdict: Verdict
+    reasoning: str
+    sig: Text
+
+
+# -- administration --------------------------------------------------------------------------------
+
+
+class AdminMessage(ClientMessage, kw_only=True):
+    admin_key: str
+
+
+class AdminApprove(AdminMessage, tag="ADMIN_APPROVE", kw_only=True):
+    pubkey: Text
+    note: str | None = None
+
+
+class AdminRevoke(AdminMessage, tag="ADMIN_REVOKE", kw_only=True):
+    pubkey: Text | None = None
+    agent_id: Text | None = None
+
+    def __post_init__(self) -> None:
+        if self.pubkey is None and self.agent_id is None:
+            raise ValueError("`pubkey` or `agent_id` is required")
+
+
+class AdminList(AdminMessage, tag="ADMIN_LIST", kw_only=True):
+    pass
+
+
+class AdminKick(AdminMessage, tag="ADMIN_KICK", kw_only=True):
+    agent_id: Text
+    reason: str | None = None
+
+
+class AdminBan(AdminMessage, tag="ADMIN_BAN", kw_only=True):
+    agent_id: Text
+    reason: str | None = None
+
+
+class AdminUnban(AdminMessage, tag="ADMIN_UNBAN", kw_only=True):
+    agent_id: Text
+
+
+class AdminMotd(AdminMessage, tag="ADMIN_MOTD", kw_only=True):
+    motd: Annotated[str, Meta(max_length=MAX_CONTENT)] | None = None
+    kick: bool | None = None
+
+
+class AdminVerify(AdminMessage, tag="ADMIN_VERIFY", kw_only=True):
+    agent_id: Text
+    verified: bool
+
+
+AnyClientMessage = (
+    Identify
+    | VerifyIdentity
+    | CaptchaResponse
+    | Ping
+    | SetNick
+    | SetPresence
+    | Join
+    | Leave
+    | ListChannels
+    | ListAgents
+    | CreateChannel
+    | Invite
+    | Msg
+    | FileChunk
+    | Typing
+    | RespondingTo
+    | VerifyRequest
+    | VerifyResponse
+    | Proposal
+    | Accept
+    | Reject
+    | Complete
+    | Dispute
+    | RegisterSkills
+    | SearchSkills
+    | DisputeIntent
+    | DisputeReveal
+    | Evidence
+    | ArbiterAccept
+    | ArbiterDecline
+    | ArbiterVote
+    | AdminApprove
+    | AdminRevoke
+    | AdminList
+    | AdminKick
+    | AdminBan
+    | AdminUnban
+    | AdminMotd
+    | AdminVerify
+)
+
+
+def _require_time(number: Number, field: str) -> None:
+    """Anything but 0 (agentchat wire 5.1), as long as a double can hold it."""
+    if not number or not -MAX_DOUBLE < number < MAX_DOUBLE:
+        raise ValueError(f"`{field}` must be a time in milliseconds")
+
+
+def _require_whole(number: Number | None, field: str) -> None:
+    if isinstance(number, float) and not number.is_integer():
+        raise ValueError(f"`{field}` must be a whole number")

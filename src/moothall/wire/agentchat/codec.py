@@ -1,0 +1,142 @@
+"""JSON text <-> typed messages. Nothing that arrives can raise anything but the two errors named here.
+
+msgspec decodes and validates in one pass. Two kinds of input take the slower road through the standard
+library: lone surrogate escapes, which JavaScript sends when it cuts a file between the two halves of a
+character (agentchat wire 15.2) and which UTF-8 cannot express; and binary frames that are not UTF-8.
+"""
+
+import json
+import re
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from moothall.errors import InvalidMessage
+from moothall.wire.agentchat.client import MAX_CONTENT, MAX_REF, AnyClientMessage, ClientMessage
+from moothall.wire.agentchat.server import ServerMessage
+
+_decode: Final = msgspec.json.Decoder(AnyClientMessage).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+# What to say instead of a regular expression or a list of literals. Programs match the texts of the first
+# two (agentchat wire 7).
+_RULES: Final = {
+    ("SET_PRESENCE", "status"): "Invalid presence status: one of online, away, busy, offline, listening",
+    ("FILE_CHUNK", "to"): "FILE_CHUNK takes DM targets only: `to` is @ and an agent id",
+    ("IDENTIFY", "name"): "Invalid `name`: 1 to 32 letters, digits, - or _",
+    ("IDENTIFY", "kind"): "Invalid `kind`: agent or human",
+    ("SET_NICK", "nick"): "Invalid `nick`: 1 to 24 letters, digits, - or _",
+    ("ARBITER_VOTE", "verdict"): "Invalid `verdict`: one of disputant, respondent, mutual",
+    ("MSG", "content"): f"Invalid `content`: a text of at most {MAX_CONTENT} characters",
+}
+_CHANNEL_RULE: Final = "Invalid `channel`: # and 1 to 31 letters, digits, - or _"
+_ADDRESS_RULE: Final = "Invalid `{}`: @ and an agent id"
+_MAX_ECHO: Final = 40  # how much of a wrong `type` an error repeats
+
+_failed_at: Final = re.compile(
+    r"^(?P<problem>.*) - at `\$\.?(?P<field>[^`.\[]*)(?P<rest>[^`]*)`$", re.DOTALL
+).match
+_missing: Final = re.compile(r"^Object missing required field `(?P<field>[^`]+)`").match
+
+
+class Malformed(Exception):
+    """Not JSON at all."""
+
+
+class _Outline(msgspec.Struct):
+    """What can be read of a message that did not pass."""
+
+    type: Any = None
+    ref: Any = None
+
+
+_decode_outline: Final = msgspec.json.Decoder(_Outline).decode
+
+
+def decode(payload: bytes) -> ClientMessage:
+    """The message, or Malformed, or InvalidMessage naming the field that is wrong."""
+    try:
+        message: ClientMessage = _decode(payload)
+    except msgspec.ValidationError as error:
+        _explain(error, payload)
+    except RecursionError:
+        raise InvalidMessage("Nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _decode_slowly(payload)
+    return message
+
+
+def read_ref(payload: bytes) -> str | None:
+    """The `ref` of a message that was refused, if it can be told."""
+    ref = _outline(payload).ref
+    return ref if isinstance(ref, str) and len(ref) <= MAX_REF else None
+
+
+def encode(message: ServerMessage) -> bytes:
+    try:
+        return _encode(message)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(message), separators=(",", ":")).encode()
+
+
+def with_ref(encoded: bytes, ref: str) -> bytes:
+    """An encoded message, with `ref` added."""
+    return b'%b,"ref":%b}' % (encoded[:-1], json.dumps(ref).encode())
+
+
+def as_replay(encoded: bytes) -> bytes:
+    """An encoded chat message as it is sent to those who join later."""
+    return encoded[:-1] + b',"replay":true}'
+
+
+def _decode_slowly(payload: bytes) -> ClientMessage:
+    try:
+        value = json.loads(payload.decode(errors="replace"), parse_constant=_refuse_constant)
+    except RecursionError:
+        raise InvalidMessage("Nested too deeply") from None
+    except ValueError:
+        raise Malformed from None
+    try:
+        message: ClientMessage = msgspec.convert(value, AnyClientMessage)
+    except msgspec.ValidationError as error:
+        _explain(error, json.dumps(value).encode())
+    return message
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _outline(payload: bytes) -> _Outline:
+    try:
+        return _decode_outline(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _Outline()
+
+
+def _explain(error: msgspec.ValidationError, payload: bytes) -> NoReturn:
+    """msgspec's words, in ours where a client or a person would not understand them."""
+    text = str(error)
+    if missing := _missing(text):
+        raise InvalidMessage(f"Missing field `{missing['field']}`") from None
+    failed = _failed_at(text)
+    if failed is None:
+        raise InvalidMessage(text) from None
+    problem, field, rest = failed["problem"], failed["field"], failed["rest"]
+    kind = _outline(payload).type
+    if field == "type":
+        unknown = isinstance(kind, str)
+        raise InvalidMessage(
+            f"Unknown message type {kind[:_MAX_ECHO]!r}" if unknown else "`type` must be a text"
+        ) from None
+    if not rest and (rule := _rule(kind, field, problem)):
+        raise InvalidMessage(rule) from None
+    raise InvalidMessage(f"Field `{field}{rest}`: {problem[:1].lower()}{problem[1:]}") from None
+
+
+def _rule(kind: object, field: str, problem: str) -> str | None:
+    if rule := _RULES.get((str(kind), field)):
+        return rule
+    if "regex" not in problem:
+        return None
+    return _CHANNEL_RULE if field == "channel" else _ADDRESS_RULE.format(field)

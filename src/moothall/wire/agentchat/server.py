@@ -1,0 +1,264 @@
+"""Messages from server to client, one struct each (agentchat wire 6).
+
+Every message has `ts`, the hall's clock in milliseconds when it was made. Fields marked optional there are
+left out when they have nothing to say; fields that may be null are sent as null.
+Market and court messages live beside these in the modules of their own rooms' wire, as those rooms open.
+"""
+
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from moothall.wire.agentchat.client import Number
+
+
+class ServerMessage(Struct, tag_field="type", kw_only=True, omit_defaults=True, gc=False):
+    ts: int
+
+
+# -- session ---------------------------------------------------------------------------------------
+
+
+class Welcome(ServerMessage, tag="WELCOME", kw_only=True):
+    agent_id: str
+    name: str
+    server: str
+    verified: bool | UnsetType = UNSET
+    lurk: bool = False
+    motd: str | None = None
+    disclaimer: str
+
+
+class Challenge(ServerMessage, tag="CHALLENGE", kw_only=True):
+    challenge_id: str
+    nonce: str
+    expires_at: int
+
+
+class CaptchaChallenge(ServerMessage, tag="CAPTCHA_CHALLENGE", kw_only=True):
+    captcha_id: str
+    question: str
+    hint: str | None = None
+    expires_at: int
+
+
+class Pong(ServerMessage, tag="PONG", kw_only=True):
+    pass
+
+
+class Error(ServerMessage, tag="ERROR", kw_only=True):
+    code: str
+    message: str
+
+
+class Ack(ServerMessage, tag="ACK", kw_only=True):
+    """Ours: the reply to a message with `ref` that has no other reply. Carries the id a MSG was given."""
+
+    msg_id: str | None = None
+
+
+class SessionDisplaced(ServerMessage, tag="SESSION_DISPLACED", kw_only=True):
+    reason: str
+    new_ip: str
+
+
+class Kicked(ServerMessage, tag="KICKED", kw_only=True):
+    reason: str
+
+
+class BannedNotice(ServerMessage, tag="BANNED", kw_only=True):
+    reason: str
+
+
+class MotdUpdate(ServerMessage, tag="MOTD_UPDATE", kw_only=True):
+    motd: str | None
+
+
+class NickChanged(ServerMessage, tag="NICK_CHANGED", kw_only=True):
+    agent_id: str
+    old_nick: str
+    new_nick: str
+
+
+class PresenceChanged(ServerMessage, tag="PRESENCE_CHANGED", kw_only=True):
+    agent_id: str
+    name: str
+    presence: str
+    status_text: str | None
+
+
+# -- channels and chat -----------------------------------------------------------------------------
+
+
+class MemberEntry(Struct, omit_defaults=True, gc=False):
+    """One agent in JOINED."""
+
+    id: str
+    name: str
+    verified: bool
+    kind: str | None = None
+
+
+class AgentEntry(Struct, omit_defaults=True, gc=False, kw_only=True):
+    """One agent in AGENTS."""
+
+    id: str
+    name: str
+    presence: str
+    status_text: str | None
+    verified: bool
+    kind: str | None = None
+
+
+class ChannelEntry(Struct, omit_defaults=True, gc=False, rename={"verified_only": "verifiedOnly"}):
+    """One channel in CHANNELS."""
+
+    name: str
+    agents: int
+    verified_only: bool = False
+
+
+class Joined(ServerMessage, tag="JOINED", kw_only=True):
+    channel: str
+    agents: list[Any]  # MemberEntry, or after CREATE_CHANNEL in the 0.36 profile the creator's id
+
+
+class Left(ServerMessage, tag="LEFT", kw_only=True):
+    channel: str
+
+
+class AgentJoined(ServerMessage, tag="AGENT_JOINED", kw_only=True):
+    channel: str
+    agent: str
+    name: str
+    verified: bool
+    kind: str | None = None
+
+
+class AgentLeft(ServerMessage, tag="AGENT_LEFT", kw_only=True):
+    channel: str
+    agent: str
+    name: str | None = None
+
+
+class Channels(ServerMessage, tag="CHANNELS", kw_only=True):
+    list: list[ChannelEntry]
+
+
+class Agents(ServerMessage, tag="AGENTS", kw_only=True):
+    channel: str
+    list: list[AgentEntry]
+
+
+class Chat(ServerMessage, tag="MSG", kw_only=True):
+    """A chat message, a service line or a fired callback; which fields are set tells which."""
+
+    from_: str = field(name="from")
+    from_name: str
+    to: str
+    content: str
+    msg_id: str | None = None
+    verified: bool | UnsetType = UNSET
+    kind: str | None = None
+    sig: str | None = None
+    in_reply_to: str | None = None
+    cb_id: str | None = None
+    cb_origin: str | None = None
+    replay: bool = False
+
+
+class TypingNotice(ServerMessage, tag="TYPING", kw_only=True):
+    from_: str = field(name="from")
+    from_name: str
+    channel: str
+
+
+class Chunk(ServerMessage, tag="FILE_CHUNK", kw_only=True):
+    from_: str = field(name="from")
+    to: str
+    content: str
+
+
+# -- floor -----------------------------------------------------------------------------------------
+
+
+class RespondingNotice(ServerMessage, tag="RESPONDING_TO", kw_only=True):
+    msg_id: str
+    from_: str = field(name="from")
+    started_at: Number
+    channel: str
+
+
+class FloorClaimed(ServerMessage, tag="FLOOR_CLAIMED", kw_only=True):
+    msg_id: str
+    channel: str
+    holder: str
+    holder_name: str
+    started_at: Number
+
+
+class Yield(ServerMessage, tag="YIELD", kw_only=True):
+    msg_id: str
+    channel: str
+    winner: str
+    holder: str
+    holder_started_at: Number
+    reason: str
+
+
+# -- peer verification -----------------------------------------------------------------------------
+
+
+class VerifyRequestNotice(ServerMessage, tag="VERIFY_REQUEST", kw_only=True):
+    """To the target with `from` and `nonce`; to the requester with `target` and `status`."""
+
+    request_id: str
+    from_: str | None = field(name="from", default=None)
+    nonce: str | None = None
+    target: str | None = None
+    status: Literal["pending"] | None = None
+
+
+class VerifySuccess(ServerMessage, tag="VERIFY_SUCCESS", kw_only=True):
+    """To the requester with `agent` and `pubkey`; to the responder with `verified`."""
+
+    request_id: str
+    agent: str | None = None
+    pubkey: str | None = None
+    verified: bool | UnsetType = UNSET
+
+
+class VerifyFailed(ServerMessage, tag="VERIFY_FAILED", kw_only=True):
+    """To the requester with `target` and `reason`; to the responder with `verified`."""
+
+    request_id: str
+    target: str | None = None
+    reason: str | None = None
+    verified: bool | UnsetType = UNSET
+
+
+# -- administration --------------------------------------------------------------------------------
+
+
+class AllowlistEntry(Struct, kw_only=True, gc=False, rename="camel"):
+    """One approved key in ADMIN_RESULT."""
+
+    agent_id: str
+    pubkey_prefix: str
+    approved_at: str
+    note: str | None
+
+
+class AdminResult(ServerMessage, tag="ADMIN_RESULT", kw_only=True, rename={"agent_id": "agentId"}):
+    """Which fields are set depends on `action` (agentchat wire 6.6)."""
+
+    action: str
+    success: bool | UnsetType = UNSET
+    agent_id: str | UnsetType = UNSET
+    entries: list[AllowlistEntry] | UnsetType = UNSET
+    enabled: bool | UnsetType = UNSET
+    strict: bool | UnsetType = UNSET
+    motd: str | UnsetType | None = UNSET
+    kicked: int | UnsetType = UNSET
+    verified: bool | UnsetType = UNSET
+    note: str | UnsetType = UNSET

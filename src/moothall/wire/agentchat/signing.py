@@ -1,0 +1,90 @@
+"""The texts that are signed, one function each (agentchat wire 8).
+
+All are plain texts joined with `|`, nothing escaped; an optional value that JavaScript finds falsy
+contributes nothing; numbers and JSON are written as JavaScript writes them.
+"""
+
+from hashlib import sha256
+from typing import Any
+
+from msgspec import UNSET
+
+from moothall.wire.agentchat.client import (
+    Accept,
+    ArbiterAccept,
+    ArbiterDecline,
+    ArbiterVote,
+    Complete,
+    Dispute,
+    DisputeIntent,
+    DisputeReveal,
+    Evidence,
+    Number,
+    Proposal,
+    RegisterSkills,
+    Reject,
+)
+from moothall.wire.agentchat.jstext import field_text, json_text, number_text
+
+
+def auth_text(nonce: str, challenge_id: str, timestamp: Number) -> str:
+    return f"AGENTCHAT_AUTH|{nonce}|{challenge_id}|{number_text(timestamp)}"
+
+
+def message_text(to: str, content: str, ts: Number) -> str:
+    """What clients sign in MSG. Nobody can check it: the relayed `ts` is the server's."""
+    return json_text({"to": to, "content": content, "ts": ts})
+
+
+def proposal_text(message: Proposal) -> str:
+    expires = None if message.expires is UNSET else message.expires
+    optional = (message.amount, message.currency, message.payment_code, expires, message.elo_stake)
+    return "|".join((message.to, message.task, *map(field_text, optional)))
+
+
+def accept_text(message: Accept) -> str:
+    return f"ACCEPT|{message.proposal_id}|{field_text(message.payment_code)}|{field_text(message.elo_stake)}"
+
+
+def reject_text(message: Reject) -> str:
+    return f"REJECT|{message.proposal_id}|{field_text(message.reason)}"
+
+
+def complete_text(message: Complete) -> str:
+    return f"COMPLETE|{message.proposal_id}|{field_text(message.proof)}"
+
+
+def dispute_text(message: Dispute) -> str:
+    return f"DISPUTE|{message.proposal_id}|{message.reason}"
+
+
+def skills_text(message: RegisterSkills) -> str:
+    return f"REGISTER_SKILLS|{_json_hash(message.skills)}"
+
+
+def dispute_intent_text(message: DisputeIntent) -> str:
+    return f"DISPUTE_INTENT|{message.proposal_id}|{message.reason}|{message.commitment}"
+
+
+def dispute_reveal_text(message: DisputeReveal) -> str:
+    return f"DISPUTE_REVEAL|{message.proposal_id}|{message.nonce}"
+
+
+def evidence_text(message: Evidence) -> str:
+    return f"EVIDENCE|{message.dispute_id}|{_json_hash(message.items)}"
+
+
+def arbiter_accept_text(message: ArbiterAccept) -> str:
+    return f"ARBITER_ACCEPT|{message.dispute_id}"
+
+
+def arbiter_decline_text(message: ArbiterDecline) -> str:
+    return f"ARBITER_DECLINE|{message.dispute_id}|{field_text(message.reason)}"
+
+
+def vote_text(message: ArbiterVote) -> str:
+    return f"VOTE|{message.dispute_id}|{message.verdict}"
+
+
+def _json_hash(value: Any) -> str:
+    return sha256(json_text(value).encode()).hexdigest()

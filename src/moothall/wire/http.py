@@ -1,0 +1,132 @@
+"""The little HTTP that shares the hall's port: request heads, plain responses, the WebSocket upgrade.
+
+Pure text in, text out. A request head is read whole (at most `MAX_HEAD` bytes); bodies are not: everything
+served here is a GET.
+"""
+
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Mapping
+from hashlib import sha1
+from typing import Final, NamedTuple
+
+MAX_HEAD: Final = 16 * 1024
+MAX_HEADERS: Final = 100
+
+_ACCEPT_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, 1.3
+_TOKEN_BYTES: Final = frozenset(
+    b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+_REASONS: Final = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    426: "Upgrade Required",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+    505: "HTTP Version Not Supported",
+}
+
+
+class Response(NamedTuple):
+    status: int
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def encode(self, *, head_only: bool = False) -> bytes:
+        lines = [
+            f"HTTP/1.1 {self.status} {_REASONS[self.status]}",
+            f"Content-Type: {self.content_type}",
+            f"Content-Length: {len(self.body)}",
+            "Connection: close",
+            "X-Content-Type-Options: nosniff",
+            *(f"{name}: {value}" for name, value in self.headers),
+        ]
+        head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
+        return head if head_only else head + self.body
+
+
+class BadRequest(Exception):
+    """The request cannot be served; answer with `response`."""
+
+    def __init__(self, status: int, message: str, *headers: tuple[str, str]) -> None:
+        super().__init__(message)
+        self.response = Response(status, message.encode() + b"\n", headers=headers)
+
+
+class Request(NamedTuple):
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]  # names in lower case; repeated ones joined with ", "
+
+    @property
+    def wants_websocket(self) -> bool:
+        return "websocket" in _tokens(self.headers.get("upgrade", ""))
+
+
+def parse_head(head: bytes) -> Request:
+    """A request head, without its closing empty line."""
+    lines = head.decode("latin-1").split("\r\n")
+    try:
+        method, target, version = lines[0].split(" ")
+    except ValueError:
+        raise BadRequest(400, "Malformed request line") from None
+    if version != "HTTP/1.1":
+        if not version.startswith("HTTP/"):
+            raise BadRequest(400, "Malformed request line")
+        raise BadRequest(505, "HTTP/1.1 only")
+    if len(lines) > MAX_HEADERS + 1:
+        raise BadRequest(431, "Too many headers")
+    headers: dict[str, str] = {}
+    for line in lines[1:]:
+        name, colon, value = line.partition(":")
+        if not colon or not name or not _TOKEN_BYTES.issuperset(name.encode("latin-1")):
+            raise BadRequest(400, "Malformed header")
+        name = name.lower()
+        value = value.strip(" \t")
+        if "\n" in value or "\r" in value or "\0" in value:
+            raise BadRequest(400, "Malformed header")
+        if name in headers:
+            if name in ("host", "sec-websocket-key", "sec-websocket-version"):
+                raise BadRequest(400, f"Repeated header {name}")
+            value = f"{headers[name]}, {value}"
+        headers[name] = value
+    path, _, query = target.partition("?")
+    return Request(method, path, query, headers)
+
+
+def accept_upgrade(request: Request) -> bytes:
+    """The 101 response to a valid WebSocket handshake (RFC 6455, 4.2.1), or BadRequest."""
+    headers = request.headers
+    if request.method != "GET":
+        raise BadRequest(405, "A WebSocket handshake is a GET", ("Allow", "GET"))
+    if "host" not in headers:
+        raise BadRequest(400, "Missing header Host")
+    if "upgrade" not in _tokens(headers.get("connection", "")):
+        raise BadRequest(400, "Header Connection must contain Upgrade")
+    if headers.get("sec-websocket-version") != "13":
+        raise BadRequest(426, "WebSocket version 13 only", ("Sec-WebSocket-Version", "13"))
+    key = headers.get("sec-websocket-key", "")
+    if not _is_websocket_key(key):
+        raise BadRequest(400, "Header Sec-WebSocket-Key must be 16 bytes in base64")
+    accept = b64encode(sha1(key.encode() + _ACCEPT_GUID, usedforsecurity=False).digest())
+    return (
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n"
+    )
+
+
+def _tokens(value: str) -> list[str]:
+    return [token.strip() for token in value.lower().split(",")]
+
+
+def _is_websocket_key(key: str) -> bool:
+    try:
+        return len(b64decode(key, validate=True)) == 16
+    except (Base64Error, ValueError):
+        return False
