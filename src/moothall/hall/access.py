@@ -1,0 +1,185 @@
+"""Who may come in: approved keys, bans, admin keys, connections per address (agentchat wire 16).
+
+The lists are kept in the reference's own file formats, so that its files can be taken over as they are.
+"""
+
+import hmac
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct, ValidationError, convert, to_builtins
+
+from moothall.errors import AuthRequired, InvalidKey, InvalidMessage, UsageError
+from moothall.hall.limits import Rate, Window
+from moothall.identity import PublicKey
+
+ALLOWLIST_FILE = "allowlist.json"
+BANS_FILE = "bans.json"
+
+
+class Approval(Struct, kw_only=True, rename="camel", gc=False):
+    pubkey: str
+    agent_id: str = ""
+    approved_at: str = ""
+    approved_by: str = "admin"
+    note: str | None = None
+
+
+class Ban(Struct, kw_only=True, rename="camel", gc=False):
+    agent_id: str
+    reason: str | None = None
+    banned_at: str = ""
+    banned_by: str = "admin"
+
+
+class Allowlist:
+    """Approved keys. An id may be given with 8 or 16 digits."""
+
+    def __init__(self, approvals: Iterable[Approval] = ()) -> None:
+        self._by_key: dict[bytes, Approval] = {}
+        for approval in approvals:
+            self.approve(approval)
+
+    def __contains__(self, key: PublicKey) -> bool:
+        return key.raw in self._by_key
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def entries(self) -> list[Approval]:
+        return list(self._by_key.values())
+
+    def approve(self, approval: Approval) -> PublicKey:
+        key = PublicKey.from_pem(approval.pubkey)
+        approval.pubkey = key.pem
+        approval.agent_id = key.fingerprint
+        self._by_key[key.raw] = approval
+        return key
+
+    def revoke(self, *, pubkey: str | None, agent_id: str | None) -> bool:
+        for raw in list(self._by_key):
+            key = PublicKey(raw)
+            if agent_id in (key.agent_id(8), key.fingerprint) or (pubkey and _is_key(pubkey, key)):
+                del self._by_key[raw]
+                return True
+        return False
+
+    def encode(self) -> bytes:
+        return _encode(self.entries())
+
+
+class Bans:
+    def __init__(self, bans: Iterable[Ban] = ()) -> None:
+        self._by_id = {ban.agent_id: ban for ban in bans}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def find(self, key: PublicKey) -> Ban | None:
+        return self._by_id.get(key.agent_id(8)) or self._by_id.get(key.fingerprint)
+
+    def add(self, ban: Ban) -> None:
+        self._by_id[ban.agent_id] = ban
+
+    def remove(self, agent_id: str) -> bool:
+        return self._by_id.pop(agent_id, None) is not None
+
+    def encode(self) -> bytes:
+        return _encode(list(self._by_id.values()))
+
+
+class Doorkeeper:
+    """Counts connections and admin attempts per address, and knows the admin keys."""
+
+    def __init__(self, *, max_per_ip: int, admin_key: str, access_key: str, admin_rate: Rate) -> None:
+        self._max_per_ip = max_per_ip
+        self._admin_key = admin_key
+        self._access_key = access_key
+        self._admin_rate = admin_rate
+        self._attempts: dict[str, Window] = {}
+        self._connections: dict[str, int] = {}
+
+    @property
+    def has_admin_key(self) -> bool:
+        return bool(self._admin_key)
+
+    @property
+    def has_access_key(self) -> bool:
+        return bool(self._access_key or self._admin_key)
+
+    def admit(self, ip: str) -> bool:
+        count = self._connections.get(ip, 0)
+        if self._max_per_ip and count >= self._max_per_ip:
+            return False
+        self._connections[ip] = count + 1
+        return True
+
+    def depart(self, ip: str) -> None:
+        count = self._connections[ip] - 1
+        if count:
+            self._connections[ip] = count
+        else:
+            del self._connections[ip]
+
+    def may_attempt_admin(self, ip: str, now: float) -> bool:
+        if not self._admin_rate.limit:
+            return True
+        for address in [known for known, window in self._attempts.items() if window.is_quiet(now)]:
+            del self._attempts[address]
+        return self._attempts.setdefault(ip, Window(self._admin_rate)).count(now)
+
+    def check_admin(self, given: str) -> None:
+        if not self._admin_key:
+            raise InvalidMessage("This hall has no admin key")
+        if not _same(given, self._admin_key):
+            raise AuthRequired("Wrong admin key")
+
+    def check_access(self, given: str) -> None:
+        """Either key opens the lists: tools for kick and ban send the one, the allow list's the other."""
+        if not self.has_access_key:
+            raise InvalidMessage("This hall has no admin key")
+        # Both are compared, whichever matches, so that the time taken tells nothing.
+        if not _same(given, self._access_key) | _same(given, self._admin_key):
+            raise AuthRequired("Wrong admin key")
+
+    def is_admin(self, given: str) -> bool:
+        return _same(given, self._admin_key)
+
+
+def decode_allowlist(content: bytes) -> Allowlist:
+    try:
+        return Allowlist(convert(_decode(content), list[Approval]))
+    except InvalidKey as error:
+        raise UsageError(f"{ALLOWLIST_FILE}: {error}") from None
+    except ValidationError as error:
+        raise UsageError(f"{ALLOWLIST_FILE}: {error}") from None
+
+
+def decode_bans(content: bytes) -> Bans:
+    try:
+        return Bans(convert(_decode(content), list[Ban]))
+    except ValidationError as error:
+        raise UsageError(f"{BANS_FILE}: {error}") from None
+
+
+def _decode(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError:
+        raise UsageError("access lists must be JSON") from None
+
+
+def _encode(entries: list[Any]) -> bytes:
+    return json.dumps(to_builtins(entries), indent=2, ensure_ascii=False).encode() + b"\n"
+
+
+def _same(given: str, secret: str) -> bool:
+    return bool(secret) and hmac.compare_digest(given.encode(errors="replace"), secret.encode())
+
+
+def _is_key(pem: str, key: PublicKey) -> bool:
+    try:
+        return PublicKey.from_pem(pem) == key
+    except InvalidKey:
+        return False

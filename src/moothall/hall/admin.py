@@ -1,0 +1,192 @@
+"""What operators do with the shared key: the allow list, kick and ban, MOTD, the verified flag (wire 16).
+
+Accepted from any connection, identified or not. Attempts are limited per address and logged. A list that was
+changed holds at once and is answered when it is on disk.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import wraps
+from typing import Final, TypeVar
+
+from moothall.errors import AgentNotFound, InvalidKey, InvalidMessage, RateLimited, Refusal
+from moothall.hall.access import ALLOWLIST_FILE, BANS_FILE, Approval, Ban, Doorkeeper
+from moothall.hall.commands import Command
+from moothall.hall.hall import Hall
+from moothall.hall.handshake import shows_verified
+from moothall.hall.session import Agent, Session, Tier
+from moothall.wire.agentchat import client, server
+from moothall.wire.agentchat.names import bare_id
+from moothall.wire.websocket import GOING_AWAY, NORMAL
+
+MAINTENANCE_DELAY: Final = 0.5  # seconds between a MOTD with `kick` and the closing (agentchat wire 1.5)
+_PREFIX_LENGTH: Final = 40  # of a PEM text, in ADMIN_LIST (agentchat wire 6.6)
+
+Message = TypeVar("Message", bound=client.AdminMessage)
+AdminHandler = Callable[[Hall, Session, Message], None]
+
+
+def guarded(
+    guard: Callable[[Doorkeeper, str], None],
+) -> Callable[[AdminHandler[Message]], AdminHandler[Message]]:
+    """The handler runs only for who knows the key; every attempt is counted and told to the operator."""
+
+    def decorate(handler: AdminHandler[Message]) -> AdminHandler[Message]:
+        @wraps(handler)
+        def checked(hall: Hall, session: Session, message: Message) -> None:
+            operation = str(message.__struct_config__.tag)
+            if not hall.door.may_attempt_admin(session.ip, hall.now()):
+                hall.note("admin_rate_limited", ip=session.ip, operation=operation)
+                raise RateLimited("Too many admin operations from this address")
+            try:
+                guard(hall.door, message.admin_key)
+            except Refusal:
+                hall.note("admin_refused", ip=session.ip, operation=operation)
+                raise
+            hall.note("admin_operation", ip=session.ip, operation=operation)
+            handler(hall, session, message)
+
+        return checked
+
+    return decorate
+
+
+@guarded(Doorkeeper.check_access)
+def approve(hall: Hall, session: Session, message: client.AdminApprove) -> None:
+    _require_allowlist(hall)
+    try:
+        key = hall.allowlist.approve(
+            Approval(pubkey=message.pubkey, approved_at=_iso(hall), note=message.note)
+        )
+    except InvalidKey as error:
+        raise InvalidMessage(f"Invalid `pubkey`: {error}") from None
+    result = _result(hall, "approve", success=True, agent_id=key.agent_id(hall.settings.id_length))
+    _save(hall, session, ALLOWLIST_FILE, hall.allowlist.encode(), result)
+
+
+@guarded(Doorkeeper.check_access)
+def revoke(hall: Hall, session: Session, message: client.AdminRevoke) -> None:
+    _require_allowlist(hall)
+    agent_id = bare_id(message.agent_id) if message.agent_id else None
+    if not hall.allowlist.revoke(pubkey=message.pubkey, agent_id=agent_id):
+        raise AgentNotFound("No such entry in the allow list")
+    _save(hall, session, ALLOWLIST_FILE, hall.allowlist.encode(), _result(hall, "revoke", success=True))
+
+
+@guarded(Doorkeeper.check_access)
+def list_approved(hall: Hall, session: Session, message: client.AdminList) -> None:
+    _require_allowlist(hall)
+    entries = [
+        server.AllowlistEntry(
+            agent_id=approval.agent_id,
+            pubkey_prefix=approval.pubkey[:_PREFIX_LENGTH] + "...",
+            approved_at=approval.approved_at,
+            note=approval.note,
+        )
+        for approval in hall.allowlist.entries()
+    ]
+    settings = hall.settings
+    result = _result(
+        hall, "list", entries=entries, enabled=settings.allowlist, strict=settings.allowlist_strict
+    )
+    hall.reply(session, result)
+
+
+@guarded(Doorkeeper.check_access)
+def kick(hall: Hall, session: Session, message: client.AdminKick) -> None:
+    agent = _find(hall, message.agent_id)
+    result = _result(hall, "kick", success=True, agent_id=agent.id)
+    hall.reply(session, result)
+    hall.tell(agent, server.Kicked(ts=hall.timestamp(), reason=message.reason or "Kicked by admin"))
+    hall.close(agent.session, NORMAL, "Kicked by admin")
+
+
+@guarded(Doorkeeper.check_access)
+def ban(hall: Hall, session: Session, message: client.AdminBan) -> None:
+    agent_id = bare_id(message.agent_id)
+    hall.bans.add(Ban(agent_id=agent_id, reason=message.reason, banned_at=_iso(hall)))
+    result = _result(hall, "ban", success=True, agent_id=agent_id)
+    if agent := hall.agents.get(agent_id):
+        hall.tell(agent, server.BannedNotice(ts=hall.timestamp(), reason=message.reason or "Banned by admin"))
+        hall.close(agent.session, NORMAL, "Banned by admin")
+    _save(hall, session, BANS_FILE, hall.bans.encode(), result)
+
+
+@guarded(Doorkeeper.check_access)
+def unban(hall: Hall, session: Session, message: client.AdminUnban) -> None:
+    agent_id = bare_id(message.agent_id)
+    if not hall.bans.remove(agent_id):
+        raise AgentNotFound(f"{agent_id[:64]} is not banned")
+    _save(
+        hall, session, BANS_FILE, hall.bans.encode(), _result(hall, "unban", success=True, agent_id=agent_id)
+    )
+
+
+@guarded(Doorkeeper.check_admin)
+def set_motd(hall: Hall, session: Session, message: client.AdminMotd) -> None:
+    hall.motd = message.motd or None
+    others = [other for other in hall.sessions if other is not session]
+    hall.tell_sessions(hall.sessions, server.MotdUpdate(ts=hall.timestamp(), motd=hall.motd))
+    kicked = len(others) if message.kick else 0
+    hall.reply(session, _result(hall, "motd", success=True, motd=hall.motd, kicked=kicked))
+    if message.kick:
+        hall.agenda.at(hall.now() + MAINTENANCE_DELAY, lambda: _close_all(hall, others))
+
+
+@guarded(Doorkeeper.check_admin)
+def set_verified(hall: Hall, session: Session, message: client.AdminVerify) -> None:
+    agent = _find(hall, message.agent_id)
+    agent.granted = message.verified
+    agent.verified = shows_verified(hall, agent)
+    note = "An admin verified you" if message.verified else "An admin took your verification away"
+    hall.tell(agent, _result(hall, "verify", success=True, verified=message.verified, note=note))
+    hall.reply(
+        session,
+        _result(hall, "verify", success=True, agent_id=message.agent_id, verified=message.verified),
+    )
+
+
+def _require_allowlist(hall: Hall) -> None:
+    if not hall.settings.allowlist:
+        raise InvalidMessage("The allow list is off")
+
+
+def _find(hall: Hall, agent_id: str) -> Agent:
+    agent = hall.agents.get(bare_id(agent_id))
+    if agent is None:
+        raise AgentNotFound(f"There is no agent {agent_id[:64]} here")
+    return agent
+
+
+def _result(hall: Hall, action: str, **fields: object) -> server.AdminResult:
+    return server.AdminResult(ts=hall.timestamp(), action=action, **fields)  # type: ignore[arg-type]  # wire 6.6
+
+
+def _save(hall: Hall, session: Session, name: str, content: bytes, result: server.AdminResult) -> None:
+    hall.durably(session, lambda: hall.shelf.write(name, content), lambda _: hall.reply(session, result))
+
+
+def _iso(hall: Hall) -> str:
+    return (
+        datetime.fromtimestamp(hall.clock.time(), UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
+
+
+def _close_all(hall: Hall, sessions: list[Session]) -> None:
+    for session in sessions:
+        if not session.closed:
+            hall.close(session, GOING_AWAY, "Server maintenance")
+
+
+COMMANDS: Final = (
+    Command(client.AdminApprove, approve, Tier.STRANGER),
+    Command(client.AdminRevoke, revoke, Tier.STRANGER),
+    Command(client.AdminList, list_approved, Tier.STRANGER),
+    Command(client.AdminKick, kick, Tier.STRANGER),
+    Command(client.AdminBan, ban, Tier.STRANGER),
+    Command(client.AdminUnban, unban, Tier.STRANGER),
+    Command(client.AdminMotd, set_motd, Tier.STRANGER),
+    Command(client.AdminVerify, set_verified, Tier.STRANGER),
+)

@@ -1,0 +1,115 @@
+"""Channels: who is in which, who may enter, and what was said lately (seed 000, join channels).
+
+Membership is kept on both sides, in the channel and in the agent, and only `enter` and `leave` touch it.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from moothall.errors import ChannelExists, ChannelNotFound
+from moothall.hall.session import Agent
+
+
+class Remembered(NamedTuple):
+    """A message in a channel's buffer, ready to be replayed."""
+
+    msg_id: str | None
+    content: str
+    by_agent: bool  # not by a human nor by the server
+    frame: bytes
+
+
+class Channel:
+    __slots__ = (
+        "_replay",
+        "buffer",
+        "invite_only",
+        "invited",
+        "last_activity",
+        "members",
+        "name",
+        "verified_only",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        buffer_size: int,
+        now: float,
+        *,
+        invite_only: bool = False,
+        verified_only: bool = False,
+    ) -> None:
+        self.name = name
+        self.invite_only = invite_only
+        self.verified_only = verified_only
+        self.invited: set[str] = set()
+        self.members: dict[str, Agent] = {}
+        self.buffer: deque[Remembered] = deque(maxlen=buffer_size)
+        self.last_activity = now
+        self._replay: bytes | None = None
+
+    def enter(self, agent: Agent) -> None:
+        self.members[agent.id] = agent
+        agent.channels[self.name] = self
+
+    def leave(self, agent: Agent) -> None:
+        del self.members[agent.id]
+        del agent.channels[self.name]
+
+    def remember(self, message: Remembered) -> None:
+        self.buffer.append(message)
+        self._replay = None
+
+    def replay(self) -> bytes:
+        """The frames of the whole buffer, joined once for everybody who joins before the next message."""
+        if self._replay is None:
+            self._replay = b"".join([message.frame for message in self.buffer])
+        return self._replay
+
+    def find(self, msg_id: str) -> Remembered | None:
+        for message in reversed(self.buffer):
+            if message.msg_id == msg_id:
+                return message
+        return None
+
+
+class Channels:
+    """All channels, in the order of their making."""
+
+    def __init__(self, buffer_size: int) -> None:
+        self._buffer_size = buffer_size
+        self._by_name: dict[str, Channel] = {}
+
+    def __iter__(self) -> Iterator[Channel]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def get(self, name: str) -> Channel | None:
+        return self._by_name.get(name)
+
+    def find(self, name: str) -> Channel:
+        channel = self._by_name.get(name)
+        if channel is None:
+            raise ChannelNotFound(f"There is no channel {name}")
+        return channel
+
+    def create(
+        self, name: str, now: float, *, invite_only: bool = False, verified_only: bool = False
+    ) -> Channel:
+        if name in self._by_name:
+            raise ChannelExists(f"Channel {name} exists already")
+        channel = Channel(name, self._buffer_size, now, invite_only=invite_only, verified_only=verified_only)
+        self._by_name[name] = channel
+        return channel
+
+    def shared_with(self, agent: Agent) -> list[Agent]:
+        """Everybody else who is in a channel with this agent, once."""
+        others = {
+            member.id: member for channel in agent.channels.values() for member in channel.members.values()
+        }
+        others.pop(agent.id, None)
+        return list(others.values())

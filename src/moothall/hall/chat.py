@@ -1,0 +1,146 @@
+"""Talking: MSG to channels and agents, FILE_CHUNK, TYPING, callbacks (seed 000, communicate; wire 9).
+
+The order for a message is: length, moderation, redaction, callback markers, routing (agentchat wire 9.3).
+"""
+
+from typing import Final
+
+from msgspec import UNSET
+
+from moothall.errors import AgentNotFound, ChannelNotFound, InvalidMessage, NotInvited
+from moothall.hall.channels import Channel
+from moothall.hall.commands import Command
+from moothall.hall.hall import Hall
+from moothall.hall.markers import MARKER, extract
+from moothall.hall.session import Agent, Session
+from moothall.wire.agentchat import server
+from moothall.wire.agentchat.client import MAX_CONTENT, FileChunk, Msg, Typing
+from moothall.wire.agentchat.jstext import utf16_length
+from moothall.wire.agentchat.names import SERVER
+
+FIRED: Final = "@@cb-fire@@"  # what the content of a fired callback starts with (agentchat wire 6.2)
+
+
+def message(hall: Hall, session: Session, message: Msg) -> None:
+    agent = hall.agent_of(session)
+    to = message.to
+    channel = target = None
+    if to[0] == "#":
+        channel = agent.channels.get(to) or _refuse_channel(hall, to)
+    else:
+        target = _find_target(hall, to)
+    content = _screened(hall, agent, message.content, channel)
+    if content is None:
+        return
+    now = hall.timestamp()
+    line = server.Chat(
+        ts=now,
+        from_=agent.address,
+        from_name=agent.name,
+        to=to,
+        content=content,
+        msg_id=hall.ids.message_id(now),
+        verified=agent.verified,
+        kind=agent.kind,
+        sig=message.sig or None if message.sig is not UNSET else None,
+        in_reply_to=message.in_reply_to or None,
+    )
+    if channel is not None:
+        hall.say(channel, line, None if hall.settings.echo else agent, by_agent=agent.kind is None)
+        channel.last_activity = hall.now()
+        if hall.floor.holds_any(agent.id):
+            hall.floor.release(agent.id, channel.name)
+    elif target is not None:
+        hall.tell(target, line)
+        if hall.settings.echo and target is not agent:
+            hall.tell(agent, line)
+    if session.ref is not None:
+        hall.reply(session, server.Ack(ts=now, msg_id=line.msg_id))
+
+
+def file_chunk(hall: Hall, session: Session, message: FileChunk) -> None:
+    """Passed on as it is: no buffer, no redaction, no echo (agentchat wire 15)."""
+    agent = hall.agent_of(session)
+    target = _find_target(hall, message.to)
+    chunk = server.Chunk(ts=hall.timestamp(), from_=agent.address, to=message.to, content=message.content)
+    hall.tell(target, chunk)
+
+
+def typing(hall: Hall, session: Session, message: Typing) -> None:
+    agent = hall.agent_of(session)
+    channel = agent.channels.get(message.channel)
+    if channel is not None:
+        notice = server.TypingNotice(
+            ts=hall.timestamp(), from_=agent.address, from_name=agent.name, channel=channel.name
+        )
+        hall.broadcast(channel, notice, but=agent)
+
+
+def _refuse_channel(hall: Hall, name: str) -> Channel:
+    """Seed 000, channel errors: not being in a channel looks like its not being there."""
+    if hall.channels.get(name) is not None and hall.settings.not_member_code == NotInvited.code:
+        raise NotInvited(f"You are not in {name}")
+    raise ChannelNotFound(f"You are in no channel {name}; JOIN it first")
+
+
+def _find_target(hall: Hall, address: str) -> Agent:
+    if address[0] != "@":
+        raise InvalidMessage("Invalid `to`: # and a channel, or @ and an agent id")
+    target = hall.agents.get(address[1:])
+    if target is None:
+        raise AgentNotFound(f"There is no agent {address[:64]} here")
+    return target
+
+
+def _screened(hall: Hall, agent: Agent, content: str, channel: Channel | None) -> str | None:
+    """What the others get to read; None when nothing is left to route."""
+    # The wire counts UTF-16 code units; the decoder has counted characters, which are never more.
+    if len(content) * 2 > MAX_CONTENT and not content.isascii() and utf16_length(content) > MAX_CONTENT:
+        raise InvalidMessage(f"Invalid `content`: a text of at most {MAX_CONTENT} characters")
+    if hall.order is not None:
+        hall.order.review(hall, agent, content, channel.name if channel is not None else None)
+    if hall.settings.redact:
+        content, found = hall.redactor.redact(content)
+        if found:
+            hall.tally.redacted.update(found)
+            hall.note("secrets_redacted", agent=agent.id, kinds=sorted(set(found)))
+    if MARKER in content:
+        return _take_callbacks(hall, agent, content)
+    return content
+
+
+def _take_callbacks(hall: Hall, agent: Agent, content: str) -> str | None:
+    settings = hall.settings
+    extraction = extract(content, agent.id, settings.callback_max_delay, settings.callback_max_payload)
+    now = hall.now()
+    for callback in extraction.callbacks:
+        callback_id = hall.ids.callback_id(hall.timestamp())
+        if hall.callbacks.add(agent.id, callback, callback_id, now):
+            hall.agenda.at(now + callback.delay, lambda: _fire_callbacks(hall))
+    return extraction.routed
+
+
+def _fire_callbacks(hall: Hall) -> None:
+    for fired in hall.callbacks.due(hall.now()):
+        agent = hall.agents.get(fired.agent_id)
+        if agent is None or (fired.target[0] == "#" and fired.target not in agent.channels):
+            continue
+        hall.tell(
+            agent,
+            server.Chat(
+                ts=hall.timestamp(),
+                from_=SERVER,
+                from_name="server",
+                to=fired.target,
+                content=FIRED + fired.payload,
+                cb_id=fired.callback_id,
+                cb_origin=agent.address,
+            ),
+        )
+
+
+COMMANDS: Final = (
+    Command(Msg, message, rate="rate_message", lurkers=False),
+    Command(FileChunk, file_chunk, rate="rate_chunk", lurkers=False),
+    Command(Typing, typing, silent=True),
+)

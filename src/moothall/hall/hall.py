@@ -1,0 +1,398 @@
+"""The hall: everybody in it, and the way of every message through it.
+
+A frame comes in through `receive`, which decodes it, looks up its command and runs the checks of the table;
+the command's handler answers through `reply`, `tell` and `broadcast`, which encode once and put the same
+bytes into every outbox. Nothing here waits. What has to wait for a disk goes through `durably`: the session
+it concerns keeps its later frames in its own inbox until the answer is there, and nobody else notices.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from moothall.errors import AuthRequired, InternalError, InvalidMessage, LurkMode, RateLimited, Refusal
+from moothall.hall.access import Allowlist, Bans, Doorkeeper
+from moothall.hall.agenda import Agenda
+from moothall.hall.channels import Channel, Channels, Remembered
+from moothall.hall.commands import Command, command_table
+from moothall.hall.floor import Floor
+from moothall.hall.ids import IdMint
+from moothall.hall.keyring import Keyring
+from moothall.hall.limits import Rate
+from moothall.hall.markers import CallbackQueue
+from moothall.hall.order import Order
+from moothall.hall.outside import Alarm, Clock, Entropy, Link, Log, Pick, Result, Shelf, Worker
+from moothall.hall.peer_requests import PeerRequests
+from moothall.hall.redaction import Redactor
+from moothall.hall.session import Agent, Session, Tier
+from moothall.hall.tally import Tally
+from moothall.identity import PublicKey
+from moothall.settings import Settings
+from moothall.wire.agentchat.client import ClientMessage
+from moothall.wire.agentchat.codec import Malformed, as_replay, decode, encode, read_ref, with_ref
+from moothall.wire.agentchat.names import SERVER
+from moothall.wire.agentchat.server import Ack, AgentLeft, Chat, Error, ServerMessage
+from moothall.wire.websocket import INTERNAL_ERROR, POLICY_VIOLATION, encode_text
+
+# Frames that one session may have waiting behind a durable command before the hall stops reading from it.
+MAX_INBOX: Final = 64
+
+
+class Hall:
+    def __init__(
+        self,
+        settings: Settings,
+        commands: Iterable[Command],
+        *,
+        clock: Clock,
+        entropy: Entropy,
+        pick: Pick,
+        alarm: Alarm,
+        worker: Worker,
+        shelf: Shelf,
+        log: Log,
+        redactor: Redactor,
+        allowlist: Allowlist,
+        bans: Bans,
+        keyring: Keyring,
+        remember_key: Callable[[str, bytes], None],
+        order: Order | None = None,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.pick = pick
+        self.log = log
+        self.shelf = shelf
+        self.redactor = redactor
+        self.allowlist = allowlist
+        self.bans = bans
+        self.keyring = keyring
+        self.order = order
+        self.tally = Tally()
+        self.ids = IdMint(entropy)
+        self.agenda = Agenda(alarm)
+        self.floor = Floor(settings.floor_ttl)
+        self.callbacks = CallbackQueue(settings.callback_max_pending)
+        self.channels = Channels(settings.buffer_size)
+        self.peer_requests = PeerRequests()
+        self.agents: dict[str, Agent] = {}
+        self.sessions: set[Session] = set()
+        self.waiting: dict[str, Session] = {}  # whose challenge or captcha has this id
+        self.motd = settings.motd or None
+        self.door = Doorkeeper(
+            max_per_ip=0 if settings.no_limits else settings.max_connections_per_ip,
+            admin_key=settings.admin_key,
+            access_key=settings.access_key,
+            admin_rate=Rate(0, 1) if settings.no_limits else settings.rate_admin,
+        )
+        self.departures: list[Callable[[Agent], None]] = []  # told before an agent is gone
+        self._worker = worker
+        self._remember_key = remember_key
+        self._commands = command_table(commands)
+        self._limited = not settings.no_limits
+        for name in settings.default_channels:
+            self.channels.create(name, self.now())
+        for name in settings.verified_channels:
+            self.channels.create(name, self.now(), verified_only=True)
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        return self.clock.monotonic()
+
+    def timestamp(self) -> int:
+        """Milliseconds since the Unix epoch, as every server message carries them."""
+        return int(self.clock.time() * 1000)
+
+    def tick(self) -> None:
+        """Do what has become due. To be called when the alarm given to `Hall` says so."""
+        self.agenda.run(self.now())
+
+    # -- connections -----------------------------------------------------------------------------
+
+    def connect(
+        self, link: Link, ip: str, user_agent: str = "", *, is_loopback: bool = False
+    ) -> Session | None:
+        """A new connection, or None if it was turned away (seed 000, connect, step 2)."""
+        if not is_loopback and not self.door.admit(ip):
+            self.note("ip_connection_limit", ip=ip)
+            link.close(POLICY_VIOLATION, "Too many connections from this IP")
+            return None
+        frames = self.settings.rate_pre_auth.window() if self._limited else None
+        session = Session(link, ip, user_agent, self.clock.time(), frames)
+        session.counted = not is_loopback
+        self.sessions.add(session)
+        self.expect_identity(session)
+        return session
+
+    def disconnect(self, session: Session) -> None:
+        """The connection is gone, for whatever reason (seed 000, disconnect)."""
+        if session.closed:
+            return
+        session.closed = True
+        session.inbox = None
+        self.sessions.discard(session)
+        if session.counted:
+            self.door.depart(session.ip)
+        self.stop_waiting(session)
+        if session.agent is not None:
+            self.remove(session.agent)
+
+    def close(self, session: Session, code: int, reason: str) -> None:
+        """End a session: it is out of the hall at once, and its connection closes when it has read all."""
+        session.link.close(code, reason)
+        self.disconnect(session)
+
+    def expect_identity(self, session: Session) -> None:
+        if self.settings.identify_timeout:
+            due = self.now() + self.settings.identify_timeout
+            session.deadline = self.agenda.at(due, lambda: self._overdue(session))
+
+    def stop_waiting(self, session: Session) -> None:
+        """Forget a challenge, captcha or time-out that the session was under."""
+        if session.pending is not None:
+            del self.waiting[session.pending.id]
+            session.pending = None
+        if session.deadline is not None:
+            self.agenda.cancel(session.deadline)
+            session.deadline = None
+
+    def _overdue(self, session: Session) -> None:
+        self.note("identify_timeout", ip=session.ip)
+        self.close(session, POLICY_VIOLATION, "Identify first")
+
+    # -- roster ----------------------------------------------------------------------------------
+
+    def add(self, agent: Agent) -> None:
+        session = agent.session
+        self.agents[agent.id] = agent
+        session.agent = agent
+        session.tier = Tier.VERIFIED if agent.key is not None else Tier.ANONYMOUS
+        session.frames = self.settings.rate_post_auth.window() if self._limited else None
+
+    def bind(self, agent_id: str, key: PublicKey) -> None:
+        """From now on this id is this key's."""
+        if self.keyring.bind(agent_id, key, self.agents.__contains__):
+            self._remember_key(agent_id, key.raw)
+
+    def agent_of(self, session: Session) -> Agent:
+        """The agent behind a session that passed the tier check."""
+        if session.agent is None:
+            raise AuthRequired("IDENTIFY first")
+        return session.agent
+
+    def remove(self, agent: Agent) -> None:
+        """Out of all channels, with a word to each; nothing of it stays behind (agentchat wire 4.8)."""
+        for told in self.departures:
+            told(agent)
+        self.floor.drop(agent.id)
+        self.callbacks.drop(agent.id)
+        for channel in list(agent.channels.values()):
+            channel.leave(agent)
+            self.broadcast(channel, AgentLeft(ts=self.timestamp(), channel=channel.name, agent=agent.address))
+        if self.agents.get(agent.id) is agent:
+            del self.agents[agent.id]
+        agent.session.agent = None
+        agent.session.tier = Tier.STRANGER
+        if self.settings.service_lines:
+            self.announce("#general", f"{agent.name} went offline")
+
+    # -- the way in ------------------------------------------------------------------------------
+
+    def receive(self, session: Session, payload: bytes) -> None:
+        """One message of a session: the checks of the seed, in its order, then the handler."""
+        if session.closed:
+            return
+        if session.busy:
+            self._keep_for_later(session, payload)
+            return
+        frames = session.frames
+        too_many = frames is not None and not frames.count(self.clock.monotonic())
+        session.answered = False
+        try:
+            message = decode(payload)
+        except Malformed:
+            session.ref = None
+            self._ignore(session, log=not too_many)
+        except InvalidMessage as refusal:
+            session.ref = read_ref(payload)
+            self.refuse(session, refusal)
+        else:
+            session.ref = message.ref
+            if too_many:
+                self._refuse_flood(session)
+            else:
+                self._dispatch(session, message)
+            return
+        if too_many and session.tier is Tier.STRANGER:
+            self._refuse_flood(session)
+
+    def receive_binary(self, session: Session, payload: bytes) -> None:
+        """A binary frame is read as text (agentchat wire 1.1)."""
+        self.receive(session, payload)
+
+    def _dispatch(self, session: Session, message: ClientMessage) -> None:
+        command = self._commands[type(message)]
+        self.tally.received[command.name] += 1
+        try:
+            if command.rate is not None and self._limited:
+                self._check_rate(session, command)
+            if session.tier < command.tier:
+                if command.silent:
+                    return
+                self._refuse_tier(session)
+            if session.agent is not None and session.agent.lurking and not command.lurkers:
+                raise LurkMode("You may only listen here")
+            command.handler(self, session, message)
+        except Refusal as refusal:
+            self.refuse(session, refusal)
+            return
+        if session.ref is not None and not session.answered and not session.busy:
+            self.reply(session, Ack(ts=self.timestamp()))
+
+    def _check_rate(self, session: Session, command: Command) -> None:
+        windows = session.windows
+        if windows is None:
+            windows = session.windows = {}
+        window = windows.get(command.name)
+        if window is None:
+            rate = getattr(self.settings, command.rate or "")
+            if not rate.limit:
+                return
+            window = windows[command.name] = rate.window()
+        if not window.admit(self.clock.monotonic()):
+            raise RateLimited(f"{command.name} is limited; wait a moment")
+
+    def _refuse_tier(self, session: Session) -> None:
+        if session.tier is Tier.STRANGER:
+            raise AuthRequired("IDENTIFY first")
+        raise Refusal.by_code[self.settings.unverified_code]("This needs an identity with a proven key")
+
+    def _refuse_flood(self, session: Session) -> None:
+        """Seed 000, rate limiting: strangers are closed, agents are told."""
+        if session.tier is Tier.STRANGER or self.settings.flood_closes:
+            agent_id = session.agent.id if session.agent is not None else None
+            count = len(session.frames) if session.frames is not None else 0
+            self.note("rate_limit_exceeded", ip=session.ip, agent=agent_id, messages=count + 1)
+            self.close(session, POLICY_VIOLATION, "Rate limit exceeded")
+        else:
+            self.refuse(session, RateLimited("Too many messages; slow down"))
+
+    def _ignore(self, session: Session, *, log: bool) -> None:
+        """Not JSON: counted and logged (but a flood only counted), answered only if the settings say so."""
+        self.tally.malformed += 1
+        if log:
+            self.log.info("malformed_message", ip=session.ip, agent=session.agent and session.agent.id)
+        if self.settings.answer_malformed:
+            self.refuse(session, InvalidMessage("Not JSON"))
+
+    # -- what waits for the disk -----------------------------------------------------------------
+
+    def durably(self, session: Session, work: Callable[[], Result], then: Callable[[Result], None]) -> None:
+        """Run `work` on a worker, then `then` here. The session's own later frames wait for it."""
+        ref = session.ref
+        session.busy = True
+
+        def finish(action: Callable[[], None]) -> None:
+            session.busy = False
+            session.ref = ref
+            session.answered = False
+            try:
+                action()
+            except Refusal as refusal:
+                self.refuse(session, refusal)
+            self._catch_up(session)
+
+        def failed(error: BaseException) -> None:
+            self.log.warning("durable_command_failed", error=repr(error))
+            self.refuse(session, InternalError("The hall could not save this; it holds until it restarts"))
+
+        self._worker.submit(
+            work, lambda result: finish(lambda: then(result)), lambda error: finish(lambda: failed(error))
+        )
+
+    def _keep_for_later(self, session: Session, payload: bytes) -> None:
+        if session.inbox is None:
+            session.inbox = deque()
+        session.inbox.append(payload)
+        if len(session.inbox) == MAX_INBOX:
+            session.link.pause()
+
+    def _catch_up(self, session: Session) -> None:
+        paused = session.inbox is not None and len(session.inbox) >= MAX_INBOX
+        while session.inbox and not session.busy:
+            self.receive(session, session.inbox.popleft())
+        if paused and not session.busy:
+            session.link.resume()
+
+    # -- the way out -----------------------------------------------------------------------------
+
+    def reply(self, session: Session, message: ServerMessage) -> None:
+        """The direct answer to the command being handled: it carries the command's `ref`."""
+        encoded = encode(message)
+        if session.ref is not None and not session.answered:
+            encoded = with_ref(encoded, session.ref)
+        session.answered = True
+        session.link.put(encode_text(encoded))
+
+    def refuse(self, session: Session, refusal: Refusal) -> None:
+        self.tally.refused[refusal.code] += 1
+        if self.order is not None and session.agent is not None and isinstance(refusal, RateLimited):
+            self.order.offence(self, session.agent)
+        self.reply(session, Error(ts=self.timestamp(), code=refusal.code, message=refusal.message))
+
+    def tell(self, agent: Agent, message: ServerMessage) -> None:
+        """Something the agent did not ask for."""
+        agent.link.put(encode_text(encode(message)))
+
+    def tell_all(self, agents: Iterable[Agent], message: ServerMessage) -> None:
+        frame = encode_text(encode(message))
+        for agent in agents:
+            agent.link.put(frame)
+
+    def tell_sessions(self, sessions: Iterable[Session], message: ServerMessage) -> None:
+        """Every open connection, whether it has identified or not."""
+        frame = encode_text(encode(message))
+        for session in sessions:
+            session.link.put(frame)
+
+    def broadcast(self, channel: Channel, message: ServerMessage, but: Agent | None = None) -> None:
+        self._spread(channel, encode_text(encode(message)), but)
+
+    def say(self, channel: Channel, message: Chat, but: Agent | None, *, by_agent: bool) -> None:
+        """A line that stays in the channel's buffer, encoded once for now and for later."""
+        encoded = encode(message)
+        self._spread(channel, encode_text(encoded), but)
+        replay = encode_text(as_replay(encoded))
+        channel.remember(Remembered(message.msg_id, message.content, by_agent, replay))
+
+    def announce(self, channel_name: str, content: str) -> None:
+        """A line from @server to a channel, if there is such a channel (agentchat wire 6.2)."""
+        channel = self.channels.get(channel_name)
+        if channel is not None:
+            line = Chat(
+                ts=self.timestamp(), from_=SERVER, from_name="Server", to=channel_name, content=content
+            )
+            self.say(channel, line, None, by_agent=False)
+
+    def _spread(self, channel: Channel, frame: bytes, but: Agent | None) -> None:
+        members = channel.members.values()
+        if but is None:
+            for member in members:
+                member.link.put(frame)
+        else:
+            for member in members:
+                if member is not but:
+                    member.link.put(frame)
+        self.tally.count_fanout(len(members))
+
+    # -- what operators see ----------------------------------------------------------------------
+
+    def note(self, event: str, **facts: object) -> None:
+        """A security event: counted and logged, with addresses and ids, never with contents."""
+        self.tally.security[event] += 1
+        self.log.warning(event, **facts)
+
+    def fail(self, session: Session) -> None:
+        """A bug of ours escaped a handler: only this session pays for it."""
+        self.close(session, INTERNAL_ERROR, "Internal error")

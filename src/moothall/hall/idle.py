@@ -1,0 +1,38 @@
+"""Quiet channels get a nudge: who is there, and something to talk about (agentchat wire 9.7)."""
+
+from typing import Final
+
+from moothall.hall.hall import Hall
+
+MAX_PERIOD: Final = 60.0  # seconds between two looks around (agentchat wire 9.7)
+LOOKS_PER_TIMEOUT: Final = 5
+
+STARTERS: Final = (
+    "What are you working on?",
+    "Has anyone learned something today that the others should know?",
+    "Is anyone stuck? Say where, and somebody may know the way out.",
+    "What would make this channel more useful to you?",
+    "Which of your tools surprised you lately?",
+    "What is one task here that two of you could do better together?",
+    "Does anyone have a result that needs a second pair of eyes?",
+)
+
+
+def watch(hall: Hall) -> None:
+    """Look around now and then, for as long as the hall is open."""
+    period = min(MAX_PERIOD, hall.settings.idle_timeout / LOOKS_PER_TIMEOUT)
+
+    def look() -> None:
+        prompt_quiet_channels(hall)
+        hall.agenda.at(hall.now() + period, look)
+
+    hall.agenda.at(hall.now() + period, look)
+
+
+def prompt_quiet_channels(hall: Hall) -> None:
+    now = hall.now()
+    for channel in hall.channels:
+        if len(channel.members) >= 2 and now - channel.last_activity >= hall.settings.idle_timeout:
+            names = ", ".join(member.address for member in channel.members.values())
+            hall.announce(channel.name, f"{names} - {STARTERS[hall.pick(len(STARTERS))]}")
+            channel.last_activity = now

@@ -1,0 +1,63 @@
+"""Rate limits: so many in so many seconds, counted in a sliding window.
+
+The window holds the times of the last `limit` events. If it is full and its oldest is younger than the
+window, the next one is too much. That is exact, costs one comparison, and needs no timer.
+"""
+
+from collections import deque
+from typing import NamedTuple, Self
+
+
+class Rate(NamedTuple):
+    """`limit` events in `seconds`; a limit of 0 is no limit."""
+
+    limit: int
+    seconds: float
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """`60/10` is 60 in 10 seconds, `0` is no limit."""
+        limit, _, seconds = text.strip().partition("/")
+        rate = cls(int(limit), float(seconds or 1))
+        if rate.limit < 0 or not 0 < rate.seconds < float("inf"):
+            raise ValueError(text)
+        return rate
+
+    def __str__(self) -> str:
+        return f"{self.limit}/{self.seconds:g}" if self.limit else "0"
+
+    def window(self) -> "Window | None":
+        """What counts one agent's events; nothing when there is no limit."""
+        return Window(self) if self.limit else None
+
+
+class Window:
+    __slots__ = ("_seconds", "_times")
+
+    def __init__(self, rate: Rate) -> None:
+        self._seconds = rate.seconds
+        self._times: deque[float] = deque(maxlen=rate.limit)
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def count(self, now: float) -> bool:
+        """Count this event whatever comes of it; whether it is within the limit."""
+        within = self.has_room(now)
+        self._times.append(now)
+        return within
+
+    def admit(self, now: float) -> bool:
+        """Count this event if it is within the limit; whether it is."""
+        within = self.has_room(now)
+        if within:
+            self._times.append(now)
+        return within
+
+    def has_room(self, now: float) -> bool:
+        times = self._times
+        return len(times) < times.maxlen or now - times[0] >= self._seconds  # type: ignore[operator]  # maxlen is set
+
+    def is_quiet(self, now: float) -> bool:
+        """Nothing in the whole window: as if never used."""
+        return not self._times or now - self._times[-1] >= self._seconds

@@ -1,0 +1,189 @@
+"""Coming and going: JOIN, LEAVE, CREATE_CHANNEL, INVITE and the lists (seed 000, join channels; wire 9)."""
+
+from typing import Final
+
+from moothall.errors import AuthRequired, InvalidMessage, NotInvited
+from moothall.hall.channels import Channel
+from moothall.hall.commands import Command
+from moothall.hall.hall import Hall
+from moothall.hall.session import Agent, Session, Tier
+from moothall.wire.agentchat import server
+from moothall.wire.agentchat.client import CreateChannel, Invite, Join, Leave, ListAgents, ListChannels
+from moothall.wire.agentchat.names import bare_id
+
+MAX_INVITED: Final = 10_000  # ids on one channel's invite list
+
+
+def join(hall: Hall, session: Session, message: Join) -> None:
+    agent = hall.agent_of(session)
+    channel = hall.channels.find(message.channel)
+    if agent.id in channel.members:
+        # Joining again is how a client asks for the history (agentchat wire 9.2).
+        _send_room(hall, session, channel)
+        return
+    _check_entry(channel, agent)
+    _enter(hall, channel, agent)
+    if hall.settings.replay_first:
+        _send_room(hall, session, channel)
+        _announce_arrival(hall, channel, agent)
+    else:
+        _announce_arrival(hall, channel, agent)
+        _send_room(hall, session, channel)
+    if hall.settings.service_lines:
+        hall.announce(channel.name, f"{agent.name} joined {channel.name}")
+
+
+def leave(hall: Hall, session: Session, message: Leave) -> None:
+    agent = hall.agent_of(session)
+    channel = hall.channels.get(message.channel)
+    if channel is None:
+        return  # the reference is silent here (agentchat wire 5.2)
+    if agent.id in channel.members:
+        channel.leave(agent)
+        hall.floor.release(agent.id, channel.name)
+        notice = server.AgentLeft(
+            ts=hall.timestamp(), channel=channel.name, agent=agent.address, name=agent.name
+        )
+        hall.broadcast(channel, notice)
+    hall.reply(session, server.Left(ts=hall.timestamp(), channel=channel.name))
+
+
+def create_channel(hall: Hall, session: Session, message: CreateChannel) -> None:
+    agent = hall.agent_of(session)
+    settings = hall.settings
+    if message.invite_only and not settings.private_channels:
+        raise InvalidMessage("Invite-only channels are disabled here")
+    if len(hall.channels) >= settings.max_channels and hall.channels.get(message.channel) is None:
+        raise InvalidMessage("This hall has as many channels as it takes")
+    channel = hall.channels.create(
+        message.channel,
+        hall.now(),
+        invite_only=bool(message.invite_only),
+        verified_only=bool(message.verified_only),
+    )
+    channel.invited.add(agent.id)
+    _enter(hall, channel, agent)
+    agents: list[str | server.MemberEntry] = [agent.address if settings.creator_as_text else _entry(agent)]
+    hall.reply(session, server.Joined(ts=hall.timestamp(), channel=channel.name, agents=agents))
+
+
+def invite(hall: Hall, session: Session, message: Invite) -> None:
+    agent = hall.agent_of(session)
+    if not hall.settings.private_channels:
+        raise InvalidMessage("Invite-only channels are disabled here")
+    channel = hall.channels.find(message.channel)
+    if agent.id not in channel.members:
+        raise NotInvited(f"Only members of {channel.name} invite others")
+    guest_id = bare_id(message.agent)
+    if len(channel.invited) >= MAX_INVITED and guest_id not in channel.invited:
+        raise InvalidMessage(f"The invite list of {channel.name} is full")
+    channel.invited.add(guest_id)
+    if guest := hall.agents.get(guest_id):
+        hall.tell(
+            guest,
+            server.Chat(
+                ts=hall.timestamp(),
+                from_=agent.address,
+                from_name=agent.name,
+                to=guest.address,
+                content=f"You are invited to {channel.name}",
+                msg_id=hall.ids.message_id(hall.timestamp()),
+                verified=agent.verified,
+                kind=agent.kind,
+            ),
+        )
+
+
+def list_channels(hall: Hall, session: Session, message: ListChannels) -> None:
+    entries = [
+        server.ChannelEntry(channel.name, len(channel.members), channel.verified_only)
+        for channel in hall.channels
+        if not channel.invite_only
+    ]
+    hall.reply(session, server.Channels(ts=hall.timestamp(), list=entries))
+
+
+def list_agents(hall: Hall, session: Session, message: ListAgents) -> None:
+    agent = hall.agent_of(session)
+    channel = hall.channels.find(message.channel)
+    if channel.invite_only and agent.id not in channel.members:
+        raise NotInvited(f"Only members of {channel.name} see who is in it")
+    entries = [
+        server.AgentEntry(
+            id=member.address,
+            name=member.name,
+            presence=member.presence,
+            status_text=member.status_text,
+            verified=member.verified,
+            kind=member.kind,
+        )
+        for member in channel.members.values()
+    ]
+    hall.reply(session, server.Agents(ts=hall.timestamp(), channel=channel.name, list=entries))
+
+
+def enter_public_channels(hall: Hall, agent: Agent) -> None:
+    """The reference's auto-join: the others hear of it, the newcomer does not (agentchat wire 4.6)."""
+    for channel in hall.channels:
+        if channel.invite_only or (channel.verified_only and not is_trusted(agent)):
+            continue
+        _enter(hall, channel, agent)
+        _announce_arrival(hall, channel, agent)
+
+
+def is_trusted(agent: Agent) -> bool:
+    """Good for verified-only channels: a proven key, unless an admin took the flag away."""
+    return agent.key is not None and agent.granted is not False
+
+
+def _check_entry(channel: Channel, agent: Agent) -> None:
+    if channel.invite_only and agent.id not in channel.invited:
+        raise NotInvited(f"{channel.name} is by invitation")
+    if channel.verified_only and not is_trusted(agent):
+        raise AuthRequired(f"{channel.name} is for verified agents")
+
+
+def _enter(hall: Hall, channel: Channel, agent: Agent) -> None:
+    channel.enter(agent)
+    channel.last_activity = hall.now()
+
+
+def _announce_arrival(hall: Hall, channel: Channel, agent: Agent) -> None:
+    notice = server.AgentJoined(
+        ts=hall.timestamp(),
+        channel=channel.name,
+        agent=agent.address,
+        name=agent.name,
+        verified=agent.verified,
+        kind=agent.kind,
+    )
+    hall.broadcast(channel, notice, but=agent)
+
+
+def _send_room(hall: Hall, session: Session, channel: Channel) -> None:
+    """JOINED and the history, in the order the settings ask for."""
+    entries = [_entry(member) for member in channel.members.values()]
+    joined = server.Joined(ts=hall.timestamp(), channel=channel.name, agents=entries)
+    replay = channel.replay()
+    if hall.settings.replay_first:
+        if replay:
+            session.link.put(replay)
+        hall.reply(session, joined)
+    else:
+        hall.reply(session, joined)
+        if replay:
+            session.link.put(replay)
+
+
+def _entry(agent: Agent) -> server.MemberEntry:
+    return server.MemberEntry(agent.address, agent.name, agent.verified, agent.kind)
+
+
+COMMANDS: Final = (
+    Command(Join, join),
+    Command(Leave, leave),
+    Command(CreateChannel, create_channel),
+    Command(Invite, invite),
+    Command(ListChannels, list_channels, Tier.STRANGER),
+    Command(ListAgents, list_agents),
+)

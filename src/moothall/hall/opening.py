@@ -1,0 +1,33 @@
+"""The hall's own rows of the command table, and how a hall is opened."""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, Final
+
+from moothall.hall import admin, chat, closed, handshake, idle, membership, peers, presence, turns
+from moothall.hall.commands import Command
+from moothall.hall.hall import Hall
+from moothall.hall.moderation import Escalation, LinkDetector, Pipeline
+from moothall.hall.order import Order
+from moothall.settings import Settings
+
+COMMANDS: Final = (
+    *handshake.COMMANDS,
+    *membership.COMMANDS,
+    *chat.COMMANDS,
+    *presence.COMMANDS,
+    *turns.COMMANDS,
+    *peers.COMMANDS,
+    *admin.COMMANDS,
+    *closed.COMMANDS,
+)
+
+
+def open_hall(settings: Settings, commands: Iterable[Command] = COMMANDS, **outside: Any) -> Hall:
+    """`outside` is what `Hall` needs from there."""
+    order = Order(Pipeline([LinkDetector()]), Escalation()) if settings.moderation else None
+    hall = Hall(settings, commands, order=order, **outside)
+    hall.departures.append(partial(peers.forget_requests, hall))
+    if settings.idle_prompts:
+        idle.watch(hall)
+    return hall

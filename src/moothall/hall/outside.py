@@ -1,0 +1,64 @@
+"""What the hall needs from outside: time, randomness, connections, a disk. All of it is handed in.
+
+Nothing in this room opens a socket or a file, sleeps, or reads a clock, so that a test can run a day of hall
+life in a second, and twice the same.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+Result = TypeVar("Result")
+
+
+class Clock(Protocol):
+    def time(self) -> float:
+        """Seconds since the Unix epoch: what peers are told."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back: what limits and deadlines are measured with."""
+
+
+class Link(Protocol):
+    """One connection, as the hall sees it. All calls return at once and are harmless after the end."""
+
+    def put(self, frame: bytes) -> None:
+        """Queue a frame that is ready to go on this link's wire."""
+
+    def close(self, code: int, reason: str) -> None:
+        """Send what is queued, then close."""
+
+    def pause(self) -> None:
+        """Stop reading: the hall is waiting for the disk on this session's behalf."""
+
+    def resume(self) -> None: ...
+
+
+class Worker(Protocol):
+    """Does what may wait for a disk, somewhere else, and comes back with the result."""
+
+    def submit(
+        self,
+        work: Callable[[], Result],
+        done: Callable[[Result], None],
+        failed: Callable[[BaseException], None],
+    ) -> None: ...
+
+
+class Shelf(Protocol):
+    """Files of the data directory. Called on a worker, because it waits for the disk."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Replace a file, all of it or nothing, and return when it would survive a power cut."""
+
+
+class Log(Protocol):
+    """Security events, with addresses and counts; never contents."""
+
+    def info(self, event: str, **facts: object) -> object: ...
+
+    def warning(self, event: str, **facts: object) -> object: ...
+
+
+Entropy = Callable[[int], bytes]  # like os.urandom
+Pick = Callable[[int], int]  # a number from 0 up to, not including, the argument
+Alarm = Callable[[float], None]  # "call Hall.tick at this monotonic time, or before"

@@ -1,0 +1,99 @@
+"""Agents who want to know each other's key: VERIFY_REQUEST and VERIFY_RESPONSE (agentchat wire 5.3)."""
+
+from typing import Final
+
+from moothall.errors import (
+    AgentNotFound,
+    InvalidMessage,
+    NoPublicKey,
+    RateLimited,
+    SignatureRequired,
+    VerificationExpired,
+)
+from moothall.hall.commands import Command
+from moothall.hall.hall import Hall
+from moothall.hall.peer_requests import MAX_PENDING, PeerRequest
+from moothall.hall.session import Agent, Session
+from moothall.wire.agentchat import server
+from moothall.wire.agentchat.client import VerifyRequest, VerifyResponse
+from moothall.wire.agentchat.names import bare_id
+
+
+def verify_request(hall: Hall, session: Session, message: VerifyRequest) -> None:
+    requester = hall.agent_of(session)
+    target = hall.agents.get(bare_id(message.target))
+    if target is None:
+        raise AgentNotFound(f"There is no agent {message.target[:64]} here")
+    if target.key is None:
+        raise NoPublicKey(f"{target.address} has no key to prove")
+    if not hall.peer_requests.has_room(requester):
+        raise RateLimited(f"{MAX_PENDING} of your requests are still open; wait for an answer")
+    now = hall.timestamp()
+    request_id = hall.ids.stamped("verify", now)
+    timeout = hall.agenda.at(hall.now() + hall.settings.peer_timeout, lambda: _time_out(hall, request_id))
+    request = PeerRequest(request_id, requester, target, target.key, message.nonce, timeout)
+    hall.peer_requests.add(request)
+    hall.tell(
+        target,
+        server.VerifyRequestNotice(
+            ts=now, request_id=request_id, from_=requester.address, nonce=message.nonce
+        ),
+    )
+    hall.reply(
+        session,
+        server.VerifyRequestNotice(ts=now, request_id=request_id, target=target.address, status="pending"),
+    )
+
+
+def verify_response(hall: Hall, session: Session, message: VerifyResponse) -> None:
+    agent = hall.agent_of(session)
+    if agent.key is None:
+        raise SignatureRequired("You have no key to prove")
+    request = hall.peer_requests.find(message.request_id)
+    if request is None:
+        raise VerificationExpired("Verification request not found or expired")
+    if request.target is not agent:
+        raise InvalidMessage("That request is not for you")
+    if request.nonce != message.nonce:
+        raise InvalidMessage("Invalid `nonce`: not the one of the request")
+    hall.peer_requests.take(request.id)
+    hall.agenda.cancel(request.timeout)
+    now = hall.timestamp()
+    target = agent.address
+    if request.key.verifies(request.nonce, message.sig):
+        hall.tell(
+            request.requester,
+            server.VerifySuccess(ts=now, request_id=request.id, agent=target, pubkey=request.key.pem),
+        )
+        hall.reply(session, server.VerifySuccess(ts=now, request_id=request.id, verified=True))
+    else:
+        hall.note("peer_verification_failed", agent=agent.id)
+        _tell_failure(hall, request, "Signature verification failed")
+        hall.reply(session, server.VerifyFailed(ts=now, request_id=request.id, verified=False))
+
+
+def forget_requests(hall: Hall, agent: Agent) -> None:
+    """A party left: the requester does not have to wait for the time-out."""
+    for request in hall.peer_requests.take_all(agent):
+        hall.agenda.cancel(request.timeout)
+        if request.target is agent and request.requester is not agent:
+            _tell_failure(hall, request, "Verification failed: the agent left")
+
+
+def _time_out(hall: Hall, request_id: str) -> None:
+    _tell_failure(hall, hall.peer_requests.take(request_id), "Verification timed out")
+
+
+def _tell_failure(hall: Hall, request: PeerRequest, reason: str) -> None:
+    hall.tell(
+        request.requester,
+        server.VerifyFailed(
+            ts=hall.timestamp(), request_id=request.id, target=request.target.address, reason=reason
+        ),
+    )
+
+
+COMMANDS: Final = (
+    Command(VerifyRequest, verify_request),
+    Command(VerifyResponse, verify_response),
+)

@@ -1,0 +1,100 @@
+"""One connection, and the agent it becomes once it has said and proven who it is."""
+
+from collections import deque
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from moothall.hall.agenda import Appointment
+from moothall.hall.limits import Window
+from moothall.hall.outside import Link
+from moothall.identity import PublicKey
+
+if TYPE_CHECKING:
+    from moothall.hall.channels import Channel
+    from moothall.hall.handshake import Pending
+
+
+class Tier(IntEnum):
+    """What a session may do follows from what it has proven. There is nothing between 1 and 3."""
+
+    STRANGER = 0
+    ANONYMOUS = 1
+    VERIFIED = 3
+
+
+class Session:
+    __slots__ = (
+        "agent",
+        "answered",
+        "busy",
+        "closed",
+        "connected_at",
+        "counted",
+        "deadline",
+        "frames",
+        "inbox",
+        "ip",
+        "link",
+        "pending",
+        "ref",
+        "tier",
+        "user_agent",
+        "windows",
+    )
+
+    def __init__(
+        self, link: Link, ip: str, user_agent: str, connected_at: float, frames: Window | None
+    ) -> None:
+        self.link = link
+        self.ip = ip
+        self.user_agent = user_agent
+        self.connected_at = connected_at
+        self.frames = frames  # counts every frame
+        self.windows: dict[str, Window] | None = None  # count the commands that have a rate of their own
+        self.tier = Tier.STRANGER
+        self.agent: Agent | None = None
+        self.pending: Pending | None = None  # a challenge or captcha that waits for its answer
+        self.deadline: Appointment | None = None  # when a session that has not identified must have
+        self.ref: str | None = None  # of the command being handled
+        self.answered = False  # whether it had a direct reply
+        self.busy = False  # a durable command is in flight
+        self.inbox: deque[bytes] | None = None  # what arrived meanwhile
+        self.closed = False
+        self.counted = False  # towards the connections of its address
+
+
+class Agent:
+    """Who is in the hall. An agent has a session, is in the roster, and knows its channels."""
+
+    __slots__ = (
+        "address",
+        "channels",
+        "granted",
+        "id",
+        "key",
+        "kind",
+        "link",
+        "lurking",
+        "name",
+        "presence",
+        "session",
+        "status_text",
+        "verified",
+    )
+
+    def __init__(
+        self, session: Session, agent_id: str, name: str, key: PublicKey | None, kind: str | None
+    ) -> None:
+        self.session = session
+        self.link = session.link
+        self.id = agent_id
+        self.address = f"@{agent_id}"
+        self.name = name
+        self.key = key  # proven: an agent with a key is made only after its signature checked out
+        self.kind = kind  # "human", or None
+        self.presence = "online"
+        self.status_text: str | None = None
+        self.granted: bool | None = None  # what an admin said with ADMIN_VERIFY
+        self.verified = False  # what others are shown
+        self.lurking = False
+        self.channels: dict[str, Channel] = {}

@@ -1,0 +1,201 @@
+"""Every setting of a hall, with its default. The defaults are the seeds'.
+
+A field's annotation is its type; the `option` beside its default says what it means, which environment
+variables name it besides `MOOTHALL_<NAME>`, and whether its value may be shown.
+"""
+
+from collections.abc import Callable
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from moothall.hall.limits import Rate
+
+MAX_FRAME: Final = 256 * 1024  # seed 001, transport
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A name that a value already has elsewhere; `translate` turns its text into ours."""
+
+    name: str
+    translate: Callable[[str], str] = str
+
+
+def _milliseconds(name: str) -> Variable:
+    return Variable(name, lambda text: repr(float(text) / 1000))
+
+
+def option(
+    default: Any,
+    help: str,  # noqa: A002  # the word typer and argparse use
+    *,
+    known_as: str | Variable | tuple[str | Variable, ...] = (),
+    reference: str | Variable | None = None,
+    secret: bool = False,
+) -> Any:
+    """`known_as` names count always, `reference` ones only in the profile of the reference server, because
+    names like PORT mean something else on most machines."""
+    names = known_as if isinstance(known_as, tuple) else (known_as,)
+    return field(
+        default=default,
+        metadata={
+            "help": help,
+            "known_as": tuple(Variable(name) if isinstance(name, str) else name for name in names),
+            "reference": Variable(reference) if isinstance(reference, str) else reference,
+            "secret": secret,
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    # -- where it lives
+    host: str = option("127.0.0.1", "address to listen on", reference="HOST")
+    port: int = option(6667, "port to listen on; 0 picks a free one", reference="PORT")
+    data_dir: Path = option(
+        Path(".agentchat"),
+        "folder for everything that must survive a restart",
+        reference=Variable("DATA_DIR", lambda text: f"{text}/.agentchat"),
+    )
+    profile: str = option("seeds", "behave as this server: seeds, agentchat-0.36")
+    server_name: str = option("moothall", "name shown in WELCOME and /health", reference="SERVER_NAME")
+    cert: Path | None = option(None, "TLS certificate chain, PEM", reference="TLS_CERT")
+    key: Path | None = option(None, "TLS private key, PEM", reference="TLS_KEY")
+    log_format: Literal["auto", "console", "json"] = option(
+        "auto", "log lines: console, json; auto looks at the terminal"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = option(
+        "info",
+        "least important events that are logged",
+        reference=Variable("LOG_LEVEL", lambda text: text.replace("warn", "warning")),
+    )
+
+    # -- who may connect
+    max_connections_per_ip: int = option(
+        200,
+        "connections from one address; loopback is exempt; 0 is no limit",
+        reference="MAX_CONNECTIONS_PER_IP",
+    )
+    allowed_origins: tuple[str, ...] = option(
+        (), "web origins besides our own whose pages may connect; * is any"
+    )
+    trusted_proxies: tuple[str, ...] = option((), "addresses whose X-Forwarded-For is believed")
+    allowlist: bool = option(False, "only approved keys are let in", reference="ALLOWLIST_ENABLED")
+    allowlist_strict: bool = option(
+        True,
+        "with allowlist: false lets others in too, but shows only approved keys as verified",
+        reference="ALLOWLIST_STRICT",
+    )
+    admin_key: str = option(
+        "", "shared secret of admin operations", known_as="AGENTCHAT_ADMIN_KEY", secret=True
+    )
+    admin_key_file: Path | None = option(None, "file that holds the admin key")
+    access_key: str = option(
+        "",
+        "a second secret, good for the allow list, kick and ban only",
+        known_as="ALLOWLIST_ADMIN_KEY",
+        secret=True,
+    )
+    genesis_agent_id: str = option(
+        "", "agent id that is always shown as verified", reference="GENESIS_AGENT_ID"
+    )
+    max_known_keys: int = option(
+        100_000, "ids that stay bound to their first key; the longest unseen go first"
+    )
+
+    # -- how they prove who they are
+    id_length: Literal[8, 16] = option(8, "hex digits of an agent id")
+    challenge_timeout: float = option(
+        30.0, "seconds to answer a challenge", reference=_milliseconds("CHALLENGE_TIMEOUT_MS")
+    )
+    auth_clock_tolerance: float = option(600.0, "seconds a proof's timestamp may be off; 0 takes any")
+    identify_timeout: float = option(120.0, "seconds to identify; 0 is for ever")
+    peer_timeout: float = option(30.0, "seconds an agent has to answer another's VERIFY_REQUEST")
+    verified_means: Literal["proof", "grant"] = option(
+        "proof", "what `verified` shows: a proven key, or approval by the operator"
+    )
+    unverified_code: Literal["VERIFICATION_REQUIRED", "SIGNATURE_REQUIRED"] = option(
+        "VERIFICATION_REQUIRED", "error for what needs a proven key"
+    )
+    captcha: bool = option(False, "ask a question before WELCOME", known_as="CAPTCHA_ENABLED")
+    captcha_timeout: float = option(
+        30.0, "seconds to answer it", known_as=_milliseconds("CAPTCHA_TIMEOUT_MS")
+    )
+    captcha_attempts: int = option(1, "wrong answers that are too many", known_as="CAPTCHA_MAX_ATTEMPTS")
+    captcha_difficulty: Literal["easy", "medium", "hard"] = option(
+        "easy", "how hard the questions are", known_as="CAPTCHA_DIFFICULTY"
+    )
+    captcha_skip_allowlisted: bool = option(
+        True, "approved keys are not asked", known_as="CAPTCHA_SKIP_ALLOWLISTED"
+    )
+    captcha_fail_action: Literal["disconnect", "shadow_lurk"] = option(
+        "disconnect", "what the last wrong answer leads to", known_as="CAPTCHA_FAIL_ACTION"
+    )
+
+    # -- channels and messages
+    default_channels: tuple[str, ...] = option(
+        ("#general", "#agents", "#discovery"), "channels that exist at start"
+    )
+    verified_channels: tuple[str, ...] = option((), "channels that exist at start for proven keys only")
+    buffer_size: int = option(
+        20, "messages a channel keeps for those who join later", reference="MESSAGE_BUFFER_SIZE"
+    )
+    max_channels: int = option(10_000, "channels there can be")
+    private_channels: bool = option(
+        True, "invite-only channels may be made", reference="PRIVATE_CHANNELS_ENABLED"
+    )
+    max_frame: int = option(MAX_FRAME, "bytes of the largest message that is read")
+    echo: bool = option(False, "channel messages also go back to their sender")
+    auto_join: bool = option(False, "WELCOME puts an agent into every public channel")
+    replay_first: bool = option(True, "on JOIN the history comes before JOINED")
+    service_lines: bool = option(False, "@server tells channels who comes and goes")
+    creator_as_text: bool = option(False, "JOINED after CREATE_CHANNEL lists the creator's id, not an object")
+    not_member_code: Literal["CHANNEL_NOT_FOUND", "NOT_INVITED"] = option(
+        "CHANNEL_NOT_FOUND", "error for a message to a channel one is not in"
+    )
+    answer_malformed: bool = option(False, "text that is not JSON is answered with INVALID_MSG")
+    redact: bool = option(True, "secrets in messages are replaced")
+    idle_prompts: bool = option(True, "quiet channels get a nudge", reference="IDLE_PROMPTS")
+    idle_timeout: float = option(
+        300.0, "seconds of quiet before a nudge", reference=_milliseconds("IDLE_TIMEOUT_MS")
+    )
+    motd: str = option("", "message of the day, shown in WELCOME", reference="MOTD")
+    motd_file: Path | None = option(None, "file that holds it", reference="MOTD_FILE")
+    moderation: bool = option(False, "repeated offences lead to warnings, throttling, time-outs, a kick")
+
+    # -- the floor, and callbacks
+    floor: bool = option(True, "RESPONDING_TO claims are tracked", known_as="AGENTCHAT_RESPOND_ENABLED")
+    floor_ttl: float = option(
+        45.0,
+        "seconds a claim holds",
+        known_as=(_milliseconds("AGENTCHAT_RESPOND_TTL_MS"), _milliseconds("AGENTCHAT_CLAIM_TTL_MS")),
+    )
+    callback_max_delay: float = option(
+        3600.0, "longest delay of a callback, seconds", known_as="AGENTCHAT_CB_MAX_DURATION_S"
+    )
+    callback_max_pending: int = option(
+        50, "callbacks one agent can have", known_as="AGENTCHAT_CB_MAX_PER_AGENT"
+    )
+    callback_max_payload: int = option(
+        500, "longest payload of a callback", known_as="AGENTCHAT_CB_MAX_PAYLOAD"
+    )
+
+    # -- limits: COUNT/SECONDS, 0 is off
+    rate_pre_auth: Rate = option(Rate(10, 10), "frames before identification; more closes the connection")
+    rate_post_auth: Rate = option(Rate(60, 10), "frames after identification; more is answered RATE_LIMITED")
+    rate_message: Rate = option(
+        Rate(1, 1), "MSG", reference=Variable("RATE_LIMIT_MS", lambda text: f"1/{float(text) / 1000}")
+    )
+    rate_chunk: Rate = option(Rate(10, 1), "FILE_CHUNK")
+    rate_nick: Rate = option(Rate(1, 30), "SET_NICK")
+    rate_admin: Rate = option(Rate(10, 60), "admin operations from one address")
+    flood_closes: bool = option(False, "too many frames after identification close the connection as well")
+    no_limits: bool = option(False, "turn every rate and connection limit off, for a trusted deployment")
+    outbox_limit: int = option(4 * 1024 * 1024, "bytes a client may leave unread before it is closed")
+    ping_interval: float = option(30.0, "seconds between the server's pings; 0 is never")
+    ping_timeout: float = option(10.0, "seconds of grace for a peer that missed two pings")
+
+
+def described() -> tuple[Field[Any], ...]:
+    return fields(Settings)

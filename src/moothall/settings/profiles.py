@@ -1,0 +1,43 @@
+"""Profiles: named sets of defaults. The only place in moothall that knows a profile by name.
+
+`seeds` is what the fields say. `agentchat-0.36` is the reference server where it differs on the wire; the
+numbers are the rows of section 20 of the agentchat wire reference. What the reference later switched off
+(direct messages, file chunks, channels for all, no lurking: rows 4, 5, 20, 23, 46) stays on.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "seeds": {},
+    "agentchat-0.36": {
+        "server_name": "agentchat",
+        "id_length": 16,  # 1
+        "verified_means": "grant",  # 2
+        "challenge_timeout": 60.0,  # 6
+        "auth_clock_tolerance": 0.0,  # the reference does not look at the clock
+        "unverified_code": "SIGNATURE_REQUIRED",
+        "answer_malformed": True,  # 12
+        "flood_closes": True,  # 13
+        "auto_join": True,  # 14
+        "replay_first": False,  # 15
+        "creator_as_text": True,  # 16
+        "service_lines": True,  # 17
+        "echo": True,  # 18
+        "not_member_code": "NOT_INVITED",  # 21
+        "default_channels": (  # 22
+            "#general",
+            "#engineering",
+            "#pull-requests",
+            "#help",
+            "#love",
+            "#agents",
+            "#discovery",
+            "#bounties",
+        ),
+        "verified_channels": ("#ops",),
+        "buffer_size": 200,  # 24
+        "idle_timeout": 3600.0,  # 25
+        "allowlist_strict": False,
+    },
+}

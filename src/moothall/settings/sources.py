@@ -1,0 +1,250 @@
+"""Where settings come from: flag, environment, moothall.toml, profile, default. The first to speak wins."""
+
+import os
+import stat
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+from moothall.errors import SettingsError
+from moothall.hall.limits import Rate
+from moothall.settings.fields import Settings, Variable, described
+from moothall.settings.profiles import PROFILES
+
+CONFIG_FILE: Final = "moothall.toml"
+PREFIX: Final = "MOOTHALL_"
+# MOOTHALL_ variables that are not settings of a hall.
+NOT_SETTINGS: Final = frozenset(("MOOTHALL_CONFIG",))
+
+_TRUE: Final = frozenset(("1", "true", "yes", "on"))
+_FALSE: Final = frozenset(("0", "false", "no", "off", ""))
+_NAMES: Final = tuple(entry.name for entry in described())
+_TYPES: Final = get_type_hints(Settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The settings, and for each the place that decided it."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    ignored: tuple[str, ...]  # MOOTHALL_ variables that name no setting
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    config: Path | None = None,
+) -> Chosen:
+    """`flags` hold values that are already typed, or texts. `config` must exist if it is given."""
+    environment = os.environ if environment is None else environment
+    by_flag = {name: value for name, value in (flags or {}).items() if value is not None}
+    by_file, file_name = _read_config(config, environment)
+    profile, profile_origin = _choose_profile(by_flag, environment, by_file, file_name)
+    values: dict[str, Any] = {"profile": profile}
+    origins: dict[str, str] = {"profile": profile_origin}
+    for entry in described():
+        name = entry.name
+        if name == "profile":
+            continue
+        variables = list(entry.metadata["known_as"])
+        if profile != "seeds" and entry.metadata["reference"]:
+            variables.append(entry.metadata["reference"])
+        if name in by_flag:
+            values[name], origins[name] = _typed(name, by_flag[name], "flag"), "flag"
+        elif found := _from_environment(name, variables, environment):
+            values[name], origins[name] = found
+        elif name in by_file:
+            values[name], origins[name] = _typed(name, by_file[name], file_name), file_name
+        elif name in PROFILES[profile]:
+            values[name], origins[name] = PROFILES[profile][name], f"profile {profile}"
+        else:
+            origins[name] = "default"
+    settings = _with_files(values, origins)
+    ignored = tuple(
+        sorted(
+            variable
+            for variable in environment
+            if variable.startswith(PREFIX)
+            and variable not in NOT_SETTINGS
+            and variable.removeprefix(PREFIX).lower() not in _NAMES
+        )
+    )
+    return Chosen(settings, origins, ignored)
+
+
+def parse(name: str, text: str) -> Any:
+    """A setting's value from its text."""
+    return _parse(_TYPES[name], text)
+
+
+def check_name(name: str) -> str:
+    """`max-frame` or `max_frame`, if there is such a setting."""
+    name = name.strip().replace("-", "_")
+    if name not in _NAMES:
+        near = get_close_matches(name, _NAMES, 1)
+        hint = f"; did you mean {near[0]}?" if near else "; see `moothall config`"
+        raise SettingsError(f"there is no setting {name!r}{hint}")
+    return name
+
+
+def _choose_profile(
+    flags: Mapping[str, Any], environment: Mapping[str, str], config: Mapping[str, Any], file_name: str
+) -> tuple[str, str]:
+    if "profile" in flags:
+        profile, origin = flags["profile"], "flag"
+    elif value := environment.get("MOOTHALL_PROFILE"):
+        profile, origin = value, "MOOTHALL_PROFILE"
+    elif "profile" in config:
+        profile, origin = config["profile"], file_name
+    else:
+        profile, origin = "seeds", "default"
+    if profile not in PROFILES:
+        raise SettingsError(f"profile from {origin}: {profile!r} is not one of {', '.join(PROFILES)}")
+    return profile, origin
+
+
+def _from_environment(
+    name: str, variables: list[Variable], environment: Mapping[str, str]
+) -> tuple[Any, str] | None:
+    for variable in (Variable(PREFIX + name.upper()), *variables):
+        text = environment.get(variable.name)
+        if text is None or text == "":
+            continue
+        try:
+            text = variable.translate(text)
+        except ValueError:
+            raise SettingsError(f"{name} from {variable.name}: {text!r} is not a number") from None
+        return _typed(name, text, variable.name), variable.name
+    return None
+
+
+def _read_config(config: Path | None, environment: Mapping[str, str]) -> tuple[Mapping[str, Any], str]:
+    named = config or (Path(environment["MOOTHALL_CONFIG"]) if environment.get("MOOTHALL_CONFIG") else None)
+    path = named or Path(CONFIG_FILE)
+    try:
+        with path.open("rb") as file:
+            table = tomllib.load(file)
+    except FileNotFoundError:
+        if named is not None:
+            raise SettingsError(f"{path} does not exist") from None
+        return {}, CONFIG_FILE
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not TOML: {error}") from None
+    for name in table:
+        try:
+            check_name(name)
+        except SettingsError as error:
+            raise SettingsError(f"{path}: {error}") from None
+    table = {check_name(name): value for name, value in table.items()}
+    for entry in described():
+        if entry.metadata["secret"] and entry.name in table:
+            variable = PREFIX + entry.name.upper()
+            raise SettingsError(
+                f"{path}: {entry.name} is a secret; set it with {variable} or a file of its own"
+            )
+    return table, str(path)
+
+
+def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
+    """Read what is given as the name of a file, and check what only makes sense together."""
+    if (path := values.get("admin_key_file")) and not values.get("admin_key"):
+        values["admin_key"], origins["admin_key"] = _read_secret(path), str(path)
+    if (path := values.get("motd_file")) and not values.get("motd"):
+        values["motd"], origins["motd"] = _read_text(path), str(path)
+    settings = Settings(**values)
+    if (settings.cert is None) != (settings.key is None):
+        raise SettingsError("TLS needs both --cert and --key")
+    if not 0 <= settings.port <= 65535:
+        raise SettingsError(f"port from {origins['port']}: {settings.port} is not between 0 and 65535")
+    for name in ("max_channels", "max_frame", "outbox_limit", "max_known_keys"):
+        if getattr(settings, name) < 1:
+            raise SettingsError(f"{name} from {origins[name]}: must be at least 1")
+    return settings
+
+
+def _read_secret(path: Path) -> str:
+    secret = _read_text(path)
+    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise SettingsError(f"{path} can be read by others; run: chmod 600 {path}")
+    if not secret:
+        raise SettingsError(f"{path} is empty")
+    return secret
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path} is not UTF-8 text") from None
+
+
+def _typed(name: str, value: Any, origin: str) -> Any:
+    try:
+        if isinstance(value, str):
+            return parse(name, value)
+        return _check(_TYPES[name], value)
+    except ValueError as error:
+        raise SettingsError(f"{name} from {origin}: {error}") from None
+
+
+def _parse(expected: Any, text: str) -> Any:
+    origin = get_origin(expected)
+    if origin is Literal:
+        choices = get_args(expected)
+        for choice in choices:
+            if str(choice) == text:
+                return choice
+        raise ValueError(f"{text!r} is not one of {', '.join(map(str, choices))}")
+    if origin in (Union, UnionType):
+        inner = next(part for part in get_args(expected) if part is not NoneType)
+        return _parse(inner, text) if text else None
+    if origin is tuple:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    if expected is bool:
+        if text.lower() in _TRUE:
+            return True
+        if text.lower() in _FALSE:
+            return False
+        raise ValueError(f"{text!r} is not true or false")
+    if expected is Rate:
+        try:
+            return Rate.parse(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not COUNT/SECONDS, such as 60/10, or 0") from None
+    if expected in (int, float):
+        return _number(expected, text)
+    return expected(text)
+
+
+def _number(expected: Any, text: str) -> Any:
+    try:
+        number = expected(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+    if not 0 <= number < float("inf"):
+        raise ValueError(f"{text} is out of range")
+    return number
+
+
+def _check(expected: Any, value: Any) -> Any:
+    """A value that TOML or a flag already gave a type."""
+    if get_origin(expected) is tuple and isinstance(value, (list, tuple)):
+        if not all(isinstance(part, str) for part in value):
+            raise ValueError("must be a list of texts")
+        return tuple(value)
+    if expected is Rate and isinstance(value, Rate):
+        return value
+    if isinstance(value, Path):
+        return value
+    if isinstance(value, bool) is not (expected is bool):
+        raise ValueError(f"{value!r} has the wrong type")
+    return _parse(expected, str(value))
