@@ -1,0 +1,115 @@
+"""The one place where everything is built from Settings and wired together."""
+
+import asyncio
+import gc
+import os
+import secrets
+import signal
+from time import monotonic, time
+from typing import Final
+
+from moothall.gateways import health
+from moothall.gateways.lag import LagMeter
+from moothall.gateways.port import Port
+from moothall.hall.access import ALLOWLIST_FILE, BANS_FILE, Allowlist, Bans, decode_allowlist, decode_bans
+from moothall.hall.hall import Hall
+from moothall.hall.keyring import Keyring
+from moothall.hall.opening import open_hall
+from moothall.hall.outside import Log
+from moothall.hall.redaction import Redactor
+from moothall.settings import Settings
+from moothall.store.files import DataDirectory, KeyBook
+from moothall.store.worker import Batch, StoreThread
+
+# Sessions and agents live for minutes; the default of looking for cycles every 700 allocations would walk over
+# all of them again and again, and stop the loop for as long.
+GC_THRESHOLD: Final = (50_000, 20, 50)
+
+# The loop's timers count whole milliseconds and may ring early by one; a tick that finds nothing due yet would
+# only set the next alarm.
+TIMER_SLACK: Final = 0.001
+
+
+class SystemClock:
+    time = staticmethod(time)
+    monotonic = staticmethod(monotonic)
+
+
+class App:
+    """A hall with its port, its data directory and its clock. `async with` opens and closes it."""
+
+    def __init__(self, settings: Settings, log: Log) -> None:
+        self.settings = settings
+        self.log = log
+
+    async def __aenter__(self) -> "App":
+        settings = self.settings
+        directory = DataDirectory(settings.data_dir)
+        book = KeyBook(directory)
+        self._loop = asyncio.get_running_loop()
+        self._store = StoreThread()
+        self.hall: Hall = open_hall(
+            settings,
+            clock=SystemClock(),
+            entropy=os.urandom,
+            pick=secrets.randbelow,
+            alarm=self._set_alarm,
+            worker=self._store,
+            shelf=directory,
+            log=self.log,
+            redactor=Redactor(os.environ),
+            allowlist=_read_allowlist(directory),
+            bans=_read_bans(directory),
+            keyring=Keyring(settings.max_known_keys, book.read()),
+            remember_key=Batch(self._store, book.append).add,
+        )
+        self.port = Port(self.hall, settings, self.log)
+        self._lag = LagMeter()
+        self.port.routes = health.routes(self.hall, self.port, self._lag)
+        try:
+            await self.port.open()
+        except BaseException:
+            self._store.close()
+            raise
+        self._lag.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._lag.stop()
+        await self.port.close("Server shutting down")
+        self._store.close()
+
+    def _set_alarm(self, due: float) -> None:
+        self._loop.call_later(max(0.0, due - monotonic()) + TIMER_SLACK, lambda: self.hall.tick())
+
+    @property
+    def url(self) -> str:
+        host, port = self.port.address
+        scheme = "wss" if self.settings.cert else "ws"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def _read_allowlist(directory: DataDirectory) -> Allowlist:
+    content = directory.read(ALLOWLIST_FILE)
+    return decode_allowlist(content) if content else Allowlist()
+
+
+def _read_bans(directory: DataDirectory) -> Bans:
+    content = directory.read(BANS_FILE)
+    return decode_bans(content) if content else Bans()
+
+
+async def serve(settings: Settings, log: Log, ready: "asyncio.Future[App] | None" = None) -> None:
+    """Run until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with App(settings, log) as app:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLD)
+        if ready is not None:
+            ready.set_result(app)
+        await stop.wait()
+        log.info("server_stop")

@@ -1,0 +1,193 @@
+"""`moothall identity`: make, show, rotate, revoke and verify the key an agent is known by.
+
+A private key is written to its file and never anywhere else.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from moothall.errors import InvalidCertificate, MoothallError, UsageError
+from moothall.identity import keyfile
+from moothall.identity.certificates import (
+    DEFAULT_REASON,
+    REVOCATION,
+    revoke,
+    rotation_records,
+    timestamp_text,
+    verify_chain,
+    verify_revocation,
+)
+from moothall.identity.keyfile import Identity
+from moothall.identity.keys import PrivateKey, PublicKey
+from moothall.identity.signatures import SEED_BYTES
+
+DOES_NOT_HOLD: Final = 1
+WRONG_USAGE: Final = 2
+
+app = typer.Typer(
+    name="identity",
+    help="The key that an agent is known by.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+
+FileOption = Annotated[Path, typer.Option("--file", help="The identity file.", show_default=True)]
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    try:
+        yield
+    except MoothallError as error:
+        typer.echo(f"error: {' '.join(str(error).splitlines())}", err=True)
+        raise typer.Exit(DOES_NOT_HOLD if isinstance(error, InvalidCertificate) else WRONG_USAGE) from None
+
+
+@app.command()
+@_one_line_errors()
+def new(
+    file: FileOption = keyfile.DEFAULT_PATH,
+    name: Annotated[str | None, typer.Option(help="The name to appear under.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file that exists; its key is lost.")
+    ] = False,
+) -> None:
+    """Make a new key and the file that keeps it."""
+    if name is not None and not keyfile.AGENT_NAME.match(name):
+        raise UsageError("--name takes 1 to 32 letters, digits, _ or -")
+    identity = Identity(key=_new_key(), name=name, created=timestamp_text(_now_ms()))
+    path = file.expanduser()
+    keyfile.save(identity, path, overwrite=force)
+    typer.echo(f"made {path}")
+    _show_ids(identity.public)
+
+
+@app.command()
+@_one_line_errors()
+def show(
+    file: FileOption = keyfile.DEFAULT_PATH,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Print the ids and the public key."""
+    path = file.expanduser()
+    identity = keyfile.load(path)
+    if as_json:
+        typer.echo(json.dumps(_description(identity, path), indent=2))
+        return
+    typer.echo(f"{'file':<12} {path}")
+    if identity.name:
+        typer.echo(f"{'name':<12} {identity.name}")
+    _show_ids(identity.public)
+    if identity.created:
+        typer.echo(f"{'created':<12} {_printable(identity.created)}")
+    typer.echo(f"{'rotations':<12} {len(identity.rotations)}")
+    typer.echo(identity.public.pem, nl=False)
+
+
+@app.command()
+@_one_line_errors()
+def rotate(file: FileOption = keyfile.DEFAULT_PATH) -> None:
+    """Replace the key by a new one that the old one vouches for. A hall will see a new agent."""
+    path = file.expanduser()
+    old = keyfile.load(path)
+    rotated, retired = keyfile.save_rotated(old, path, _new_key(), now_ms=_now_ms())
+    typer.echo(f"rotated {path}; the key of @{old.public.agent_id()} is kept in {retired}")
+    _show_ids(rotated.public)
+
+
+@app.command(name="revoke")
+@_one_line_errors()
+def revoke_key(
+    file: FileOption = keyfile.DEFAULT_PATH,
+    reason: Annotated[str, typer.Option(help="Why, in your own words.")] = DEFAULT_REASON,
+    out: Annotated[Path | None, typer.Option(help="Write the notice here instead of printing it.")] = None,
+) -> None:
+    """Sign a notice that the key is no longer to be trusted. Publish it where your peers will see it."""
+    identity = keyfile.load(file.expanduser())
+    rotations = _sound_rotations(identity)
+    notice = revoke(identity.key, now_ms=_now_ms(), reason=reason or DEFAULT_REASON, rotations=rotations)
+    content = keyfile.file_bytes(notice)
+    if out is None:
+        typer.echo(content, nl=False)
+    else:
+        _write_notice(content, out.expanduser())
+
+
+@app.command()
+@_one_line_errors()
+def verify(file: Annotated[Path, typer.Argument(help="An identity file or a revocation notice.")]) -> None:
+    """Check the rotations of an identity, or a revocation notice."""
+    path = file.expanduser()
+    fields = keyfile.read_object(path, secret=False)
+    if fields.get("type") == REVOCATION:
+        revoked = verify_revocation(fields)
+        typer.echo(f"holds: {_named(revoked)} is revoked, reason: {_printable(str(fields['reason']))}")
+        return
+    if not fields.keys() & {"publicKey", "pubkey"}:
+        raise UsageError(f"{path} is neither an identity file nor a revocation notice")
+    if fields.keys() & {"privateKey", "privkey"}:
+        keyfile.load(path)  # a private key must be closed to others, and belong to the public one
+    current = keyfile.public_key(fields)
+    rotations = rotation_records(fields)
+    first = verify_chain(rotations, current)
+    typer.echo(f"holds: {_named(current)} goes back to {_named(first)}, rotations: {len(rotations)}")
+
+
+def _new_key() -> PrivateKey:
+    return PrivateKey(secrets.token_bytes(SEED_BYTES))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _sound_rotations(identity: Identity) -> tuple[object, ...]:
+    """A notice is urgent: records that do not hold are left out of it, they do not prevent it."""
+    try:
+        verify_chain(identity.rotations, identity.public)
+    except InvalidCertificate as error:
+        typer.echo(f"warning: the notice leaves the rotations out: {error}", err=True)
+        return ()
+    return identity.rotations
+
+
+def _write_notice(content: bytes, out: Path) -> None:
+    try:
+        with out.open("xb") as notice:
+            notice.write(content)
+    except OSError as error:
+        raise UsageError(f"{out}: {error.strerror}; choose another path for the notice") from None
+    typer.echo(f"wrote {out}")
+
+
+def _show_ids(key: PublicKey) -> None:
+    typer.echo(f"{'agent id':<12} @{key.agent_id()}")
+    typer.echo(f"{'fingerprint':<12} {key.fingerprint} (the agent id on agentchat 0.36 servers)")
+
+
+def _named(key: PublicKey) -> str:
+    return f"@{key.agent_id()} ({key.fingerprint})"
+
+
+def _description(identity: Identity, path: Path) -> dict[str, object]:
+    return {
+        "file": str(path),
+        "name": identity.name,
+        "agent_id": identity.public.agent_id(),
+        "fingerprint": identity.public.fingerprint,
+        "public_key": identity.public.pem,
+        "created": identity.created,
+        "rotations": len(identity.rotations),
+    }
+
+
+def _printable(text: str) -> str:
+    """A text from a file, with whatever could steer a terminal escaped."""
+    return json.dumps(text)[1:-1]

@@ -1,0 +1,35 @@
+"""Flags that several commands share."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from moothall.errors import SettingsError
+from moothall.settings import Chosen, load
+from moothall.settings.sources import check_name
+
+Config = Annotated[Path | None, typer.Option(help="Settings file; ./moothall.toml is read if it exists.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Any other setting; `moothall config` lists them."),
+]
+Profile = Annotated[str | None, typer.Option(help="Behave as this server: seeds, agentchat-0.36.")]
+
+
+def choose(config: Path | None, assignments: list[str] | None, **flags: Any) -> Chosen:
+    for assignment in assignments or ():
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise SettingsError(f"--set {assignment!r} is not NAME=VALUE")
+        flags[_open_setting(name)] = value
+    return load(flags, config=config)
+
+
+def _open_setting(name: str) -> str:
+    name = check_name(name)
+    if name in ("admin_key", "access_key"):
+        raise SettingsError(
+            f"{name} is a secret; everybody can read a command line. Set MOOTHALL_{name.upper()}"
+        )
+    return name

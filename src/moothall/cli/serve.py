@@ -1,0 +1,82 @@
+"""`moothall serve`: run a hall."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import structlog
+import typer
+import uvloop
+
+from moothall import logs
+from moothall.app import App
+from moothall.app import serve as serve_app
+from moothall.cli.options import Config, Profile, Set, choose
+from moothall.settings import Settings
+from moothall.wire.origins import is_loopback
+
+
+def serve(
+    host: Annotated[str | None, typer.Option("--host", "-H", help="Address to listen on.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", "-p", help="Port to listen on; 0 picks a free one.")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder for what must survive a restart.")] = None,
+    profile: Profile = None,
+    name: Annotated[str | None, typer.Option("--name", "-n", help="Name shown to clients.")] = None,
+    cert: Annotated[Path | None, typer.Option(help="TLS certificate chain, PEM.")] = None,
+    key: Annotated[Path | None, typer.Option(help="TLS private key, PEM.")] = None,
+    buffer_size: Annotated[int | None, typer.Option(help="Messages a channel replays to newcomers.")] = None,
+    no_limits: Annotated[
+        bool,
+        typer.Option("--no-limits", help="Turn all rate and connection limits off; for trusted networks."),
+    ] = False,
+    log_format: Annotated[str | None, typer.Option(help="console, json, or auto.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    config: Config = None,
+    assign: Set = None,
+) -> None:
+    """Run a hall until Ctrl-C or SIGTERM."""
+    chosen = choose(
+        config,
+        assign,
+        host=host,
+        port=port,
+        data_dir=data_dir,
+        profile=profile,
+        server_name=name,
+        cert=cert,
+        key=key,
+        buffer_size=buffer_size,
+        no_limits=no_limits or None,
+        log_format=log_format,
+        log_level=log_level,
+    )
+    log = logs.configure(chosen.settings)
+    for variable in chosen.ignored:
+        log.warning("unknown_setting", variable=variable)
+    uvloop.run(_run(chosen.settings, log))
+
+
+async def _run(settings: Settings, log: structlog.stdlib.BoundLogger) -> None:
+    ready: asyncio.Future[App] = asyncio.get_running_loop().create_future()
+    ready.add_done_callback(lambda opened: _greet(opened.result(), log))
+    await serve_app(settings, log, ready)
+
+
+def _greet(app: App, log: structlog.stdlib.BoundLogger) -> None:
+    settings = app.settings
+    web = app.url.replace("ws", "http", 1)
+    typer.echo(f"{settings.server_name} listening on {app.url}")
+    typer.echo(f"  health   {web}/health")
+    typer.echo(f"  metrics  {web}/metrics")
+    typer.echo(f"  data     {settings.data_dir}")
+    typer.echo("Try, in other terminals:")
+    typer.echo(f"  moothall listen {app.url}")
+    typer.echo(f"  moothall send {app.url} '#general' hello")
+    host, port = app.port.address
+    log.info("server_start", host=host, port=port, profile=settings.profile, tls=settings.cert is not None)
+    if not is_loopback(host) and settings.cert is None:
+        log.warning("listening_without_tls", host=host, advice="use --cert and --key, or a proxy with TLS")
+    if settings.no_limits:
+        log.warning("limits_off")

@@ -1,0 +1,158 @@
+"""GET /health, /metrics and /api/connections: what operators and load balancers ask (agentchat wire 1.6)."""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from moothall import __version__
+from moothall.gateways.lag import LagMeter
+from moothall.gateways.port import Port, Route
+from moothall.hall.hall import Hall
+from moothall.hall.session import Tier
+from moothall.hall.tally import FANOUT_BUCKETS
+from moothall.wire.http import Request, Response
+
+JSON: Final = "application/json"
+TIERS: Final = {Tier.STRANGER: "stranger", Tier.ANONYMOUS: "anonymous", Tier.VERIFIED: "verified"}
+
+
+class HallMetrics(Collector):
+    """Reads the hall's own counts when it is asked, so that counting costs the hot path nothing more."""
+
+    def __init__(self, hall: Hall, port: Port, lag: LagMeter) -> None:
+        self._hall = hall
+        self._port = port
+        self._lag = lag
+
+    def collect(self) -> Iterator[Metric]:
+        tally = self._hall.tally
+        yield self._connections()
+        yield _gauge("moothall_agents", "Agents in the roster", len(self._hall.agents))
+        yield _gauge("moothall_channels", "Channels", len(self._hall.channels))
+        yield _counts("moothall_messages_received", "Valid messages by type", "type", tally.received)
+        yield _count("moothall_messages_malformed", "Messages that were not JSON", tally.malformed)
+        yield _count("moothall_frames_sent", "Frames handed to the network", self._port.frames_sent)
+        yield _counts("moothall_refusals", "Commands answered with ERROR, by code", "code", tally.refused)
+        yield _counts("moothall_security_events", "Security events by kind", "event", tally.security)
+        yield _counts("moothall_redactions", "Secrets taken out of messages, by kind", "kind", tally.redacted)
+        yield self._fanout()
+        yield _gauge("moothall_outbox_bytes", "Bytes waiting for slow readers", self._port.waiting_bytes)
+        yield _gauge("moothall_outbox_peak_bytes", "Most bytes one reader made wait", self._port.peak_backlog)
+        yield _count(
+            "moothall_outbox_overflows", "Readers closed because they were too slow", self._port.overflows
+        )
+        yield _gauge("moothall_loop_lag_seconds", "Event loop lag, last", self._lag.last)
+        yield _gauge(
+            "moothall_loop_lag_max_seconds", "Event loop lag, worst of the last minute", self._lag.worst
+        )
+        yield _gauge("moothall_appointments", "Deadlines ahead", len(self._hall.agenda))
+        yield _gauge("moothall_floor_claims", "Claims on the floor", len(self._hall.floor))
+
+    def _connections(self) -> Metric:
+        family = GaugeMetricFamily(
+            "moothall_connections", "Open connections by wire and tier", labels=("wire", "tier")
+        )
+        counts = dict.fromkeys(TIERS, 0)
+        for session in self._hall.sessions:
+            counts[session.tier] += 1
+        for tier, name in TIERS.items():
+            family.add_metric(("agentchat", name), counts[tier])
+        return family
+
+    def _fanout(self) -> Metric:
+        tally = self._hall.tally
+        family = HistogramMetricFamily("moothall_fanout_members", "Members a channel message went to")
+        buckets: list[tuple[str, float]] = []
+        total = 0
+        for exponent, count in enumerate(tally.fanout):
+            total += count
+            bound = "+Inf" if exponent == FANOUT_BUCKETS else str(2**exponent)
+            buckets.append((bound, total))
+        family.add_metric((), buckets, sum_value=tally.fanout_sum)
+        return family
+
+
+def routes(hall: Hall, port: Port, lag: LagMeter) -> Mapping[str, Route]:
+    registry = CollectorRegistry()
+    registry.register(HallMetrics(hall, port, lag))
+    ProcessCollector(namespace="moothall", registry=registry)
+    started = hall.clock.time()
+
+    def health(request: Request, ip: str) -> Response:
+        return _json(200, health_report(hall, started))
+
+    def metrics(request: Request, ip: str) -> Response:
+        return Response(200, generate_latest(registry), "text/plain; version=0.0.4; charset=utf-8")
+
+    def connections(request: Request, ip: str) -> Response:
+        if not hall.door.may_attempt_admin(ip, hall.now()):
+            hall.note("admin_rate_limited", ip=ip, operation="/api/connections")
+            return _json(401, {"error": "Unauthorized"})
+        if not hall.door.is_admin(request.headers.get("x-admin-key", "")):
+            hall.note("admin_refused", ip=ip, operation="/api/connections")
+            return _json(401, {"error": "Unauthorized"})
+        return _json(200, connection_report(hall))
+
+    return {"/health": health, "/metrics": metrics, "/api/connections": connections}
+
+
+def health_report(hall: Hall, started: float) -> dict[str, object]:
+    now = hall.clock.time()
+    return {
+        "status": "healthy",
+        "server": hall.settings.server_name,
+        "version": __version__,
+        "uptime_seconds": int(now - started),
+        "started_at": _iso(started),
+        "agents": {
+            "connected": len(hall.agents),
+            "with_identity": sum(agent.key is not None for agent in hall.agents.values()),
+        },
+        "channels": {
+            "total": len(hall.channels),
+            "public": sum(not channel.invite_only for channel in hall.channels),
+        },
+        "proposals": {"total": 0, "byStatus": {}, "agents": 0},
+        "timestamp": _iso(now),
+    }
+
+
+def connection_report(hall: Hall) -> dict[str, object]:
+    connections = [
+        {
+            "agent_id": agent.id,
+            "ip": agent.session.ip,
+            "connected_at": _iso(agent.session.connected_at),
+            "user_agent": agent.session.user_agent,
+        }
+        for agent in hall.agents.values()
+    ]
+    return {"connections": connections, "count": len(connections)}
+
+
+def _json(status: int, value: object) -> Response:
+    return Response(status, json.dumps(value).encode(), JSON)
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _gauge(name: str, help_text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, help_text, value)
+
+
+def _count(name: str, help_text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, help_text, value)
+
+
+def _counts(name: str, help_text: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, help_text, labels=(label,))
+    for key in sorted(values):
+        family.add_metric((key,), values[key])
+    return family

@@ -1,0 +1,195 @@
+"""The port where everything arrives: it accepts, flushes, pings, serves the HTTP routes and closes."""
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from moothall.errors import SettingsError
+from moothall.gateways.connection import PING_FRAME, Connection, Room
+from moothall.hall.outside import Log
+from moothall.settings import Settings
+from moothall.wire.http import Request, Response
+from moothall.wire.websocket import GOING_AWAY
+
+HEAD_TIMEOUT: Final = 10.0  # seconds for a request head to arrive
+MAX_PING_GROUPS: Final = (
+    30  # connections are pinged in groups, so that thousands of pings never leave at once
+)
+GOODBYE: Final = 5.0  # seconds for everybody to read that the hall closes
+BACKLOG: Final = 4096  # connections the kernel may hold for us: a whole town reconnects after a restart
+
+Route = Callable[[Request, str], Response]
+
+
+class Port:
+    def __init__(self, room: Room, settings: Settings, log: Log) -> None:
+        self.room = room
+        self.loop = asyncio.get_running_loop()
+        self.max_message = settings.max_frame
+        self.outbox_limit = settings.outbox_limit
+        self.allowed_origins = frozenset(settings.allowed_origins)
+        self.trusted_proxies = frozenset(settings.trusted_proxies)
+        self.secure = settings.cert is not None
+        self.frames_sent = 0
+        self.peak_backlog = 0
+        self.overflows = 0
+        self._settings = settings
+        self._log = log
+        self.routes: Mapping[str, Route] = {}
+        self._server: asyncio.Server | None = None
+        self._dirty: list[Connection] = []
+        self._connections: set[Connection] = set()
+        self._heads: dict[Connection, float] = {}  # who has not sent a whole request yet, oldest first
+        groups = max(1, min(MAX_PING_GROUPS, int(settings.ping_interval)))
+        self._groups: list[set[Connection]] = [set() for _ in range(groups)]
+        self._arrivals = 0
+        self._pinged = 0  # which one is pinged next
+        self._timers: set[asyncio.TimerHandle] = set()
+        self._drained = asyncio.Event()
+
+    async def open(self) -> None:
+        settings = self._settings
+        tls = load_tls(settings.cert, settings.key)
+        try:
+            self._server = await self.loop.create_server(
+                lambda: Connection(self), settings.host, settings.port, ssl=tls, backlog=BACKLOG
+            )
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise SettingsError(f"cannot listen on {settings.host}:{settings.port}: {reason}") from None
+        if settings.ping_interval:
+            self._every(settings.ping_interval / len(self._groups), self._ping_group)
+        self._every(1.0, self._drop_slow_heads)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        assert self._server is not None  # noqa: S101  # open() was awaited
+        host, port, *_ = self._server.sockets[0].getsockname()
+        return host, port
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    @property
+    def waiting_bytes(self) -> int:
+        return sum(connection.waiting_bytes for connection in self._connections)
+
+    async def close(self, reason: str) -> None:
+        """Stop listening, say goodbye to everyone, and wait until they have read it."""
+        for timer in self._timers:
+            timer.cancel()
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            if connection.is_websocket:
+                connection.close(GOING_AWAY, reason)
+            else:
+                connection.abort()
+        if self._connections:
+            try:
+                async with asyncio.timeout(GOODBYE):
+                    await self._drained.wait()
+            except TimeoutError:
+                for connection in list(self._connections):
+                    connection.abort()
+
+    # -- one write per connection and turn ---------------------------------------------------------
+
+    def mark(self, connection: Connection) -> None:
+        """The connection has something to send: flush it at the end of this turn of the loop."""
+        if not self._dirty:
+            self.loop.call_soon(self._flush)
+        self._dirty.append(connection)
+
+    def _flush(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for connection in dirty:
+            connection.flush()
+
+    # -- what connections tell ---------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> None:
+        self._connections.add(connection)
+        self._heads[connection] = self.loop.time() + HEAD_TIMEOUT
+
+    def upgraded(self, connection: Connection) -> None:
+        self._heads.pop(connection, None)
+        # Into one of the groups pinged last: nobody is pinged just after arriving, and a crowd is spread out.
+        groups = len(self._groups)
+        self._arrivals += 1
+        behind = 1 + self._arrivals % max(1, groups // 2)
+        self._groups[(self._pinged - behind) % groups].add(connection)
+
+    def lost(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        self._heads.pop(connection, None)
+        for group in self._groups:
+            group.discard(connection)
+        if not self._connections:
+            self._drained.set()
+
+    def overflowed(self, connection: Connection) -> None:
+        self.overflows += 1
+        self._log.warning("outbox_overflow", bytes=connection.waiting_bytes)
+
+    def refused_origin(self, ip: str) -> None:
+        self._log.warning("foreign_origin_refused", ip=ip)
+
+    def bug(self, event: str) -> None:
+        self._log.warning(event, exc_info=True)
+
+    def serve(self, request: Request, ip: str) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            return Response(405, b"Only GET is served here\n", headers=(("Allow", "GET, HEAD"),))
+        route = self.routes.get(request.path)
+        if route is None:
+            return Response(404, b"Nothing here. Agents connect to this port with WebSocket.\n")
+        return route(request, ip)
+
+    # -- who is still there ------------------------------------------------------------------------
+
+    def _every(self, seconds: float, action: Callable[[], None]) -> None:
+        def run() -> None:
+            self._timers.discard(timer)
+            action()
+            self._every(seconds, action)
+
+        timer = self.loop.call_later(seconds, run)
+        self._timers.add(timer)
+
+    def _ping_group(self) -> None:
+        """Who answered neither of two pings gets `ping_timeout` more, and is dropped (agentchat wire 1.4)."""
+        group = self._groups[self._pinged]
+        self._pinged = (self._pinged + 1) % len(self._groups)
+        for connection in group:
+            connection.missed = 0 if connection.heard else connection.missed + 1
+            connection.heard = False
+            if connection.missed >= 2:
+                self.loop.call_later(self._settings.ping_timeout, self._drop_silent, connection)
+            connection.put(PING_FRAME)
+
+    def _drop_silent(self, connection: Connection) -> None:
+        if not connection.heard and connection in self._connections:
+            self._log.warning("heartbeat_timeout")
+            connection.abort()
+
+    def _drop_slow_heads(self) -> None:
+        now = self.loop.time()
+        for connection in [slow for slow, due in self._heads.items() if due <= now]:
+            connection.abort()
+
+
+def load_tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    if cert is None or key is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(cert, key)
+    except OSError as error:  # ssl.SSLError is one
+        raise SettingsError(f"TLS certificate {cert} with key {key}: {error.strerror or error}") from None
+    return context
