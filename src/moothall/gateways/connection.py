@@ -3,12 +3,15 @@
 Whatever is put into the outbox during one turn of the event loop leaves in one write at its end. When the
 kernel takes no more, the outbox holds the rest: frames are shared between all who are to get them, so a queue
 costs references, not copies. A peer that leaves more than the limit unread is closed; nobody else notices.
+
+A connection ends in one of three ways. We close: the close frame is sent, and the peer has a moment to answer.
+We hang up, because the peer closed, broke the protocol or got its HTTP response: nothing more is sent or read,
+and the peer has a moment to hang up too. Or the line is cut.
 """
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from moothall.wire import websocket
 from moothall.wire.http import MAX_HEAD, BadRequest, Request, Response, accept_upgrade, parse_head
 from moothall.wire.origins import is_loopback, may_connect
 from moothall.wire.websocket import (
@@ -22,6 +25,7 @@ from moothall.wire.websocket import (
     TEXT,
     FrameReader,
     Violation,
+    decode_close,
     encode_close,
     encode_frame,
 )
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 # The transport's own buffer: enough to keep a reader on a fast line busy between two turns of the loop, little
 # enough that what waits, waits in our outbox, where it is counted.
 TRANSPORT_HIGH_WATER: Final = 64 * 1024
-# How long a peer has to take the rest and answer our close frame before the line is cut.
+# How long a peer has to take the rest, answer our close frame and hang up, before the line is cut.
 LINGER: Final = 2.0
 
 PING_FRAME: Final = encode_frame(PING, b"")
@@ -56,17 +60,17 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_backlog",
         "_closing",
-        "_counted",
         "_guest",
         "_head",
         "_linger",
         "_port",
-        "_queue",
         "_reader",
-        "_stuck",
         "_transport",
         "heard",
+        "ip",
         "missed",
+        "queue",
+        "stuck",
     )
 
     _transport: asyncio.Transport
@@ -74,14 +78,14 @@ class Connection(asyncio.Protocol):
     def __init__(self, port: "Port") -> None:
         self._port = port
         self._head: bytes | None = b""  # the request so far; None once it is answered
-        self._reader: FrameReader | None = None  # None until the upgrade
+        self._reader: FrameReader | None = None  # None until the upgrade, and after hanging up
         self._guest: Any = None
-        self._queue: list[bytes] = []
-        self._stuck = False  # the transport takes no more
-        self._counted = 0  # frames of the queue that are in `_backlog`
-        self._backlog = 0  # bytes that wait because of that
-        self._closing = False  # our close frame is on its way
+        self.queue: list[bytes] = []
+        self.stuck = False  # the transport takes no more
+        self._backlog = 0  # bytes of the queue that wait because of that
+        self._closing = False  # nothing more is put into the outbox
         self._linger: asyncio.TimerHandle | None = None
+        self.ip = ""  # who upgraded, behind whatever proxies
         self.heard = True  # something arrived since the last ping
         self.missed = 0  # pings without an answer
 
@@ -94,8 +98,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
-        self._queue.clear()
-        self._backlog = self._counted = 0
+        self.queue.clear()
+        self._backlog = 0
         if self._linger is not None:
             self._linger.cancel()
         self._leave()
@@ -108,22 +112,33 @@ class Connection(asyncio.Protocol):
         elif self._head is not None:
             self._read_head(self._head + data)
 
+    def eof_received(self) -> None:
+        """The peer will say no more, not even an answer to a ping. What it is owed is sent, in case it listens."""
+        self.flush()
+        self._closing = True
+        self._cut_later()
+        self._leave()
+
     def pause_writing(self) -> None:
-        self._stuck = True
+        self.stuck = True
+        self._backlog = sum(map(len, self.queue))
 
     def resume_writing(self) -> None:
-        self._stuck = False
-        self._backlog = self._counted = 0
-        self.flush()
+        self.stuck = False
+        self._drain()
+        if self._closing and self._reader is None and not self.queue:
+            self._end_stream()
 
     # -- what the room calls -----------------------------------------------------------------------
 
     def put(self, frame: bytes) -> None:
         if self._closing:
             return
-        if not self._queue:
+        if not self.queue:
             self._port.mark(self)
-        self._queue.append(frame)
+        self.queue.append(frame)
+        if self.stuck:
+            self._count(frame)
 
     def close(self, code: int, reason: str) -> None:
         """Send what is queued and a close frame, then wait a moment for the peer's."""
@@ -132,10 +147,11 @@ class Connection(asyncio.Protocol):
         self.put(encode_close(code, reason))
         self._closing = True
         self.flush()
-        self._linger = self._port.loop.call_later(LINGER, self._transport.abort)
+        self._cut_later()
 
     def pause(self) -> None:
-        self._transport.pause_reading()
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
 
     def resume(self) -> None:
         if not self._transport.is_closing():
@@ -148,56 +164,116 @@ class Connection(asyncio.Protocol):
         return self._reader is not None
 
     @property
+    def is_closing(self) -> bool:
+        return self._closing
+
+    @property
     def waiting_bytes(self) -> int:
         return self._backlog + self._transport.get_write_buffer_size()
 
     def flush(self) -> None:
-        queue = self._queue
-        if not queue:
-            return
-        if self._stuck:
-            self._count_backlog()
-            return
-        self._port.frames_sent += len(queue)
-        self._transport.write(queue[0] if len(queue) == 1 else b"".join(queue))
-        queue.clear()
+        if self.queue and not self.stuck:
+            self.write(b"".join(self.queue))
+
+    def write(self, joined: bytes) -> None:
+        """Send the queue, whose frames were joined by the caller: many queues hold the same ones."""
+        self._port.frames_sent += len(self.queue)
+        self.queue = []
+        self._transport.write(joined)
+
+    def check_backlog(self) -> None:
+        if self.waiting_bytes > self._port.outbox_limit and not self._closing:
+            self._overflow()
 
     def abort(self) -> None:
+        self._closing = True
+        self.queue.clear()
         self._leave()
         self._transport.abort()
 
     # -- outbox ------------------------------------------------------------------------------------
 
-    def _count_backlog(self) -> None:
-        queue = self._queue
-        for index in range(self._counted, len(queue)):
-            self._backlog += len(queue[index])
-        self._counted = len(queue)
-        if self._backlog > self._port.peak_backlog:
-            self._port.peak_backlog = self._backlog
-        if self._backlog > self._port.outbox_limit and not self._closing:
-            self._overflow()
+    def _count(self, frame: bytes) -> None:
+        """The port closes who has too much at the end of the turn: whoever puts may be going through a list
+        of members, and must not find one gone."""
+        self._backlog += len(frame)
+        waiting = self.waiting_bytes
+        if waiting > self._port.peak_backlog:
+            self._port.peak_backlog = waiting
+        if waiting > self._port.outbox_limit:
+            self._port.mark(self)
+
+    def _drain(self) -> None:
+        """Hand over no more than the transport has room for: what it takes is copied, what waits is shared."""
+        waiting, self.queue = self.queue, []
+        backlog = self._backlog
+        done = 0
+        while done < len(waiting) and not self.stuck:
+            start, size = done, 0
+            while done < len(waiting) and size < TRANSPORT_HIGH_WATER:
+                size += len(waiting[done])
+                done += 1
+            backlog -= size
+            self._port.frames_sent += done - start
+            self._transport.write(b"".join(waiting[start:done]))
+        self.queue = waiting[done:]
+        self._backlog = backlog
 
     def _overflow(self) -> None:
         """It stopped reading. What it missed is dropped; the close frame goes where the transport has room."""
         self._port.overflowed(self)
-        self._queue.clear()
-        self._backlog = self._counted = 0
+        self.queue.clear()
+        self._backlog = 0
         self._closing = True
         self._transport.write(encode_close(POLICY_VIOLATION, "Outbox full: you read too slowly"))
-        self._linger = self._port.loop.call_later(LINGER, self._transport.abort)
+        self._cut_later()
         self._leave()
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def _hang_up(self) -> None:
+        """Send what is queued and no more; whatever still arrives is thrown away until the peer is gone too.
+
+        To close the socket instead would make the kernel answer late bytes with a reset, and a reset can
+        destroy our last words before the peer has read them.
+        """
+        self._closing = True
+        self._reader = self._head = None
+        self.flush()
+        if not self.queue:
+            self._end_stream()
+        self._cut_later()
+        self._leave()
+
+    def _end_stream(self) -> None:
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:  # TLS has its own farewell
+            self._transport.close()
+
+    def _cut_later(self) -> None:
+        if self._linger is None:
+            self._linger = self._port.loop.call_later(LINGER, self._transport.abort)
+
+    def _leave(self) -> None:
+        guest, self._guest = self._guest, None
+        if guest is not None:
+            self._port.room.disconnect(guest)
 
     # -- WebSocket ---------------------------------------------------------------------------------
 
     def _read_frames(self, reader: FrameReader, data: bytes) -> None:
         room = self._port.room
         try:
+            text = reader.whole_text(data)
+            if text is not None and not self._closing:
+                room.receive(self._guest, text)
+                return
             for opcode, payload in reader.feed(data):
                 if self._closing:
                     # Only the peer's answer to our close frame still matters.
                     if opcode == CLOSE:
-                        self._transport.close()
+                        self._hang_up()
                         return
                 elif opcode == TEXT:
                     room.receive(self._guest, payload)
@@ -209,32 +285,21 @@ class Connection(asyncio.Protocol):
                     self._answer_close(payload)
                     return
         except Violation as violation:
-            self._end(violation.code, violation.reason)
+            self._fail(violation.code, violation.reason)
         except Exception:  # noqa: BLE001  # a bug of ours: this connection ends, the others go on
             self._port.bug("a message could not be handled")
             room.fail(self._guest)
-            self._end(INTERNAL_ERROR, "Internal error")
+            self._fail(INTERNAL_ERROR, "Internal error")
 
     def _answer_close(self, payload: bytes) -> None:
-        code, _ = websocket.decode_close(payload)
+        code, _ = decode_close(payload)
         self.put(encode_close(code) if code is not None else encode_frame(CLOSE, b""))
-        self._closing = True
-        self.flush()
-        self._leave()
-        self._transport.close()
-        self._linger = self._port.loop.call_later(LINGER, self._transport.abort)
+        self._hang_up()
 
-    def _end(self, code: int, reason: str) -> None:
-        if self._closing:
-            self._transport.close()
-        else:
-            self.close(code, reason)
-        self._leave()
-
-    def _leave(self) -> None:
-        guest, self._guest = self._guest, None
-        if guest is not None:
-            self._port.room.disconnect(guest)
+    def _fail(self, code: int, reason: str) -> None:
+        """No answer is waited for: what follows a violation is not to be read (RFC 6455, 7.1.7)."""
+        self.put(encode_close(code, reason))
+        self._hang_up()
 
     # -- HTTP --------------------------------------------------------------------------------------
 
@@ -255,7 +320,7 @@ class Connection(asyncio.Protocol):
                     self._port.serve(request, self._peer(request)), head_only=request.method == "HEAD"
                 )
         except BadRequest as refused:
-            self._respond(refused.response)
+            self._respond(refused.response, head_only=head.startswith(b"HEAD "))
 
     def _upgrade(self, request: Request, rest: bytes) -> None:
         answer = accept_upgrade(request)
@@ -265,10 +330,10 @@ class Connection(asyncio.Protocol):
         self._transport.write(answer)
         self._reader = FrameReader(self._port.max_message)
         self._port.upgraded(self)
-        ip = self._peer(request)
+        self.ip = self._peer(request)
         user_agent = request.headers.get("user-agent", "")[:256]
-        self._guest = self._port.room.connect(self, ip, user_agent, is_loopback=is_loopback(ip))
-        if rest and self._guest is not None:
+        self._guest = self._port.room.connect(self, self.ip, user_agent, is_loopback=is_loopback(self.ip))
+        if rest:
             self._read_frames(self._reader, rest)
 
     def _may_connect(self, request: Request) -> bool:
@@ -293,11 +358,8 @@ class Connection(asyncio.Protocol):
         return ip
 
     def _respond(self, response: Response, *, head_only: bool = False) -> None:
-        self._head = None
-        self._closing = True
         self._transport.write(response.encode(head_only=head_only))
-        self._transport.close()
-        self._linger = self._port.loop.call_later(LINGER, self._transport.abort)
+        self._hang_up()
 
 
 __all__ = ["NORMAL", "PING_FRAME", "Connection", "Room"]

@@ -14,10 +14,10 @@ from moothall.gateways.lag import LagMeter
 from moothall.gateways.port import Port, Route
 from moothall.hall.hall import Hall
 from moothall.hall.session import Tier
-from moothall.hall.tally import FANOUT_BUCKETS
 from moothall.wire.http import Request, Response
 
 JSON: Final = "application/json"
+FANOUT_BOUNDS: Final = tuple(2**exponent for exponent in range(15))
 TIERS: Final = {Tier.STRANGER: "stranger", Tier.ANONYMOUS: "anonymous", Tier.VERIFIED: "verified"}
 
 
@@ -65,15 +65,14 @@ class HallMetrics(Collector):
         return family
 
     def _fanout(self) -> Metric:
-        tally = self._hall.tally
+        fanout = self._hall.tally.fanout
         family = HistogramMetricFamily("moothall_fanout_members", "Members a channel message went to")
-        buckets: list[tuple[str, float]] = []
-        total = 0
-        for exponent, count in enumerate(tally.fanout):
-            total += count
-            bound = "+Inf" if exponent == FANOUT_BUCKETS else str(2**exponent)
-            buckets.append((bound, total))
-        family.add_metric((), buckets, sum_value=tally.fanout_sum)
+        buckets = [
+            (str(bound), float(sum(count for members, count in fanout.items() if members <= bound)))
+            for bound in FANOUT_BOUNDS
+        ]
+        buckets.append(("+Inf", float(fanout.total())))
+        family.add_metric((), buckets, sum_value=sum(members * count for members, count in fanout.items()))
         return family
 
 

@@ -14,7 +14,8 @@ from moothall.settings import Settings
 from moothall.wire.http import Request, Response
 from moothall.wire.websocket import GOING_AWAY
 
-HEAD_TIMEOUT: Final = 10.0  # seconds for a request head to arrive
+HEAD_TIMEOUT: Final = 10.0  # seconds for a request head to arrive, or for the TLS handshake before it
+HEAD_SWEEP: Final = 1.0  # seconds between two looks at who is late with it
 MAX_PING_GROUPS: Final = (
     30  # connections are pinged in groups, so that thousands of pings never leave at once
 )
@@ -22,6 +23,8 @@ GOODBYE: Final = 5.0  # seconds for everybody to read that the hall closes
 BACKLOG: Final = 4096  # connections the kernel may hold for us: a whole town reconnects after a restart
 
 Route = Callable[[Request, str], Response]
+
+_TLS_FAULTS: Final = {"KEY_VALUES_MISMATCH": "the key is not that of the certificate"}
 
 
 class Port:
@@ -55,14 +58,19 @@ class Port:
         tls = load_tls(settings.cert, settings.key)
         try:
             self._server = await self.loop.create_server(
-                lambda: Connection(self), settings.host, settings.port, ssl=tls, backlog=BACKLOG
+                lambda: Connection(self),
+                settings.host,
+                settings.port,
+                backlog=BACKLOG,
+                ssl=tls,
+                ssl_handshake_timeout=HEAD_TIMEOUT if tls else None,
             )
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else str(error)
             raise SettingsError(f"cannot listen on {settings.host}:{settings.port}: {reason}") from None
         if settings.ping_interval:
             self._every(settings.ping_interval / len(self._groups), self._ping_group)
-        self._every(1.0, self._drop_slow_heads)
+        self._every(HEAD_SWEEP, self._drop_slow_heads)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -87,9 +95,10 @@ class Port:
         for connection in list(self._connections):
             if connection.is_websocket:
                 connection.close(GOING_AWAY, reason)
-            else:
+            elif not connection.is_closing:
                 connection.abort()
         if self._connections:
+            self._drained.clear()
             try:
                 async with asyncio.timeout(GOODBYE):
                     await self._drained.wait()
@@ -107,8 +116,19 @@ class Port:
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, []
+        frames: list[bytes] = []
+        joined = b""
         for connection in dirty:
-            connection.flush()
+            queue = connection.queue
+            if not queue:
+                continue  # it was closed, and so flushed, in the meantime
+            if connection.stuck:
+                connection.check_backlog()
+                continue
+            if queue != frames:  # the members of a channel mostly have the same to send
+                frames = queue
+                joined = queue[0] if len(queue) == 1 else b"".join(queue)
+            connection.write(joined)
 
     # -- what connections tell ---------------------------------------------------------------------
 
@@ -134,7 +154,7 @@ class Port:
 
     def overflowed(self, connection: Connection) -> None:
         self.overflows += 1
-        self._log.warning("outbox_overflow", bytes=connection.waiting_bytes)
+        self._log.warning("outbox_overflow", ip=connection.ip, bytes=connection.waiting_bytes)
 
     def refused_origin(self, ip: str) -> None:
         self._log.warning("foreign_origin_refused", ip=ip)
@@ -173,8 +193,9 @@ class Port:
             connection.put(PING_FRAME)
 
     def _drop_silent(self, connection: Connection) -> None:
-        if not connection.heard and connection in self._connections:
-            self._log.warning("heartbeat_timeout")
+        # `missed` too: it may have answered since, and be asked once more just now.
+        if connection.missed >= 2 and not connection.heard and connection in self._connections:
+            self._log.warning("heartbeat_timeout", ip=connection.ip)
             connection.abort()
 
     def _drop_slow_heads(self) -> None:
@@ -189,7 +210,11 @@ def load_tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        context.load_cert_chain(cert, key)
-    except OSError as error:  # ssl.SSLError is one
-        raise SettingsError(f"TLS certificate {cert} with key {key}: {error.strerror or error}") from None
+        # A password, if only an empty one, or OpenSSL would ask the terminal for that of an encrypted key.
+        context.load_cert_chain(cert, key, password="")
+    except ssl.SSLError as error:
+        fault = _TLS_FAULTS.get(error.reason, "not PEM, or encrypted")
+        raise SettingsError(f"TLS certificate {cert} with key {key}: {fault}") from None
+    except OSError as error:
+        raise SettingsError(f"TLS certificate {cert} with key {key}: {error.strerror}") from None
     return context

@@ -17,6 +17,14 @@ _ACCEPT_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, 1.3
 _TOKEN_BYTES: Final = frozenset(
     b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 )
+# Load balancers and proxies ask for /health in HTTP/1.0; a WebSocket handshake needs 1.1 (RFC 6455, 4.2.1).
+_VERSIONS: Final = ("HTTP/1.1", "HTTP/1.0")
+# What a 426 has to carry (RFC 9110, 15.5.22; RFC 6455, 4.4).
+_UPGRADE_TO_THIS: Final = (
+    ("Connection", "Upgrade"),
+    ("Upgrade", "websocket"),
+    ("Sec-WebSocket-Version", "13"),
+)
 _REASONS: Final = {
     200: "OK",
     400: "Bad Request",
@@ -63,6 +71,7 @@ class Request(NamedTuple):
     path: str
     query: str
     headers: Mapping[str, str]  # names in lower case; repeated ones joined with ", "
+    version: str = "HTTP/1.1"
 
     @property
     def wants_websocket(self) -> bool:
@@ -76,7 +85,7 @@ def parse_head(head: bytes) -> Request:
         method, target, version = lines[0].split(" ")
     except ValueError:
         raise BadRequest(400, "Malformed request line") from None
-    if version != "HTTP/1.1":
+    if version not in _VERSIONS:
         if not version.startswith("HTTP/"):
             raise BadRequest(400, "Malformed request line")
         raise BadRequest(505, "HTTP/1.1 only")
@@ -96,8 +105,10 @@ def parse_head(head: bytes) -> Request:
                 raise BadRequest(400, f"Repeated header {name}")
             value = f"{headers[name]}, {value}"
         headers[name] = value
+    if version == "HTTP/1.1" and "host" not in headers:
+        raise BadRequest(400, "Missing header Host")  # RFC 9112, 3.2
     path, _, query = target.partition("?")
-    return Request(method, path, query, headers)
+    return Request(method, path, query, headers, version)
 
 
 def accept_upgrade(request: Request) -> bytes:
@@ -105,12 +116,12 @@ def accept_upgrade(request: Request) -> bytes:
     headers = request.headers
     if request.method != "GET":
         raise BadRequest(405, "A WebSocket handshake is a GET", ("Allow", "GET"))
-    if "host" not in headers:
-        raise BadRequest(400, "Missing header Host")
+    if request.version != "HTTP/1.1":
+        raise BadRequest(505, "A WebSocket handshake needs HTTP/1.1")
     if "upgrade" not in _tokens(headers.get("connection", "")):
         raise BadRequest(400, "Header Connection must contain Upgrade")
     if headers.get("sec-websocket-version") != "13":
-        raise BadRequest(426, "WebSocket version 13 only", ("Sec-WebSocket-Version", "13"))
+        raise BadRequest(426, "WebSocket version 13 only", *_UPGRADE_TO_THIS)
     key = headers.get("sec-websocket-key", "")
     if not _is_websocket_key(key):
         raise BadRequest(400, "Header Sec-WebSocket-Key must be 16 bytes in base64")

@@ -2,9 +2,9 @@
 
 `FrameReader.feed` takes whatever the network delivered and yields `(opcode, payload)` for every complete
 message and control frame, in order. A violation is raised where it is found, after everything before it was
-yielded, and carries the close code to answer with. A frame that arrives whole, which is nearly all of them,
-takes one slice and one unmasking in C; one that arrives in pieces is unmasked and checked piece by piece, so
-that invalid text is refused at its first wrong byte and no payload is ever held twice.
+yielded, and carries the close code to answer with; the reader is of no use after it. A frame that arrives
+whole, which is nearly all of them, takes one slice and one unmasking in C; one that arrives in pieces is
+unmasked and checked piece by piece, so that invalid text is refused at its first wrong byte.
 """
 
 from codecs import IncrementalDecoder, getincrementaldecoder
@@ -41,7 +41,11 @@ _FINAL_TEXT: Final = _FIN | TEXT
 _FINAL_BINARY: Final = _FIN | BINARY
 # RFC 6455, 7.4 and the IANA registry: 1004-1006 and 1015 may never be on the wire.
 _REGISTERED_CLOSE_CODES: Final = frozenset((*range(1000, 1004), *range(1007, 1015)))
-_SHORT_TEXT_HEADERS: Final = tuple(bytes((_FINAL_TEXT, length)) for length in range(126))
+# The headers of the texts that are usually sent, ready to be put in front of them.
+_TEXT_HEADERS: Final = (
+    *(bytes((_FINAL_TEXT, length)) for length in range(126)),
+    *(bytes((_FINAL_TEXT, 126)) + length.to_bytes(2, "big") for length in range(126, 2048)),
+)
 
 _utf8_decoder: Final = getincrementaldecoder("utf-8")
 
@@ -68,11 +72,7 @@ def encode_frame(opcode: int, payload: bytes) -> bytes:
 def encode_text(payload: bytes) -> bytes:
     """`encode_frame(TEXT, payload)`, for the path that every message takes."""
     length = len(payload)
-    if length < 126:
-        return _SHORT_TEXT_HEADERS[length] + payload
-    if length < 65536:
-        return b"\x81\x7e%b%b" % (length.to_bytes(2, "big"), payload)
-    return encode_frame(TEXT, payload)
+    return _TEXT_HEADERS[length] + payload if length < 2048 else encode_frame(TEXT, payload)
 
 
 def encode_close(code: int, reason: str = "") -> bytes:
@@ -107,8 +107,8 @@ class FrameReader:
         "_final",
         "_mask",
         "_max_message",
+        "_message",
         "_opcode",
-        "_parts",
         "_remaining",
         "_size",
         "_stub",
@@ -118,13 +118,34 @@ class FrameReader:
     def __init__(self, max_message: int) -> None:
         self._max_message = max_message
         self._stub = b""  # the start of a header or control frame that is not complete yet
-        self._parts: list[bytes] | None = None  # the message being assembled; None between messages
-        self._opcode = 0  # its type
+        self._opcode = 0  # type of the message being assembled; 0 between messages
+        # One array, not a list of pieces: a million empty fragments must cost nothing.
+        self._message = bytearray()
         self._size = 0  # its bytes so far, those announced by the current frame included
         self._utf8: IncrementalDecoder | None = None  # checks it as it arrives, when it is text
         self._remaining = 0  # payload bytes of the current frame still to come
         self._mask = b""
         self._final = False
+
+    def whole_text(self, data: bytes) -> bytes | None:
+        """The message, if the data is one complete text frame and nothing else; if not, `feed` has to look.
+
+        That is how most messages arrive, and it needs neither the state nor the loop of `feed`.
+        """
+        size = len(data)
+        if size < 6 or data[0] != _FINAL_TEXT or self._opcode or self._stub or size > self._max_message:
+            return None
+        second = data[1]
+        if second == _MASKED | 126:
+            length, start = data[2] << 8 | data[3], 8
+        else:
+            length, start = second - _MASKED, 6
+        if size != start + length or (length < 126) is (start == 8):
+            return None  # in pieces, or several, or with another form of its length
+        payload = apply_mask(data[start:], data[start - 4 : start])
+        if not payload.isascii():
+            _check_text(payload)
+        return payload
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         if self._stub:
@@ -142,7 +163,7 @@ class FrameReader:
         while end - position >= 2:
             first = data[position]
             second = data[position + 1]
-            if first != _FINAL_TEXT or second < _MASKED or self._parts is not None:
+            if first != _FINAL_TEXT or second < _MASKED or self._opcode:
                 self._check_header(first, second)
             length = second & 0x7F
             start = position + 6
@@ -194,12 +215,11 @@ class FrameReader:
                 raise Violation(PROTOCOL_ERROR, "Control frame over 125 bytes")
         elif opcode > BINARY:
             raise Violation(PROTOCOL_ERROR, "Unknown opcode")
-        elif (opcode == CONTINUATION) is (self._parts is None):
+        elif (opcode == CONTINUATION) is (self._opcode == 0):
             raise Violation(PROTOCOL_ERROR, "Continuation out of place")
 
     def _begin_frame(self, first: int, mask: bytes, length: int) -> None:
-        if self._parts is None:
-            self._parts = []
+        if self._opcode == 0:
             self._opcode = first & 0x0F
             self._utf8 = _utf8_decoder() if self._opcode == TEXT else None
         self._final = bool(first & _FIN)
@@ -215,22 +235,18 @@ class FrameReader:
 
     def _append(self, piece: bytes) -> None:
         if self._utf8 is not None:
-            try:
-                self._utf8.decode(piece)
-            except UnicodeDecodeError:
-                raise Violation(INVALID_TEXT, "Text is not UTF-8") from None
-        assert self._parts is not None  # noqa: S101  # a frame is being read
-        self._parts.append(piece)
+            _check_text_piece(self._utf8, piece)
+        self._message += piece
 
     def _finish(self) -> tuple[int, bytes]:
-        assert self._parts is not None  # noqa: S101  # a frame is being read
         if self._utf8 is not None and self._utf8.getstate()[0]:
             raise Violation(INVALID_TEXT, "Text ends inside a character")
-        message = b"".join(self._parts)
-        self._parts = None
+        opcode, message = self._opcode, bytes(self._message)
+        self._opcode = 0
+        self._message = bytearray()
         self._utf8 = None
         self._size = 0
-        return self._opcode, message
+        return opcode, message
 
 
 def _extended_length(field: bytes) -> int:
@@ -247,3 +263,14 @@ def _check_text(payload: bytes) -> None:
         payload.decode()
     except UnicodeDecodeError:
         raise Violation(INVALID_TEXT, "Text is not UTF-8") from None
+
+
+def _check_text_piece(decoder: IncrementalDecoder, piece: bytes) -> None:
+    try:
+        decoder.decode(piece)
+    except UnicodeDecodeError:
+        raise Violation(INVALID_TEXT, "Text is not UTF-8") from None
+    undecided = decoder.getstate()[0]
+    # Python waits for a surrogate's third byte, in case somebody wants it decoded; its second is wrong already.
+    if len(undecided) == 2 and undecided[0] == 0xED and undecided[1] >= 0xA0:
+        raise Violation(INVALID_TEXT, "Text is not UTF-8")

@@ -1,0 +1,311 @@
+"""HTTP and the WebSocket handshake on the hall's port, over real sockets."""
+
+import pytest
+
+from moothall.gateways.connection import Connection
+from moothall.gateways.port import Port
+from moothall.wire.http import MAX_HEAD, Request, Response
+from moothall.wire.websocket import POLICY_VIOLATION, TEXT
+from tests.support.echo import Echo, Journal, running
+from tests.support.sockets import ACCEPT, Frame, Peer, chopped, head, on_uvloop, text, until_empty
+
+PLAIN = {"Host": "127.0.0.1"}
+
+
+async def answer(port: Port, *sent: bytes) -> tuple[int, str, bytes]:
+    """Status, head and body of what the port answers before it hangs up, which it must do."""
+    async with await Peer.connect(port) as peer:
+        await peer.say(*sent)
+        top = await peer.read_head()
+        body = await peer.read_to_end()
+        assert not peer.was_reset
+        return int(top.split()[1]), top, body
+
+
+def shows_caller(request: Request, ip: str) -> Response:
+    return Response(200, f"{request.path} {request.query} {ip}".encode())
+
+
+# -- plain requests --------------------------------------------------------------------------------
+
+
+@on_uvloop
+async def test_a_route_is_served_and_the_connection_ends() -> None:
+    async with running() as port:
+        port.routes = {"/where": shows_caller}
+        status, top, body = await answer(port, head(base=PLAIN, target="/where?now"))
+        assert (status, body) == (200, b"/where now 127.0.0.1")
+        assert "Connection: close" in top
+        await until_empty(port)
+
+
+@on_uvloop
+async def test_load_balancers_ask_in_http_1_0() -> None:
+    async with running() as port:
+        port.routes = {"/health": shows_caller}
+        status, _, body = await answer(port, b"GET /health HTTP/1.0\r\n\r\n")
+        assert (status, body) == (200, b"/health  127.0.0.1")
+
+
+@on_uvloop
+async def test_unknown_paths_are_not_found() -> None:
+    async with running() as port:
+        status, _, body = await answer(port, head(base=PLAIN, target="/no/such"))
+        assert status == 404
+        assert b"WebSocket" in body
+
+
+@pytest.mark.parametrize(("target", "status"), [("/where", 200), ("/no/such", 404)])
+@on_uvloop
+async def test_head_is_get_without_the_body(target: str, status: int) -> None:
+    async with running() as port:
+        port.routes = {"/where": shows_caller}
+        get = await answer(port, head(base=PLAIN, target=target))
+        assert await answer(port, head(base=PLAIN, target=target, method="HEAD")) == (status, get[1], b"")
+
+
+@on_uvloop
+async def test_a_refused_handshake_has_no_body_for_head() -> None:
+    async with running() as port:
+        status, _, body = await answer(port, head(method="HEAD"))
+        assert (status, body) == (405, b"")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "BREW"])
+@on_uvloop
+async def test_other_methods_are_not_allowed(method: str) -> None:
+    async with running() as port:
+        port.routes = {"/where": shows_caller}
+        status, top, _ = await answer(port, head(base=PLAIN, method=method, target="/where"))
+        assert status == 405
+        assert "Allow: GET, HEAD" in top
+
+
+@on_uvloop
+async def test_a_body_that_nobody_reads_does_not_destroy_the_answer() -> None:
+    async with running() as port:
+        body = [b"x" * 65536] * 16
+        posted = head({"Content-Length": str(16 * 65536)}, base=PLAIN, method="POST")
+        status, _, _ = await answer(port, posted, *body)
+        assert status == 405
+
+
+@pytest.mark.parametrize("sent", [b"\r\n\r\n", b"hello\r\n\r\n", b"GET / HTTP/1.1\r\nbad header\r\n\r\n"])
+@on_uvloop
+async def test_what_is_not_http_is_a_bad_request(sent: bytes) -> None:
+    async with running() as port:
+        status, _, _ = await answer(port, sent)
+        assert status == 400
+
+
+# -- the head --------------------------------------------------------------------------------------
+
+
+@on_uvloop
+async def test_a_head_may_be_as_long_as_the_limit() -> None:
+    shortest = len(head({"X-Filler": ""}))
+    async with running() as port, await Peer.connect(port) as peer:
+        await peer.say(head({"X-Filler": "x" * (MAX_HEAD - shortest)}) + text("hi"))
+        assert (await peer.read_head()).startswith("HTTP/1.1 101 ")
+        assert await peer.read_frame() == Frame(TEXT, b"hi")
+
+
+@on_uvloop
+async def test_a_head_may_not_be_longer() -> None:
+    shortest = len(head({"X-Filler": ""}))
+    async with running() as port:
+        status, _, _ = await answer(port, head({"X-Filler": "x" * (MAX_HEAD - shortest + 1)}))
+        assert status == 431
+
+
+@on_uvloop
+async def test_a_head_without_end_is_refused_and_the_answer_arrives() -> None:
+    async with running() as port:
+        status, _, _ = await answer(
+            port, b"GET / HTTP/1.1\r\n", *[b"X-Filler: " + b"x" * 6000 + b"\r\n"] * 50
+        )
+        assert status == 431
+
+
+@pytest.mark.parametrize("chop", [1, 3])
+@on_uvloop
+async def test_a_head_may_arrive_in_pieces(chop: int) -> None:
+    async with running() as port, await Peer.connect(port) as peer:
+        await peer.say(*chopped(head() + text("first"), chop))
+        assert f"Sec-WebSocket-Accept: {ACCEPT}" in await peer.read_head()
+        assert await peer.read_frame() == Frame(TEXT, b"first")
+
+
+# -- the handshake ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["/", "/any/path?at=all", "http://127.0.0.1/absolute"])
+@on_uvloop
+async def test_any_path_will_do(target: str) -> None:
+    async with running() as port, await Peer.connect(port) as peer:
+        await peer.say(head(target=target))
+        assert (await peer.read_head()).startswith("HTTP/1.1 101 ")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (head(method="POST"), 405),
+        (head(version="HTTP/1.0"), 505),
+        (head(version="HTTP/2.0"), 505),
+        (head({"Host": None}), 400),
+        (head({"Upgrade": None}), 404),
+        (head({"Connection": None}), 400),
+        (head({"Sec-WebSocket-Key": None}), 400),
+        (head({"Sec-WebSocket-Key": "short"}), 400),
+        (head({"Sec-WebSocket-Version": None}), 426),
+        (head({"Sec-WebSocket-Version": "8"}), 426),
+        (head()[:-2] + b"Host: another\r\n\r\n", 400),
+        (head()[:-2] + b"Sec-WebSocket-Version: 13\r\n\r\n", 400),
+    ],
+)
+@on_uvloop
+async def test_a_wrong_handshake_is_answered_and_never_reaches_the_hall(sent: bytes, status: int) -> None:
+    room = Guestbook()
+    async with running(room) as port:
+        refused, top, _ = await answer(port, sent + text("anybody?"))
+        assert refused == status
+        if status == 426:
+            assert "Sec-WebSocket-Version: 13" in top
+            assert "Upgrade: websocket" in top
+        await until_empty(port)
+    assert room.entries == []
+
+
+class Guestbook(Echo):
+    """Notes how each connection was introduced."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[str, str, bool]] = []
+
+    def connect(self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool) -> Connection:
+        self.entries.append((ip, user_agent, is_loopback))
+        return link
+
+
+@on_uvloop
+async def test_the_hall_is_told_who_connects() -> None:
+    room = Guestbook()
+    async with running(room) as port, await Peer.connect(port) as peer:
+        await peer.say(head({"User-Agent": "agent/1.0 " + "x" * 1000}))
+        await peer.read_head()
+    ((ip, user_agent, is_loopback),) = room.entries
+    assert (ip, is_loopback) == ("127.0.0.1", True)
+    assert user_agent == "agent/1.0 " + "x" * 246
+
+
+class FullHouse(Echo):
+    def connect(self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool) -> None:
+        link.close(POLICY_VIOLATION, "Too many connections from this IP")
+
+
+@on_uvloop
+async def test_who_is_turned_away_is_told_why() -> None:
+    async with running(FullHouse()) as port, await Peer.connect(port) as peer:
+        await peer.say(head() + text("let me in") + b"\x88\x80abcd")
+        assert (await peer.read_head()).startswith("HTTP/1.1 101 ")
+        (refused,) = await peer.read_frames()
+        assert refused.close_code == POLICY_VIOLATION
+        assert refused.payload[2:] == b"Too many connections from this IP"
+
+
+# -- origins ---------------------------------------------------------------------------------------
+
+
+async def handshake_status(port: Port, **changes: str) -> int:
+    async with await Peer.connect(port) as peer:
+        await peer.say(head(changes))
+        return int((await peer.read_head()).split()[1])
+
+
+@on_uvloop
+async def test_programs_and_our_own_pages_may_connect() -> None:
+    async with running() as port:
+        assert await handshake_status(port) == 101
+        for name in ("127.0.0.1", "localhost"):
+            here = f"{name}:{port.address[1]}"
+            assert await handshake_status(port, Host=here, Origin=f"http://{here}") == 101
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        ("127.0.0.1", "http://evil.example"),
+        ("127.0.0.1", "null"),
+        ("127.0.0.1", "http://127.0.0.1:1"),
+        ("127.0.0.1", "http://127.0.0.1\r\nOrigin: http://evil.example"),
+        ("evil.example", "http://evil.example"),  # a name made to point at 127.0.0.1
+    ],
+)
+@on_uvloop
+async def test_foreign_pages_may_not(host: str, origin: str) -> None:
+    room, log = Guestbook(), Journal()
+    async with running(room, log) as port:
+        assert await handshake_status(port, Host=host, Origin=origin) == 403
+    assert room.entries == []
+    assert log.entries == [("foreign_origin_refused", {"ip": "127.0.0.1"})]
+
+
+@on_uvloop
+async def test_unless_the_operator_lists_them() -> None:
+    async with running(allowed_origins=("http://friend.example",)) as port:
+        assert await handshake_status(port, Origin="http://friend.example") == 101
+        assert await handshake_status(port, Origin="http://friend.example:81") == 403
+        assert await handshake_status(port, Origin="null") == 403
+
+
+# -- proxies ---------------------------------------------------------------------------------------
+
+
+async def seen_as(trusted: tuple[str, ...], *forwarded: str) -> tuple[str, bool]:
+    room = Guestbook()
+    async with running(room, trusted_proxies=trusted) as port, await Peer.connect(port) as peer:
+        lines = "".join(f"X-Forwarded-For: {value}\r\n" for value in forwarded)
+        await peer.say(head()[:-2] + lines.encode() + b"\r\n")
+        await peer.read_head()
+    ((ip, _, is_loopback),) = room.entries
+    return ip, is_loopback
+
+
+@on_uvloop
+async def test_a_stranger_is_not_believed() -> None:
+    assert await seen_as((), "203.0.113.7") == ("127.0.0.1", True)
+    assert await seen_as(("10.0.0.1",), "203.0.113.7") == ("127.0.0.1", True)
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "ip"),
+    [
+        (("203.0.113.7",), "203.0.113.7"),
+        (("6.6.6.6, 203.0.113.7",), "203.0.113.7"),  # the first is what the client claimed
+        (("6.6.6.6", "203.0.113.7"), "203.0.113.7"),
+        (("203.0.113.7, 10.0.0.1",), "203.0.113.7"),  # through two proxies of ours
+        (("6.6.6.6, 203.0.113.7 , 10.0.0.1, 127.0.0.1",), "203.0.113.7"),
+        (("2001:db8::7",), "2001:db8::7"),
+        (("10.0.0.1",), "10.0.0.1"),
+        (("9" * 1000,), "9" * 64),
+    ],
+)
+@on_uvloop
+async def test_a_trusted_proxy_is_believed(forwarded: tuple[str, ...], ip: str) -> None:
+    assert await seen_as(("127.0.0.1", "10.0.0.1"), *forwarded) == (ip, False)
+
+
+@pytest.mark.parametrize("forwarded", [(), ("",), (" , ,",)])
+@on_uvloop
+async def test_a_trusted_proxy_may_have_nothing_to_say(forwarded: tuple[str, ...]) -> None:
+    assert await seen_as(("127.0.0.1",), *forwarded) == ("127.0.0.1", True)
+
+
+@on_uvloop
+async def test_routes_see_the_same_address() -> None:
+    async with running(trusted_proxies=("127.0.0.1",)) as port:
+        port.routes = {"/where": shows_caller}
+        sent = head({"X-Forwarded-For": "203.0.113.7"}, base=PLAIN, target="/where")
+        _, _, body = await answer(port, sent)
+        assert body == b"/where  203.0.113.7"

@@ -1,0 +1,529 @@
+"""Outboxes, and the ends of connections that do not end by themselves: slow readers, the silent, the half-open."""
+
+import asyncio
+import socket
+import sys
+from typing import Any, cast
+
+import pytest
+
+from moothall.gateways import connection as gateway
+from moothall.gateways import port as port_module
+from moothall.gateways.connection import PING_FRAME, TRANSPORT_HIGH_WATER, Connection
+from moothall.gateways.port import Port
+from moothall.wire.websocket import (
+    CLOSE,
+    GOING_AWAY,
+    NORMAL,
+    PING,
+    POLICY_VIOLATION,
+    PONG,
+    TEXT,
+    encode_frame,
+    encode_text,
+)
+from tests.support.echo import Echo, Journal, running
+from tests.support.sockets import PATIENCE, Frame, Peer, closing, frame, head, on_uvloop, text, until_empty
+
+SMALL = 4096  # kernel buffers of those who are going to stop reading
+LIMIT = 300_000
+
+
+class Gathering(Echo):
+    """A room that a test can speak in; it keeps the kernel from taking much for those who do not read."""
+
+    def __init__(self) -> None:
+        self.guests: list[Connection] = []
+        self.someone_left = asyncio.Event()
+
+    def connect(self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool) -> Connection:
+        link._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
+        self.guests.append(link)
+        return link
+
+    def say(self, sent: bytes) -> None:
+        for guest in self.guests:
+            guest.put(sent)
+
+    def disconnect(self, guest: Connection) -> None:
+        self.guests.remove(guest)
+        self.someone_left.set()
+
+
+def line(number: int, size: int = 1000) -> bytes:
+    return encode_text(str(number).encode().ljust(size))
+
+
+def number_of(received: Frame | None) -> int:
+    assert received is not None
+    assert received.opcode == TEXT
+    return int(received.payload)
+
+
+async def turn() -> None:
+    """One turn of the event loop."""
+    await asyncio.sleep(0)
+
+
+async def until_stuck(link: Connection) -> int:
+    """Speak to one who does not read until its transport takes no more; how many lines that took."""
+    for number in range(10_000):
+        if link.stuck:
+            return number
+        link.put(line(number))
+        await turn()
+    raise AssertionError("everything was taken")
+
+
+# -- a reader that stops ---------------------------------------------------------------------------
+
+
+@on_uvloop
+async def test_a_peer_that_stops_reading_is_closed_and_the_others_get_everything() -> None:
+    room, log = Gathering(), Journal()
+    async with (
+        running(room, log, outbox_limit=LIMIT) as port,
+        await Peer.upgraded(port, receive_buffer=SMALL) as slow,
+        await Peer.upgraded(port) as quick,
+    ):
+        slow_link, quick_link = room.guests
+        told = 0
+        while not port.overflows:
+            room.say(line(told))
+            assert number_of(await quick.read_frame()) == told
+            told += 1
+            assert slow_link.waiting_bytes <= LIMIT + 1004
+        assert told > LIMIT / 1004  # it was given the whole limit
+
+        assert room.guests == [quick_link]
+        ((event, facts),) = log.entries
+        assert event == "outbox_overflow"
+        assert facts["ip"] == "127.0.0.1"
+        assert cast("int", facts["bytes"]) > LIMIT
+        assert slow_link.queue == []
+        assert slow_link.waiting_bytes < 2 * TRANSPORT_HIGH_WATER
+
+        room.say(line(told))
+        assert number_of(await quick.read_frame()) == told
+        assert slow_link.queue == []
+
+        # It reads on in time, and finds where it was cut off, and why.
+        *heard, end = await slow.read_frames_until_close()
+        assert [number_of(received) for received in heard] == list(range(len(heard)))
+        assert end.close_code == POLICY_VIOLATION
+        assert end.payload[2:].startswith(b"Outbox full")
+        await slow.say(closing(POLICY_VIOLATION))
+        assert await slow.read_frames() == []
+    assert port.peak_backlog == facts["bytes"]
+
+
+@on_uvloop
+async def test_a_peer_that_never_reads_again_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "LINGER", 0.01)
+    room = Gathering()
+    async with running(room, outbox_limit=LIMIT) as port, await Peer.upgraded(port, receive_buffer=SMALL):
+        (link,) = room.guests
+        sent = line(0)
+        references = sys.getrefcount(sent)
+        while not port.overflows:
+            room.say(sent)
+            await turn()
+        await until_empty(port)
+        assert link.queue == []
+        assert sys.getrefcount(sent) == references
+
+
+@on_uvloop
+async def test_a_peer_that_stops_reading_delays_nobody() -> None:
+    """Counted in turns of the event loop, from the moment a line is said until it is there to be read."""
+
+    async def turns(quick: Peer, number: int) -> int:
+        room.say(line(number))
+        count = 0
+        while not quick.has_received():
+            await turn()
+            count += 1
+        assert number_of(await quick.read_frame()) == number
+        return count
+
+    room = Gathering()
+    async with (
+        running(room, outbox_limit=LIMIT) as port,
+        await Peer.upgraded(port, receive_buffer=SMALL) as slow,
+        await Peer.upgraded(port) as quick,
+    ):
+        before: list[int] = []
+        for number in range(5):
+            before.append(await turns(quick, number))
+            assert number_of(await slow.read_frame()) == number
+        assert len(set(before)) == 1
+        after: list[int] = []
+        while not port.overflows:
+            after.append(await turns(quick, len(after)))
+        after.append(await turns(quick, 0))
+        assert set(after) == set(before)
+
+
+@on_uvloop
+async def test_a_ping_flood_that_reads_no_answers_is_an_overflow_too() -> None:
+    room, log = Gathering(), Journal()
+    async with (
+        running(room, log, outbox_limit=10_000) as port,
+        await Peer.upgraded(port, receive_buffer=SMALL) as peer,
+    ):
+        while not port.overflows:
+            await peer.say(frame(PING, b"x" * 125) * 100)
+            await turn()
+    assert log.events == ["outbox_overflow"]
+
+
+# -- what waits ------------------------------------------------------------------------------------
+
+
+@on_uvloop
+async def test_those_who_wait_share_the_frames() -> None:
+    room = Gathering()
+    async with (
+        running(room) as port,
+        await Peer.upgraded(port, receive_buffer=SMALL),
+        await Peer.upgraded(port, receive_buffer=SMALL),
+    ):
+        for link in room.guests:
+            await until_stuck(link)
+        waiting = [line(number) for number in range(50)]
+        for sent in waiting:
+            room.say(sent)
+            await turn()
+        for link in room.guests:
+            assert all(kept is sent for kept, sent in zip(link.queue[-50:], waiting, strict=True))
+            assert link.waiting_bytes >= 50 * len(waiting[0])
+
+
+@on_uvloop
+async def test_who_reads_again_gets_everything_in_order_and_no_copies_ahead_of_time() -> None:
+    room = Gathering()
+    async with running(room) as port, await Peer.upgraded(port, receive_buffer=SMALL) as peer:
+        (link,) = room.guests
+        told = await until_stuck(link)
+        for number in range(told, told + 1000):
+            link.put(line(number))
+            await turn()
+        for number in range(told + 1000):
+            assert number_of(await peer.read_frame()) == number
+            assert link._transport.get_write_buffer_size() < 2 * TRANSPORT_HIGH_WATER
+            assert link._backlog == sum(map(len, link.queue))
+        assert link.queue == []
+        assert link.waiting_bytes == 0
+        link.put(line(7))
+        assert number_of(await peer.read_frame()) == 7
+        assert port.frames_sent == told + 1001
+
+
+@on_uvloop
+async def test_what_is_put_in_one_turn_leaves_in_one_write() -> None:
+    class Recorder:
+        def __init__(self, transport: asyncio.Transport) -> None:
+            self.transport = transport
+            self.writes: list[bytes] = []
+
+        def write(self, sent: bytes) -> None:
+            self.writes.append(sent)
+            self.transport.write(sent)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.transport, name)
+
+    room = Gathering()
+    async with running(room) as port, await Peer.upgraded(port) as peer, await Peer.upgraded(port):
+        recorders = [Recorder(link._transport) for link in room.guests]
+        for link, recorder in zip(room.guests, recorders, strict=True):
+            link._transport = cast("asyncio.Transport", recorder)
+        lines = [line(number) for number in range(3)]
+        for sent in lines:
+            room.say(sent)
+        assert [recorder.writes for recorder in recorders] == [[], []]
+        for number in range(3):
+            assert number_of(await peer.read_frame()) == number
+        assert [recorder.writes for recorder in recorders] == [[b"".join(lines)]] * 2
+        alone = line(3)
+        room.say(alone)
+        await peer.read_frame()
+        assert all(recorder.writes[-1] is alone for recorder in recorders)
+
+
+@on_uvloop
+async def test_close_comes_after_what_was_queued_before_it() -> None:
+    room = Gathering()
+    async with running(room) as port, await Peer.upgraded(port) as peer:
+        (link,) = room.guests
+        for number in range(3):
+            link.put(line(number))
+        link.close(NORMAL, "That was all")
+        link.put(line(3))
+        link.close(POLICY_VIOLATION, "Again")
+        *lines, end = await peer.read_frames_until_close()
+        assert [number_of(received) for received in lines] == [0, 1, 2]
+        assert end.payload == b"\x03\xe8That was all"
+
+
+@pytest.mark.parametrize("who", ["hall", "peer"])
+@on_uvloop
+async def test_also_for_a_reader_who_is_behind(who: str) -> None:
+    room = Gathering()
+    async with running(room) as port, await Peer.upgraded(port, receive_buffer=SMALL) as peer:
+        (link,) = room.guests
+        told = await until_stuck(link)
+        for number in range(told, told + 300):
+            link.put(line(number))
+        await turn()
+        if who == "hall":
+            link.close(NORMAL, "")
+        else:
+            await peer.say(closing(NORMAL))
+            await room.someone_left.wait()
+        assert link.queue
+        *lines, end = await peer.read_frames_until_close()
+        assert [number_of(received) for received in lines] == list(range(told + 300))
+        assert end == Frame(CLOSE, b"\x03\xe8")
+        if who == "hall":
+            await peer.say(closing(NORMAL))
+        assert await peer.read_frames() == []
+        assert not peer.was_reset
+
+
+@on_uvloop
+async def test_after_the_end_every_call_is_harmless() -> None:
+    room = Gathering()
+    async with running(room) as port:
+        async with await Peer.upgraded(port):
+            (link,) = room.guests
+        await until_empty(port)
+        sent = port.frames_sent
+        link.put(line(0))
+        link.pause()
+        link.resume()
+        link.close(NORMAL, "")
+        link.flush()
+        link.abort()
+        await turn()
+        assert (link.queue, port.frames_sent) == ([], sent)
+
+
+@on_uvloop
+async def test_nothing_is_read_while_paused() -> None:
+    room = Gathering()
+    async with running(room) as port, await Peer.upgraded(port) as peer:
+        (link,) = room.guests
+        link.pause()
+        await peer.say(text("wait for it"))
+        for _ in range(10):
+            await turn()
+        assert not peer.has_received()
+        link.resume()
+        assert await peer.read_frame() == Frame(TEXT, b"wait for it")
+
+
+# -- the hall closes -------------------------------------------------------------------------------
+
+
+@on_uvloop
+async def test_closing_the_port_tells_everybody_and_waits_for_them() -> None:
+    room = Gathering()
+    async with running(room) as port:
+        async with await Peer.upgraded(port):
+            pass
+        await until_empty(port)  # the house was empty once before
+        first, second = await Peer.upgraded(port), await Peer.upgraded(port)
+        room.say(line(1))
+        closed = asyncio.create_task(port.close("Server shutting down"))
+        for peer in (first, second):
+            *lines, end = await peer.read_frames_until_close()
+            assert [number_of(received) for received in lines] == [1]
+            assert end == Frame(CLOSE, GOING_AWAY.to_bytes(2, "big") + b"Server shutting down")
+        async with first:
+            await first.say(closing(GOING_AWAY))
+            assert await first.read_frames() == []
+        assert not closed.done()
+        async with second:
+            await second.say(closing(GOING_AWAY))
+            assert await second.read_frames() == []
+        async with asyncio.timeout(PATIENCE):
+            await closed
+        assert port.connections == 0
+        assert room.guests == []
+
+
+@on_uvloop
+async def test_who_does_not_answer_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "LINGER", 0.01)
+    async with running() as port, await Peer.upgraded(port) as peer, await Peer.connect(port) as half_open:
+        await half_open.say(b"GET / HT")
+        await peer.say(text("in"))
+        assert await peer.read_frame() == Frame(TEXT, b"in")
+        async with asyncio.timeout(PATIENCE):
+            await port.close("bye")
+        assert port.connections == 0
+        assert [received.close_code for received in await peer.read_frames()] == [GOING_AWAY]
+        assert await half_open.read_to_end() == b""
+
+
+@on_uvloop
+async def test_at_the_very_latest_everybody_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port_module, "GOODBYE", 0.01)
+    room = Gathering()
+    async with running(room) as port, await Peer.upgraded(port, receive_buffer=SMALL):
+        await until_stuck(room.guests[0])
+        async with asyncio.timeout(PATIENCE):
+            await port.close("bye")
+        await until_empty(port)
+        assert room.guests == []
+
+
+@on_uvloop
+async def test_an_answer_on_its_way_is_not_cut_off_by_closing() -> None:
+    async with running() as port, await Peer.connect(port) as peer:
+        await peer.say(head({"Upgrade": None}))
+        while not peer.has_received():
+            await turn()
+        closed = asyncio.create_task(port.close("bye"))
+        assert b"404 Not Found" in await peer.read_to_end()
+        assert not peer.was_reset
+        peer.close()
+        async with asyncio.timeout(PATIENCE):
+            await closed
+
+
+@on_uvloop
+async def test_a_closed_port_takes_no_more_connections() -> None:
+    async with running() as port:
+        address = port.address
+        await port.close("bye")
+    with socket.socket() as visitor, pytest.raises(ConnectionRefusedError):
+        visitor.connect(address)
+
+
+# -- who is not there any more ---------------------------------------------------------------------
+
+
+@on_uvloop
+async def test_a_peer_that_answers_no_pings_is_dropped_without_a_close_frame() -> None:
+    room, log = Gathering(), Journal()
+    async with (
+        running(room, log, ping_interval=0.01, ping_timeout=0.01) as port,
+        await Peer.upgraded(port) as silent,
+    ):
+        received = await silent.read_frames()
+        assert set(received) == {Frame(PING, b"")}
+        assert len(received) >= 3  # two unanswered, and the grace after the third
+        await until_empty(port)
+    assert log.entries == [("heartbeat_timeout", {"ip": "127.0.0.1"})]
+    assert room.guests == []
+
+
+async def pinged(port: Port, peer: Peer) -> None:
+    port._ping_group()
+    assert await peer.read_frame() == Frame(PING, b"")
+
+
+@pytest.mark.parametrize("sign", [frame(PONG), text("busy"), b"\x81"], ids=["pong", "message", "one byte"])
+@on_uvloop
+async def test_any_sign_of_life_counts(sign: bytes) -> None:
+    room = Gathering()
+    async with running(room) as port, await Peer.upgraded(port) as peer:
+        (link,) = room.guests
+        for _ in range(2):
+            await pinged(port, peer)
+        assert link.missed == 1
+        await peer.say(sign)
+        while not link.heard:
+            await turn()
+        port._ping_group()
+        assert link.missed == 0
+
+
+@on_uvloop
+async def test_who_answered_in_the_grace_period_is_kept_though_pinged_again_since() -> None:
+    room, log = Gathering(), Journal()
+    async with running(room, log, ping_timeout=600.0) as port, await Peer.upgraded(port) as peer:
+        (link,) = room.guests
+        for _ in range(3):
+            await pinged(port, peer)
+        assert link.missed == 2
+        await peer.say(frame(PONG))
+        while not link.heard:
+            await turn()
+        await pinged(port, peer)
+        port._drop_silent(link)  # the grace of the second ping is over
+        assert log.events == []
+        assert port.connections == 1
+
+
+@on_uvloop
+async def test_many_connections_are_pinged_in_groups_each_once() -> None:
+    room = Gathering()
+    async with running(room, ping_interval=30.0) as port:
+        peers = [await Peer.upgraded(port) for _ in range(60)]
+        assert len(port._groups) == 30
+        pings = [0]
+        for _ in port._groups:
+            before = [list(link.queue) for link in room.guests]
+            port._ping_group()
+            pings.append(sum(link.queue != old for link, old in zip(room.guests, before, strict=True)))
+        assert sum(pings) == 60
+        assert max(pings) <= 4
+        assert pings[1] == 0  # nobody is pinged just after arriving
+        assert all(link.queue == [PING_FRAME] for link in room.guests)
+        for peer in peers:
+            peer.close()
+        await until_empty(port)
+        assert not any(port._groups)
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET / HTTP/1.1\r\nHost: ", head()[:-1]], ids=["nothing", "half", "most"]
+)
+@on_uvloop
+async def test_a_head_that_does_not_come_is_not_waited_for(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(port_module, "HEAD_SWEEP", 0.001)
+    monkeypatch.setattr(port_module, "HEAD_TIMEOUT", 0.01)
+    async with running() as port, await Peer.upgraded(port) as member, await Peer.connect(port) as slow:
+        await slow.say(sent)
+        assert await slow.read_to_end() == b""
+        await member.say(text("not concerned"))
+        assert await member.read_frame() == Frame(TEXT, b"not concerned")
+        assert port.connections == 1
+        assert port._heads == {}
+
+
+@on_uvloop
+async def test_who_neither_reads_nor_talks_is_cut_off_without_any_ping(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gateway, "LINGER", 0.01)
+    room = Gathering()
+    async with running(room) as port, await Peer.upgraded(port, receive_buffer=SMALL) as peer:
+        await until_stuck(room.guests[0])
+        peer.stop_talking()
+        await until_empty(port)
+        assert room.guests == []
+
+
+@on_uvloop
+async def test_who_got_its_answer_and_stays_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "LINGER", 0.01)
+    async with running() as port, await Peer.connect(port) as peer:
+        await peer.say(head({"Upgrade": None}))
+        assert (await peer.read_head()).startswith("HTTP/1.1 404 ")
+        await until_empty(port)
+        assert port._heads == {}
+
+
+@on_uvloop
+async def test_pongs_leave_in_the_order_of_the_pings_between_the_messages() -> None:
+    async with running() as port, await Peer.upgraded(port) as peer:
+        await peer.say(frame(PING, b"1") + text("2") + frame(PING, b"3") + text("4"))
+        expected = encode_frame(PONG, b"1") + encode_text(b"2") + encode_frame(PONG, b"3") + encode_text(b"4")
+        await peer.say(closing(NORMAL))
+        assert await peer.read_to_end() == expected + encode_frame(CLOSE, b"\x03\xe8")
