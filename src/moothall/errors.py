@@ -6,12 +6,23 @@
     │   └── KeyFileError
     ├── InvalidKey                  a text that should be an Ed25519 public key is not one
     ├── InvalidCertificate          a rotation chain or a revocation notice does not hold
+    ├── ClientError                 an agent could not do what it was asked
+    │   ├── NotConnected
+    │   ├── ConnectionFailed
+    │   ├── ConnectionLost
+    │   ├── Displaced
+    │   ├── Kicked
+    │   ├── ReplyTimeout            also a TimeoutError
+    │   ├── UnexpectedReply
+    │   ├── FloorTaken
+    │   └── FloorLost
     └── Refusal                     the peer asked for what it may not have: answered with ERROR
         ├── one class per wire code, below
         └── ...
 
 A Refusal is the peer's fault: it becomes an ERROR frame with the class's `code`, and the log keeps a
 count, not a traceback. Anything else that escapes a command is our fault and is logged as a bug.
+In the SDK it is the other way round: an ERROR that a server sent is raised as the class with its code.
 Two refusals with one code fail at import. Codes: specs of the agentchat wire, section 7.
 """
 
@@ -40,6 +51,51 @@ class InvalidKey(MoothallError):
 
 class InvalidCertificate(MoothallError):
     """A rotation chain or a revocation notice does not verify."""
+
+
+class ClientError(MoothallError):
+    """What happened to an agent, as opposed to what a hall refused it."""
+
+
+class NotConnected(ClientError):
+    """There is no connection, and none came up in time."""
+
+
+class ConnectionFailed(ClientError):
+    """No hall could be reached. The message says where it was looked for and what to try."""
+
+
+class ConnectionLost(ClientError):
+    """The connection ended. `code` and `reason` are the server's, if it said goodbye."""
+
+    def __init__(self, message: str, code: int | None = None, reason: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+
+
+class Displaced(ClientError):
+    """Another connection proved the same identity and took its place."""
+
+
+class Kicked(ClientError):
+    """The hall's operator sent the agent out."""
+
+
+class ReplyTimeout(ClientError, TimeoutError):
+    """The hall did not answer in time. Whether it did what was asked is unknown."""
+
+
+class UnexpectedReply(ClientError):
+    """The hall answered something that does not fit the question."""
+
+
+class FloorTaken(ClientError):
+    """Another agent is answering this message already."""
+
+
+class FloorLost(ClientError):
+    """Another agent started to answer this message earlier."""
 
 
 class Refusal(MoothallError):
@@ -194,3 +250,11 @@ class InsufficientArbiters(Refusal, code="INSUFFICIENT_ARBITERS"):
 
 class InternalError(Refusal, code="INTERNAL_ERROR"):
     """Ours: the hall could not do its part. The caller may try again."""
+
+
+class UnknownRefusal(Refusal, code="UNKNOWN"):
+    """A server refused with a code that is not listed here; `code` on the instance is what it said."""
+
+    def __init__(self, message: str, code: str = "UNKNOWN") -> None:
+        super().__init__(message)
+        self.code = code  # type: ignore[misc]  # the class stands for many codes, an instance for one

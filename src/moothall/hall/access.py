@@ -150,24 +150,22 @@ class Doorkeeper:
 def decode_allowlist(content: bytes) -> Allowlist:
     try:
         return Allowlist(convert(_decode(content), list[Approval]))
-    except InvalidKey as error:
-        raise UsageError(f"{ALLOWLIST_FILE}: {error}") from None
-    except ValidationError as error:
-        raise UsageError(f"{ALLOWLIST_FILE}: {error}") from None
+    except (InvalidKey, ValidationError) as error:
+        raise UsageError(str(error)) from None
 
 
 def decode_bans(content: bytes) -> Bans:
     try:
         return Bans(convert(_decode(content), list[Ban]))
     except ValidationError as error:
-        raise UsageError(f"{BANS_FILE}: {error}") from None
+        raise UsageError(str(error)) from None
 
 
 def _decode(content: bytes) -> Any:
     try:
         return json.loads(content)
-    except ValueError:
-        raise UsageError("access lists must be JSON") from None
+    except (ValueError, RecursionError):
+        raise UsageError("not JSON") from None
 
 
 def _encode(entries: list[Any]) -> bytes:

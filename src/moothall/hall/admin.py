@@ -106,7 +106,7 @@ def ban(hall: Hall, session: Session, message: client.AdminBan) -> None:
     agent_id = bare_id(message.agent_id)
     hall.bans.add(Ban(agent_id=agent_id, reason=message.reason, banned_at=_iso(hall)))
     result = _result(hall, "ban", success=True, agent_id=agent_id)
-    if agent := hall.agents.get(agent_id):
+    for agent in _all_with(hall, agent_id):
         hall.tell(agent, server.BannedNotice(ts=hall.timestamp(), reason=message.reason or "Banned by admin"))
         hall.close(agent.session, NORMAL, "Banned by admin")
     _save(hall, session, BANS_FILE, hall.bans.encode(), result)
@@ -156,6 +156,15 @@ def _find(hall: Hall, agent_id: str) -> Agent:
     if agent is None:
         raise AgentNotFound(f"There is no agent {agent_id[:64]} here")
     return agent
+
+
+def _all_with(hall: Hall, agent_id: str) -> list[Agent]:
+    """Whoever has this id, whether it was given in the length that this hall uses or in the other one."""
+    return [
+        agent
+        for agent in hall.agents.values()
+        if agent_id == agent.id or (agent.key and agent_id in (agent.key.agent_id(8), agent.key.fingerprint))
+    ]
 
 
 def _result(hall: Hall, action: str, **fields: object) -> server.AdminResult:

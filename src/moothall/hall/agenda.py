@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import Final
 
 from moothall.hall.outside import Alarm
@@ -32,7 +33,7 @@ class Appointment:
 
 
 class Agenda:
-    """Appointments in order of time. `alarm` is told whenever the next one is earlier than it was."""
+    """Appointments in order of time. `alarm` is told when the next one is; the latest word counts."""
 
     def __init__(self, alarm: Alarm) -> None:
         self._alarm = alarm
@@ -63,14 +64,18 @@ class Agenda:
 
     def run(self, now: float) -> None:
         """Keep every appointment that is due."""
-        self._armed = None
-        while self._heap and self._heap[0][0] <= now:
-            _, _, appointment = heappop(self._heap)
-            if appointment.cancelled:
-                self._cancelled -= 1
-            else:
-                appointment.keep()
-        self._arm()
+        self._armed = -inf  # which one is next will be known at the end
+        try:
+            while self._heap and self._heap[0][0] <= now:
+                _, _, appointment = heappop(self._heap)
+                if appointment.cancelled:
+                    self._cancelled -= 1
+                else:
+                    appointment.keep()
+        finally:
+            # Whatever a bug in one appointment did, the others are kept.
+            self._armed = None
+            self._arm()
 
     def _arm(self) -> None:
         if self._heap:

@@ -5,19 +5,22 @@ Membership is kept on both sides, in the channel and in the agent, and only `ent
 
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from moothall.errors import ChannelExists, ChannelNotFound
 from moothall.hall.session import Agent
+from moothall.wire.agentchat.codec import as_replay
+from moothall.wire.websocket import encode_text
 
 
-class Remembered(NamedTuple):
-    """A message in a channel's buffer, ready to be replayed."""
+class Remembered(Struct, gc=False):
+    """A message in a channel's buffer."""
 
     msg_id: str | None
     content: str
     by_agent: bool  # not by a human nor by the server
-    frame: bytes
+    encoded: bytes  # as it was sent, without its frame
 
 
 class Channel:
@@ -63,9 +66,9 @@ class Channel:
         self._replay = None
 
     def replay(self) -> bytes:
-        """The frames of the whole buffer, joined once for everybody who joins before the next message."""
+        """The whole buffer as frames, made once for everybody who joins before the next message."""
         if self._replay is None:
-            self._replay = b"".join([message.frame for message in self.buffer])
+            self._replay = b"".join([encode_text(as_replay(message.encoded)) for message in self.buffer])
         return self._replay
 
     def find(self, msg_id: str) -> Remembered | None:

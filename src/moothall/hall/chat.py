@@ -80,7 +80,7 @@ def _refuse_channel(hall: Hall, name: str) -> Channel:
     """Seed 000, channel errors: not being in a channel looks like its not being there."""
     if hall.channels.get(name) is not None and hall.settings.not_member_code == NotInvited.code:
         raise NotInvited(f"You are not in {name}")
-    raise ChannelNotFound(f"You are in no channel {name}; JOIN it first")
+    raise ChannelNotFound(f"You are in no channel {name[:64]}; JOIN it first")
 
 
 def _find_target(hall: Hall, address: str) -> Agent:
@@ -103,7 +103,7 @@ def _screened(hall: Hall, agent: Agent, content: str, channel: Channel | None) -
         content, found = hall.redactor.redact(content)
         if found:
             hall.tally.redacted.update(found)
-            hall.note("secrets_redacted", agent=agent.id, kinds=sorted(set(found)))
+            hall.note("secrets_redacted", ip=agent.session.ip, agent=agent.id, kinds=sorted(set(found)))
     if MARKER in content:
         return _take_callbacks(hall, agent, content)
     return content
@@ -114,10 +114,20 @@ def _take_callbacks(hall: Hall, agent: Agent, content: str) -> str | None:
     extraction = extract(content, agent.id, settings.callback_max_delay, settings.callback_max_payload)
     now = hall.now()
     for callback in extraction.callbacks:
-        callback_id = hall.ids.callback_id(hall.timestamp())
-        if hall.callbacks.add(agent.id, callback, callback_id, now):
-            hall.agenda.at(now + callback.delay, lambda: _fire_callbacks(hall))
+        hall.callbacks.add(agent.id, callback, hall.ids.callback_id(hall.timestamp()), now)
+    _plan_callbacks(hall)
     return extraction.routed
+
+
+def _plan_callbacks(hall: Hall) -> None:
+    """One appointment for the earliest of all, so that agents who left leave nothing behind in the agenda."""
+    due = hall.callbacks.next_due()
+    planned = hall.next_callback
+    if due is None or (planned is not None and not planned.cancelled and planned.due <= due):
+        return
+    if planned is not None:
+        hall.agenda.cancel(planned)
+    hall.next_callback = hall.agenda.at(due, lambda: _fire_callbacks(hall))
 
 
 def _fire_callbacks(hall: Hall) -> None:
@@ -137,6 +147,7 @@ def _fire_callbacks(hall: Hall) -> None:
                 cb_origin=agent.address,
             ),
         )
+    _plan_callbacks(hall)
 
 
 COMMANDS: Final = (

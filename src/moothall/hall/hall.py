@@ -12,7 +12,7 @@ from typing import Final
 
 from moothall.errors import AuthRequired, InternalError, InvalidMessage, LurkMode, RateLimited, Refusal
 from moothall.hall.access import Allowlist, Bans, Doorkeeper
-from moothall.hall.agenda import Agenda
+from moothall.hall.agenda import Agenda, Appointment
 from moothall.hall.channels import Channel, Channels, Remembered
 from moothall.hall.commands import Command, command_table
 from moothall.hall.floor import Floor
@@ -29,7 +29,7 @@ from moothall.hall.tally import Tally
 from moothall.identity import PublicKey
 from moothall.settings import Settings
 from moothall.wire.agentchat.client import ClientMessage
-from moothall.wire.agentchat.codec import Malformed, as_replay, decode, encode, read_ref, with_ref
+from moothall.wire.agentchat.codec import Malformed, decode, encode, read_ref, with_ref
 from moothall.wire.agentchat.names import SERVER
 from moothall.wire.agentchat.server import Ack, AgentLeft, Chat, Error, ServerMessage
 from moothall.wire.websocket import INTERNAL_ERROR, POLICY_VIOLATION, encode_text
@@ -78,6 +78,7 @@ class Hall:
         self.agents: dict[str, Agent] = {}
         self.sessions: set[Session] = set()
         self.waiting: dict[str, Session] = {}  # whose challenge or captcha has this id
+        self.next_callback: Appointment | None = None
         self.motd = settings.motd or None
         self.door = Doorkeeper(
             max_per_ip=0 if settings.no_limits else settings.max_connections_per_ip,
@@ -169,6 +170,7 @@ class Hall:
         session.agent = agent
         session.tier = Tier.VERIFIED if agent.key is not None else Tier.ANONYMOUS
         session.frames = self.settings.rate_post_auth.window() if self._limited else None
+        session.windows = None  # a rate is an agent's; what it tried as a stranger is forgotten
 
     def bind(self, agent_id: str, key: PublicKey) -> None:
         """From now on this id is this key's."""
@@ -224,7 +226,7 @@ class Hall:
             else:
                 self._dispatch(session, message)
             return
-        if too_many and session.tier is Tier.STRANGER:
+        if too_many and (session.tier is Tier.STRANGER or self.settings.flood_closes):
             self._refuse_flood(session)
 
     def receive_binary(self, session: Session, payload: bytes) -> None:
@@ -315,14 +317,15 @@ class Hall:
         if session.inbox is None:
             session.inbox = deque()
         session.inbox.append(payload)
-        if len(session.inbox) == MAX_INBOX:
+        if len(session.inbox) >= MAX_INBOX and not session.paused:
+            session.paused = True
             session.link.pause()
 
     def _catch_up(self, session: Session) -> None:
-        paused = session.inbox is not None and len(session.inbox) >= MAX_INBOX
         while session.inbox and not session.busy:
             self.receive(session, session.inbox.popleft())
-        if paused and not session.busy:
+        if session.paused and not session.busy:
+            session.paused = False
             session.link.resume()
 
     # -- the way out -----------------------------------------------------------------------------
@@ -363,8 +366,7 @@ class Hall:
         """A line that stays in the channel's buffer, encoded once for now and for later."""
         encoded = encode(message)
         self._spread(channel, encode_text(encoded), but)
-        replay = encode_text(as_replay(encoded))
-        channel.remember(Remembered(message.msg_id, message.content, by_agent, replay))
+        channel.remember(Remembered(message.msg_id, message.content, by_agent, encoded))
 
     def announce(self, channel_name: str, content: str) -> None:
         """A line from @server to a channel, if there is such a channel (agentchat wire 6.2)."""
@@ -384,7 +386,7 @@ class Hall:
             for member in members:
                 if member is not but:
                     member.link.put(frame)
-        self.tally.count_fanout(len(members))
+        self.tally.fanout[len(members)] += 1
 
     # -- what operators see ----------------------------------------------------------------------
 

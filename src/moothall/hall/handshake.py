@@ -107,15 +107,8 @@ def verify_identity(hall: Hall, session: Session, message: VerifyIdentity) -> No
     tolerance = hall.settings.auth_clock_tolerance
     if tolerance and abs(message.timestamp / 1000 - hall.clock.time()) > tolerance:
         raise VerificationFailed(f"The timestamp is more than {tolerance:g} s off; check your clock")
-    if ban := hall.bans.find(challenge.key):
-        hall.note("banned_connect", ip=session.ip, agent=challenge.key.fingerprint)
-        hall.refuse(session, Banned(ban.reason or "You are banned from this hall"))
-        hall.close(session, NORMAL, "Banned")
+    if not _is_welcome(hall, session, challenge.key):
         return
-    agent_id = challenge.key.agent_id(hall.settings.id_length)
-    if hall.keyring.belongs_to_another(agent_id, challenge.key):
-        hall.note("id_collision", ip=session.ip, agent=agent_id)
-        raise NotAllowed(f"The id {agent_id} belongs to another key; make a new one")
     if hall.settings.captcha and not _skips_captcha(hall, challenge.key):
         _ask(hall, session, challenge.applicant)
     else:
@@ -132,7 +125,9 @@ def answer_captcha(hall: Hall, session: Session, message: CaptchaResponse) -> No
         raise CaptchaExpired("Captcha not found or expired")
     if is_right(message.answer, test.question):
         _forget(hall, session)
-        _welcome(hall, session, test.applicant)
+        # Asked again: much can have happened while the question was open.
+        if test.applicant.key is None or _is_welcome(hall, session, test.applicant.key):
+            _welcome(hall, session, test.applicant)
         return
     test.attempts_left -= 1
     hall.note("captcha_failed", ip=session.ip)
@@ -164,6 +159,20 @@ def _check_allowlist(hall: Hall, key: PublicKey | None) -> None:
     settings = hall.settings
     if settings.allowlist and settings.allowlist_strict and (key is None or key not in hall.allowlist):
         raise NotAllowed("This hall admits approved keys only")
+
+
+def _is_welcome(hall: Hall, session: Session, key: PublicKey) -> bool:
+    """Whether a proven key may come in; a banned one is closed, one with a taken id may try another."""
+    if ban := hall.bans.find(key):
+        hall.note("banned_connect", ip=session.ip, agent=key.fingerprint)
+        hall.refuse(session, Banned(ban.reason or "You are banned from this hall"))
+        hall.close(session, NORMAL, "Banned")
+        return False
+    agent_id = key.agent_id(hall.settings.id_length)
+    if hall.keyring.belongs_to_another(agent_id, key):
+        hall.note("id_collision", ip=session.ip, agent=agent_id)
+        raise NotAllowed(f"The id {agent_id} belongs to another key; make a new one")
+    return True
 
 
 def _challenge(hall: Hall, session: Session, applicant: Applicant, key: PublicKey) -> None:

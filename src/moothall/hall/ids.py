@@ -1,5 +1,6 @@
 """The identifiers the hall gives out (agentchat wire 3.4)."""
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
@@ -7,8 +8,6 @@ from moothall.hall.outside import Entropy
 
 _BASE36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _TRIPLES: Final = tuple("".join(digits) for digits in product(_BASE36, repeat=3))
-_TAILS: Final = len(_TRIPLES) ** 2  # six digits in base 36
-_STRIDE: Final = 1_500_450_271  # prime to 36**6: the tails walk through all values before one repeats
 
 
 def base36(number: int) -> str:
@@ -25,7 +24,7 @@ class IdMint:
 
     def __init__(self, entropy: Entropy) -> None:
         self._entropy = entropy
-        self._tail = int.from_bytes(entropy(8), "big") % _TAILS
+        self._tails = _walk(int.from_bytes(entropy(4), "big"))
 
     def stamped(self, prefix: str, now: int) -> str:
         """`chal_<ms in base 36>_<8 hex>` and its like."""
@@ -42,13 +41,18 @@ class IdMint:
         return letters[:8]
 
     def message_id(self, now: int) -> str:
-        """`<ms>-<6 of base 36>`. Not a secret, so a walk over all tails is enough, and cannot collide."""
-        return f"{now}-{self.tail()}"
+        """`<ms>-<6 of base 36>`. Not a secret; what matters is that no two are alike."""
+        return f"{now}-{next(self._tails)}"
 
     def callback_id(self, now: int) -> str:
-        return f"cb_{now}_{self.tail()}"
+        return f"cb_{now}_{next(self._tails)}"
 
-    def tail(self) -> str:
-        self._tail = (self._tail + _STRIDE) % _TAILS
-        high, low = divmod(self._tail, len(_TRIPLES))
-        return _TRIPLES[high] + _TRIPLES[low]
+
+def _walk(start: int) -> Iterator[str]:
+    """All six-digit tails, beginning somewhere; after two billion of them it starts over."""
+    first = start % len(_TRIPLES)
+    while True:
+        for offset in range(len(_TRIPLES)):
+            high = _TRIPLES[(first + offset) % len(_TRIPLES)]
+            for low in _TRIPLES:
+                yield high + low

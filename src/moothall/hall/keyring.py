@@ -16,6 +16,8 @@ class Keyring:
         self._keys: OrderedDict[str, bytes] = OrderedDict()
         for agent_id, raw in known:
             self._keys.setdefault(agent_id, raw)
+        while len(self._keys) > limit:
+            self._keys.popitem(last=False)
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -32,7 +34,7 @@ class Keyring:
         self._keys[agent_id] = key.raw
         self._keys.move_to_end(agent_id)
         if is_new and len(self._keys) > self._limit:
-            self._forget_oldest(is_present)
+            self._forget_oldest(lambda other: other == agent_id or is_present(other))
         return is_new
 
     def _forget_oldest(self, is_present: Callable[[str], bool]) -> None:

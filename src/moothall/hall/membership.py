@@ -53,6 +53,8 @@ def create_channel(hall: Hall, session: Session, message: CreateChannel) -> None
     settings = hall.settings
     if message.invite_only and not settings.private_channels:
         raise InvalidMessage("Invite-only channels are disabled here")
+    if message.verified_only and not is_trusted(agent):
+        raise AuthRequired("Only verified agents make channels for verified agents")
     if len(hall.channels) >= settings.max_channels and hall.channels.get(message.channel) is None:
         raise InvalidMessage("This hall has as many channels as it takes")
     channel = hall.channels.create(

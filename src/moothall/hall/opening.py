@@ -28,6 +28,6 @@ def open_hall(settings: Settings, commands: Iterable[Command] = COMMANDS, **outs
     order = Order(Pipeline([LinkDetector()]), Escalation()) if settings.moderation else None
     hall = Hall(settings, commands, order=order, **outside)
     hall.departures.append(partial(peers.forget_requests, hall))
-    if settings.idle_prompts:
+    if settings.idle_prompts and settings.idle_timeout:
         idle.watch(hall)
     return hall

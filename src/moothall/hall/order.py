@@ -39,11 +39,19 @@ class Order:
         ruling = self._pipeline.review(post, now)
         if ruling.action is Action.ALLOW:
             return
-        hall.note("moderated", agent=agent.id, action=ruling.action.name, moderator=ruling.moderator)
+        hall.note(
+            "moderated",
+            ip=agent.session.ip,
+            agent=agent.id,
+            action=ruling.action.name,
+            moderator=ruling.moderator,
+        )
         if ruling.action is Action.KICK:
             self._kick(hall, agent, ruling.reason)
         else:
             self.offence(hall, agent)
+        if agent.session.closed:
+            raise NotAllowed("You are out")
         if ruling.action >= Action.THROTTLE:
             raise NotAllowed(
                 ruling.reason or _WARNINGS.get(ruling.action, "This message is not welcome here")
@@ -55,7 +63,7 @@ class Order:
         if action is Action.KICK:
             self._kick(hall, agent, "Too many offences")
         elif action is not Action.ALLOW:
-            hall.note("escalated", agent=agent.id, action=action.name)
+            hall.note("escalated", ip=agent.session.ip, agent=agent.id, action=action.name)
             self._warn(hall, agent, _WARNINGS[action])
 
     def _warn(self, hall: "Hall", agent: Agent, reason: str) -> None:
@@ -69,6 +77,6 @@ class Order:
         hall.tell(agent, line)
 
     def _kick(self, hall: "Hall", agent: Agent, reason: str) -> None:
-        hall.note("kicked_by_moderation", agent=agent.id)
+        hall.note("kicked_by_moderation", ip=agent.session.ip, agent=agent.id)
         hall.tell(agent, Kicked(ts=hall.timestamp(), reason=reason))
         hall.close(agent.session, NORMAL, "Kicked by moderation")

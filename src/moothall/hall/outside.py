@@ -61,4 +61,4 @@ class Log(Protocol):
 
 Entropy = Callable[[int], bytes]  # like os.urandom
 Pick = Callable[[int], int]  # a number from 0 up to, not including, the argument
-Alarm = Callable[[float], None]  # "call Hall.tick at this monotonic time, or before"
+Alarm = Callable[[float], None]  # "call Hall.tick at this monotonic time, instead of the one named before"

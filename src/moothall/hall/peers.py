@@ -67,7 +67,7 @@ def verify_response(hall: Hall, session: Session, message: VerifyResponse) -> No
         )
         hall.reply(session, server.VerifySuccess(ts=now, request_id=request.id, verified=True))
     else:
-        hall.note("peer_verification_failed", agent=agent.id)
+        hall.note("peer_verification_failed", ip=session.ip, agent=agent.id)
         _tell_failure(hall, request, "Signature verification failed")
         hall.reply(session, server.VerifyFailed(ts=now, request_id=request.id, verified=False))
 

@@ -35,6 +35,7 @@ class Session:
         "inbox",
         "ip",
         "link",
+        "paused",
         "pending",
         "ref",
         "tier",
@@ -59,6 +60,7 @@ class Session:
         self.answered = False  # whether it had a direct reply
         self.busy = False  # a durable command is in flight
         self.inbox: deque[bytes] | None = None  # what arrived meanwhile
+        self.paused = False  # it was more than the inbox takes: nothing is read from the link
         self.closed = False
         self.counted = False  # towards the connections of its address
 

@@ -16,14 +16,15 @@ MAX_FRAME: Final = 256 * 1024  # seed 001, transport
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A name that a value already has elsewhere; `translate` turns its text into ours."""
+    """A name that a value already has elsewhere; `translate` turns its text into ours, or into nothing."""
 
     name: str
     translate: Callable[[str], str] = str
 
 
-def _milliseconds(name: str) -> Variable:
-    return Variable(name, lambda text: repr(float(text) / 1000))
+def _milliseconds(name: str, form: str = "{}") -> Variable:
+    """A time in milliseconds; 0 counts as not set (agentchat wire 17.2)."""
+    return Variable(name, lambda text: form.format(float(text) / 1000) if float(text) else "")
 
 
 def option(
@@ -39,6 +40,7 @@ def option(
     names = known_as if isinstance(known_as, tuple) else (known_as,)
     return field(
         default=default,
+        repr=not secret,
         metadata={
             "help": help,
             "known_as": tuple(Variable(name) if isinstance(name, str) else name for name in names),
@@ -68,7 +70,7 @@ class Settings:
     log_level: Literal["debug", "info", "warning", "error"] = option(
         "info",
         "least important events that are logged",
-        reference=Variable("LOG_LEVEL", lambda text: text.replace("warn", "warning")),
+        reference=Variable("LOG_LEVEL", lambda text: "warning" if text == "warn" else text),
     )
 
     # -- who may connect
@@ -184,9 +186,7 @@ class Settings:
     # -- limits: COUNT/SECONDS, 0 is off
     rate_pre_auth: Rate = option(Rate(10, 10), "frames before identification; more closes the connection")
     rate_post_auth: Rate = option(Rate(60, 10), "frames after identification; more is answered RATE_LIMITED")
-    rate_message: Rate = option(
-        Rate(1, 1), "MSG", reference=Variable("RATE_LIMIT_MS", lambda text: f"1/{float(text) / 1000}")
-    )
+    rate_message: Rate = option(Rate(1, 1), "MSG", reference=_milliseconds("RATE_LIMIT_MS", "1/{}"))
     rate_chunk: Rate = option(Rate(10, 1), "FILE_CHUNK")
     rate_nick: Rate = option(Rate(1, 30), "SET_NICK")
     rate_admin: Rate = option(Rate(10, 60), "admin operations from one address")

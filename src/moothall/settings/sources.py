@@ -14,6 +14,7 @@ from moothall.errors import SettingsError
 from moothall.hall.limits import Rate
 from moothall.settings.fields import Settings, Variable, described
 from moothall.settings.profiles import PROFILES
+from moothall.wire.agentchat.names import is_channel_name
 
 CONFIG_FILE: Final = "moothall.toml"
 PREFIX: Final = "MOOTHALL_"
@@ -103,7 +104,7 @@ def _choose_profile(
         profile, origin = config["profile"], file_name
     else:
         profile, origin = "seeds", "default"
-    if profile not in PROFILES:
+    if str(profile) not in PROFILES:
         raise SettingsError(f"profile from {origin}: {profile!r} is not one of {', '.join(PROFILES)}")
     return profile, origin
 
@@ -119,7 +120,8 @@ def _from_environment(
             text = variable.translate(text)
         except ValueError:
             raise SettingsError(f"{name} from {variable.name}: {text!r} is not a number") from None
-        return _typed(name, text, variable.name), variable.name
+        if text:
+            return _typed(name, text, variable.name), variable.name
     return None
 
 
@@ -166,7 +168,21 @@ def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
     for name in ("max_channels", "max_frame", "outbox_limit", "max_known_keys"):
         if getattr(settings, name) < 1:
             raise SettingsError(f"{name} from {origins[name]}: must be at least 1")
+    _check_channels(settings, origins)
     return settings
+
+
+def _check_channels(settings: Settings, origins: Mapping[str, str]) -> None:
+    seen: set[str] = set()
+    for name in ("default_channels", "verified_channels"):
+        for channel in getattr(settings, name):
+            if not is_channel_name(channel):
+                raise SettingsError(
+                    f"{name} from {origins[name]}: {channel!r} is not a channel, such as #general"
+                )
+            if channel in seen:
+                raise SettingsError(f"{name} from {origins[name]}: {channel} is there twice")
+            seen.add(channel)
 
 
 def _read_secret(path: Path) -> str:
@@ -245,6 +261,6 @@ def _check(expected: Any, value: Any) -> Any:
         return value
     if isinstance(value, Path):
         return value
-    if isinstance(value, bool) is not (expected is bool):
+    if isinstance(value, bool) is not (expected is bool) or not isinstance(value, (bool, int, float)):
         raise ValueError(f"{value!r} has the wrong type")
     return _parse(expected, str(value))

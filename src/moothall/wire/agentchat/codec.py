@@ -58,7 +58,7 @@ def decode(payload: bytes) -> ClientMessage:
     try:
         message: ClientMessage = _decode(payload)
     except msgspec.ValidationError as error:
-        _explain(error, payload)
+        _explain(error, _outline(payload).type)
     except RecursionError:
         raise InvalidMessage("Nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -91,16 +91,19 @@ def as_replay(encoded: bytes) -> bytes:
 
 def _decode_slowly(payload: bytes) -> ClientMessage:
     try:
-        value = json.loads(payload.decode(errors="replace"), parse_constant=_refuse_constant)
+        value = _parse_slowly(payload)
+        message: ClientMessage = msgspec.convert(value, AnyClientMessage)
+    except msgspec.ValidationError as error:
+        _explain(error, _outline_of(value).type)
     except RecursionError:
         raise InvalidMessage("Nested too deeply") from None
     except ValueError:
         raise Malformed from None
-    try:
-        message: ClientMessage = msgspec.convert(value, AnyClientMessage)
-    except msgspec.ValidationError as error:
-        _explain(error, json.dumps(value).encode())
     return message
+
+
+def _parse_slowly(payload: bytes) -> Any:
+    return json.loads(payload.decode(errors="replace"), parse_constant=_refuse_constant)
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -110,11 +113,24 @@ def _refuse_constant(name: str) -> NoReturn:
 def _outline(payload: bytes) -> _Outline:
     try:
         return _decode_outline(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.ValidationError, RecursionError):
+        return _Outline()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _outline_slowly(payload)
+
+
+def _outline_slowly(payload: bytes) -> _Outline:
+    try:
+        return _outline_of(_parse_slowly(payload))
+    except (ValueError, RecursionError):
         return _Outline()
 
 
-def _explain(error: msgspec.ValidationError, payload: bytes) -> NoReturn:
+def _outline_of(value: Any) -> _Outline:
+    return _Outline(value.get("type"), value.get("ref")) if isinstance(value, dict) else _Outline()
+
+
+def _explain(error: msgspec.ValidationError, kind: object) -> NoReturn:
     """msgspec's words, in ours where a client or a person would not understand them."""
     text = str(error)
     if missing := _missing(text):
@@ -123,12 +139,9 @@ def _explain(error: msgspec.ValidationError, payload: bytes) -> NoReturn:
     if failed is None:
         raise InvalidMessage(text) from None
     problem, field, rest = failed["problem"], failed["field"], failed["rest"]
-    kind = _outline(payload).type
     if field == "type":
-        unknown = isinstance(kind, str)
-        raise InvalidMessage(
-            f"Unknown message type {kind[:_MAX_ECHO]!r}" if unknown else "`type` must be a text"
-        ) from None
+        unknown = f"Unknown message type {kind[:_MAX_ECHO]!r}" if isinstance(kind, str) else None
+        raise InvalidMessage(unknown or "`type` must be a text") from None
     if not rest and (rule := _rule(kind, field, problem)):
         raise InvalidMessage(rule) from None
     raise InvalidMessage(f"Field `{field}{rest}`: {problem[:1].lower()}{problem[1:]}") from None

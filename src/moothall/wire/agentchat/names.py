@@ -10,6 +10,8 @@ NAME_PATTERN: Final = r"\A[a-zA-Z0-9_-]{1,32}\Z"
 NICK_PATTERN: Final = r"\A[a-zA-Z0-9_-]{1,24}\Z"
 CHANNEL_PATTERN: Final = r"\A#[a-zA-Z0-9_-]{1,31}\Z"
 
+MAX_ADDRESS: Final = 256  # addresses have 9 or 17 characters, and some are remembered (INVITE)
+
 RESERVED_NICKS: Final = frozenset(
     (
         "server",
@@ -30,7 +32,7 @@ RESERVED_NICKS: Final = frozenset(
 Name = Annotated[str, Meta(pattern=NAME_PATTERN)]
 Nick = Annotated[str, Meta(pattern=NICK_PATTERN)]
 ChannelName = Annotated[str, Meta(pattern=CHANNEL_PATTERN)]
-AgentAddress = Annotated[str, Meta(pattern=r"\A@.")]
+AgentAddress = Annotated[str, Meta(pattern=r"\A@.", max_length=MAX_ADDRESS)]
 
 SERVER: Final = "@server"  # who service messages are from
 

@@ -1,0 +1,160 @@
+"""Commands that wait for the disk, and what their session sends meanwhile (design: only its own session waits)."""
+
+import pytest
+
+from moothall.hall.access import ALLOWLIST_FILE, BANS_FILE, decode_allowlist, decode_bans
+from moothall.hall.hall import MAX_INBOX
+from tests.identity.vectors import ALICE, BOB
+from tests.support.world import (
+    ADMIN_KEY,
+    Guest,
+    World,
+    assert_closed,
+    assert_consistent,
+    assert_open,
+    assert_refused,
+    assert_sent,
+    assert_silent,
+)
+
+
+def held(*, no_limits: bool = False) -> tuple[World, Guest]:
+    """A hall with a slow disk, and an operator in it."""
+    world = World(held=True, admin_key=ADMIN_KEY, allowlist=True, allowlist_strict=False, no_limits=no_limits)
+    return world, world.agent("operator")
+
+
+def ban(world: World, operator: Guest, agent_id: str, **fields: str) -> None:
+    world.send(operator, "ADMIN_BAN", admin_key=ADMIN_KEY, agent_id=agent_id, **fields)
+
+
+def test_it_is_answered_when_it_is_on_disk() -> None:
+    world, operator = held()
+    ban(world, operator, "deadbeef")
+    assert_silent(operator)
+    assert world.shelf.files == {}
+    world.held.do_next()
+    assert_sent(operator, "ADMIN_RESULT", action="ban", success=True, agentId="deadbeef")
+    assert len(decode_bans(world.shelf.files[BANS_FILE])) == 1
+
+
+def test_it_holds_before_it_is_on_disk() -> None:
+    world, operator = held()
+    ban(world, operator, ALICE.public.agent_id())
+    guest = world.connect()
+    world.identify(guest, key=ALICE)
+    assert_refused(guest, "BANNED")
+
+
+def test_later_commands_of_the_same_session_wait_and_are_answered_in_order() -> None:
+    world, operator = held()
+    ban(world, operator, "deadbeef", ref="1")
+    world.send(operator, "PING", ref="2")
+    world.send(operator, "ADMIN_APPROVE", admin_key=ADMIN_KEY, pubkey=BOB.public.pem, ref="3")
+    world.send(operator, "PING", ref="4")
+    world.send_raw(operator, b"not json")
+    world.send(operator, "NONSENSE", ref="5")
+    assert_silent(operator)
+    world.held.do_next()
+    assert_sent(operator, "ADMIN_RESULT", action="ban", ref="1")
+    assert_sent(operator, "PONG", ref="2")
+    assert_silent(operator)
+    world.held.do_next()
+    assert_sent(operator, "ADMIN_RESULT", action="approve", ref="3")
+    assert_sent(operator, "PONG", ref="4")
+    assert_refused(operator, "INVALID_MSG", ref="5")
+    assert_silent(operator)
+    assert len(world.held) == 0
+
+
+def test_nobody_else_waits() -> None:
+    world, operator = held()
+    ban(world, operator, "deadbeef")
+    other = world.agent(join="#general")
+    world.send(other, "PING")
+    assert_sent(other, "PONG")
+
+
+def test_others_are_heard_while_one_waits() -> None:
+    world, operator = held()
+    ban(world, operator, "deadbeef")
+    other = world.agent()
+    world.send(other, "MSG", to=operator.id, content="hello")
+    assert_sent(operator, "MSG", content="hello")
+
+
+def test_a_disk_that_fails_is_an_answer() -> None:
+    world, operator = held()
+    world.shelf.full = True
+    ban(world, operator, "deadbeef", ref="1")
+    world.send(operator, "PING")
+    world.held.do_next()
+    assert_refused(operator, "INTERNAL_ERROR", "could not save", ref="1")
+    assert_sent(operator, "PONG")
+    assert world.shelf.files == {}
+    assert [event for _, event, _ in world.log.entries][-1] == "durable_command_failed"
+    assert_open(operator)
+
+
+def test_a_session_that_left_meanwhile_does_no_harm() -> None:
+    world, operator = held()
+    ban(world, operator, "deadbeef")
+    world.send(operator, "PING")
+    world.disconnect(operator)
+    world.held.do_next()
+    assert_consistent(world)
+    assert len(world.hall.bans) == 1
+
+
+def test_an_operator_may_ban_itself() -> None:
+    world = World(held=True, admin_key=ADMIN_KEY)
+    alice = world.agent("alice", key=ALICE)
+    ban(world, alice, alice.id)
+    assert_sent(alice, "BANNED")
+    assert_closed(alice, 1000, "Banned by admin")
+    world.held.do_next()
+    assert BANS_FILE in world.shelf.files
+    assert_consistent(world)
+
+
+@pytest.mark.parametrize("held_frames", [MAX_INBOX - 1, MAX_INBOX, MAX_INBOX + 10])
+def test_reading_stops_when_the_inbox_is_full_and_goes_on_when_it_is_empty(held_frames: int) -> None:
+    world, operator = held(no_limits=True)
+    ban(world, operator, "deadbeef")
+    for _ in range(held_frames):
+        world.send(operator, "PING")
+    assert operator.link.paused is (held_frames >= MAX_INBOX)
+    world.held.do_next()
+    assert not operator.link.paused
+    assert len(operator.read()) == 1 + held_frames
+
+
+def test_reading_goes_on_even_if_a_waiting_command_waits_for_the_disk_again() -> None:
+    world, operator = held(no_limits=True)
+    for agent_id in ("deadbeef", "deadbee1"):
+        ban(world, operator, agent_id)
+    for _ in range(MAX_INBOX):
+        world.send(operator, "PING")
+    paused = [operator.link.paused]
+    for _ in range(2):
+        world.held.do_next()
+        paused.append(operator.link.paused)
+    assert paused == [True, True, False]
+    assert len(operator.read()) == 2 + MAX_INBOX
+    world.send(operator, "PING")
+    assert_sent(operator, "PONG")
+
+
+def test_every_change_of_a_list_is_saved_in_its_own_file() -> None:
+    world = World(admin_key=ADMIN_KEY, allowlist=True, allowlist_strict=False)
+    operator = world.agent()
+    world.send(operator, "ADMIN_APPROVE", admin_key=ADMIN_KEY, pubkey=ALICE.public.pem, note="a friend")
+    saved = decode_allowlist(world.shelf.files[ALLOWLIST_FILE])
+    assert ALICE.public in saved
+    assert saved.entries()[0].note == "a friend"
+    world.send(operator, "ADMIN_REVOKE", admin_key=ADMIN_KEY, agent_id=ALICE.public.fingerprint)
+    assert len(decode_allowlist(world.shelf.files[ALLOWLIST_FILE])) == 0
+    ban(world, operator, "deadbeef")
+    assert len(decode_bans(world.shelf.files[BANS_FILE])) == 1
+    world.send(operator, "ADMIN_UNBAN", admin_key=ADMIN_KEY, agent_id="deadbeef")
+    assert len(decode_bans(world.shelf.files[BANS_FILE])) == 0

@@ -1,0 +1,50 @@
+"""The identifiers the hall gives out (agentchat wire 3.4)."""
+
+import re
+from collections import Counter
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moothall.hall.ids import IdMint, base36
+
+
+def mint(seed: int = 1) -> IdMint:
+    return IdMint(Random(seed).randbytes)  # noqa: S311  # the same every time is the point
+
+
+@given(st.integers(0, 10**18))
+def test_base_36_is_what_python_reads(number: int) -> None:
+    assert int(base36(number), 36) == number
+    assert base36(number) == base36(number).lower()
+
+
+@given(st.integers(0, 10**15), st.integers(0, 2**32))
+def test_the_forms(now: int, seed: int) -> None:
+    ids = mint(seed)
+    assert re.fullmatch(r"chal_[0-9a-z]+_[0-9a-f]{8}", ids.stamped("chal", now))
+    assert ids.stamped("verify", now).split("_")[1] == base36(now)
+    assert re.fullmatch(r"[0-9a-f]{32}", ids.nonce())
+    assert re.fullmatch(r"[a-z0-9]{8}", ids.ephemeral_id())
+    assert re.fullmatch(rf"{now}-[0-9a-z]{{6}}", ids.message_id(now))
+    assert re.fullmatch(rf"cb_{now}_[0-9a-z]{{6}}", ids.callback_id(now))
+
+
+def test_messages_of_the_same_millisecond_have_different_ids() -> None:
+    ids = mint()
+    assert len({ids.message_id(1) for _ in range(100_000)}) == 100_000
+
+
+def test_two_halls_do_not_begin_at_the_same_place() -> None:
+    assert len({mint(seed).message_id(1) for seed in range(20)}) > 15
+
+
+def test_all_letters_of_an_ephemeral_id_are_equally_likely() -> None:
+    """36 does not divide 256: without care, the first four would come 14 % more often than the others."""
+    ids = mint()
+    text = "".join(ids.ephemeral_id() for _ in range(36_000))
+    counts = Counter(text)
+    assert len(counts) == 36
+    assert max(counts.values()) < 1.05 * 8000
+    assert min(counts.values()) > 0.95 * 8000

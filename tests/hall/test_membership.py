@@ -1,0 +1,437 @@
+"""Coming and going (seed 000, join channels, disconnect, channel errors; agentchat wire 9)."""
+
+import pytest
+
+from moothall.hall import membership
+from moothall.identity import PrivateKey
+from tests.identity.vectors import ALICE, BOB
+from tests.support.world import (
+    ABSENT,
+    Guest,
+    World,
+    assert_closed,
+    assert_consistent,
+    assert_open,
+    assert_refused,
+    assert_sent,
+    assert_silent,
+)
+
+
+def members(world: World, channel: str) -> list[str]:
+    return [member.address for member in world.hall.channels.find(channel).members.values()]
+
+
+def listed(world: World, guest: Guest) -> list[str]:
+    world.send(guest, "LIST_CHANNELS")
+    return [entry["name"] for entry in assert_sent(guest, "CHANNELS")["list"]]
+
+
+# -- seed 001, channels --------------------------------------------------------------------------------
+
+
+def test_three_channels_exist_at_start() -> None:
+    world = World()
+    assert listed(world, world.connect()) == ["#general", "#agents", "#discovery"]
+
+
+def test_nobody_is_in_a_channel_before_it_joins() -> None:
+    """Seed 000 wants an explicit JOIN (agentchat wire 20, row 14)."""
+    world = World()
+    guest = world.agent()
+    assert world.hall.agents[guest.id[1:]].channels == {}
+
+
+# -- seed 000, join channels ---------------------------------------------------------------------------
+
+
+def test_join_channels_step_1_needs_an_identity() -> None:
+    world = World()
+    guest = world.connect()
+    world.send(guest, "JOIN", channel="#general")
+    assert_refused(guest, "AUTH_REQUIRED")
+
+
+def test_join_channels_step_2_the_channel_must_exist() -> None:
+    world = World()
+    guest = world.agent()
+    world.send(guest, "JOIN", channel="#nowhere")
+    assert_refused(guest, "CHANNEL_NOT_FOUND")
+    assert_open(guest)
+
+
+def test_join_channels_step_2_names_are_case_sensitive() -> None:
+    world = World()
+    guest = world.agent()
+    world.send(guest, "JOIN", channel="#General")
+    assert_refused(guest, "CHANNEL_NOT_FOUND")
+
+
+def test_join_channels_step_2_invite_only_needs_an_invitation() -> None:
+    world = World()
+    owner, guest = world.agent(), world.agent()
+    world.send(owner, "CREATE_CHANNEL", channel="#den", invite_only=True)
+    world.send(guest, "JOIN", channel="#den")
+    assert_refused(guest, "NOT_INVITED")
+    world.send(owner, "INVITE", channel="#den", agent=guest.id)
+    assert_sent(guest, "MSG")
+    world.send(guest, "JOIN", channel="#den")
+    assert_sent(guest, "JOINED", channel="#den")
+    assert members(world, "#den") == [owner.id, guest.id]
+
+
+def test_join_channels_step_2_verified_only_needs_a_proven_key() -> None:
+    world = World(verified_channels=("#ops",))
+    anonymous, keyed = world.agent(), world.agent(key=ALICE)
+    world.send(anonymous, "JOIN", channel="#ops")
+    assert_refused(anonymous, "AUTH_REQUIRED")
+    world.send(keyed, "JOIN", channel="#ops")
+    assert_sent(keyed, "JOINED", channel="#ops")
+
+
+def test_join_channels_step_3_membership_is_known_on_both_sides() -> None:
+    world = World()
+    guest = world.agent(join=["#general", "#agents"])
+    assert list(world.hall.agents[guest.id[1:]].channels) == ["#general", "#agents"]
+    assert members(world, "#general") == members(world, "#agents") == [guest.id]
+    assert_consistent(world)
+
+
+def test_join_channels_step_4_the_buffer_is_replayed_before_joined() -> None:
+    """Also seed 000, buffering and replay, steps 3 and 4: marked, and with the original fields."""
+    world = World()
+    alice = world.agent("alice", key=ALICE, join="#general")
+    bob = world.agent("bob", join="#general")
+    alice.read()
+    for content in ("one", "two"):
+        world.say(alice, "#general", content)
+    heard = bob.read()
+    assert [message["content"] for message in heard] == ["one", "two"]
+    world.advance(60)
+    late = world.agent()
+    world.send(late, "JOIN", channel="#general")
+    replayed = [assert_sent(late, "MSG") for _ in range(2)]
+    assert replayed == [{**message, "replay": True} for message in heard]
+    assert_sent(late, "JOINED")
+    assert_silent(late)
+
+
+def test_join_channels_step_5_joined_lists_who_is_there() -> None:
+    world = World()
+    alice = world.agent("alice", key=ALICE, join="#general")
+    human = world.agent("carl", kind="human")
+    world.send(human, "JOIN", channel="#general")
+    joined = assert_sent(human, "JOINED", channel="#general")
+    assert joined["agents"] == [
+        {"id": alice.id, "name": "alice", "verified": True},
+        {"id": human.id, "name": "carl", "verified": False, "kind": "human"},
+    ]
+
+
+def test_join_channels_step_6_the_others_hear_of_it_and_the_newcomer_does_not() -> None:
+    world = World()
+    there = [world.agent(join="#general") for _ in range(3)]
+    elsewhere = world.agent(join="#agents")
+    world.hush()
+    newcomer = world.agent("alice", key=ALICE)
+    world.send(newcomer, "JOIN", channel="#general")
+    for guest in there:
+        assert_sent(guest, "AGENT_JOINED", channel="#general", agent=newcomer.id, name="alice", verified=True)
+    assert_sent(newcomer, "JOINED")
+    assert_silent(newcomer, elsewhere, *there)
+
+
+def test_joining_again_fetches_the_history_and_tells_nobody() -> None:
+    """Agentchat wire 9.2."""
+    world = World()
+    alice, bob = world.agent(join="#general"), world.agent(join="#general")
+    alice.read()
+    world.say(alice, "#general", "hello")
+    bob.read()
+    world.send(bob, "JOIN", channel="#general")
+    assert_sent(bob, "MSG", content="hello", replay=True)
+    assert_sent(bob, "JOINED", channel="#general")
+    assert_silent(alice, bob)
+    assert members(world, "#general") == [alice.id, bob.id]
+
+
+def test_who_made_an_invite_only_channel_may_leave_it_and_come_back() -> None:
+    world = World()
+    owner = world.agent()
+    world.send(owner, "CREATE_CHANNEL", channel="#den", invite_only=True)
+    world.send(owner, "LEAVE", channel="#den")
+    world.send(owner, "JOIN", channel="#den")
+    assert [message["type"] for message in owner.read()] == ["JOINED", "LEFT", "JOINED"]
+
+
+# -- leave ---------------------------------------------------------------------------------------------
+
+
+def test_leave_tells_the_sender_and_those_who_stay() -> None:
+    world = World()
+    alice, bob = world.agent("alice", join="#general"), world.agent("bob", join="#general")
+    alice.read()
+    world.send(bob, "LEAVE", channel="#general")
+    assert_sent(bob, "LEFT", channel="#general")
+    assert_sent(alice, "AGENT_LEFT", channel="#general", agent=bob.id, name="bob")
+    assert_silent(alice, bob)
+    assert members(world, "#general") == [alice.id]
+    assert_consistent(world)
+
+
+def test_leave_by_a_non_member_answers_left_and_tells_nobody() -> None:
+    """What we do better: the reference tells the members of somebody who never was there."""
+    world = World()
+    alice, bob = world.agent(join="#general"), world.agent()
+    world.send(bob, "LEAVE", channel="#general")
+    assert_sent(bob, "LEFT", channel="#general")
+    assert_silent(alice, bob)
+
+
+def test_leave_of_an_unknown_channel_is_silent() -> None:
+    """Agentchat wire 5.2."""
+    world = World()
+    guest = world.agent()
+    world.send(guest, "LEAVE", channel="#nowhere")
+    assert_silent(guest)
+
+
+# -- create and invite ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [None, ALICE], ids=["ephemeral", "keyed"])
+def test_any_agent_creates_a_channel_and_is_in_it(key: PrivateKey | None) -> None:
+    """Agentchat wire 20, row 23: the seeds let everybody."""
+    world = World()
+    other = world.agent()
+    guest = world.agent("maker", key=key)
+    world.send(guest, "CREATE_CHANNEL", channel="#new")
+    entry = {"id": guest.id, "name": "maker", "verified": key is not None}
+    assert_sent(guest, "JOINED", channel="#new", agents=[entry])
+    assert_silent(guest, other)
+    assert members(world, "#new") == [guest.id]
+    assert listed(world, other)[-1] == "#new"
+
+
+def test_a_channel_is_created_once() -> None:
+    world = World()
+    guest = world.agent()
+    world.send(guest, "CREATE_CHANNEL", channel="#general")
+    assert_refused(guest, "CHANNEL_EXISTS")
+    assert members(world, "#general") == []
+
+
+def test_invite_only_channels_are_not_listed_and_verified_only_ones_say_so() -> None:
+    world = World()
+    maker = world.agent(key=ALICE)
+    world.send(maker, "CREATE_CHANNEL", channel="#den", invite_only=True)
+    world.send(maker, "CREATE_CHANNEL", channel="#club", verified_only=True)
+    maker.read()
+    world.send(maker, "LIST_CHANNELS")
+    entries = assert_sent(maker, "CHANNELS")["list"]
+    assert entries[-1] == {"name": "#club", "agents": 1, "verifiedOnly": True}
+    assert entries[0] == {"name": "#general", "agents": 0}
+    assert "#den" not in [entry["name"] for entry in entries]
+
+
+def test_only_the_verified_make_channels_for_the_verified() -> None:
+    world = World()
+    guest = world.agent()
+    world.send(guest, "CREATE_CHANNEL", channel="#club", verified_only=True)
+    assert_refused(guest, "AUTH_REQUIRED")
+    assert world.hall.channels.get("#club") is None
+
+
+def test_a_hall_has_so_many_channels() -> None:
+    world = World(max_channels=4)
+    guest = world.agent()
+    world.send(guest, "CREATE_CHANNEL", channel="#fourth")
+    assert_sent(guest, "JOINED")
+    world.send(guest, "CREATE_CHANNEL", channel="#fifth")
+    assert_refused(guest, "INVALID_MSG")
+    world.send(guest, "CREATE_CHANNEL", channel="#general")
+    assert_refused(guest, "CHANNEL_EXISTS")
+
+
+def test_invite_only_channels_can_be_turned_off() -> None:
+    world = World(private_channels=False)
+    guest = world.agent()
+    world.send(guest, "CREATE_CHANNEL", channel="#den", invite_only=True)
+    assert_refused(guest, "INVALID_MSG", "disabled")
+    world.send(guest, "INVITE", channel="#general", agent="@x")
+    assert_refused(guest, "INVALID_MSG", "disabled")
+    world.send(guest, "CREATE_CHANNEL", channel="#open")
+    assert_sent(guest, "JOINED")
+
+
+def test_an_invitation_reaches_the_guest_as_a_message_and_is_silent_to_the_host() -> None:
+    world = World()
+    host, guest = world.agent("host", key=ALICE), world.agent("guest")
+    world.send(host, "CREATE_CHANNEL", channel="#den", invite_only=True)
+    host.read()
+    world.send(host, "INVITE", channel="#den", agent=guest.id)
+    told = assert_sent(guest, "MSG", from_=host.id, from_name="host", to=guest.id, verified=True)
+    assert "#den" in told["content"]
+    assert told["msg_id"]
+    assert_silent(host, guest)
+
+
+def test_an_invitation_waits_for_an_agent_that_is_offline() -> None:
+    world = World()
+    host = world.agent()
+    world.send(host, "CREATE_CHANNEL", channel="#den", invite_only=True)
+    host.read()
+    world.send(host, "INVITE", channel="#den", agent=f"@{BOB.public.agent_id()}")
+    assert_silent(host)
+    bob = world.agent(key=BOB)
+    world.send(bob, "JOIN", channel="#den")
+    assert_sent(bob, "JOINED")
+
+
+def test_only_members_invite_and_only_to_what_exists() -> None:
+    world = World()
+    host, outsider = world.agent(), world.agent()
+    world.send(host, "CREATE_CHANNEL", channel="#den", invite_only=True)
+    world.send(outsider, "INVITE", channel="#den", agent=outsider.id)
+    assert_refused(outsider, "NOT_INVITED")
+    world.send(outsider, "INVITE", channel="#nowhere", agent=outsider.id)
+    assert_refused(outsider, "CHANNEL_NOT_FOUND")
+    world.send(outsider, "JOIN", channel="#den")
+    assert_refused(outsider, "NOT_INVITED")
+
+
+def test_an_invite_list_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "MAX_INVITED", 2)
+    world = World()
+    host = world.agent()
+    world.send(host, "CREATE_CHANNEL", channel="#den", invite_only=True)
+    world.send(host, "INVITE", channel="#den", agent="@one")
+    host.read()
+    world.send(host, "INVITE", channel="#den", agent="@two")
+    assert_refused(host, "INVALID_MSG", "full")
+    world.send(host, "INVITE", channel="#den", agent="@one")
+    assert_silent(host)
+
+
+# -- lists ---------------------------------------------------------------------------------------------
+
+
+def test_channels_are_listed_to_anybody_with_their_size() -> None:
+    world = World()
+    world.agent(join="#agents")
+    stranger = world.connect()
+    world.send(stranger, "LIST_CHANNELS")
+    channels = assert_sent(stranger, "CHANNELS")["list"]
+    assert channels == [
+        {"name": "#general", "agents": 0},
+        {"name": "#agents", "agents": 1},
+        {"name": "#discovery", "agents": 0},
+    ]
+
+
+def test_the_agents_of_a_public_channel_are_listed_to_anyone_identified() -> None:
+    world = World()
+    alice = world.agent("alice", key=ALICE, join="#general")
+    world.send(alice, "SET_PRESENCE", status="busy", status_text="thinking")
+    outsider = world.agent()
+    world.send(outsider, "LIST_AGENTS", channel="#general")
+    entry = {
+        "id": alice.id,
+        "name": "alice",
+        "presence": "busy",
+        "status_text": "thinking",
+        "verified": True,
+    }
+    assert_sent(outsider, "AGENTS", channel="#general", list=[entry])
+    world.send(outsider, "LIST_AGENTS", channel="#agents")
+    assert_sent(outsider, "AGENTS", channel="#agents", list=[])
+    world.send(outsider, "LIST_AGENTS", channel="#nowhere")
+    assert_refused(outsider, "CHANNEL_NOT_FOUND")
+    stranger = world.connect()
+    world.send(stranger, "LIST_AGENTS", channel="#general")
+    assert_refused(stranger, "AUTH_REQUIRED")
+
+
+def test_the_agents_of_an_invite_only_channel_are_listed_to_its_members_only() -> None:
+    world = World()
+    owner, outsider = world.agent(), world.agent()
+    world.send(owner, "CREATE_CHANNEL", channel="#den", invite_only=True)
+    owner.read()
+    world.send(outsider, "LIST_AGENTS", channel="#den")
+    assert_refused(outsider, "NOT_INVITED")
+    world.send(owner, "LIST_AGENTS", channel="#den")
+    assert [entry["id"] for entry in assert_sent(owner, "AGENTS")["list"]] == [owner.id]
+
+
+# -- seed 000, disconnect ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["the network or the agent", "a kick", "a flood"])
+def test_disconnect_steps_1_to_5_cleanup_is_the_same_whatever_the_reason(how: str) -> None:
+    world = World(flood_closes=True)
+    alice = world.agent("alice", key=ALICE, join=["#general", "#agents"])
+    both = world.agent(join=["#general", "#agents"], ip="192.0.2.2")
+    one = world.agent(join="#agents", ip="192.0.2.2")
+    elsewhere = world.agent(join="#discovery", ip="192.0.2.2")
+    world.hush()
+    if how == "a kick":
+        world.hall.close(alice.session, 1000, "Kicked by admin")
+        assert_closed(alice, 1000, "Kicked by admin")
+    elif how == "a flood":
+        world.advance(10)
+        for _ in range(61):
+            world.send(alice, "PING")
+        assert_closed(alice, 1008, "Rate limit exceeded")
+    else:
+        world.disconnect(alice)
+    for channel in ("#general", "#agents"):
+        assert_sent(both, "AGENT_LEFT", channel=channel, agent=alice.id, name=ABSENT)
+        assert alice.id not in members(world, channel)
+    assert_sent(one, "AGENT_LEFT", channel="#agents", agent=alice.id)
+    assert_silent(both, one, elsewhere)
+    assert "b8de75d1" not in world.hall.agents
+    assert "b8de75d1" in world.hall.keyring
+    assert world.hall.door._connections == {"192.0.2.2": 3}
+    assert_consistent(world)
+
+
+def test_disconnect_happens_once() -> None:
+    world = World()
+    alice, bob = world.agent(join="#general"), world.agent(join="#general")
+    alice.read()
+    world.disconnect(bob)
+    world.hall.disconnect(bob.session)
+    assert_sent(alice, "AGENT_LEFT")
+    assert_silent(alice)
+    assert_consistent(world)
+
+
+def test_what_a_closed_session_still_sends_is_ignored() -> None:
+    world = World()
+    alice, bob = world.agent(join="#general"), world.agent(join="#general")
+    world.hall.close(bob.session, 1000, "Enough")
+    alice.read()
+    world.send(bob, "MSG", to="#general", content="one more thing")
+    assert_silent(alice)
+
+
+def test_disconnection_of_a_stranger_forgets_its_challenge_and_its_deadline() -> None:
+    world = World()
+    guest = world.connect()
+    world.send(guest, "IDENTIFY", name="alice", pubkey=ALICE.public.pem)
+    world.disconnect(guest)
+    assert world.hall.waiting == {}
+    assert_consistent(world)
+    world.advance(600)
+    assert guest.link.closed == (1006, "")
+
+
+def test_a_bug_of_ours_closes_only_its_own_session() -> None:
+    world = World()
+    alice, bob = world.agent(join="#general"), world.agent(join="#general")
+    alice.read()
+    world.hall.fail(bob.session)
+    assert_closed(bob, 1011, "Internal error")
+    assert_sent(alice, "AGENT_LEFT", agent=bob.id)
+    assert_open(alice)
+    assert_consistent(world)

@@ -1,0 +1,315 @@
+"""Taking turns on the wire: RESPONDING_TO, FLOOR_CLAIMED, YIELD (seed 003; agentchat wire 10)."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.world import (
+    Guest,
+    World,
+    assert_consistent,
+    assert_refused,
+    assert_sent,
+    assert_silent,
+)
+
+
+class Turns:
+    """Three agents in a channel, and a message of the first that the others might answer."""
+
+    def __init__(self, content: str = "who knows?", kind: str | None = None, **settings: Any) -> None:
+        self.world = World(**settings)
+        self.asker = self.world.agent("asker", kind=kind, join="#general")
+        self.ann = self.world.agent("ann", join="#general")
+        self.ben = self.world.agent("ben", join="#general")
+        self.msg_id = self.world.say(self.asker, "#general", content)
+        self.world.hush()
+
+    def claim(self, guest: Guest, started_at: float, channel: str = "#general", **fields: str) -> None:
+        self.world.send(
+            guest,
+            "RESPONDING_TO",
+            **{"msg_id": self.msg_id, "channel": channel, "started_at": started_at, **fields},
+        )
+
+    def holder(self) -> str | None:
+        claim = self.world.hall.floor.holder("#general", self.msg_id, self.world.clock.monotonic())
+        return f"@{claim.holder}" if claim else None
+
+
+# -- seed 003, flow and server behaviour ---------------------------------------------------------------
+
+
+def test_flow_step_3_a_claim_is_relayed_to_the_other_members() -> None:
+    turns = Turns()
+    outsider = turns.world.agent(join="#agents")
+    turns.claim(turns.ann, 1000)
+    for guest in (turns.asker, turns.ben):
+        assert_sent(
+            guest,
+            "RESPONDING_TO",
+            msg_id=turns.msg_id,
+            from_=turns.ann.id,
+            started_at=1000,
+            channel="#general",
+        )
+        assert_sent(
+            guest,
+            "FLOOR_CLAIMED",
+            msg_id=turns.msg_id,
+            channel="#general",
+            holder=turns.ann.id,
+            holder_name="ann",
+            started_at=1000,
+        )
+    assert_silent(turns.asker, turns.ann, turns.ben, outsider)
+
+
+def test_capability_1_a_repeated_claim_is_relayed_and_never_yields_to_itself() -> None:
+    turns = Turns()
+    for started_at in (1000, 2000):
+        turns.claim(turns.ann, started_at)
+        assert_sent(turns.ben, "RESPONDING_TO", started_at=started_at)
+        assert_sent(turns.ben, "FLOOR_CLAIMED", started_at=1000)
+    assert_silent(turns.ann)
+
+
+def test_flow_step_6_capability_2_who_comes_later_must_yield() -> None:
+    turns = Turns()
+    turns.claim(turns.ann, 1000)
+    turns.world.hush()
+    turns.claim(turns.ben, 1001)
+    told = assert_sent(
+        turns.ben,
+        "YIELD",
+        msg_id=turns.msg_id,
+        channel="#general",
+        winner=turns.ann.id,
+        holder=turns.ann.id,
+        holder_started_at=1000,
+    )
+    assert told["reason"]
+    assert_sent(turns.ann, "RESPONDING_TO", from_=turns.ben.id)
+    assert_silent(turns.ann, turns.ben)
+    assert turns.holder() == turns.ann.id
+
+
+def test_flow_step_7_capability_3_an_earlier_start_takes_the_floor_over() -> None:
+    turns = Turns()
+    turns.claim(turns.ann, 1000)
+    turns.world.hush()
+    turns.claim(turns.ben, 999)
+    assert_sent(turns.ann, "RESPONDING_TO", from_=turns.ben.id, started_at=999)
+    assert_sent(turns.ann, "FLOOR_CLAIMED", holder=turns.ben.id, started_at=999)
+    assert_sent(turns.ann, "YIELD", winner=turns.ben.id, holder=turns.ben.id, holder_started_at=999)
+    assert_silent(turns.ben)
+    assert turns.holder() == turns.ben.id
+
+
+def test_flow_step_8_capability_5_the_claim_ends_when_its_agent_speaks_in_the_channel() -> None:
+    turns = Turns()
+    turns.claim(turns.ann, 1000)
+    turns.world.say(turns.ann, "#general", "I know")
+    assert turns.holder() is None
+    turns.claim(turns.ben, 5000)
+    assert turns.holder() == turns.ben.id
+
+
+def test_capability_5_speaking_elsewhere_or_being_refused_does_not_end_it() -> None:
+    turns = Turns()
+    turns.world.send(turns.ann, "JOIN", channel="#agents")
+    turns.claim(turns.ann, 1000)
+    turns.world.say(turns.ann, "#agents", "hello there")
+    turns.world.say(turns.ann, turns.ben.id, "psst")
+    turns.world.send(turns.ann, "MSG", to="#general", content="too fast")
+    assert assert_refused_last(turns.ann) == "RATE_LIMITED"
+    assert turns.holder() == turns.ann.id
+
+
+def assert_refused_last(guest: Guest) -> str:
+    code: str = guest.read()[-1]["code"]
+    return code
+
+
+def test_capability_4_a_claim_expires_after_45_seconds() -> None:
+    turns = Turns()
+    turns.claim(turns.ann, 1000)
+    turns.world.advance(44)
+    turns.claim(turns.ben, 2000)
+    assert turns.holder() == turns.ann.id
+    turns.world.advance(1)
+    turns.world.hush()
+    turns.claim(turns.ben, 2000)
+    assert_silent(turns.ben)
+    assert turns.holder() == turns.ben.id
+
+
+def test_configuration_the_time_to_live_is_a_setting() -> None:
+    turns = Turns(floor_ttl=2.0)
+    turns.claim(turns.ann, 1000)
+    turns.world.advance(2)
+    assert turns.holder() is None
+
+
+def test_configuration_tracking_can_be_turned_off_and_the_relay_stays() -> None:
+    turns = Turns(floor=False)
+    turns.claim(turns.ann, 1000)
+    turns.claim(turns.ben, 2000)
+    assert_sent(turns.asker, "RESPONDING_TO", from_=turns.ann.id)
+    assert_sent(turns.asker, "RESPONDING_TO", from_=turns.ben.id)
+    assert_silent(turns.asker)
+    assert_sent(turns.ann, "RESPONDING_TO", from_=turns.ben.id)
+    assert_silent(turns.ann)
+    assert turns.holder() is None
+
+
+# -- seed 003, invariants ------------------------------------------------------------------------------
+
+
+def test_invariant_the_floor_is_advice_and_blocks_nobody() -> None:
+    turns = Turns()
+    turns.claim(turns.ann, 1000)
+    turns.claim(turns.ben, 2000)
+    turns.world.hush()
+    turns.world.say(turns.ben, "#general", "I go first")
+    assert_sent(turns.asker, "MSG", content="I go first")
+    assert turns.holder() == turns.ann.id
+
+
+def test_invariant_claims_are_per_channel_and_message() -> None:
+    turns = Turns()
+    second = turns.world.say(turns.asker, "#general", "and who knows this?")
+    turns.world.hush()
+    turns.claim(turns.ann, 1000)
+    turns.claim(turns.ann, 1000, msg_id=second)
+    assert len(turns.world.hall.floor) == 2
+    assert_silent(turns.ann)
+
+
+def test_invariant_equal_times_are_decided_by_the_lower_id() -> None:
+    turns = Turns()
+    low, high = sorted((turns.ann, turns.ben), key=lambda guest: guest.id)
+    turns.claim(high, 1000)
+    turns.claim(low, 1000)
+    assert turns.holder() == low.id
+    assert [message["type"] for message in high.read()][-1] == "YIELD"
+    turns.claim(high, 1000)
+    assert turns.holder() == low.id
+
+
+def test_invariant_the_time_is_the_agents_own_and_may_be_any_number() -> None:
+    turns = Turns()
+    for started_at in (1e300, 5, 0.5, -1e300, -(10**301)):
+        turns.claim(turns.ann, started_at)
+        claim = turns.world.hall.floor.holder("#general", turns.msg_id, turns.world.clock.monotonic())
+        assert claim is not None
+        assert claim.started_at == started_at
+    turns.world.hush()
+    for started_at in (0, 10**400):
+        turns.world.send(
+            turns.ann, "RESPONDING_TO", msg_id=turns.msg_id, channel="#general", started_at=started_at
+        )
+        assert_refused(turns.ann, "INVALID_MSG", "started_at")
+
+
+@pytest.mark.parametrize("how", ["disconnects", "leaves"])
+def test_claims_end_when_their_agent_is_gone(how: str) -> None:
+    turns = Turns()
+    turns.claim(turns.ann, 1000)
+    if how == "leaves":
+        turns.world.send(turns.ann, "LEAVE", channel="#general")
+    else:
+        turns.world.disconnect(turns.ann)
+    assert turns.holder() is None
+    assert_consistent(turns.world)
+
+
+@pytest.mark.parametrize("channel", ["#agents", "#nowhere"])
+def test_a_claim_by_a_non_member_is_dropped_in_silence(channel: str) -> None:
+    turns = Turns()
+    other = turns.world.agent(join="#agents")
+    turns.claim(turns.ann, 1000, channel)
+    assert_silent(turns.ann, other)
+    assert len(turns.world.hall.floor) == 0
+
+
+def test_a_claim_by_a_stranger_is_dropped_in_silence() -> None:
+    turns = Turns()
+    stranger = turns.world.connect()
+    turns.claim(stranger, 1000)
+    assert_silent(stranger, turns.ann)
+
+
+# -- seed 003, exemptions ------------------------------------------------------------------------------
+
+
+def test_exemption_a_message_that_mentions_the_agent_by_id_may_be_answered_by_it_regardless() -> None:
+    turns = Turns()
+    turns.msg_id = turns.world.say(turns.asker, "#general", f"what do you say, {turns.ben.id}?")
+    turns.claim(turns.ann, 1000)
+    turns.world.hush()
+    turns.claim(turns.ben, 2000)
+    assert_silent(turns.ben)
+    assert_sent(turns.ann, "RESPONDING_TO", from_=turns.ben.id)
+    assert_silent(turns.ann)
+    assert turns.holder() == turns.ann.id
+
+
+@pytest.mark.parametrize(
+    ("content", "exempt"),
+    [
+        ("@ben?", True),
+        ("well @ben, and @ann", True),
+        ("@benjamin?", False),
+        ("@ben-2?", False),
+        ("ben?", False),
+        ("@Ben?", False),
+    ],
+)
+def test_exemption_mentions_by_name_are_whole_names(content: str, exempt: bool) -> None:
+    turns = Turns(content)
+    turns.claim(turns.ann, 1000)
+    turns.world.hush()
+    turns.claim(turns.ben, 2000)
+    assert bool(turns.ben.unread) is not exempt
+
+
+def test_exemption_messages_of_humans_may_be_answered_by_all() -> None:
+    turns = Turns(kind="human")
+    turns.claim(turns.ann, 1000)
+    turns.claim(turns.ben, 2000)
+    assert [message["type"] for message in turns.ann.read()] == ["RESPONDING_TO"]
+    assert [message["type"] for message in turns.ben.read()] == ["RESPONDING_TO"]
+    assert turns.holder() is None
+
+
+def test_exemption_humans_who_answer_get_the_floor() -> None:
+    turns = Turns()
+    person = turns.world.agent("person", kind="human", join="#general")
+    turns.claim(turns.ann, 1000)
+    turns.claim(person, 9000)
+    assert turns.holder() == person.id
+    assert turns.ann.read()[-1]["type"] == "YIELD"
+
+
+def test_exemption_lines_of_the_server_may_be_answered_by_all() -> None:
+    turns = Turns(service_lines=True)
+    line = turns.world.hall.channels.find("#general").buffer[0]
+    assert line.by_agent is False
+    assert line.msg_id is None  # so that nobody can claim it in the first place (agentchat wire 6.2)
+
+
+def test_exemption_direct_messages_are_outside_floor_control() -> None:
+    turns = Turns()
+    turns.msg_id = turns.world.say(turns.asker, turns.ann.id, "just you")
+    turns.world.hush()
+    turns.world.send(turns.ann, "RESPONDING_TO", msg_id=turns.msg_id, channel=turns.asker.id, started_at=1000)
+    assert_refused(turns.ann, "INVALID_MSG", "`channel`")
+    assert len(turns.world.hall.floor) == 0
+
+
+def test_a_message_that_left_the_buffer_is_claimed_like_any_other() -> None:
+    turns = Turns("@ben?", buffer_size=1)
+    turns.world.say(turns.asker, "#general", "something else")
+    turns.claim(turns.ben, 1000)
+    assert turns.holder() == turns.ben.id

@@ -1,0 +1,137 @@
+"""The texts that are signed, as in the vectors (agentchat wire 8)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from moothall.identity import PrivateKey
+from moothall.wire.agentchat import client, signing
+from tests.identity.vectors import SEEDS, VECTORS
+
+
+def message(kind: type[client.ClientMessage], fields: dict[str, Any]) -> Any:
+    """A message as it comes out of the decoder."""
+    payload = msgspec.json.encode({"type": kind.__struct_config__.tag, "sig": "s", **fields})
+    return msgspec.json.decode(payload, type=kind)
+
+
+def assert_signed(text: str, vector: dict[str, Any]) -> None:
+    """The text is the vector's, and the vector's signer signs it with the vector's signature."""
+    assert text == vector["signing_text"]
+    key = PrivateKey(SEEDS[vector["signer"]])
+    signature = vector.get("sig") or vector["signature"]
+    assert key.sign(text) == signature
+    assert key.public.verifies(text, signature)
+
+
+def test_auth() -> None:
+    vector = VECTORS["auth"]
+    challenge = vector["challenge"]
+    text = signing.auth_text(challenge["nonce"], challenge["challenge_id"], vector["timestamp"])
+    assert_signed(text, vector)
+    frame = message(client.VerifyIdentity, vector["verify_identity_frame"])
+    assert (frame.challenge_id, frame.signature) == (challenge["challenge_id"], vector["signature"])
+    assert signing.auth_text(challenge["nonce"], frame.challenge_id, frame.timestamp) == text
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "written"), [(1.0, "1"), (1e21, "1e+21"), (0.5, "0.5"), (2**53 + 1, "9007199254740992")]
+)
+def test_auth_writes_numbers_as_javascript_does(timestamp: float, written: str) -> None:
+    assert signing.auth_text("n", "c", timestamp) == f"AGENTCHAT_AUTH|n|c|{written}"
+
+
+def test_msg_signature() -> None:
+    vector = VECTORS["msg_signature"]
+    assert_signed(signing.message_text(vector["to"], vector["content"], vector["ts"]), vector)
+
+
+def test_peer_verification_signs_the_nonce_itself() -> None:
+    vector = VECTORS["peer_verification"]
+    assert_signed(vector["nonce"], vector)
+
+
+@pytest.mark.parametrize("vector", VECTORS["proposals"], ids=lambda vector: vector["label"])
+def test_proposals(vector: dict[str, Any]) -> None:
+    text = signing.proposal_text(message(client.Proposal, vector["fields"]))
+    assert_signed(text, vector)
+    assert text.count("|") >= 6
+
+
+RESPONSES: dict[str, tuple[type[client.ClientMessage], Callable[[Any], str]]] = {
+    "ACCEPT": (client.Accept, signing.accept_text),
+    "REJECT": (client.Reject, signing.reject_text),
+    "COMPLETE": (client.Complete, signing.complete_text),
+    "DISPUTE": (client.Dispute, signing.dispute_text),
+}
+
+
+@pytest.mark.parametrize("vector", VECTORS["proposal_responses"], ids=lambda vector: vector["label"])
+def test_proposal_responses(vector: dict[str, Any]) -> None:
+    kind, text_of = RESPONSES[vector["type"]]
+    assert_signed(text_of(message(kind, vector["fields"])), vector)
+
+
+def test_register_skills() -> None:
+    vector = VECTORS["register_skills"]
+    text = signing.skills_text(message(client.RegisterSkills, {"skills": vector["skills"]}))
+    assert text == f"REGISTER_SKILLS|{vector['skills_sha256']}"
+    assert_signed(text, vector)
+
+
+def test_register_skills_hashes_the_parsed_value_not_the_senders_spelling() -> None:
+    vector = VECTORS["register_skills"]
+    spelled = msgspec.json.format(msgspec.json.encode(vector["skills"])).replace(b'"rate": 5', b'"rate": 5.0')
+    payload = b'{"type":"REGISTER_SKILLS","sig":"s","skills":' + spelled + b"}"
+    decoded = msgspec.json.decode(payload, type=client.RegisterSkills)
+    assert signing.skills_text(decoded) == vector["signing_text"]
+
+
+def test_court_evidence() -> None:
+    vector = VECTORS["court_evidence"]
+    fields = {"dispute_id": vector["dispute_id"], "items": vector["items"], "statement": "not covered"}
+    text = signing.evidence_text(message(client.Evidence, fields))
+    assert text.endswith(vector["items_sha256"])
+    assert_signed(text, vector)
+
+
+COURT: dict[str, tuple[type[client.ClientMessage], Callable[[Any], str], tuple[str, ...]]] = {
+    "DISPUTE_INTENT": (
+        client.DisputeIntent,
+        signing.dispute_intent_text,
+        ("proposal_id", "reason", "commitment"),
+    ),
+    "DISPUTE_REVEAL": (client.DisputeReveal, signing.dispute_reveal_text, ("proposal_id", "nonce")),
+    "ARBITER_ACCEPT": (client.ArbiterAccept, signing.arbiter_accept_text, ("dispute_id",)),
+    "ARBITER_DECLINE": (client.ArbiterDecline, signing.arbiter_decline_text, ("dispute_id", "reason")),
+    "ARBITER_VOTE": (client.ArbiterVote, signing.vote_text, ("dispute_id", "verdict")),
+}
+
+
+@pytest.mark.parametrize("vector", VECTORS["court_signatures"], ids=lambda vector: vector["label"])
+def test_court_signatures(vector: dict[str, Any]) -> None:
+    kind, text_of, names = COURT[vector["label"].split()[0]]
+    values = vector["signing_text"].split("|")[1:]
+    fields: dict[str, Any] = dict(zip(names, values, strict=True))
+    if kind is client.ArbiterVote:
+        fields["reasoning"] = "not covered"
+    assert_signed(text_of(message(kind, fields)), vector)
+
+
+@pytest.mark.parametrize("reason", [None, "", 0, False])
+def test_what_javascript_finds_falsy_contributes_nothing(reason: object) -> None:
+    """Agentchat wire 2.7."""
+    fields = {"proposal_id": "p", "reason": reason}
+    assert signing.reject_text(message(client.Reject, fields)) == "REJECT|p|"
+
+
+def test_half_a_character_can_be_signed() -> None:
+    skills = [{"capability": "\ud800"}]
+    decoded = msgspec.convert(
+        {"type": "REGISTER_SKILLS", "skills": skills, "sig": "s"}, client.RegisterSkills
+    )
+    key = PrivateKey(SEEDS["alice"])
+    text = signing.skills_text(decoded)
+    assert key.public.verifies(text, key.sign(text))
