@@ -41,13 +41,15 @@ class App:
     def __init__(self, settings: Settings, log: Log) -> None:
         self.settings = settings
         self.log = log
+        self._alarm: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> "App":
         settings = self.settings
         directory = DataDirectory(settings.data_dir)
-        book = KeyBook(directory)
+        book = KeyBook(directory, settings.max_known_keys)
         self._loop = asyncio.get_running_loop()
         self._store = StoreThread()
+        self._keys = Batch(self._store, book.append, self._keys_not_saved)
         self.hall: Hall = open_hall(
             settings,
             clock=SystemClock(),
@@ -58,10 +60,10 @@ class App:
             shelf=directory,
             log=self.log,
             redactor=Redactor(os.environ),
-            allowlist=_read_allowlist(directory),
-            bans=_read_bans(directory),
+            allowlist=directory.read_list(ALLOWLIST_FILE, decode_allowlist) or Allowlist(),
+            bans=directory.read_list(BANS_FILE, decode_bans) or Bans(),
             keyring=Keyring(settings.max_known_keys, book.read()),
-            remember_key=Batch(self._store, book.append).add,
+            remember_key=self._keys.add,
         )
         self.port = Port(self.hall, settings, self.log)
         self._lag = LagMeter()
@@ -77,26 +79,26 @@ class App:
     async def __aexit__(self, *exc: object) -> None:
         self._lag.stop()
         await self.port.close("Server shutting down")
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._keys.close()
         self._store.close()
 
     def _set_alarm(self, due: float) -> None:
-        self._loop.call_later(max(0.0, due - monotonic()) + TIMER_SLACK, lambda: self.hall.tick())
+        if self._alarm is not None:
+            self._alarm.cancel()
+        wait = max(0.0, due - monotonic()) + TIMER_SLACK
+        self._alarm = self._loop.call_later(wait, lambda: self.hall.tick())
+
+    def _keys_not_saved(self, error: BaseException) -> None:
+        """The ids stay bound until the hall restarts; the operator should know before that."""
+        self.log.warning("keys_not_saved", error=repr(error))
 
     @property
     def url(self) -> str:
         host, port = self.port.address
         scheme = "wss" if self.settings.cert else "ws"
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-
-
-def _read_allowlist(directory: DataDirectory) -> Allowlist:
-    content = directory.read(ALLOWLIST_FILE)
-    return decode_allowlist(content) if content else Allowlist()
-
-
-def _read_bans(directory: DataDirectory) -> Bans:
-    content = directory.read(BANS_FILE)
-    return decode_bans(content) if content else Bans()
 
 
 async def serve(settings: Settings, log: Log, ready: "asyncio.Future[App] | None" = None) -> None:

@@ -1,13 +1,16 @@
 """The data directory: small files that are replaced whole, and the list of keys that grows line by line."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from moothall.errors import UsageError
 
 KEYS_FILE: Final = "known-keys.txt"
+
+Access = TypeVar("Access")
+Entry = tuple[str, bytes]  # agent id, public key
 
 
 class DataDirectory:
@@ -19,16 +22,21 @@ class DataDirectory:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"data directory {path}: {error.strerror}") from None
+        if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+            raise UsageError(f"data directory {path}: not readable and writable for this user")
 
     def read(self, name: str) -> bytes | None:
-        """The file's content; failing that the reference's, which keeps its lists one folder up."""
+        return _read(self.path / name)
+
+    def read_list(self, name: str, decode: Callable[[bytes], Access]) -> Access | None:
+        """An access list; failing that the reference's, which keeps its lists one folder up (wire 17.3)."""
         for path in (self.path / name, self.path.parent / name):
-            try:
-                return path.read_bytes()
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise UsageError(f"{path}: {error.strerror}") from None
+            content = _read(path)
+            if content is not None:
+                try:
+                    return decode(content)
+                except UsageError as error:
+                    raise UsageError(f"{path}: {error}") from None
         return None
 
     def write(self, name: str, content: bytes) -> None:
@@ -55,30 +63,63 @@ class DataDirectory:
 
 
 class KeyBook:
-    """Which key each id was first seen with, one line each: id, space, public key in hex."""
+    """Which key each id was first seen with, one line each: id, space, public key in hex.
 
-    def __init__(self, directory: DataDirectory) -> None:
+    A line is added when an id is bound, so the last line of an id is the one that holds. When the file has
+    twice as many lines as the hall remembers ids, it is rewritten with the newest.
+    """
+
+    def __init__(self, directory: DataDirectory, limit: int) -> None:
         self._directory = directory
+        self._limit = limit
+        self._lines = 0
+        self._whole = True  # the file ends with a line end, not in the middle of a write that failed
 
-    def read(self) -> list[tuple[str, bytes]]:
+    def read(self) -> list[Entry]:
+        """The newest ids, as many as the hall remembers, the oldest of them first."""
         content = self._directory.read(KEYS_FILE) or b""
-        return list(_parse(content))
+        self._whole = not content or content.endswith(b"\n")
+        self._lines = content.count(b"\n")
+        newest: dict[str, bytes] = {}
+        for agent_id, raw in _parse(content):
+            newest.pop(agent_id, None)
+            newest[agent_id] = raw
+        return list(newest.items())[-self._limit :]
 
-    def append(self, entries: list[tuple[str, bytes]]) -> None:
-        text = "".join(f"{agent_id} {raw.hex()}\n" for agent_id, raw in entries)
+    def append(self, entries: list[Entry]) -> None:
+        lines = _lines(entries) if self._whole else b"\n" + _lines(entries)
+        self._whole = False
         path = self._directory.path / KEYS_FILE
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(descriptor, "ab") as file:
-            file.write(text.encode())
+            file.write(lines)
             file.flush()
             os.fsync(file.fileno())
+        self._whole = True
+        self._lines += len(entries)
+        if self._lines > 2 * self._limit:
+            self._rewrite()
 
-    def rewrite(self, entries: list[tuple[str, bytes]]) -> None:
-        text = "".join(f"{agent_id} {raw.hex()}\n" for agent_id, raw in entries)
-        self._directory.write(KEYS_FILE, text.encode())
+    def _rewrite(self) -> None:
+        entries = self.read()
+        self._directory.write(KEYS_FILE, _lines(entries))
+        self._lines = len(entries)
 
 
-def _parse(content: bytes) -> Iterator[tuple[str, bytes]]:
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+
+
+def _lines(entries: list[Entry]) -> bytes:
+    return "".join(f"{agent_id} {raw.hex()}\n" for agent_id, raw in entries).encode()
+
+
+def _parse(content: bytes) -> Iterator[Entry]:
     for line in content.decode(errors="replace").splitlines():
         agent_id, _, digits = line.partition(" ")
         try:

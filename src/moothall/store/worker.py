@@ -35,27 +35,38 @@ class StoreThread:
 class Batch:
     """Collects entries and hands them to the thread together, one write at a time."""
 
-    def __init__(self, thread: StoreThread, write: Callable[[list[tuple[str, bytes]]], None]) -> None:
+    def __init__(
+        self,
+        thread: StoreThread,
+        write: Callable[[list[tuple[str, bytes]]], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
         self._thread = thread
         self._write = write
+        self._report = failed
         self._waiting: list[tuple[str, bytes]] = []
         self._writing = False
-        self.failures = 0
 
     def add(self, agent_id: str, raw: bytes) -> None:
         self._waiting.append((agent_id, raw))
-        self._start()
+        if not self._writing:
+            self._start()
+
+    def close(self) -> None:
+        """Hand over what still waits behind a write; the thread must still be open."""
+        if self._waiting:
+            self._start()
 
     def _start(self) -> None:
-        if self._waiting and not self._writing:
-            entries, self._waiting = self._waiting, []
-            self._writing = True
-            self._thread.submit(lambda: self._write(entries), self._done, self._failed)
+        entries, self._waiting = self._waiting, []
+        self._writing = True
+        self._thread.submit(lambda: self._write(entries), self._done, self._failed)
 
     def _done(self, _: None) -> None:
         self._writing = False
-        self._start()
+        if self._waiting:
+            self._start()
 
     def _failed(self, error: BaseException) -> None:
-        self.failures += 1
+        self._report(error)
         self._done(None)

@@ -1,0 +1,260 @@
+"""What must survive: bans, approvals and the keys behind ids, through stops, kill -9 and damaged files."""
+
+import asyncio
+import json
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moothall.errors import UsageError
+from moothall.store.files import KEYS_FILE, DataDirectory, KeyBook
+from moothall.store.worker import Batch, StoreThread
+from tests.identity.vectors import ALICE, BOB, CAROL
+from tests.support.agentchat import AgentChat, Message, Refused
+from tests.support.server import ADMIN_KEY, HallProcess, complaint, run_moothall
+
+ALICE_ID = ALICE.public.agent_id()
+BOB_ID = BOB.public.agent_id()
+
+
+@pytest.fixture
+def hall(tmp_path: Path) -> Iterator[HallProcess]:
+    """A hall with an allow list that lets others in too, so that bans and approvals can be told apart."""
+    flags = ("--set", "allowlist=true", "--set", "allowlist_strict=false", "--set", "verified_means=grant")
+    hall = HallProcess(tmp_path, *flags, environment={"MOOTHALL_ADMIN_KEY": ADMIN_KEY})
+    hall.start()
+    yield hall
+    hall.kill()
+
+
+async def administer(hall: HallProcess, operation: str, **fields: str) -> Message:
+    """An admin operation, acknowledged."""
+    async with await AgentChat.open(hall.url) as admin:
+        return await admin.ask("ADMIN_RESULT", type=operation, admin_key=ADMIN_KEY, **fields)
+
+
+# -- acknowledged means on disk ------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+async def test_a_ban_survives_kill_9(hall: HallProcess) -> None:
+    async with await AgentChat.connect(hall.url, "bob", BOB) as bob:
+        result = await administer(hall, "ADMIN_BAN", agent_id=bob.agent_id, reason="spam")
+        assert (result["action"], result["success"], result["agentId"]) == ("ban", True, BOB_ID)
+        assert (await bob.expect("BANNED"))["reason"] == "spam"
+        assert await bob.closed() == (1000, "Banned by admin")
+    hall.kill()
+    hall.restart()
+    async with await AgentChat.open(hall.url, "bob", BOB) as bob:
+        with pytest.raises(Refused, match="BANNED: spam"):
+            await bob.identify()
+        assert await bob.closed() == (1000, "Banned")
+    await administer(hall, "ADMIN_UNBAN", agent_id=BOB_ID)
+    hall.kill()
+    hall.restart()
+    async with await AgentChat.connect(hall.url, "bob", BOB):
+        pass
+
+
+async def test_an_approval_survives_kill_9(hall: HallProcess) -> None:
+    result = await administer(hall, "ADMIN_APPROVE", pubkey=ALICE.public.pem, note="founder")
+    assert (result["action"], result["success"], result["agentId"]) == ("approve", True, ALICE_ID)
+    hall.kill()
+    hall.restart()
+    async with (
+        await AgentChat.connect(hall.url, "alice", ALICE) as alice,
+        await AgentChat.connect(hall.url, "bob", BOB) as bob,
+    ):
+        assert alice.welcome["verified"] is True
+        assert bob.welcome["verified"] is False
+    listed = await administer(hall, "ADMIN_LIST")
+    assert (listed["enabled"], listed["strict"]) == (True, False)
+    (entry,) = listed["entries"]
+    assert (entry["agentId"], entry["note"]) == (ALICE.public.fingerprint, "founder")
+
+
+async def test_a_list_that_cannot_be_saved_is_not_acknowledged(hall: HallProcess) -> None:
+    (hall.data_dir / ".bans.json.new").mkdir()
+    with pytest.raises(Refused, match="INTERNAL_ERROR"):
+        await administer(hall, "ADMIN_BAN", agent_id=BOB_ID)
+    await hall.logged("durable_command_failed")
+
+
+async def test_an_id_stays_with_its_first_key(hall: HallProcess) -> None:
+    async with await AgentChat.connect(hall.url, "alice", ALICE):
+        pass
+    assert hall.stop() == 0
+    book = hall.data_dir / KEYS_FILE
+    assert book.read_text() == f"{ALICE_ID} {ALICE.public.raw.hex()}\n"
+    # Two keys with one id take 2**32 tries to find; writing down that the id was another's takes none.
+    book.write_text(f"{ALICE_ID} {BOB.public.raw.hex()}\n")
+    hall.restart()
+    async with await AgentChat.open(hall.url, "alice", ALICE) as alice:
+        with pytest.raises(Refused, match="NOT_ALLOWED"):
+            await alice.identify()
+        await alice.settle()
+    assert (await hall.logged("id_collision"))["ip"] == "127.0.0.1"
+    async with await AgentChat.connect(hall.url, "bob", BOB):
+        pass
+
+
+async def test_files_are_for_the_operator_only(hall: HallProcess) -> None:
+    await administer(hall, "ADMIN_BAN", agent_id=BOB_ID)
+    await administer(hall, "ADMIN_APPROVE", pubkey=ALICE.public.pem)
+    async with await AgentChat.connect(hall.url, "alice", ALICE):
+        pass
+    assert hall.stop() == 0
+    files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in hall.data_dir.iterdir()}
+    assert files == {"bans.json": 0o600, "allowlist.json": 0o600, KEYS_FILE: 0o600}
+    assert stat.S_IMODE(hall.data_dir.stat().st_mode) == 0o700
+
+
+# -- what the reference left behind (agentchat wire 16, 17.3) ------------------------------------------
+
+
+async def test_the_lists_of_the_reference_are_taken_over(tmp_path: Path) -> None:
+    bans = [{"agentId": BOB.public.fingerprint, "reason": "spam", "bannedAt": "2026-01-02T03:04:05.678Z"}]
+    approvals = [
+        {
+            "pubkey": ALICE.public.pem,
+            "agentId": ALICE.public.fingerprint,
+            "approvedAt": "2026-01-02T03:04:05.678Z",
+            "approvedBy": "admin",
+            "note": "",
+        }
+    ]
+    (tmp_path / "bans.json").write_text(json.dumps(bans, indent=2))
+    (tmp_path / "allowlist.json").write_text(json.dumps(approvals, indent=2))
+    environment = {"ALLOWLIST_ENABLED": "true", "AGENTCHAT_ADMIN_KEY": ADMIN_KEY}
+    hall = HallProcess(tmp_path, "--profile", "agentchat-0.36", environment=environment)
+    hall.start()
+    try:
+        async with await AgentChat.connect(hall.url, "alice", ALICE) as alice:
+            assert alice.welcome["verified"] is True
+        with pytest.raises(Refused, match="BANNED"):
+            await AgentChat.connect(hall.url, "bob", BOB)
+        await administer(hall, "ADMIN_BAN", agent_id=CAROL.public.fingerprint)
+    finally:
+        hall.kill()
+    assert json.loads((tmp_path / "bans.json").read_text()) == bans
+    ours = json.loads((hall.data_dir / "bans.json").read_text())
+    assert [ban["agentId"] for ban in ours] == [BOB.public.fingerprint, CAROL.public.fingerprint]
+
+
+def test_the_keys_of_a_hall_one_folder_up_are_not_ours(tmp_path: Path) -> None:
+    (tmp_path / KEYS_FILE).write_text(f"{ALICE_ID} {BOB.public.raw.hex()}\n")
+    assert KeyBook(DataDirectory(tmp_path / "data"), 10).read() == []
+
+
+# -- damage --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("bans.json", b""),
+        ("allowlist.json", b'[{"pubkey": "'),
+        ("bans.json", b"\xff\xfe"),
+        ("bans.json", b"{}"),
+        ("allowlist.json", b"[null]"),
+        ("bans.json", b'[{"agentId": 7}]'),
+    ],
+    ids=["empty", "torn", "not UTF-8", "not a list", "null", "wrong type"],
+)
+def test_a_damaged_list_is_one_line_and_exit_code_2(tmp_path: Path, name: str, content: bytes) -> None:
+    """A hall that opened with half a ban list would let the banned in."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / name).write_bytes(content)
+    result = run_moothall(tmp_path, "serve", "--port", "0", "--data-dir", "data")
+    assert complaint(result).startswith(f"data/{name}: ")
+
+
+def test_an_approval_that_is_no_key_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "allowlist.json").write_text('[{"pubkey": "no key"}]')
+    result = run_moothall(tmp_path, "serve", "--port", "0", "--data-dir", "data")
+    assert complaint(result).startswith("allowlist.json: ")
+
+
+def entries(*numbers: int) -> list[tuple[str, bytes]]:
+    return [(f"{number:08x}", bytes([number]) * 32) for number in numbers]
+
+
+def test_a_line_that_was_cut_off_costs_itself_only(tmp_path: Path) -> None:
+    book = KeyBook(DataDirectory(tmp_path), 10)
+    book.append(entries(1, 2))
+    with (tmp_path / KEYS_FILE).open("ab") as file:
+        file.write(b"00000003 0303")
+    reopened = KeyBook(DataDirectory(tmp_path), 10)
+    assert reopened.read() == entries(1, 2)
+    reopened.append(entries(4))
+    assert KeyBook(DataDirectory(tmp_path), 10).read() == entries(1, 2, 4)
+
+
+def test_lines_that_are_no_keys_are_passed_over(tmp_path: Path) -> None:
+    junk = b"\n\xff\xfe\nid zz\nid 00\n \n"
+    (tmp_path / KEYS_FILE).write_bytes(junk + b"00000001 " + b"01" * 32 + b"\n")
+    assert KeyBook(DataDirectory(tmp_path), 10).read() == entries(1)
+
+
+def test_the_book_of_keys_does_not_grow_for_ever(tmp_path: Path) -> None:
+    book = KeyBook(DataDirectory(tmp_path), 3)
+    for number in range(1, 8):
+        book.append(entries(number))
+    assert len((tmp_path / KEYS_FILE).read_bytes().splitlines()) == 3
+    assert KeyBook(DataDirectory(tmp_path), 3).read() == entries(5, 6, 7)
+
+
+def test_the_last_line_of_an_id_holds(tmp_path: Path) -> None:
+    """An id is written again only after the hall had forgotten who it belonged to."""
+    book = KeyBook(DataDirectory(tmp_path), 10)
+    book.append([("00000001", b"\x01" * 32), ("00000002", b"\x02" * 32), ("00000001", b"\x03" * 32)])
+    assert book.read() == [("00000002", b"\x02" * 32), ("00000001", b"\x03" * 32)]
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    directory = DataDirectory(tmp_path / "data")
+    directory.write("bans.json", b"[]")
+    (tmp_path / "data" / "allowlist.json").mkdir()
+    with pytest.raises(IsADirectoryError):
+        directory.write("allowlist.json", b"[]")
+    assert directory.read("bans.json") == b"[]"
+    with pytest.raises(UsageError, match=r"allowlist\.json"):
+        directory.read("allowlist.json")
+    assert sorted(path.name for path in directory.path.iterdir()) == ["allowlist.json", "bans.json"]
+
+
+# -- the store's thread --------------------------------------------------------------------------------
+
+
+async def test_what_waits_behind_a_write_is_written_before_the_hall_closes() -> None:
+    written: list[list[tuple[str, bytes]]] = []
+    thread = StoreThread()
+    batch = Batch(thread, written.append, lambda error: None)
+    for number in range(5):
+        batch.add(*entries(number)[0])
+    batch.close()
+    thread.close()
+    assert written == [entries(0), entries(1, 2, 3, 4)]
+
+
+async def test_a_write_that_fails_is_reported_and_the_next_one_tried() -> None:
+    written: list[list[tuple[str, bytes]]] = []
+    reported: asyncio.Queue[BaseException] = asyncio.Queue()
+    failures = [OSError("disk full")]
+
+    def write(batch: list[tuple[str, bytes]]) -> None:
+        if failures:
+            raise failures.pop()
+        written.append(batch)
+
+    thread = StoreThread()
+    batch = Batch(thread, write, reported.put_nowait)
+    batch.add(*entries(1)[0])
+    async with asyncio.timeout(5):
+        assert str(await reported.get()) == "disk full"
+    batch.add(*entries(2)[0])
+    batch.close()
+    thread.close()
+    assert written == [entries(2)]
