@@ -2,6 +2,8 @@
 
 import pytest
 
+from moothall.gateways import connection as gateway
+from moothall.gateways import port as port_module
 from moothall.gateways.connection import Connection
 from moothall.gateways.port import Port
 from moothall.wire.http import MAX_HEAD, Request, Response
@@ -102,6 +104,13 @@ async def test_what_is_not_http_is_a_bad_request(sent: bytes) -> None:
 
 
 @on_uvloop
+async def test_a_tls_hello_is_not_left_waiting_for_an_answer() -> None:
+    async with running() as port:
+        status, _, _ = await answer(port, bytes.fromhex("16030100c8010000c40303"))
+        assert status == 400
+
+
+@on_uvloop
 async def test_a_head_may_be_as_long_as_the_limit() -> None:
     shortest = len(head({"X-Filler": ""}))
     async with running() as port, await Peer.connect(port) as peer:
@@ -134,6 +143,34 @@ async def test_a_head_may_arrive_in_pieces(chop: int) -> None:
         await peer.say(*chopped(head() + text("first"), chop))
         assert f"Sec-WebSocket-Accept: {ACCEPT}" in await peer.read_head()
         assert await peer.read_frame() == Frame(TEXT, b"first")
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET / HTTP/1.1\r\nHost: ", head()[:-1]], ids=["nothing", "half", "most"]
+)
+@on_uvloop
+async def test_a_head_that_does_not_come_is_not_waited_for(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(port_module, "HEAD_SWEEP", 0.001)
+    monkeypatch.setattr(port_module, "HEAD_TIMEOUT", 0.01)
+    async with running() as port, await Peer.upgraded(port) as member, await Peer.connect(port) as slow:
+        await slow.say(sent)
+        assert await slow.read_to_end() == b""
+        await member.say(text("not concerned"))
+        assert await member.read_frame() == Frame(TEXT, b"not concerned")
+        assert port.connections == 1
+        assert port._heads == {}
+
+
+@on_uvloop
+async def test_who_got_its_answer_and_stays_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "LINGER", 0.01)
+    async with running() as port, await Peer.connect(port) as peer:
+        await peer.say(head({"Upgrade": None}))
+        assert (await peer.read_head()).startswith("HTTP/1.1 404 ")
+        await until_empty(port)
+        assert port._heads == {}
 
 
 # -- the handshake ---------------------------------------------------------------------------------

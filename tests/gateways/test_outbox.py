@@ -1,4 +1,4 @@
-"""Outboxes, and the ends of connections that do not end by themselves: slow readers, the silent, the half-open."""
+"""Outboxes: what waits in them, who lets them grow, and how they are emptied at the end."""
 
 import asyncio
 import socket
@@ -9,21 +9,30 @@ import pytest
 
 from moothall.gateways import connection as gateway
 from moothall.gateways import port as port_module
-from moothall.gateways.connection import PING_FRAME, TRANSPORT_HIGH_WATER, Connection
-from moothall.gateways.port import Port
+from moothall.gateways.connection import TRANSPORT_HIGH_WATER, Connection
+from moothall.wire.http import Response
 from moothall.wire.websocket import (
     CLOSE,
     GOING_AWAY,
     NORMAL,
     PING,
     POLICY_VIOLATION,
-    PONG,
     TEXT,
-    encode_frame,
     encode_text,
 )
 from tests.support.echo import Echo, Journal, running
-from tests.support.sockets import PATIENCE, Frame, Peer, closing, frame, head, on_uvloop, text, until_empty
+from tests.support.sockets import (
+    PATIENCE,
+    Frame,
+    Peer,
+    closing,
+    frame,
+    head,
+    on_uvloop,
+    text,
+    turn,
+    until_empty,
+)
 
 SMALL = 4096  # kernel buffers of those who are going to stop reading
 LIMIT = 300_000
@@ -58,11 +67,6 @@ def number_of(received: Frame | None) -> int:
     assert received is not None
     assert received.opcode == TEXT
     return int(received.payload)
-
-
-async def turn() -> None:
-    """One turn of the event loop."""
-    await asyncio.sleep(0)
 
 
 async def until_stuck(link: Connection) -> int:
@@ -131,6 +135,19 @@ async def test_a_peer_that_never_reads_again_is_cut_off(monkeypatch: pytest.Monk
         await until_empty(port)
         assert link.queue == []
         assert sys.getrefcount(sent) == references
+
+
+@on_uvloop
+async def test_who_neither_reads_nor_talks_is_cut_off_without_any_ping(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gateway, "LINGER", 0.01)
+    room = Gathering()
+    async with running(room) as port, await Peer.upgraded(port, receive_buffer=SMALL) as peer:
+        await until_stuck(room.guests[0])
+        peer.stop_talking()
+        await until_empty(port)
+        assert room.guests == []
 
 
 @on_uvloop
@@ -249,6 +266,24 @@ async def test_what_is_put_in_one_turn_leaves_in_one_write() -> None:
         room.say(alone)
         await peer.read_frame()
         assert all(recorder.writes[-1] is alone for recorder in recorders)
+
+
+@on_uvloop
+async def test_in_one_turn_everybody_gets_what_was_for_them() -> None:
+    room = Gathering()
+    async with running(room) as port:
+        peers = [await Peer.upgraded(port) for _ in range(4)]
+        for told in ((1, 2), (1, 3), (1,), (1, 2)), ((), (4,), (5, 6), (5, 6)):
+            for link, numbers in zip(room.guests, told, strict=True):
+                for number in numbers:
+                    link.put(line(number))
+            for peer, numbers in zip(peers, told, strict=True):
+                assert [number_of(await peer.read_frame()) for _ in numbers] == list(numbers)
+        for link in room.guests:
+            link.close(NORMAL, "")
+        for peer in peers:
+            assert [received.opcode for received in await peer.read_frames_until_close()] == [CLOSE]
+            peer.close()
 
 
 @on_uvloop
@@ -381,13 +416,13 @@ async def test_at_the_very_latest_everybody_is_cut_off(monkeypatch: pytest.Monke
 
 @on_uvloop
 async def test_an_answer_on_its_way_is_not_cut_off_by_closing() -> None:
+    body = b"x" * 10_000_000
     async with running() as port, await Peer.connect(port) as peer:
-        await peer.say(head({"Upgrade": None}))
-        while not peer.has_received():
-            await turn()
+        port.routes = {"/large": lambda request, ip: Response(200, body)}
+        await peer.say(head({"Upgrade": None}, target="/large"))
+        await peer.read_head()
         closed = asyncio.create_task(port.close("bye"))
-        assert b"404 Not Found" in await peer.read_to_end()
-        assert not peer.was_reset
+        assert await peer.read_to_end() == body
         peer.close()
         async with asyncio.timeout(PATIENCE):
             await closed
@@ -400,130 +435,3 @@ async def test_a_closed_port_takes_no_more_connections() -> None:
         await port.close("bye")
     with socket.socket() as visitor, pytest.raises(ConnectionRefusedError):
         visitor.connect(address)
-
-
-# -- who is not there any more ---------------------------------------------------------------------
-
-
-@on_uvloop
-async def test_a_peer_that_answers_no_pings_is_dropped_without_a_close_frame() -> None:
-    room, log = Gathering(), Journal()
-    async with (
-        running(room, log, ping_interval=0.01, ping_timeout=0.01) as port,
-        await Peer.upgraded(port) as silent,
-    ):
-        received = await silent.read_frames()
-        assert set(received) == {Frame(PING, b"")}
-        assert len(received) >= 3  # two unanswered, and the grace after the third
-        await until_empty(port)
-    assert log.entries == [("heartbeat_timeout", {"ip": "127.0.0.1"})]
-    assert room.guests == []
-
-
-async def pinged(port: Port, peer: Peer) -> None:
-    port._ping_group()
-    assert await peer.read_frame() == Frame(PING, b"")
-
-
-@pytest.mark.parametrize("sign", [frame(PONG), text("busy"), b"\x81"], ids=["pong", "message", "one byte"])
-@on_uvloop
-async def test_any_sign_of_life_counts(sign: bytes) -> None:
-    room = Gathering()
-    async with running(room) as port, await Peer.upgraded(port) as peer:
-        (link,) = room.guests
-        for _ in range(2):
-            await pinged(port, peer)
-        assert link.missed == 1
-        await peer.say(sign)
-        while not link.heard:
-            await turn()
-        port._ping_group()
-        assert link.missed == 0
-
-
-@on_uvloop
-async def test_who_answered_in_the_grace_period_is_kept_though_pinged_again_since() -> None:
-    room, log = Gathering(), Journal()
-    async with running(room, log, ping_timeout=600.0) as port, await Peer.upgraded(port) as peer:
-        (link,) = room.guests
-        for _ in range(3):
-            await pinged(port, peer)
-        assert link.missed == 2
-        await peer.say(frame(PONG))
-        while not link.heard:
-            await turn()
-        await pinged(port, peer)
-        port._drop_silent(link)  # the grace of the second ping is over
-        assert log.events == []
-        assert port.connections == 1
-
-
-@on_uvloop
-async def test_many_connections_are_pinged_in_groups_each_once() -> None:
-    room = Gathering()
-    async with running(room, ping_interval=30.0) as port:
-        peers = [await Peer.upgraded(port) for _ in range(60)]
-        assert len(port._groups) == 30
-        pings = [0]
-        for _ in port._groups:
-            before = [list(link.queue) for link in room.guests]
-            port._ping_group()
-            pings.append(sum(link.queue != old for link, old in zip(room.guests, before, strict=True)))
-        assert sum(pings) == 60
-        assert max(pings) <= 4
-        assert pings[1] == 0  # nobody is pinged just after arriving
-        assert all(link.queue == [PING_FRAME] for link in room.guests)
-        for peer in peers:
-            peer.close()
-        await until_empty(port)
-        assert not any(port._groups)
-
-
-@pytest.mark.parametrize(
-    "sent", [b"", b"GET / HTTP/1.1\r\nHost: ", head()[:-1]], ids=["nothing", "half", "most"]
-)
-@on_uvloop
-async def test_a_head_that_does_not_come_is_not_waited_for(
-    sent: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(port_module, "HEAD_SWEEP", 0.001)
-    monkeypatch.setattr(port_module, "HEAD_TIMEOUT", 0.01)
-    async with running() as port, await Peer.upgraded(port) as member, await Peer.connect(port) as slow:
-        await slow.say(sent)
-        assert await slow.read_to_end() == b""
-        await member.say(text("not concerned"))
-        assert await member.read_frame() == Frame(TEXT, b"not concerned")
-        assert port.connections == 1
-        assert port._heads == {}
-
-
-@on_uvloop
-async def test_who_neither_reads_nor_talks_is_cut_off_without_any_ping(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(gateway, "LINGER", 0.01)
-    room = Gathering()
-    async with running(room) as port, await Peer.upgraded(port, receive_buffer=SMALL) as peer:
-        await until_stuck(room.guests[0])
-        peer.stop_talking()
-        await until_empty(port)
-        assert room.guests == []
-
-
-@on_uvloop
-async def test_who_got_its_answer_and_stays_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway, "LINGER", 0.01)
-    async with running() as port, await Peer.connect(port) as peer:
-        await peer.say(head({"Upgrade": None}))
-        assert (await peer.read_head()).startswith("HTTP/1.1 404 ")
-        await until_empty(port)
-        assert port._heads == {}
-
-
-@on_uvloop
-async def test_pongs_leave_in_the_order_of_the_pings_between_the_messages() -> None:
-    async with running() as port, await Peer.upgraded(port) as peer:
-        await peer.say(frame(PING, b"1") + text("2") + frame(PING, b"3") + text("4"))
-        expected = encode_frame(PONG, b"1") + encode_text(b"2") + encode_frame(PONG, b"3") + encode_text(b"4")
-        await peer.say(closing(NORMAL))
-        assert await peer.read_to_end() == expected + encode_frame(CLOSE, b"\x03\xe8")

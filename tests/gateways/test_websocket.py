@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK
 from websockets.typing import Data
 
 from moothall.gateways import connection as gateway
-from moothall.gateways.connection import Connection
+from moothall.gateways.connection import PING_FRAME, Connection
 from moothall.gateways.port import Port
 from moothall.wire.websocket import (
     BINARY,
@@ -24,6 +24,8 @@ from moothall.wire.websocket import (
     PROTOCOL_ERROR,
     TEXT,
     TOO_BIG,
+    encode_frame,
+    encode_text,
 )
 from tests.support.echo import Echo, Journal, running
 from tests.support.sockets import (
@@ -36,6 +38,7 @@ from tests.support.sockets import (
     head,
     on_uvloop,
     text,
+    turn,
     until_empty,
 )
 from tests.wire.test_websocket import CASES, CHOPS, LONG, Case, Event
@@ -51,13 +54,15 @@ def url(port: Port) -> str:
 
 
 class Departures(Echo):
-    """An echo that notes who leaves, and closes those who ask for it."""
+    """An echo that notes what it hears and who leaves, and closes those who ask for it."""
 
     def __init__(self) -> None:
+        self.heard: list[bytes] = []
         self.left: list[Connection] = []
         self.someone_left = asyncio.Event()
 
     def receive(self, guest: Connection, payload: bytes) -> None:
+        self.heard.append(payload)
         if payload == b"fail":
             raise ZeroDivisionError
         super().receive(guest, payload)
@@ -116,6 +121,15 @@ async def test_an_unfinished_message_is_waited_for(case: Case) -> None:
             assert await peer.read_frame() == expected
         peer.stop_talking()
         assert await peer.read_frames() == []
+
+
+@on_uvloop
+async def test_pongs_leave_in_the_order_of_the_pings_between_the_messages() -> None:
+    async with running() as port, await Peer.upgraded(port) as peer:
+        await peer.say(frame(PING, b"1") + text("2") + frame(PING, b"3") + text("4"))
+        expected = encode_frame(PONG, b"1") + encode_text(b"2") + encode_frame(PONG, b"3") + encode_text(b"4")
+        await peer.say(closing(NORMAL))
+        assert await peer.read_to_end() == expected + encode_frame(CLOSE, b"\x03\xe8")
 
 
 # -- big messages ----------------------------------------------------------------------------------
@@ -191,12 +205,14 @@ async def test_a_peer_that_does_not_hang_up_is_cut_off(monkeypatch: pytest.Monke
 
 @on_uvloop
 async def test_when_the_hall_closes_nothing_more_is_answered_but_the_peers_close() -> None:
-    async with running(Departures()) as port, await Peer.upgraded(port) as peer:
+    room = Departures()
+    async with running(room) as port, await Peer.upgraded(port) as peer:
         await peer.say(text("close me") + text("too late") + frame(PING))
         assert await peer.read_frame() == Frame(TEXT, b"close me")
         assert await peer.read_frame() == Frame(CLOSE, (4000).to_bytes(2, "big") + b"As you wish")
         await peer.say(text("still too late"), closing(4000))
         assert await peer.read_frames() == []
+    assert room.heard == [b"close me"]
 
 
 @on_uvloop
@@ -251,6 +267,95 @@ async def test_the_first_frame_may_come_with_the_handshake() -> None:
         await peer.say(head() + text("eager") + closing(NORMAL))
         assert (await peer.read_head()).startswith("HTTP/1.1 101 ")
         assert await peer.read_frames() == [Frame(TEXT, b"eager"), Frame(CLOSE, b"\x03\xe8")]
+
+
+# -- who is not there any more ---------------------------------------------------------------------
+
+
+@on_uvloop
+async def test_a_peer_that_answers_no_pings_is_dropped_without_a_close_frame() -> None:
+    room, log = Departures(), Journal()
+    async with (
+        running(room, log, ping_interval=0.01, ping_timeout=0.01) as port,
+        await Peer.upgraded(port) as silent,
+    ):
+        received = await silent.read_frames()
+        assert set(received) == {Frame(PING, b"")}
+        assert len(received) >= 3  # two unanswered, and the grace after the third
+        await until_empty(port)
+    assert log.entries == [("heartbeat_timeout", {"ip": "127.0.0.1"})]
+    assert len(room.left) == 1
+
+
+async def pinged(port: Port, peer: Peer) -> None:
+    port._ping_group()
+    assert await peer.read_frame() == Frame(PING, b"")
+
+
+@on_uvloop
+async def test_two_missed_pings_are_forgiven_until_the_grace_is_over() -> None:
+    room = Departures()
+    async with running(room, ping_timeout=0.0) as port, await Peer.upgraded(port) as peer:
+        (link,) = port._connections
+        for missed in range(2):
+            await pinged(port, peer)
+            assert link.missed == missed
+        assert port.connections == 1
+        port._ping_group()
+        await until_empty(port)
+        assert len(room.left) == 1
+
+
+@pytest.mark.parametrize("sign", [frame(PONG), text("busy"), b"\x81"], ids=["pong", "message", "one byte"])
+@on_uvloop
+async def test_any_sign_of_life_counts(sign: bytes) -> None:
+    async with running() as port, await Peer.upgraded(port) as peer:
+        (link,) = port._connections
+        for _ in range(2):
+            await pinged(port, peer)
+        assert link.missed == 1
+        await peer.say(sign)
+        while not link.heard:
+            await turn()
+        port._ping_group()
+        assert link.missed == 0
+
+
+@on_uvloop
+async def test_who_answered_in_the_grace_period_is_kept_though_pinged_again_since() -> None:
+    log = Journal()
+    async with running(log=log, ping_timeout=600.0) as port, await Peer.upgraded(port) as peer:
+        (link,) = port._connections
+        for _ in range(3):
+            await pinged(port, peer)
+        assert link.missed == 2
+        await peer.say(frame(PONG))
+        while not link.heard:
+            await turn()
+        await pinged(port, peer)
+        port._drop_silent(link)  # the grace of the second ping is over
+        assert log.events == []
+        assert port.connections == 1
+
+
+@on_uvloop
+async def test_many_connections_are_pinged_in_groups_each_once() -> None:
+    async with running(ping_interval=30.0) as port:
+        peers = [await Peer.upgraded(port) for _ in range(60)]
+        assert len(port._groups) == 30
+        pings: list[int] = []
+        for _ in port._groups:
+            before = [list(link.queue) for link in port._connections]
+            port._ping_group()
+            pings.append(sum(link.queue != old for link, old in zip(port._connections, before, strict=True)))
+        assert sum(pings) == 60
+        assert max(pings) <= 4
+        assert pings[0] == 0  # nobody is pinged just after arriving
+        assert all(link.queue == [PING_FRAME] for link in port._connections)
+        for peer in peers:
+            peer.close()
+        await until_empty(port)
+        assert not any(port._groups)
 
 
 # -- another implementation ------------------------------------------------------------------------

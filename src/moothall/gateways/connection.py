@@ -305,6 +305,10 @@ class Connection(asyncio.Protocol):
 
     def _read_head(self, head: bytes) -> None:
         end = head.find(b"\r\n\r\n", 0, MAX_HEAD)
+        if not head[:1].isalpha():
+            # Most likely a TLS hello, whose sender would wait for an answer of its own kind until it gives up.
+            self._respond(BadRequest(400, "This port speaks plain HTTP and WebSocket").response)
+            return
         if end < 0:
             self._head = head
             if len(head) > MAX_HEAD:

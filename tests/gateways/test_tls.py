@@ -1,0 +1,231 @@
+"""TLS on the hall's port, with a certificate made for the occasion."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+)
+from cryptography.x509.oid import NameOID
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK, InvalidStatus
+from websockets.typing import Origin
+
+from moothall.errors import SettingsError
+from moothall.gateways import connection as gateway
+from moothall.gateways import port as port_module
+from moothall.gateways.connection import Connection
+from moothall.gateways.port import Port, load_tls
+from moothall.wire.websocket import GOING_AWAY, PROTOCOL_ERROR, encode_text
+from tests.support.echo import Echo, running
+from tests.support.sockets import PATIENCE, Peer, head, on_uvloop, turn, until_empty
+
+
+class Papers(NamedTuple):
+    cert: Path
+    key: Path
+
+    def trusted(self) -> ssl.SSLContext:
+        """What a client needs to believe them."""
+        return ssl.create_default_context(cafile=self.cert)
+
+
+def write_key(path: Path, encryption: KeySerializationEncryption | None = None) -> ec.EllipticCurvePrivateKey:
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption or NoEncryption())
+    path.write_bytes(pem)
+    return key
+
+
+def write_certificate(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "moothall")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path.write_bytes(certificate.public_bytes(Encoding.PEM))
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
+    folder = tmp_path_factory.mktemp("tls")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    write_certificate(cert, write_key(key))
+    return Papers(cert, key)
+
+
+def url(port: Port) -> str:
+    host, number = port.address
+    return f"wss://{host}:{number}"
+
+
+@asynccontextmanager
+async def client_of(port: Port, papers: Papers) -> AsyncIterator[ClientConnection]:
+    async with connect(url(port), ssl=papers.trusted()) as client:
+        yield client
+
+
+# -- conversations ---------------------------------------------------------------------------------
+
+
+@on_uvloop
+async def test_a_client_talks_over_tls(papers: Papers) -> None:
+    async with running(cert=papers.cert, key=papers.key) as port:
+        async with client_of(port, papers) as client:
+            for message in ("hello", "κόσμε", b"\x00\xff", "x" * 1_000_000):
+                await client.send(message)
+                assert await client.recv() == message
+            await client.close(1000)
+            with pytest.raises(ConnectionClosedOK):
+                await client.recv()
+        await until_empty(port)
+
+
+@on_uvloop
+async def test_a_client_that_does_not_trust_the_certificate_does_not_talk(papers: Papers) -> None:
+    async with running(cert=papers.cert, key=papers.key) as port:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await connect(url(port))
+        await until_empty(port)
+
+
+@on_uvloop
+async def test_a_violation_is_told_over_tls(papers: Papers) -> None:
+    async with running(cert=papers.cert, key=papers.key) as port, client_of(port, papers) as client:
+        client.transport.write(b"\x8f\x80abcd" + b"late" * 1000)
+        with pytest.raises(ConnectionClosedError) as closed:
+            await client.recv()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == PROTOCOL_ERROR
+
+
+@on_uvloop
+async def test_closing_the_port_is_told_over_tls(papers: Papers) -> None:
+    async with running(cert=papers.cert, key=papers.key) as port, client_of(port, papers) as client:
+        async with asyncio.timeout(PATIENCE):
+            await port.close("Server shutting down")
+        with pytest.raises(ConnectionClosedOK) as closed:
+            await client.recv()
+        assert closed.value.rcvd is not None
+        assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (GOING_AWAY, "Server shutting down")
+
+
+@on_uvloop
+async def test_our_own_pages_have_https_origins(papers: Papers) -> None:
+    async with running(cert=papers.cert, key=papers.key) as port:
+        here = f"https://127.0.0.1:{port.address[1]}"
+        async with connect(url(port), ssl=papers.trusted(), origin=Origin(here)):
+            pass
+        with pytest.raises(InvalidStatus, match="403"):
+            await connect(url(port), ssl=papers.trusted(), origin=Origin("https://evil.example"))
+
+
+class Lecture(Echo):
+    def __init__(self) -> None:
+        self.listeners: list[Connection] = []
+
+    def connect(self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool) -> Connection:
+        self.listeners.append(link)
+        return link
+
+
+@on_uvloop
+async def test_a_reader_that_stops_is_closed_over_tls_too(
+    papers: Papers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway, "LINGER", 0.01)
+    room = Lecture()
+    async with running(room, cert=papers.cert, key=papers.key, outbox_limit=300_000) as port:
+        # A stream whose buffer is full reads no more from its socket.
+        reader, writer = await asyncio.open_connection(*port.address, ssl=papers.trusted(), limit=1024)
+        writer.write(head())
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+        sent = encode_text(b"x" * 50_000)
+        while not port.overflows:
+            room.listeners[0].put(sent)
+            await turn()
+        await until_empty(port)
+        writer.transport.abort()
+
+
+# -- those who never get that far ------------------------------------------------------------------
+
+
+@on_uvloop
+async def test_plain_http_on_a_tls_port_bothers_nobody(papers: Papers) -> None:
+    async with running(cert=papers.cert, key=papers.key) as port, client_of(port, papers) as client:
+        async with await Peer.connect(port) as plain:
+            await plain.say(head())
+            assert b"HTTP" not in await plain.read_to_end()
+        await client.send("still here")
+        assert await client.recv() == "still here"
+
+
+@on_uvloop
+async def test_a_tls_handshake_that_does_not_come_is_not_waited_for(
+    papers: Papers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(port_module, "HEAD_TIMEOUT", 0.05)
+    async with running(cert=papers.cert, key=papers.key) as port, await Peer.connect(port) as half_open:
+        assert await half_open.read_to_end() == b""
+
+
+# -- papers that are not in order ------------------------------------------------------------------
+
+
+def test_without_papers_there_is_no_tls() -> None:
+    assert load_tls(None, None) is None
+
+
+@on_uvloop
+async def test_papers_not_in_order_are_named_in_one_line(papers: Papers, tmp_path: Path) -> None:
+    other, encrypted, empty = tmp_path / "other.pem", tmp_path / "encrypted.pem", tmp_path / "empty.pem"
+    write_key(other)
+    write_key(encrypted, BestAvailableEncryption(b"a secret"))
+    empty.touch()
+    faults = {
+        other: "the key is not that of the certificate",
+        encrypted: "not PEM, or encrypted",
+        empty: "not PEM, or encrypted",
+        papers.cert: "not PEM, or encrypted",
+        tmp_path / "missing.pem": "No such file or directory",
+    }
+    for key, fault in faults.items():
+        with pytest.raises(SettingsError) as refused:
+            async with running(cert=papers.cert, key=key):
+                pass
+        assert str(refused.value) == f"TLS certificate {papers.cert} with key {key}: {fault}"
+
+
+@on_uvloop
+async def test_a_port_in_use_is_named_in_one_line() -> None:
+    async with running() as port:
+        host, number = port.address
+        with pytest.raises(
+            SettingsError, match=f"^cannot listen on {host}:{number}: Address already in use$"
+        ):
+            async with running(port=number):
+                pass
