@@ -1,0 +1,298 @@
+"""One WebSocket to a hall: saying who one is, and then requests, replies and events. It does not reconnect."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal, NamedTuple, Protocol, Self
+from urllib.parse import urlsplit
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidProxy, InvalidStatus, InvalidURI
+
+from moothall import __version__
+from moothall.client.captcha import solve
+from moothall.client.incoming import Incoming, decode, encode
+from moothall.client.pace import FramePace
+from moothall.client.replies import ByRef, OneAtATime, Replies, Request, refusal
+from moothall.errors import (
+    Banned,
+    CaptchaFailed,
+    ConnectionFailed,
+    ConnectionLost,
+    Displaced,
+    Kicked,
+    MoothallError,
+    RateLimited,
+    ReplyTimeout,
+    UnexpectedReply,
+)
+from moothall.identity import PrivateKey
+from moothall.wire.agentchat import server
+from moothall.wire.agentchat.client import CaptchaResponse, ClientMessage, Identify, VerifyIdentity
+from moothall.wire.agentchat.signing import auth_text
+from moothall.wire.origins import is_loopback
+from moothall.wire.websocket import POLICY_VIOLATION
+
+log: Final = logging.getLogger("moothall.agent")
+
+MAX_INCOMING: Final = 4 * 1024 * 1024  # bytes; a reference server relays frames of 2 MiB (agentchat wire 1.1)
+READ_AHEAD: Final = 256  # frames; a hall sends many in one piece, and pausing for each few costs more
+CLOSE_TIMEOUT: Final = 2.0
+# A reference server keeps who takes over a live session waiting for up to a minute (agentchat wire 4.5).
+TAKEOVER_TIMEOUT: Final = 65.0
+ABNORMAL: Final = 1006  # what the library says when no close frame came (RFC 6455, 7.1.5)
+_GREETING: Final = "hello"  # the `ref` of IDENTIFY; a server that echoes it will echo all others
+
+AskPerson = Callable[[str], str | Awaitable[str]]
+
+
+class Applicant(NamedTuple):
+    """Who wants to come in."""
+
+    name: str
+    key: PrivateKey | None
+    is_human: bool
+    on_captcha: AskPerson | None
+
+
+class Listener(Protocol):
+    def welcomed(self, welcome: server.Welcome) -> None:
+        """Called before anything else is heard."""
+
+    def heard(self, incoming: Incoming) -> None:
+        """Called with every frame after that, also with replies, before whoever asked gets them."""
+
+
+class HallConnection:
+    def __init__(self, socket: ClientConnection, url: str, listener: Listener, *, paced: bool) -> None:
+        self._socket = socket
+        self._url = url
+        self._listener = listener
+        self._pace = FramePace() if paced else None
+        self._replies: Replies = ByRef(self._transmit)
+        self._ending: MoothallError | None = None  # what the server said before it closed
+        self._reading: asyncio.Task[None] | None = None
+        self.opened_at = asyncio.get_running_loop().time()
+
+    @classmethod
+    async def open(
+        cls, url: str, applicant: Applicant, listener: Listener, *, patience: float, paced: bool = False
+    ) -> Self:
+        """Resolves when the hall has said WELCOME. Raises ConnectionFailed, ReplyTimeout or a Refusal."""
+        socket = await _open_socket(url, patience)
+        connection = cls(socket, url, listener, paced=paced)
+        try:
+            await connection._introduce(applicant, patience)
+        except ConnectionLost as lost:
+            raise ConnectionFailed(f"{_place(url)} turned the agent away: {lost}") from None
+        except BaseException:
+            await socket.close()
+            raise
+        connection._reading = asyncio.create_task(connection._read())
+        return connection
+
+    @property
+    def is_open(self) -> bool:
+        return self._reading is not None and not self._reading.done()
+
+    async def ask(self, request: Request) -> server.ServerMessage:
+        """The reply. Raises a Refusal, or ConnectionLost; how long to wait is the caller's business."""
+        if not self.is_open:
+            raise self._loss()
+        try:
+            return await self._replies.ask(request)
+        except RateLimited:
+            if self._pace is None:
+                self._pace = FramePace()
+            raise
+
+    async def close(self) -> None:
+        await self._socket.close()
+        if self._reading is not None:
+            await asyncio.wait((self._reading,))
+
+    async def lost(self) -> MoothallError:
+        """Why the connection ended, when it has."""
+        assert self._reading is not None  # noqa: S101  # open() started it
+        await asyncio.shield(self._reading)
+        return self._ending or self._loss()
+
+    # -- saying who one is -------------------------------------------------------------------------
+
+    async def _introduce(self, applicant: Applicant, patience: float) -> None:
+        pubkey = applicant.key.public.pem if applicant.key is not None else None
+        kind: Literal["agent", "human"] = "human" if applicant.is_human else "agent"
+        await self._transmit(Identify(ref=_GREETING, name=applicant.name, pubkey=pubkey, kind=kind))
+        echoes = False
+        while True:
+            incoming = await self._next(patience)
+            echoes = echoes or incoming.ref == _GREETING
+            body = incoming.body
+            if isinstance(body, server.Challenge):
+                await self._transmit(_proof(applicant.key, body))
+                patience = max(patience, TAKEOVER_TIMEOUT)
+            elif isinstance(body, server.CaptchaChallenge):
+                answer = await _answer(body.question, applicant.on_captcha)
+                await self._transmit(CaptchaResponse(captcha_id=body.captcha_id, answer=answer))
+            elif isinstance(body, server.Error):
+                raise refusal(body)
+            elif isinstance(body, server.Welcome):
+                break
+            elif incoming.type == "WELCOME":
+                raise UnexpectedReply(f"the server at {_shown(self._url)} welcomes in a way unknown here")
+        if not echoes:
+            self._replies = OneAtATime(self._transmit)
+            self._pace = self._pace or FramePace()
+        self._listener.welcomed(body)
+
+    async def _next(self, patience: float) -> Incoming:
+        try:
+            async with asyncio.timeout(patience):
+                while True:
+                    incoming = decode(await self._socket.recv(decode=False))
+                    if incoming is not None:
+                        self._note_ending(incoming)
+                        return incoming
+        except TimeoutError:
+            raise ReplyTimeout(
+                f"{_shown(self._url)} accepted the connection but did not answer within {patience:g} s: "
+                "is it a hall?"
+            ) from None
+        except ConnectionClosed:
+            raise self._ending or self._loss() from None
+
+    # -- traffic -----------------------------------------------------------------------------------
+
+    async def _transmit(self, message: ClientMessage) -> None:
+        if self._pace is not None and (wait := self._pace.reserve(asyncio.get_running_loop().time())) > 0:
+            await asyncio.sleep(wait)
+        try:
+            await self._socket.send(encode(message), text=True)
+        except ConnectionClosed:
+            raise self._loss() from None
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                incoming = decode(await self._socket.recv(decode=False))
+                if incoming is None:
+                    continue
+                self._note_ending(incoming)
+                self._listener.heard(incoming)
+                self._replies.offer(incoming)
+        except ConnectionClosed:
+            pass
+        finally:
+            self._replies.fail(self._loss)
+            self._socket.transport.abort()
+
+    def _note_ending(self, incoming: Incoming) -> None:
+        """The words before a close that must not be answered by coming back."""
+        if incoming.type == "SESSION_DISPLACED":
+            self._ending = Displaced("another connection with the same key took over: run each identity once")
+        elif incoming.type == "KICKED":
+            self._ending = Kicked(str(incoming.raw.get("reason") or "kicked by the hall's operator"))
+        elif incoming.type == "BANNED":
+            self._ending = Banned(str(incoming.raw.get("reason") or "banned by the hall's operator"))
+
+    def _loss(self) -> ConnectionLost:
+        code, reason = self._socket.close_code, self._socket.close_reason or ""
+        if code == ABNORMAL:
+            code = None
+        why = f": {code} {reason}".rstrip() if code is not None else ""
+        return ConnectionLost(f"the connection to {_shown(self._url)} was lost{why}", code, reason)
+
+
+def was_too_fast(error: Exception) -> bool:
+    """Whether a hall closed the connection because of too many frames (agentchat wire 1.3)."""
+    return isinstance(error, ConnectionLost) and error.code == POLICY_VIOLATION and "Rate" in error.reason
+
+
+def _proof(key: PrivateKey | None, challenge: server.Challenge) -> VerifyIdentity:
+    if key is None:
+        raise UnexpectedReply("the hall asks for the proof of a key that it was not shown")
+    timestamp = int(time.time() * 1000)
+    signature = key.sign(auth_text(challenge.nonce, challenge.challenge_id, timestamp))
+    return VerifyIdentity(challenge_id=challenge.challenge_id, signature=signature, timestamp=timestamp)
+
+
+async def _answer(question: str, on_captcha: AskPerson | None) -> str:
+    answer = solve(question)
+    if answer is not None:
+        return answer
+    if on_captcha is None:
+        raise CaptchaFailed(f"the hall asks {question!r}: pass on_captcha= to answer it")
+    reply = on_captcha(question)
+    return reply if isinstance(reply, str) else await reply
+
+
+# -- opening the socket --------------------------------------------------------------------------------
+
+
+async def _open_socket(url: str, patience: float) -> ClientConnection:
+    place = _place(url)
+    try:
+        return await connect(
+            url,
+            compression=None,
+            max_size=MAX_INCOMING,
+            max_queue=READ_AHEAD,
+            open_timeout=patience,
+            close_timeout=CLOSE_TIMEOUT,
+            user_agent_header=f"moothall/{__version__}",
+            proxy=None if place.is_local else True,
+        )
+    except InvalidURI:
+        raise ConnectionFailed(f"{url!r} is no address of a hall: {_EXAMPLE}") from None
+    except InvalidStatus as error:
+        status = error.response.status_code
+        raise ConnectionFailed(f"{place} answered HTTP {status}, not WebSocket: is it a hall?") from None
+    except (InvalidHandshake, InvalidProxy, EOFError) as error:
+        raise ConnectionFailed(f"{place} does not speak WebSocket ({error}): is it a hall?") from None
+    except TimeoutError:
+        raise ConnectionFailed(f"{place} did not answer within {patience:g} s: {place.advice}") from None
+    except OSError as error:
+        raise ConnectionFailed(f"cannot reach {place} ({_reason(error)}): {place.advice}") from None
+
+
+_EXAMPLE: Final = "it looks like ws://127.0.0.1:6667 or wss://hall.example.org"
+
+
+class _Place(NamedTuple):
+    host: str
+    port: int
+
+    @property
+    def is_local(self) -> bool:
+        return is_loopback(self.host)
+
+    @property
+    def advice(self) -> str:
+        if self.is_local:
+            return f"start a hall there with `moothall serve --port {self.port}`"
+        return "check the address, and that the hall is running"
+
+    def __str__(self) -> str:
+        return f"{self.host} port {self.port}"
+
+
+def _place(url: str) -> _Place:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "wss" else 80)
+    except ValueError:
+        raise ConnectionFailed(f"{url!r} is no address of a hall: {_EXAMPLE}") from None
+    if parts.scheme not in ("ws", "wss") or not parts.hostname:
+        raise ConnectionFailed(f"{url!r} is no address of a hall: {_EXAMPLE}")
+    return _Place(parts.hostname, port)
+
+
+def _shown(url: str) -> str:
+    """Without user and password, if somebody put them there."""
+    place = _place(url)
+    return f"{urlsplit(url).scheme}://{place.host}:{place.port}"
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error) or type(error).__name__).lower()

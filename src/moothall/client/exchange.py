@@ -1,0 +1,70 @@
+"""Asking the hall something and waiting for the answer, but not for ever."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from moothall.client.connection import HallConnection
+from moothall.client.replies import Request
+from moothall.errors import NotConnected, ReplyTimeout, UnexpectedReply
+from moothall.wire.agentchat.client import ClientMessage
+from moothall.wire.agentchat.server import ServerMessage
+
+Reply = TypeVar("Reply", bound=ServerMessage)
+
+
+class Exchange:
+    """`connection` gives the connection in use, when there is one."""
+
+    def __init__(self, connection: Callable[[], Awaitable[HallConnection]], patience: float) -> None:
+        self._connection = connection
+        self.patience = patience  # seconds, where a caller names none
+
+    async def ask(
+        self,
+        message: ClientMessage,
+        reply: type[Reply],
+        matches: Callable[[Reply], bool] | None = None,
+        *,
+        patience: float | None = None,
+    ) -> Reply:
+        """The reply of this type; `matches` tells it from others of the type."""
+        answer = await self.request(Request(message, _recogniser(reply, matches)), patience)
+        if not isinstance(answer, reply):
+            raise UnexpectedReply(f"the hall answered {type(answer).__name__} instead of {reply.__name__}")
+        return answer
+
+    async def tell(
+        self,
+        message: ClientMessage,
+        reply: type[Reply],
+        matches: Callable[[Reply], bool] | None = None,
+        *,
+        patience: float | None = None,
+    ) -> Reply | None:
+        """The same for messages whose success may be silent: then None."""
+        answer = await self.request(
+            Request(message, _recogniser(reply, matches), may_be_silent=True), patience
+        )
+        return answer if isinstance(answer, reply) else None
+
+    async def request(self, request: Request, patience: float | None = None) -> ServerMessage:
+        limit = self.patience if patience is None else patience
+        connection: HallConnection | None = None
+        try:
+            async with asyncio.timeout(limit):
+                connection = await self._connection()
+                return await connection.ask(request)
+        except TimeoutError:
+            if connection is None:
+                raise NotConnected(f"no connection came up within {limit:.3g} s") from None
+            raise ReplyTimeout(f"the hall did not answer {request.kind} within {limit:.3g} s") from None
+
+
+def _recogniser(
+    reply: type[Reply], matches: Callable[[Reply], bool] | None
+) -> Callable[[ServerMessage], bool]:
+    def is_reply(body: ServerMessage) -> bool:
+        return isinstance(body, reply) and (matches is None or matches(body))
+
+    return is_reply

@@ -1,0 +1,168 @@
+"""Which handler gets what, and what happens when it fails.
+
+Every call of a handler is a task of its own. What it raises is logged and ends nothing but this call; FloorTaken
+and FloorLost are no errors here, they are how a handler learns to be silent.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
+
+from moothall.client.events import Message
+from moothall.client.floor import FloorPolicy, is_mentioned
+from moothall.errors import FloorLost, FloorTaken
+from moothall.wire.agentchat.names import is_channel_name
+
+log: Final = logging.getLogger("moothall.agent")
+
+Event = TypeVar("Event")
+Handler = Callable[[Event], Coroutine[Any, Any, object]]
+MessageHandler = Handler[Message]
+
+MAX_RUNNING: Final = 1000  # calls of message handlers at once; beyond it messages are reported as missed
+CLOSING_TIMEOUT: Final = 5.0  # seconds for cancelled handlers to put things in order
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which messages are wanted. Without any of the first three: all of them."""
+
+    channels: frozenset[str] = frozenset()
+    mentions: bool = False
+    dms: bool = False
+    verified: bool = False
+    replay: bool = False
+
+    def wants(self, message: Message, names: Collection[str]) -> bool:
+        if message.is_replay and not self.replay:
+            return False
+        if self.verified and not message.verified:
+            return False
+        if message.is_dm:
+            return self.dms or not (self.channels or self.mentions)
+        if self.channels:
+            if message.to not in self.channels:
+                return False
+        elif self.dms and not self.mentions:
+            return False
+        return not self.mentions or is_mentioned(message.content, names)
+
+
+class Registered(NamedTuple):
+    function: MessageHandler
+    filter: Filter
+    policy: FloorPolicy | None  # None: without taking turns
+
+
+def require_handler(function: object, decorator: str) -> None:
+    """Mistakes should show where a handler is written, not when the first message arrives."""
+    name = getattr(function, "__name__", repr(function))
+    if not callable(function) or not _is_async(function):
+        raise TypeError(f"@agent.{decorator} needs an async function: write `async def {name}(...)`")
+    try:
+        inspect.signature(function).bind(object())
+    except TypeError:
+        raise TypeError(f"@agent.{decorator} calls {name} with one argument: what happened") from None
+
+
+def _is_async(function: Callable[..., object]) -> bool:
+    inner = function
+    while isinstance(inner, partial):
+        inner = inner.func
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__)
+
+
+def channel_names(channels: Iterable[object], decorator: str) -> tuple[str, ...]:
+    names = []
+    for channel in channels:
+        if callable(channel):
+            raise TypeError(f"write @agent.{decorator}() with parentheses")
+        if not isinstance(channel, str) or not is_channel_name(channel):
+            raise ValueError(f"{channel!r} is no channel: # and 1 to 31 letters, digits, - or _")
+        names.append(channel)
+    return tuple(names)
+
+
+class Handlers:
+    def __init__(self) -> None:
+        self.for_messages: list[Registered] = []
+        self._for_events: dict[str, list[Handler[Any]]] = {}
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._last: set[asyncio.Task[object]] = set()
+        self._running = 0
+
+    def add(self, event: str, function: Handler[Any]) -> None:
+        self._for_events.setdefault(event, []).append(function)
+
+    def listens_for(self, event: str) -> bool:
+        return event in self._for_events
+
+    def tell(self, event: str, what: object) -> None:
+        for function in self._for_events.get(event, ()):
+            self.start(_tell(function, what))
+
+    def tell_last(self, event: str, what: object) -> None:
+        """The same, but closing waits for these."""
+        for function in self._for_events.get(event, ()):
+            self._last.add(self.start(_tell(function, what)))
+
+    def hear(self, message: Message, names: Collection[str]) -> bool:
+        """Start every handler that wants the message; False when one could not be started."""
+        in_time = True
+        for registered in self.for_messages:
+            if not registered.filter.wants(message, names):
+                continue
+            if self._running >= MAX_RUNNING:
+                in_time = False
+                continue
+            self._running += 1
+            self.start(_call(registered, message)).add_done_callback(self._count_down)
+        return in_time
+
+    def start(self, work: Coroutine[Any, Any, object]) -> "asyncio.Task[object]":
+        task: asyncio.Task[object] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def close(self) -> None:
+        """Cancel whatever runs, except the caller."""
+        caller = asyncio.current_task()
+        if last := self._last - {caller}:
+            await asyncio.wait(last, timeout=CLOSING_TIMEOUT)
+        self._last.clear()
+        tasks = self._tasks - {caller}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            _, stubborn = await asyncio.wait(tasks, timeout=CLOSING_TIMEOUT)
+            if stubborn:
+                log.warning("%d handlers did not stop when they were cancelled", len(stubborn))
+
+    def _ended(self, task: "asyncio.Task[object]") -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if isinstance(error, FloorTaken | FloorLost):
+            log.debug("left the floor: %s", error)
+        else:
+            log.error("a handler failed", exc_info=error)
+
+    def _count_down(self, _: "asyncio.Task[object]") -> None:
+        self._running -= 1
+
+
+async def _tell(function: Handler[Any], what: object) -> None:
+    await function(what)
+
+
+async def _call(registered: Registered, message: Message) -> None:
+    if registered.policy is None:
+        await registered.function(message)
+        return
+    async with message.floor(registered.policy):
+        await registered.function(message)

@@ -1,0 +1,139 @@
+"""What a server sends, decoded as far as it is understood.
+
+Every frame becomes an `Incoming`. Its `body` is a typed message when the type is known and its fields are as
+expected, otherwise None, and then whoever is interested reads `raw`: a newer server, or another one, may say
+more than this client knows, and that must never end a connection (agentchat wire 18.1, 9).
+"""
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+from moothall.wire.agentchat import server
+from moothall.wire.agentchat.client import ClientMessage, Number
+from moothall.wire.agentchat.server import ServerMessage
+
+
+class Yield(ServerMessage, tag="YIELD", kw_only=True):
+    """As the seed words it (`winner`) and as the reference does (`holder`) (agentchat wire 20, row 34)."""
+
+    msg_id: str
+    channel: str
+    winner: str | None = None
+    holder: str | None = None
+    holder_started_at: Number | None = None
+
+    @property
+    def speaker(self) -> str | None:
+        """Who has the floor."""
+        return self.winner or self.holder
+
+
+class _Outline(msgspec.Struct, gc=False):
+    type: str = ""
+    ref: str | None = None
+
+
+_KNOWN: Final[tuple[type[ServerMessage], ...]] = (
+    server.Ack,
+    server.AdminResult,
+    server.AgentJoined,
+    server.AgentLeft,
+    server.Agents,
+    server.CaptchaChallenge,
+    server.Challenge,
+    server.Channels,
+    server.Chat,
+    server.Error,
+    server.FloorClaimed,
+    server.Joined,
+    server.Left,
+    server.MotdUpdate,
+    server.NickChanged,
+    server.Pong,
+    server.PresenceChanged,
+    server.RespondingNotice,
+    server.TypingNotice,
+    server.VerifyFailed,
+    server.VerifyRequestNotice,
+    server.VerifySuccess,
+    server.Welcome,
+    Yield,
+)
+_decoders: Final = {str(known.__struct_config__.tag): msgspec.json.Decoder(known) for known in _KNOWN}
+_outline: Final = msgspec.json.Decoder(_Outline).decode
+_raw: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Incoming:
+    __slots__ = ("body", "payload", "ref", "type")
+
+    def __init__(self, payload: bytes, kind: str, ref: str | None, body: ServerMessage | None) -> None:
+        self.payload = payload
+        self.type = kind
+        self.ref = ref  # of the request that this is the reply to, on a server that says so
+        self.body = body
+
+    @property
+    def raw(self) -> dict[str, Any]:
+        return raw(self.payload)
+
+
+def decode(payload: bytes) -> Incoming | None:
+    """None for what is not a message at all."""
+    try:
+        outline = _outline(payload)
+        body = _body(outline.type, payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _decode_slowly(payload)
+    return Incoming(payload, outline.type, outline.ref, body) if outline.type else None
+
+
+def _body(kind: str, payload: bytes) -> ServerMessage | None:
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        return None
+    try:
+        body: ServerMessage = decoder.decode(payload)
+    except msgspec.ValidationError:
+        return None
+    return body
+
+
+def raw(payload: bytes) -> dict[str, Any]:
+    """The whole message, with the fields this client has no name for."""
+    try:
+        return _raw(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        message: dict[str, Any] = json.loads(payload.decode(errors="replace"))
+        return message
+
+
+def encode(message: ClientMessage) -> bytes:
+    """Without the fields that have nothing to say: some servers refuse a null there (agentchat wire 18.2)."""
+    fields = {
+        name: value
+        for name, value in msgspec.to_builtins(message).items()
+        if value is not None or name == "motd"  # a MOTD of null takes it down
+    }
+    try:
+        return _encode(fields)
+    except UnicodeEncodeError:
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def _decode_slowly(payload: bytes) -> Incoming | None:
+    """Lone surrogates, which JavaScript writes when it cuts a character in two, and which msgspec refuses."""
+    try:
+        message = json.loads(payload.decode(errors="replace"))
+        outline = msgspec.convert(message, _Outline)
+    except (ValueError, RecursionError):  # msgspec's ValidationError is a ValueError
+        return None
+    decoder = _decoders.get(outline.type)
+    try:
+        body = msgspec.convert(message, decoder.type) if decoder is not None else None
+    except msgspec.ValidationError:
+        body = None
+    return Incoming(payload, outline.type, outline.ref, body) if outline.type else None

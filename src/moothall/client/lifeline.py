@@ -1,0 +1,157 @@
+"""Staying connected: when a connection is lost, wait, connect again, and put everything back in place.
+
+Some endings are final. Whoever was displaced by the same key, kicked, banned or refused does not come back by
+itself: that would be a fight, with the operator or with another copy of the same agent.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from moothall.client.backoff import Backoff
+from moothall.client.connection import HallConnection, was_too_fast
+from moothall.client.events import Gap
+from moothall.errors import (
+    CaptchaExpired,
+    ConnectionFailed,
+    ConnectionLost,
+    InternalError,
+    NotConnected,
+    RateLimited,
+    ReplyTimeout,
+    VerificationExpired,
+)
+
+log: Final = logging.getLogger("moothall.agent")
+
+# What may be different the next time.
+_PASSING: Final = (
+    ConnectionFailed,
+    ConnectionLost,
+    ReplyTimeout,
+    RateLimited,
+    VerificationExpired,
+    CaptchaExpired,
+    InternalError,
+)
+
+
+class Traveller(Protocol):
+    """Who is kept connected."""
+
+    async def dial(self, *, paced: bool) -> HallConnection:
+        """A new connection, introduced and welcomed."""
+
+    async def settle_in(self, connection: HallConnection, *, again: bool) -> Gap | None:
+        """Put everything in place on a new connection, before anybody else uses it."""
+
+    def arrived(self, gap: Gap | None) -> None:
+        """The connection is in use."""
+
+    def departed(self, error: ConnectionLost) -> None:
+        """The connection is gone, and another one will be tried."""
+
+    def ended(self, error: BaseException | None) -> None:
+        """There will be no other."""
+
+
+class Lifeline:
+    def __init__(
+        self, traveller: Traveller, backoff: Backoff, random: Callable[[], float], *, reconnect: bool
+    ) -> None:
+        self._traveller = traveller
+        self._backoff = backoff
+        self._random = random
+        self._reconnect = reconnect
+        self._connection: HallConnection | None = None
+        self._ready = asyncio.Event()  # a connection is in place, or there will be none
+        self._attempt = 0
+        self._paced = False
+        self._error: BaseException | None = None
+        self.is_over = False
+        self._keeping: asyncio.Task[None] | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connection is not None and self._connection.is_open
+
+    async def start(self) -> None:
+        """The first connection: what goes wrong here is for the caller to know."""
+        try:
+            connection = await self._traveller.dial(paced=False)
+            await self._take(connection, again=False)
+        except BaseException:
+            self.is_over = True
+            self._ready.set()
+            raise
+        self._keeping = asyncio.create_task(self._keep(connection))
+        self._keeping.add_done_callback(self._end)
+
+    async def connection(self) -> HallConnection:
+        """The one in use, when there is one; how long to wait for it is the caller's business."""
+        if self._connection is None and not self.is_over:
+            await self._ready.wait()
+        if self._connection is None:
+            raise NotConnected("the agent is not connected") from self._error
+        return self._connection
+
+    async def close(self) -> None:
+        connection = self._connection
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait((self._keeping,))
+        if connection is not None:
+            await connection.close()
+
+    async def wait_closed(self) -> None:
+        """Until it is over; raises what ended it, if that was an error."""
+        if self._keeping is not None:
+            await asyncio.wait((self._keeping,))
+        if self._error is not None:
+            raise self._error
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    async def _take(self, connection: HallConnection, *, again: bool) -> None:
+        try:
+            gap = await self._traveller.settle_in(connection, again=again)
+        except BaseException:
+            await connection.close()
+            raise
+        self._connection = connection
+        self._ready.set()
+        self._traveller.arrived(gap)
+
+    async def _keep(self, connection: HallConnection) -> None:
+        while True:
+            error = await connection.lost()
+            self._connection = None
+            if not self._reconnect or not isinstance(error, ConnectionLost):
+                raise error
+            self._ready.clear()
+            self._paced = self._paced or was_too_fast(error)
+            if asyncio.get_running_loop().time() - connection.opened_at >= self._backoff.steady:
+                self._attempt = 0
+            log.warning("%s; connecting again", error)
+            self._traveller.departed(error)
+            connection = await self._come_back()
+
+    async def _come_back(self) -> HallConnection:
+        while True:
+            await asyncio.sleep(self._backoff.delay(self._attempt, self._random))
+            self._attempt += 1
+            try:
+                connection = await self._traveller.dial(paced=self._paced)
+                await self._take(connection, again=True)
+            except _PASSING as error:
+                log.info("attempt %d: %s", self._attempt, error)
+            else:
+                return connection
+
+    def _end(self, keeping: "asyncio.Task[None]") -> None:
+        self.is_over = True
+        self._error = None if keeping.cancelled() else keeping.exception()
+        self._connection = None
+        self._ready.set()
+        self._traveller.ended(self._error)

@@ -1,0 +1,186 @@
+"""What an agent can do in a hall, one method for each operation of the wire (agentchat wire 5).
+
+Every method waits for its own reply. It raises a Refusal with the wire's code when the hall says no, ReplyTimeout
+when the hall says nothing, ConnectionLost when the connection ends meanwhile, and NotConnected when there is none
+and none comes up in time. `timeout` is in seconds; without one the agent's own counts.
+"""
+
+# ruff: noqa: ASYNC109  # whoever forgets the timeout of an operation must not wait for ever, so each has one
+
+import asyncio
+import hashlib
+import secrets
+from typing import Final
+
+from msgspec import UNSET
+
+from moothall.client import events
+from moothall.client.admin import Admin
+from moothall.client.events import ChannelInfo, Member, Message
+from moothall.client.exchange import Exchange
+from moothall.client.hearing import Hearing, enter
+from moothall.client.speech import Speech
+from moothall.client.standing import Standing
+from moothall.errors import InvalidKey, ReplyTimeout, VerificationFailed
+from moothall.identity import PublicKey
+from moothall.wire.agentchat import client, server
+from moothall.wire.agentchat.client import PresenceState
+from moothall.wire.agentchat.names import bare_id
+
+VERIFY_TIMEOUT: Final = 35.0  # the hall gives the other agent 30 (agentchat wire 5.3)
+
+
+class Operations:
+    def __init__(self, exchange: Exchange, standing: Standing, speech: Speech, hearing: Hearing) -> None:
+        self._exchange = exchange
+        self._standing = standing
+        self._speech = speech
+        self._hearing = hearing
+
+    # -- talking -----------------------------------------------------------------------------------
+
+    async def send(
+        self, to: str, content: str, *, in_reply_to: str | None = None, timeout: float | None = None
+    ) -> str | None:
+        """Say something in a #channel or to an @agent. The message's id, where the hall tells it.
+
+        A hall that limits messages makes this wait and try again, for up to `timeout` (60) seconds.
+        """
+        return await self._speech.say(to, content, in_reply_to, patience=timeout)
+
+    async def send_chunk(self, to: str, content: str, *, timeout: float | None = None) -> None:
+        """Pass a piece of a file on to an @agent."""
+        await self._speech.pass_on(f"@{bare_id(to)}", content, timeout)
+
+    async def typing(self, channel: str, *, timeout: float | None = None) -> None:
+        """Show the channel that an answer is being written."""
+        await self._exchange.tell(client.Typing(channel=channel), server.Ack, patience=timeout)
+
+    async def claim(
+        self, msg_id: str, channel: str, started_at: float | None = None, *, timeout: float | None = None
+    ) -> bool:
+        """Claim the floor for a message; False when another agent has it.
+
+        `started_at` is when the answer was begun, in seconds since the epoch as `time.time()` gives it.
+        """
+        return await self._speech.claim(msg_id, channel, started_at, timeout)
+
+    # -- channels ----------------------------------------------------------------------------------
+
+    async def join(self, channel: str, *, timeout: float | None = None) -> list[Member]:
+        """Enter a channel; who is in it. After a reconnect the agent enters it again by itself."""
+        joined = await enter(self._exchange, channel, timeout)
+        self._standing.wanted[channel] = None
+        return [Member.from_entry(entry) for entry in joined.agents]
+
+    async def leave(self, channel: str, *, timeout: float | None = None) -> None:
+        self._standing.wanted.pop(channel, None)
+        await self._exchange.tell(
+            client.Leave(channel=channel), server.Left, lambda body: body.channel == channel, patience=timeout
+        )
+        self._standing.rooms.discard(channel)
+        self._hearing.forget(channel)
+
+    async def create_channel(
+        self,
+        channel: str,
+        *,
+        invite_only: bool = False,
+        verified_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Make a channel and enter it."""
+        await self._exchange.ask(
+            client.CreateChannel(channel=channel, invite_only=invite_only, verified_only=verified_only),
+            server.Joined,
+            lambda body: body.channel == channel,
+            patience=timeout,
+        )
+        self._standing.wanted[channel] = None
+
+    async def invite(self, channel: str, agent: str, *, timeout: float | None = None) -> None:
+        message = client.Invite(channel=channel, agent=f"@{bare_id(agent)}")
+        await self._exchange.tell(message, server.Ack, patience=timeout)
+
+    async def channels(self, *, timeout: float | None = None) -> list[ChannelInfo]:
+        """The channels of the hall, without those that are by invitation."""
+        reply = await self._exchange.ask(client.ListChannels(), server.Channels, patience=timeout)
+        return [ChannelInfo(entry.name, entry.agents, entry.verified_only) for entry in reply.list]
+
+    async def members(self, channel: str, *, timeout: float | None = None) -> list[Member]:
+        reply = await self._exchange.ask(
+            client.ListAgents(channel=channel),
+            server.Agents,
+            lambda body: body.channel == channel,
+            patience=timeout,
+        )
+        return events.members(reply)
+
+    async def history(self, channel: str, *, timeout: float | None = None) -> list[Message]:
+        """What the channel remembers, oldest first, the agent's own messages included. Enters the channel."""
+        replayed = await self._hearing.ask_again(self._exchange, channel, timeout)
+        self._hearing.remember(replayed)
+        self._standing.wanted[channel] = None
+        return [message for message, _ in replayed]
+
+    # -- oneself -----------------------------------------------------------------------------------
+
+    async def set_nick(self, nick: str, *, timeout: float | None = None) -> None:
+        """Halls allow this once in 30 seconds."""
+        await self._exchange.ask(
+            client.SetNick(nick=nick),
+            server.NickChanged,
+            lambda body: (body.agent_id, body.new_nick) == (self._standing.address, nick),
+            patience=timeout,
+        )
+
+    async def set_presence(
+        self, status: PresenceState, text: str | None = None, *, timeout: float | None = None
+    ) -> None:
+        message = client.SetPresence(status=status, status_text=UNSET if text is None else text)
+        await self._exchange.tell(message, server.Ack, patience=timeout)
+        self._standing.presence = (status, text)
+
+    async def ping(self, *, timeout: float | None = None) -> float:
+        """Seconds to the hall and back."""
+        clock = asyncio.get_running_loop().time
+        started = clock()
+        await self._exchange.ask(client.Ping(), server.Pong, patience=timeout)
+        return clock() - started
+
+    # -- others ------------------------------------------------------------------------------------
+
+    async def verify(self, agent: str, *, timeout: float | None = None) -> PublicKey:
+        """Have another agent prove its key, through the hall. Its public key, or VerificationFailed."""
+        target = f"@{bare_id(agent)}"
+        limit = VERIFY_TIMEOUT if timeout is None else timeout
+        try:
+            async with asyncio.timeout(limit), self._hearing.verdicts.expected():
+                request = client.VerifyRequest(target=target, nonce=secrets.token_hex(16))
+                pending = await self._exchange.ask(
+                    request, server.VerifyRequestNotice, lambda body: body.target == target, patience=limit
+                )
+                verdict = await self._hearing.verdicts.of(pending.request_id)
+        except TimeoutError:
+            raise ReplyTimeout(f"{target} did not prove its key within {limit:g} s") from None
+        if isinstance(verdict, server.VerifyFailed) or verdict.pubkey is None:
+            reason = verdict.reason if isinstance(verdict, server.VerifyFailed) else None
+            raise VerificationFailed(f"{target}: {reason or 'verification failed'}")
+        return _key_of(target, verdict.pubkey)
+
+    def admin(self, key: str) -> Admin:
+        """The operations of the hall's operator, who knows the key."""
+        return Admin(self._exchange, key)
+
+
+def _key_of(address: str, pem: str) -> PublicKey:
+    """The key, if the id follows from it: then not even the hall can pass another one off (agentchat wire 3.2)."""
+    try:
+        key = PublicKey.from_pem(pem)
+    except InvalidKey as error:
+        raise VerificationFailed(f"{address}: {error}") from None
+    agent_id = bare_id(address)
+    as_spelled = hashlib.sha256(pem.encode()).hexdigest()
+    if not (key.fingerprint.startswith(agent_id) or as_spelled.startswith(agent_id)):
+        raise VerificationFailed(f"{address}: the hall showed a key that does not belong to this id")
+    return key

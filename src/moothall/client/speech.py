@@ -1,0 +1,140 @@
+"""Saying things: in order, not too fast, and only while the floor is one's own."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from moothall.client.events import Message
+from moothall.client.exchange import Exchange
+from moothall.client.floor import FloorPolicy
+from moothall.client.incoming import Yield
+from moothall.client.memory import Memory
+from moothall.client.pace import CHUNK_SPACING, MESSAGE_SPACING, Spacing
+from moothall.client.replies import Request
+from moothall.client.standing import Standing
+from moothall.client.turns import Turn, Turns
+from moothall.errors import RateLimited, ReplyTimeout
+from moothall.wire.agentchat import client, server
+from moothall.wire.agentchat.server import ServerMessage
+
+SEND_TIMEOUT: Final = 60.0  # seconds: a message may have to wait for its turn at one a second
+
+Start = Callable[[Coroutine[Any, Any, object]], "asyncio.Task[object]"]
+
+
+class Speech:
+    def __init__(
+        self, exchange: Exchange, standing: Standing, memory: Memory, policy: FloorPolicy, start: Start
+    ) -> None:
+        self._exchange = exchange
+        self._standing = standing
+        self._memory = memory
+        self._policy = policy
+        self.in_background = start
+        self.turns = Turns(self, time.time, random.random)
+        self.begin()
+
+    def begin(self) -> None:
+        """A new stay in a hall, perhaps on another event loop."""
+        self._order = asyncio.Lock()  # messages leave in the order in which they were sent
+        self._messages = Spacing(MESSAGE_SPACING)
+        self._chunks = Spacing(CHUNK_SPACING)
+
+    def names(self) -> tuple[str, str]:
+        return self._standing.names()
+
+    # -- messages ----------------------------------------------------------------------------------
+
+    async def say(
+        self,
+        to: str,
+        content: str,
+        in_reply_to: str | None = None,
+        turn: Turn | None = None,
+        patience: float | None = None,
+    ) -> str | None:
+        """The id of the message, from the ACK of one hall or the echo of another."""
+        request = Request(
+            client.Msg(to=to, content=content, in_reply_to=in_reply_to),
+            lambda body: self._is_echo(body, to),
+            may_be_silent=True,
+        )
+        reply = await self._in_order(request, self._messages, turn, patience)
+        msg_id = reply.msg_id if isinstance(reply, server.Ack | server.Chat) else None
+        if msg_id is not None and to.startswith("#"):
+            self._memory.hear(to, msg_id, reply.ts)
+        return msg_id
+
+    async def pass_on(self, to: str, content: str, patience: float | None) -> None:
+        """A piece of a file."""
+        request = Request(
+            client.FileChunk(to=to, content=content),
+            lambda body: isinstance(body, server.Ack),
+            may_be_silent=True,
+        )
+        await self._in_order(request, self._chunks, None, patience)
+
+    async def answer(self, message: Message, content: str, turn: Turn | None) -> str | None:
+        if turn is not None:
+            await turn.settle()
+        return await self.say(message.reply_to, content, message.id, turn)
+
+    def _is_echo(self, body: ServerMessage, to: str) -> bool:
+        if not isinstance(body, server.Chat) or body.replay:
+            return False
+        return body.to == to and self._standing.is_own(body.from_)
+
+    async def _in_order(
+        self, request: Request, spacing: Spacing, turn: Turn | None, patience: float | None
+    ) -> ServerMessage:
+        limit = SEND_TIMEOUT if patience is None else patience
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + limit
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._order.acquire()
+        except TimeoutError:
+            raise ReplyTimeout(f"what was sent before is still under way after {limit:g} s") from None
+        try:
+            while True:
+                if (wait := spacing.wait(clock())) > deadline - clock():
+                    raise RateLimited(f"the hall's limit leaves no room for this within {limit:g} s")
+                await asyncio.sleep(wait)
+                try:
+                    reply = await self._try(request, turn, max(0.0, deadline - clock()))
+                except RateLimited:
+                    spacing.refused(clock())
+                else:
+                    spacing.accepted(clock())
+                    return reply
+        finally:
+            self._order.release()
+
+    async def _try(self, request: Request, turn: Turn | None, patience: float) -> ServerMessage:
+        if turn is None:
+            return await self._exchange.request(request, patience)
+        turn.speak()
+        try:
+            return await self._exchange.request(request, patience)
+        except RateLimited:
+            turn.unspeak()
+            raise
+
+    # -- turns -------------------------------------------------------------------------------------
+
+    def turn(self, message: Message, policy: FloorPolicy | None) -> Turn:
+        return self.turns.take(message.asked, policy or self._policy)
+
+    async def claim(
+        self, msg_id: str, channel: str, started_at: float | None = None, patience: float | None = None
+    ) -> bool:
+        started = round((time.time() if started_at is None else started_at) * 1000)
+        denied = await self._exchange.tell(
+            client.RespondingTo(msg_id=msg_id, channel=channel, started_at=started),
+            Yield,
+            lambda body: (body.msg_id, body.channel) == (msg_id, channel),
+            patience=patience,
+        )
+        return denied is None or denied.speaker == self._standing.address

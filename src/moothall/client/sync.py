@@ -1,0 +1,300 @@
+"""`SyncAgent`: the same agent for scripts and notebooks, without `await`."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from threading import Thread
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from moothall.client.admin import Admin, Approved
+from moothall.client.agent import TIMEOUT, Agent
+from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
+from moothall.client.events import ChannelInfo, ChatLine, Member, Message
+from moothall.client.floor import AnswerHumans
+from moothall.errors import NotConnected
+from moothall.identity import Identity, PrivateKey, PublicKey
+from moothall.wire.agentchat.client import PresenceState
+
+Result = TypeVar("Result")
+
+
+class _Loop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="moothall", daemon=True)
+        self._thread.start()
+
+    def wait(self, work: Coroutine[Any, Any, Result]) -> Result:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C in a notebook must not leave the operation behind
+            raise
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class SyncMessage(ChatLine):
+    """A message that is answered without `await`."""
+
+    __slots__ = ("_loop", "_message")
+
+    def __init__(self, message: Message, loop: _Loop) -> None:
+        super().__init__(*message.frame())
+        self._message = message
+        self._loop = loop
+
+    def reply(self, content: str) -> str | None:
+        """Answer in the channel, or to the sender of a direct message. The new message's id, where known."""
+        return self._loop.wait(self._message.reply(content))
+
+
+class SyncAgent:
+    """An `Agent` on an event loop in the background: every method waits for its result and returns it.
+
+    `with SyncAgent("script", url=...) as agent:` connects and closes. Instead of handlers there is `messages()`.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        identity: str | os.PathLike[str] | Identity | PrivateKey | None = None,
+        channels: Iterable[str] = (),
+        human: bool = False,
+        skills: Iterable[str] = (),
+        answer_humans: AnswerHumans = "all",
+        timeout: float = TIMEOUT,
+        reconnect: bool = True,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        on_captcha: Callable[[str], str | Awaitable[str]] | None = None,
+        url: str | None = None,
+    ) -> None:
+        self._agent = Agent(
+            name,
+            identity=identity,
+            channels=channels,
+            human=human,
+            skills=skills,
+            answer_humans=answer_humans,
+            timeout=timeout,
+            reconnect=reconnect,
+            backoff=backoff,
+            on_captcha=on_captcha,
+            url=url,
+        )
+        self._loop: _Loop | None = None
+
+    def __repr__(self) -> str:
+        return f"<Sync{repr(self._agent)[1:]}"
+
+    def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return self._running(work).wait(work)
+
+    def _running(self, unwanted: Coroutine[Any, Any, object] | None = None) -> _Loop:
+        if self._loop is None:
+            if unwanted is not None:
+                unwanted.close()
+            raise NotConnected("the agent is not connected")
+        return self._loop
+
+    # -- who it is ---------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        return self._agent.id
+
+    @property
+    def address(self) -> str:
+        return self._agent.address
+
+    @property
+    def name(self) -> str:
+        return self._agent.name
+
+    @property
+    def identity(self) -> Identity | None:
+        return self._agent.identity
+
+    @property
+    def verified(self) -> bool:
+        return self._agent.verified
+
+    @property
+    def is_connected(self) -> bool:
+        return self._agent.is_connected
+
+    @property
+    def server(self) -> str:
+        return self._agent.server
+
+    @property
+    def motd(self) -> str | None:
+        return self._agent.motd
+
+    @property
+    def rooms(self) -> frozenset[str]:
+        return self._agent.rooms
+
+    # -- coming and going --------------------------------------------------------------------------
+
+    def connect(self, url: str | None = None) -> None:
+        if self._loop is not None:
+            raise RuntimeError("the agent is connected already")
+        self._loop = _Loop()
+        try:
+            self._loop.wait(self._agent.connect(url))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.wait(self._agent.close())
+            loop.stop()
+
+    def __enter__(self) -> Self:
+        self.connect()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- hearing -----------------------------------------------------------------------------------
+
+    def messages(
+        self, *channels: str, dms: bool = False, replay: bool = False, timeout: float | None = None
+    ) -> Iterator[SyncMessage]:
+        """`for message in agent.messages("#general")`, until the agent leaves or `timeout` seconds are quiet."""
+        loop = self._running()
+
+        async def subscribe() -> AsyncIterator[Message]:
+            return self._agent.messages(*channels, dms=dms, replay=replay)
+
+        return self._read(loop, loop.wait(subscribe()), timeout)
+
+    def _read(
+        self, loop: _Loop, source: AsyncIterator[Message], timeout: float | None
+    ) -> Iterator[SyncMessage]:
+        async def read() -> Message | None:
+            try:
+                async with asyncio.timeout(timeout):
+                    return await anext(source, None)
+            except TimeoutError:
+                return None
+
+        while (message := loop.wait(read())) is not None:
+            yield SyncMessage(message, loop)
+
+    def history(self, channel: str, *, timeout: float | None = None) -> list[SyncMessage]:
+        loop = self._running()
+        return [
+            SyncMessage(message, loop)
+            for message in self._wait(self._agent.history(channel, timeout=timeout))
+        ]
+
+    # -- operations --------------------------------------------------------------------------------
+
+    def send(
+        self, to: str, content: str, *, in_reply_to: str | None = None, timeout: float | None = None
+    ) -> str | None:
+        return self._wait(self._agent.send(to, content, in_reply_to=in_reply_to, timeout=timeout))
+
+    def send_chunk(self, to: str, content: str, *, timeout: float | None = None) -> None:
+        self._wait(self._agent.send_chunk(to, content, timeout=timeout))
+
+    def typing(self, channel: str, *, timeout: float | None = None) -> None:
+        self._wait(self._agent.typing(channel, timeout=timeout))
+
+    def claim(
+        self, msg_id: str, channel: str, started_at: float | None = None, *, timeout: float | None = None
+    ) -> bool:
+        return self._wait(self._agent.claim(msg_id, channel, started_at, timeout=timeout))
+
+    def join(self, channel: str, *, timeout: float | None = None) -> list[Member]:
+        return self._wait(self._agent.join(channel, timeout=timeout))
+
+    def leave(self, channel: str, *, timeout: float | None = None) -> None:
+        self._wait(self._agent.leave(channel, timeout=timeout))
+
+    def create_channel(
+        self,
+        channel: str,
+        *,
+        invite_only: bool = False,
+        verified_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        self._wait(
+            self._agent.create_channel(
+                channel, invite_only=invite_only, verified_only=verified_only, timeout=timeout
+            )
+        )
+
+    def invite(self, channel: str, agent: str, *, timeout: float | None = None) -> None:
+        self._wait(self._agent.invite(channel, agent, timeout=timeout))
+
+    def channels(self, *, timeout: float | None = None) -> list[ChannelInfo]:
+        return self._wait(self._agent.channels(timeout=timeout))
+
+    def members(self, channel: str, *, timeout: float | None = None) -> list[Member]:
+        return self._wait(self._agent.members(channel, timeout=timeout))
+
+    def set_nick(self, nick: str, *, timeout: float | None = None) -> None:
+        self._wait(self._agent.set_nick(nick, timeout=timeout))
+
+    def set_presence(
+        self, status: PresenceState, text: str | None = None, *, timeout: float | None = None
+    ) -> None:
+        self._wait(self._agent.set_presence(status, text, timeout=timeout))
+
+    def ping(self, *, timeout: float | None = None) -> float:
+        return self._wait(self._agent.ping(timeout=timeout))
+
+    def verify(self, agent: str, *, timeout: float | None = None) -> PublicKey:
+        return self._wait(self._agent.verify(agent, timeout=timeout))
+
+    def admin(self, key: str) -> "SyncAdmin":
+        return SyncAdmin(self._agent.admin(key), self._running())
+
+
+class SyncAdmin:
+    """What the operator of a hall can do, without `await`."""
+
+    def __init__(self, admin: Admin, loop: _Loop) -> None:
+        self._admin = admin
+        self._loop = loop
+
+    def approve(self, key: PublicKey | str, note: str | None = None, *, timeout: float | None = None) -> str:
+        return self._loop.wait(self._admin.approve(key, note, timeout=timeout))
+
+    def revoke(self, agent: PublicKey | str, *, timeout: float | None = None) -> None:
+        self._loop.wait(self._admin.revoke(agent, timeout=timeout))
+
+    def list_approved(self, *, timeout: float | None = None) -> list[Approved]:
+        return self._loop.wait(self._admin.list_approved(timeout=timeout))
+
+    def kick(self, agent: str, reason: str | None = None, *, timeout: float | None = None) -> None:
+        self._loop.wait(self._admin.kick(agent, reason, timeout=timeout))
+
+    def ban(self, agent: str, reason: str | None = None, *, timeout: float | None = None) -> None:
+        self._loop.wait(self._admin.ban(agent, reason, timeout=timeout))
+
+    def unban(self, agent: str, *, timeout: float | None = None) -> None:
+        self._loop.wait(self._admin.unban(agent, timeout=timeout))
+
+    def set_motd(self, motd: str | None, *, kick: bool = False, timeout: float | None = None) -> None:
+        self._loop.wait(self._admin.set_motd(motd, kick=kick, timeout=timeout))
+
+    def set_verified(self, agent: str, verified: bool, *, timeout: float | None = None) -> None:
+        self._loop.wait(self._admin.set_verified(agent, verified, timeout=timeout))

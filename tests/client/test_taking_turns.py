@@ -1,0 +1,255 @@
+"""One question, many agents, one answer."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from moothall import Agent, FloorLost, FloorPolicy, FloorTaken, Message
+from moothall.client.floor import AnswerHumans
+from tests.client.conftest import OpenHall
+from tests.client.meeting import AT_ONCE, Heard, listen, settled, soon
+
+QUESTIONS = 4
+
+
+class Thinker:
+    """An agent that takes a while to answer, and remembers how each of its answers ended."""
+
+    def __init__(self, name: str, policy: FloorPolicy | bool, *, think: float = 0.05) -> None:
+        self.agent = Agent(name)
+        self.started: list[str] = []
+        self.cancelled: list[str] = []
+        self.answered: list[str] = []
+
+        @self.agent.on_message("#general", floor=policy)
+        async def answer(message: Message) -> None:
+            if not message.content.startswith("question"):
+                return
+            self.started.append(message.content)
+            try:
+                await asyncio.sleep(think)
+            except asyncio.CancelledError:
+                self.cancelled.append(message.content)
+                raise
+            await message.reply(f"answer to {message.content}")
+            self.answered.append(message.content)
+
+    async def idle(self) -> None:
+        while self.agent._handlers._tasks:
+            await soon(asyncio.wait(self.agent._handlers._tasks))
+
+
+async def meet(url: str, thinkers: list[Thinker], *others: Agent) -> None:
+    await asyncio.gather(
+        *(agent.connect(url) for agent in (*(thinker.agent for thinker in thinkers), *others))
+    )
+
+
+async def part(thinkers: list[Thinker], *others: Agent) -> None:
+    await asyncio.gather(*(agent.close() for agent in (*(thinker.agent for thinker in thinkers), *others)))
+
+
+async def test_twenty_agents_give_one_answer_to_each_question(url: str) -> None:
+    thinkers = [Thinker(f"agent-{number}", FloorPolicy(0.05, 0.8)) for number in range(20)]
+    asker = Agent("asker")
+    heard = listen(asker, "#general")
+    await meet(url, thinkers, asker)
+    for number in range(QUESTIONS):
+        question = f"question {number}"
+        asked = await asker.send("#general", question)
+        assert (await heard.next()).in_reply_to == asked
+        for thinker in thinkers:
+            await thinker.idle()
+        assert sum(question in thinker.answered for thinker in thinkers) == 1
+        for thinker in thinkers:
+            if question not in thinker.answered:
+                assert question not in thinker.started or question in thinker.cancelled
+    await settled(asker)
+    answers = [message.content for message in heard.events]
+    assert answers == [f"answer to question {number}" for number in range(QUESTIONS)]
+    await part(thinkers, asker)
+
+
+async def test_agents_that_all_start_at_once_are_sorted_out_by_the_hall(url: str) -> None:
+    """Without any delay, claims collide; whoever loses is cancelled while it thinks."""
+    thinkers = [Thinker(f"agent-{number}", AT_ONCE, think=0.5) for number in range(8)]
+    asker = Agent("asker")
+    heard = listen(asker, "#general")
+    await meet(url, thinkers, asker)
+    await asker.send("#general", "question")
+    await heard.next()
+    for thinker in thinkers:
+        await thinker.idle()
+    await settled(asker)
+    assert len(heard.events) == 1
+    assert sum(len(thinker.answered) for thinker in thinkers) == 1
+    started = sum(len(thinker.started) for thinker in thinkers)
+    assert started == 1 + sum(len(thinker.cancelled) for thinker in thinkers)
+    await part(thinkers, asker)
+
+
+@pytest.mark.parametrize(("answer_humans", "expected"), [("all", 6), ("one", 1)])
+async def test_everybody_answers_a_human_unless_they_take_turns_there_too(
+    url: str, answer_humans: AnswerHumans, expected: int
+) -> None:
+    policy = FloorPolicy(0.05, 0.6, answer_humans=answer_humans)
+    thinkers = [Thinker(f"agent-{number}", policy) for number in range(6)]
+    person = Agent("person", human=True)
+    heard = listen(person, "#general")
+    await meet(url, thinkers, person)
+    await person.send("#general", "question")
+    for _ in range(expected):
+        await heard.next()
+    for thinker in thinkers:
+        await thinker.idle()
+    await settled(person)
+    assert len(heard.events) == expected
+    await part(thinkers, person)
+
+
+async def test_the_relayed_claims_alone_settle_who_answers_a_human(url: str) -> None:
+    """The hall arbitrates no claims on a human's message; the agents agree by themselves."""
+    policy = FloorPolicy(0, 0, answer_humans="one", settle=0.2)
+    thinkers = [Thinker(f"agent-{number}", policy, think=0.3) for number in range(6)]
+    person = Agent("person", human=True)
+    heard = listen(person, "#general")
+    yields: Heard[dict[str, Any]] = Heard()
+    for thinker in thinkers:
+        thinker.agent.on_event("YIELD")(yields)
+    await meet(url, thinkers, person)
+    question = await person.send("#general", "question")
+    await heard.next()
+    for thinker in thinkers:
+        await thinker.idle()
+    await settled(person)
+    assert len(heard.events) == 1
+    assert [frame for frame in yields.events if frame["msg_id"] == question] == []
+    await part(thinkers, person)
+
+
+async def test_a_mention_is_answered_at_once_and_by_nobody_else(url: str) -> None:
+    never = FloorPolicy(3600, 3600)
+    thinkers = [Thinker(f"agent-{number}", never) for number in range(3)]
+    asker = Agent("asker")
+    heard = listen(asker, "#general")
+    await meet(url, thinkers, asker)
+    await asker.send("#general", "question for @agent-1")
+    assert (await heard.next()).sender_name == "agent-1"
+    await settled(asker)
+    assert [thinker.started for thinker in thinkers] == [[], ["question for @agent-1"], []]
+    await part(thinkers, asker)
+
+
+async def test_a_direct_message_is_answered_at_once(url: str) -> None:
+    bot, asker = Agent("bot"), Agent("asker")
+    heard = listen(asker, dms=True)
+
+    @bot.on_message(dms=True, floor=FloorPolicy(3600, 3600))
+    async def answer(message: Message) -> None:
+        await message.reply("here")
+
+    async with bot.connected(url), asker.connected(url):
+        await asker.send(bot.address, "are you there?")
+        assert (await heard.next()).content == "here"
+
+
+async def test_the_range_of_the_environment_counts_for_floor_true(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTCHAT_CSMA_MIN_MS", "0")
+    monkeypatch.setenv("AGENTCHAT_CSMA_MAX_MS", "1")
+    thinkers = [Thinker("bot", policy=True)]
+    asker = Agent("asker")
+    heard = listen(asker, "#general")
+    await meet(url, thinkers, asker)
+    await asker.send("#general", "question")
+    assert (await heard.next()).content == "answer to question"
+    await part(thinkers, asker)
+
+
+async def test_a_handler_that_only_sometimes_answers(url: str) -> None:
+    """`async with message.floor()` claims for the length of the block only."""
+    outcomes: list[str] = []
+
+    def make(name: str) -> Agent:
+        agent = Agent(name)
+
+        @agent.on_message("#general")
+        async def sometimes(message: Message) -> None:
+            if not message.content.startswith("question"):
+                return
+            try:
+                async with message.floor(FloorPolicy(0.01, 0.5)):
+                    await message.reply("answer")
+                    outcomes.append("answered")
+            except (FloorTaken, FloorLost):
+                outcomes.append("silent")
+                raise
+
+        return agent
+
+    agents = [make(f"agent-{number}") for number in range(5)]
+    asker = Agent("asker")
+    heard = listen(asker, "#general")
+    await asyncio.gather(*(agent.connect(url) for agent in (*agents, asker)))
+    await asker.send("#general", "question")
+    await heard.next()
+    for agent in agents:
+        while agent._handlers._tasks:
+            await soon(asyncio.wait(agent._handlers._tasks))
+    assert sorted(outcomes) == ["answered"] + ["silent"] * 4
+    await asker.send("#general", "no demand")
+    await settled(*agents)
+    assert len(outcomes) == 5
+    await asyncio.gather(*(agent.close() for agent in (*agents, asker)))
+
+
+async def test_a_partial_answer_is_not_sent(url: str) -> None:
+    """The handler is cancelled in the middle of its thoughts; nothing of them reaches the channel."""
+    thinking = asyncio.Event()
+    cancelled = asyncio.Event()
+    slow = Agent("slow")
+
+    @slow.on_message("#general", floor=AT_ONCE)
+    async def answer(message: Message) -> None:
+        thinking.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            with pytest.raises(FloorLost):
+                await message.reply("half a thought")
+            raise
+
+    asker, rival = Agent("asker"), Agent("rival", channels=["#general"])
+    heard = listen(asker, "#general")
+    async with slow.connected(url), asker.connected(url), rival.connected(url):
+        question = await asker.send("#general", "question")
+        assert question is not None
+        await soon(thinking.wait())
+        assert await rival.claim(question, "#general", 1.0)
+        await soon(cancelled.wait())
+        await rival.send("#general", "mine", in_reply_to=question)
+        assert (await heard.next()).content == "mine"
+        await settled(slow, asker)
+        assert len(heard.events) == 1
+
+
+async def test_turns_are_taken_with_the_limits_on(open_hall: OpenHall) -> None:
+    async with open_hall(no_limits=False) as app:
+        thinkers = [Thinker(f"agent-{number}", FloorPolicy(0.05, 0.4)) for number in range(5)]
+        asker = Agent("asker")
+        heard = listen(asker, "#general")
+        await meet(app.url, thinkers, asker)
+        for number in range(2):
+            await asker.send("#general", f"question {number}")
+        await heard.until(lambda message: message.content == "answer to question 1")
+        for thinker in thinkers:
+            await thinker.idle()
+        await settled(asker)
+        assert sorted(message.content for message in heard.events) == [
+            "answer to question 0",
+            "answer to question 1",
+        ]
+        await part(thinkers, asker)
