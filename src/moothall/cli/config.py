@@ -15,7 +15,12 @@ def config(
     assign: Set = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Show each setting, its value and where it came from."""
+    """Show the settings of a hall and where each came from.
+
+    \b
+    moothall config
+    moothall config --profile agentchat-0.36 --json
+    """
     chosen = choose(config, assign, profile=profile)
     rows = []
     for entry in described():

@@ -6,14 +6,13 @@ A private key is written to its file and never anywhere else.
 import json
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
-from moothall.errors import InvalidCertificate, MoothallError, UsageError
+from moothall.cli.exits import OneLineErrors
+from moothall.errors import InvalidCertificate, UsageError
 from moothall.identity import keyfile
 from moothall.identity.certificates import (
     DEFAULT_REASON,
@@ -28,30 +27,18 @@ from moothall.identity.keyfile import Identity
 from moothall.identity.keys import PrivateKey, PublicKey
 from moothall.identity.signatures import SEED_BYTES
 
-DOES_NOT_HOLD: Final = 1
-WRONG_USAGE: Final = 2
-
 app = typer.Typer(
     name="identity",
-    help="The key that an agent is known by.",
-    no_args_is_help=True,
-    pretty_exceptions_show_locals=False,
+    cls=OneLineErrors,
+    help="Make, show, rotate, revoke and verify keys.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
 )
 
 FileOption = Annotated[Path, typer.Option("--file", help="The identity file.", show_default=True)]
 
 
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    try:
-        yield
-    except MoothallError as error:
-        typer.echo(f"error: {' '.join(str(error).splitlines())}", err=True)
-        raise typer.Exit(DOES_NOT_HOLD if isinstance(error, InvalidCertificate) else WRONG_USAGE) from None
-
-
 @app.command()
-@_one_line_errors()
 def new(
     file: FileOption = keyfile.DEFAULT_PATH,
     name: Annotated[str | None, typer.Option(help="The name to appear under.")] = None,
@@ -70,7 +57,6 @@ def new(
 
 
 @app.command()
-@_one_line_errors()
 def show(
     file: FileOption = keyfile.DEFAULT_PATH,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -92,7 +78,6 @@ def show(
 
 
 @app.command()
-@_one_line_errors()
 def rotate(file: FileOption = keyfile.DEFAULT_PATH) -> None:
     """Replace the key by a new one that the old one vouches for. A hall will see a new agent."""
     path = file.expanduser()
@@ -103,7 +88,6 @@ def rotate(file: FileOption = keyfile.DEFAULT_PATH) -> None:
 
 
 @app.command(name="revoke")
-@_one_line_errors()
 def revoke_key(
     file: FileOption = keyfile.DEFAULT_PATH,
     reason: Annotated[str, typer.Option(help="Why, in your own words.")] = DEFAULT_REASON,
@@ -121,7 +105,6 @@ def revoke_key(
 
 
 @app.command()
-@_one_line_errors()
 def verify(file: Annotated[Path, typer.Argument(help="An identity file or a revocation notice.")]) -> None:
     """Check the rotations of an identity, or a revocation notice."""
     path = file.expanduser()

@@ -1,22 +1,69 @@
-"""`moothall`: the commands, and what happens when one fails."""
+"""`moothall`: the commands. Each is a module of its own, imported when it is asked for."""
 
 import sys
+from difflib import get_close_matches
+from importlib import import_module
+from io import TextIOWrapper
+from typing import Any, Final
 
 import typer
 
 from moothall import __version__
-from moothall.cli import config, identity, serve
-from moothall.errors import MoothallError, UsageError
+from moothall.cli.addresses import HallCommand
+from moothall.cli.exits import OneLineErrors
+
+# In the order of `moothall --help`. Module and function have the command's name; a module of several commands
+# has them in its `app`.
+COMMANDS: Final = (
+    "serve",
+    "chat",
+    "send",
+    "listen",
+    "channels",
+    "agents",
+    "create",
+    "invite",
+    "identity",
+    "config",
+    "health",
+    "doctor",
+)
+
+
+class Commands(OneLineErrors):
+    """Whoever only wants to send a message does not wait for the server to be imported."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"moothall.cli.{cmd_name}")
+        commands = getattr(module, "app", None) or _alone(getattr(module, cmd_name))
+        command = typer.main.get_command(commands)
+        command.name = cmd_name
+        return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in COMMANDS:
+            near = get_close_matches(args[0], COMMANDS, 1)
+            ctx.fail(f"there is no command {args[0]!r}" + (f", perhaps you mean {near[0]}" if near else ""))
+        return super().resolve_command(ctx, args)
+
+
+def _alone(function: Any) -> typer.Typer:
+    commands = typer.Typer(add_completion=False, rich_markup_mode=None)
+    commands.command(cls=HallCommand)(function)
+    return commands
+
 
 app = typer.Typer(
     name="moothall",
-    help="A meeting hall for AI agents.",
-    no_args_is_help=True,
-    pretty_exceptions_show_locals=False,  # locals may hold keys
+    cls=Commands,
+    rich_markup_mode=None,  # plain help is shorter, and there at once
+    pretty_exceptions_enable=False,  # they show locals, which may hold keys
 )
-app.command("serve")(serve.serve)
-app.command("config")(config.config)
-app.add_typer(identity.app, name="identity")
 
 
 def _print_version(wanted: bool) -> None:
@@ -31,13 +78,17 @@ def common(
         False, "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
     ),
 ) -> None:
-    pass
+    """A meeting hall for AI agents.
+
+    \b
+    moothall serve                     run a hall on this machine
+    moothall chat                      take part, as a person
+    moothall listen general --json     every message a JSON line, for programs
+    """
 
 
 def main() -> None:
-    """Errors are one line that says what to do next; a traceback is a bug."""
-    try:
-        app()
-    except MoothallError as error:
-        typer.echo(f"moothall: {error}", err=True)
-        sys.exit(2 if isinstance(error, UsageError) else 1)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # not every terminal has every letter
+    app(prog_name="moothall")

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from moothall.cli import completion
 from moothall.errors import SettingsError
 from moothall.settings import Chosen, load
 from moothall.settings.sources import check_name
@@ -12,9 +13,17 @@ from moothall.settings.sources import check_name
 Config = Annotated[Path | None, typer.Option(help="Settings file; ./moothall.toml is read if it exists.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Any other setting; `moothall config` lists them."),
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other setting; `moothall config` lists them.",
+        autocompletion=completion.settings,
+    ),
 ]
-Profile = Annotated[str | None, typer.Option(help="Behave as this server: seeds, agentchat-0.36.")]
+Profile = Annotated[
+    str | None,
+    typer.Option(help="Behave as this server: seeds, agentchat-0.36.", autocompletion=completion.profiles),
+]
 
 
 def choose(config: Path | None, assignments: list[str] | None, **flags: Any) -> Chosen:

@@ -2,18 +2,18 @@
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import structlog
 import typer
-import uvloop
 
-from moothall import logs
-from moothall.app import App
-from moothall.app import serve as serve_app
 from moothall.cli.options import Config, Profile, Set, choose
 from moothall.settings import Settings
 from moothall.wire.origins import is_loopback
+
+if TYPE_CHECKING:
+    import structlog
+
+    from moothall.app import App
 
 
 def serve(
@@ -36,7 +36,18 @@ def serve(
     config: Config = None,
     assign: Set = None,
 ) -> None:
-    """Run a hall until Ctrl-C or SIGTERM."""
+    """Run a hall until Ctrl-C or SIGTERM.
+
+    \b
+    moothall serve
+    moothall serve --host 0.0.0.0 --cert hall.pem --key hall.key
+    moothall serve --profile agentchat-0.36 --set rate_message=5/1
+    """
+    # Imported here so that --help does not wait for the server.
+    import uvloop
+
+    from moothall import logs
+
     chosen = choose(
         config,
         assign,
@@ -58,13 +69,15 @@ def serve(
     uvloop.run(_run(chosen.settings, log))
 
 
-async def _run(settings: Settings, log: structlog.stdlib.BoundLogger) -> None:
+async def _run(settings: Settings, log: "structlog.stdlib.BoundLogger") -> None:
+    from moothall.app import serve as serve_app
+
     ready: asyncio.Future[App] = asyncio.get_running_loop().create_future()
     ready.add_done_callback(lambda opened: _greet(opened.result(), log))
     await serve_app(settings, log, ready)
 
 
-def _greet(app: App, log: structlog.stdlib.BoundLogger) -> None:
+def _greet(app: "App", log: "structlog.stdlib.BoundLogger") -> None:
     settings = app.settings
     web = app.url.replace("ws", "http", 1)
     typer.echo(f"{settings.server_name} listening on {app.url}")

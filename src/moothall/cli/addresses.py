@@ -1,0 +1,87 @@
+"""Where a hall is, and what channels and agents are called on the command line."""
+
+import os
+import re
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from typer.core import TyperCommand
+
+from moothall.errors import UsageError
+
+DEFAULT_URL: Final = "ws://127.0.0.1:6667"
+URL_VARIABLE: Final = "AGENTCHAT_URL"
+
+_SCHEMES: Final = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
+_HOST_AND_PORT: Final = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\]):\d+")
+
+
+class HallCommand(TyperCommand):
+    """A command whose first word may be the address of the hall, as in `agentchat` (agentchat wire 17.1)."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, self._with_url_as_option(args))
+
+    def _with_url_as_option(self, args: list[str]) -> list[str]:
+        place = self._first_word(args)
+        if place is None or not looks_like_url(args[place]) or "--url" not in self._takes_value():
+            return args
+        return [*args[:place], "--url", *args[place:]]
+
+    def _first_word(self, args: list[str]) -> int | None:
+        takes_value = self._takes_value()
+        skip = False
+        for place, word in enumerate(args):
+            if skip:
+                skip = False
+            elif word == "--":
+                return None  # what follows is meant literally
+            elif word.startswith("-") and word != "-":
+                skip = word in takes_value
+            else:
+                return place
+        return None
+
+    def _takes_value(self) -> set[str]:
+        return {name for param in self.params if not getattr(param, "is_flag", True) for name in param.opts}
+
+
+def looks_like_url(word: str) -> bool:
+    """Neither a channel, an agent nor a setting has `://` or a port."""
+    return "://" in word or _HOST_AND_PORT.fullmatch(word) is not None
+
+
+def hall_url(given: str | None) -> str:
+    """The hall's WebSocket address: the one given, else that of the environment, else one on this machine."""
+    text = given or os.environ.get(URL_VARIABLE) or DEFAULT_URL
+    if "://" not in text:
+        text = f"ws://{text}"
+    try:
+        parts = urlsplit(text)
+        scheme, has_host = _SCHEMES.get(parts.scheme), bool(parts.hostname and parts.port != 0)
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # a port out of range, half a bracket, a name that no name server takes
+        scheme, has_host = None, False
+    if scheme is None or not has_host:
+        raise UsageError(f"{text!r} is not the address of a hall; write it like {DEFAULT_URL}")
+    return parts._replace(scheme=scheme).geturl()
+
+
+def web_url(url: str, path: str) -> str:
+    """A page that the hall serves on the same port (agentchat wire 1.6)."""
+    parts = urlsplit(url)
+    return parts._replace(scheme="https" if parts.scheme == "wss" else "http", path=path, query="").geturl()
+
+
+def channel_name(word: str) -> str:
+    """`general` is as good as `#general`, which a shell takes for a comment unless it is quoted."""
+    from moothall.wire.agentchat.names import is_channel_name
+
+    name = word if word.startswith("#") else f"#{word}"
+    if not is_channel_name(name):
+        raise UsageError(f"{word!r} cannot be a channel: # and at most 31 letters, digits, _ or -")
+    return name
+
+
+def agent_address(word: str) -> str:
+    return word if word.startswith("@") else f"@{word}"

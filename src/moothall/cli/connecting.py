@@ -1,0 +1,88 @@
+"""What commands that talk to a hall share: the flags that say where and as whom, and the visit itself."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from moothall.cli.addresses import DEFAULT_URL, URL_VARIABLE, hall_url
+
+if TYPE_CHECKING:
+    from moothall import Agent
+
+Answer = TypeVar("Answer")
+
+DEFAULT_TIMEOUT: Final = 10.0
+LONGEST_WAIT: Final = 86_400  # seconds; operating systems do not wait for ever either
+
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        "-u",
+        metavar="URL",
+        help=f"The hall; may also come first. Default: ${URL_VARIABLE}, else {DEFAULT_URL}.",
+        show_default=False,
+    ),
+]
+Name = Annotated[str | None, typer.Option("--name", "-n", metavar="NAME", help="The name to appear under.")]
+IdentityFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--identity",
+        "-i",
+        metavar="FILE",
+        help="The key to prove who you are; made if there is no such file.",
+    ),
+]
+
+
+def seconds(value: float | None) -> float | None:
+    if value is not None and not 0 < value <= LONGEST_WAIT:  # not a number is not either
+        raise typer.BadParameter(f"{value:g} is not between 0 and {LONGEST_WAIT} seconds")
+    return value
+
+
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout", metavar="SECONDS", callback=seconds, help="How long to wait for the hall, each time."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON for programs.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Where a command goes, as whom, and how long it waits for anything there."""
+
+    url: str | None = None
+    name: str | None = None
+    identity: Path | None = None
+    timeout: float = DEFAULT_TIMEOUT
+
+    def agent(self, **options: Any) -> "Agent":
+        from moothall import Agent
+
+        # The agent logs what it lives through; a person is told by the command, in its own words.
+        logging.getLogger("moothall.agent").addHandler(logging.NullHandler())
+        path = self.identity.expanduser() if self.identity else None
+        is_new = path is not None and not os.path.lexists(path)
+        agent = Agent(self.name, identity=path, timeout=self.timeout, **options)
+        if is_new:
+            typer.echo(f"made a new key: {path}", err=True)
+        return agent
+
+    def ask(self, question: "Callable[[Agent], Awaitable[Answer]]") -> Answer:
+        """Connect, ask, take the answer and leave."""
+        return asyncio.run(self._ask(question))
+
+    async def _ask(self, question: "Callable[[Agent], Awaitable[Answer]]") -> Answer:
+        url = hall_url(self.url)  # before a key is made for nothing
+        async with self.agent(reconnect=False).connected(url) as agent:
+            return await question(agent)

@@ -1,0 +1,36 @@
+"""`moothall create`: open a channel."""
+
+from typing import Annotated
+
+import typer
+
+from moothall.cli.addresses import channel_name
+from moothall.cli.completion import ChannelArgument
+from moothall.cli.connecting import DEFAULT_TIMEOUT, IdentityFile, Name, Timeout, Url, Visit
+from moothall.errors import UsageError
+
+
+def create(
+    channel: ChannelArgument,
+    private: Annotated[bool, typer.Option("--private", "-p", help="Only those invited may join.")] = False,
+    verified_only: Annotated[
+        bool, typer.Option("--verified-only", help="Only agents with a proven key may join.")
+    ] = False,
+    url: Url = None,
+    name: Name = None,
+    identity: IdentityFile = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
+    """Create a channel.
+
+    \b
+    moothall create standup
+    moothall create council --private -i alice.json
+    """
+    room = channel_name(channel)
+    if private and identity is None:
+        # Its maker is the first one invited, and without a key will never have that id again.
+        raise UsageError("nobody could enter a private channel made without --identity FILE; add it")
+    visit = Visit(url, name, identity, timeout)
+    visit.ask(lambda agent: agent.create_channel(room, invite_only=private, verified_only=verified_only))
+    typer.echo(f"created {room}")

@@ -1,0 +1,62 @@
+"""`moothall doctor`: what people get wrong when they set up a hall or an agent, checked in one go."""
+
+import json
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from moothall.cli.connecting import AsJson, IdentityFile, Timeout, Url
+from moothall.cli.exits import FAILED
+from moothall.cli.findings import Finding, Level
+from moothall.tui.printable import one_line
+
+PATIENCE: Final = 5.0
+COLOURS: Final = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
+
+
+def doctor(
+    url: Url = None, identity: IdentityFile = None, timeout: Timeout = PATIENCE, as_json: AsJson = False
+) -> None:
+    """Check what people get wrong when they set up.
+
+    Versions, settings, port, hall, clock, key files, secrets, data folder, open files. Each line is ok, warn
+    or fail, and says what to do. The exit code is 1 if anything failed.
+
+    \b
+    moothall doctor
+    moothall doctor wss://hall.example.org -i alice.json --json
+    """
+    findings = examine(url, identity, timeout)
+    healthy = all(finding.level is not Level.FAIL for finding in findings)
+    if as_json:
+        typer.echo(
+            json.dumps({"ok": healthy, "checks": [finding.fields() for finding in findings]}, indent=2)
+        )
+    else:
+        for finding in findings:
+            _show(finding)
+    if not healthy:
+        raise typer.Exit(FAILED)
+
+
+def examine(url: str | None, identity: Path | None, timeout: float) -> list[Finding]:
+    from moothall.cli import local_checks, remote_checks
+
+    settings, findings = local_checks.settings()
+    return [
+        *local_checks.versions(),
+        *findings,
+        *remote_checks.hall(url, settings, timeout),
+        *local_checks.key_files(Path.home(), identity),
+        *local_checks.environment_secrets(),
+        *local_checks.secret_files(Path.cwd()),
+        *local_checks.data_directory(settings.data_dir),
+        *local_checks.open_files(),
+    ]
+
+
+def _show(finding: Finding) -> None:
+    typer.secho(f"{finding.level.value:<5}", fg=COLOURS[finding.level], bold=True, nl=False)
+    advice = f": {finding.advice}" if finding.advice else ""
+    typer.echo(f" {finding.subject:<12} {one_line(finding.found + advice)}")

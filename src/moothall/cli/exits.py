@@ -1,0 +1,116 @@
+"""How a command ends: one line on standard error that says what to do next, and an exit code."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from moothall import errors
+from moothall.tui.printable import one_line
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+CONNECTION: Final = 3
+REFUSED: Final = 4
+TIMEOUT: Final = 5
+INTERRUPTED: Final = 130  # what shells give for Ctrl-C
+
+MEANINGS: Final = {
+    OK: "done",
+    FAILED: "a check failed: `doctor` found a fault, a certificate does not hold",
+    USAGE: "the command, a setting or a file of yours is wrong",
+    CONNECTION: "no connection to the hall, or it was lost",
+    REFUSED: "the hall refused; its code is in the message",
+    TIMEOUT: "the hall did not answer in time",
+    INTERRUPTED: "interrupted with Ctrl-C",
+}
+
+# The first class that fits decides.
+_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
+    (TimeoutError, TIMEOUT),
+    (errors.Refusal, REFUSED),
+    (errors.Kicked, REFUSED),
+    (errors.ClientError, CONNECTION),
+    (errors.UsageError, USAGE),
+    (errors.MoothallError, FAILED),
+)
+
+# What a person can do about a refusal, where the hall's own words do not say it.
+_ADVICE: Final = {
+    errors.ChannelNotFound.code: "`moothall channels` lists them, `moothall create` makes one",
+    errors.ChannelExists.code: "choose another name, or `moothall listen` to it",
+    errors.AgentNotFound.code: "`moothall agents CHANNEL` lists the ids of those who are here",
+    errors.NotInvited.code: "ask a member to run `moothall invite CHANNEL YOUR_ID`",
+    errors.AuthRequired.code: "prove who you are with --identity FILE",
+    errors.SignatureRequired.code: "prove who you are with --identity FILE",
+    errors.VerificationRequired.code: "prove who you are with --identity FILE",
+    errors.VerificationFailed.code: "`moothall doctor` compares your clock and your key file",
+    errors.NotAllowed.code: "ask the operator to approve your key; `moothall identity show` prints it",
+    errors.Banned.code: "only the operator can lift it",
+    errors.RateLimited.code: "wait a moment and try again",
+    errors.InvalidName.code: "choose another --name",
+    errors.InternalError.code: "try again; the operator's log says more",
+}
+
+_CHANNEL_ARGUMENTS: Final = ("'TO'", "'TEXT'", "'CHANNEL'")
+
+
+class OneLineErrors(TyperGroup):
+    """Commands that end as this module says, however they fail."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        try:
+            code = super().main(
+                args, prog_name, complete_var, standalone_mode=False, windows_expand_args=False, **extra
+            )
+        except (errors.MoothallError, typer.TyperException) as error:
+            if not standalone_mode:
+                raise
+            typer.echo(f"error: {explain(error)}", err=True)
+            code = exit_code(error)
+        if not standalone_mode:
+            return code
+        sys.exit(code or OK)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help(), err=True)
+            raise typer.Exit(USAGE)
+        return super().parse_args(ctx, args)
+
+
+def exit_code(error: BaseException) -> int:
+    if isinstance(error, typer.TyperException):
+        return error.exit_code
+    return next(code for fitting, code in _CODES if isinstance(error, fitting))
+
+
+def explain(error: BaseException) -> str:
+    """One line; what a server wrote cannot steer the terminal."""
+    if isinstance(error, typer.TyperException):
+        return _with_help(error)
+    text = one_line(str(error))
+    if isinstance(error, errors.Refusal):
+        text = f"{error.code}: {text}"
+        if advice := _ADVICE.get(error.code):
+            text = f"{text.rstrip('.')}; {advice}"
+    return text
+
+
+def _with_help(error: typer.TyperException) -> str:
+    text = one_line(error.format_message()).rstrip(".")
+    if text.startswith("Missing argument") and any(name in text for name in _CHANNEL_ARGUMENTS):
+        text += " (the shell takes # for a comment: quote '#channel', or leave the # out)"
+    context = getattr(error, "ctx", None)
+    return f"{text}; see {context.command_path} --help" if context else text

@@ -1,0 +1,191 @@
+"""What `moothall doctor` checks on this machine: versions, settings, files, secrets, limits."""
+
+import os
+import platform
+import resource
+import shlex
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from moothall import __version__
+from moothall.cli.findings import Finding, fail, ok, warn
+from moothall.errors import KeyFileError, SettingsError
+from moothall.hall.redaction import Redactor
+from moothall.identity import keyfile
+from moothall.settings import Settings, load
+from moothall.settings.fields import described
+from moothall.settings.sources import CONFIG_FILE, PREFIX
+
+# What each extra of the package brings, by the module that shows it is there.
+EXTRAS: Final = {"tui": "textual", "mcp": "mcp", "mesh": "libp2p", "cluster": "nats"}
+ENOUGH_FILES: Final = 4096  # a connection takes one; most systems start at 1024
+ENV_FILE: Final = ".env"
+
+_OTHERS_READ: Final = stat.S_IRGRP | stat.S_IROTH
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+def versions() -> list[Finding]:
+    installed = [extra for extra, module in EXTRAS.items() if find_spec(module)]
+    missing = [extra for extra in EXTRAS if extra not in installed]
+    parts = [f"with {', '.join(installed)}"] if installed else []
+    if missing:
+        parts.append(f"without {', '.join(missing)} (pip install 'moothall[{missing[0]}]')")
+    return [
+        ok("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        ok("moothall", f"{__version__} {', '.join(parts)}"),
+    ]
+
+
+def settings(environment: Mapping[str, str] | None = None) -> tuple[Settings, list[Finding]]:
+    """The settings a hall would start with here; the defaults if it would not start."""
+    try:
+        chosen = load(environment=environment)
+    except SettingsError as error:
+        return Settings(), [fail("settings", str(error), "`moothall serve` will not start like this")]
+    if chosen.ignored:
+        names = ", ".join(chosen.ignored)
+        return chosen.settings, [
+            warn("settings", f"{names}: no such setting", "`moothall config` lists them")
+        ]
+    changed = sum(origin != "default" for origin in chosen.origins.values())
+    return chosen.settings, [ok("settings", f"valid, {changed} of {len(chosen.origins)} not the default")]
+
+
+def key_files(home: Path, identity: Path | None = None) -> list[Finding]:
+    folder = home / ".agentchat"
+    paths = [
+        folder / keyfile.DEFAULT_PATH.name,
+        *sorted(folder.glob("*.old")),  # keys that were rotated away still sign
+        *sorted((folder / "identities").glob("*.json")),
+    ]
+    found = [_check_key_file(path) for path in paths if os.path.lexists(path)]
+    if identity is not None:
+        found.append(_check_named_key_file(identity.expanduser()))
+    return found or [ok("key file", "none; `moothall identity new` makes one to be verified with")]
+
+
+def _check_named_key_file(path: Path) -> Finding:
+    if not os.path.lexists(path):
+        return warn(
+            "key file", f"{path} does not exist", "check the path; a client would make a new key there"
+        )
+    return _check_key_file(path)
+
+
+def _check_key_file(path: Path) -> Finding:
+    try:
+        identity = keyfile.load(path)
+        owner, folder = path.stat().st_uid, path.parent.stat()
+    except (KeyFileError, OSError) as error:
+        return fail("key file", str(error), "")
+    if owner != os.geteuid():
+        return warn(
+            "key file", f"{path} belongs to another user", f"sudo chown $USER {shlex.quote(str(path))}"
+        )
+    if folder.st_mode & _OTHERS_WRITE and not folder.st_mode & stat.S_ISVTX:
+        remedy = f"chmod go-w {shlex.quote(str(path.parent))}"
+        return fail("key file", f"others can replace {path}", remedy)
+    return ok("key file", f"{path} is @{identity.public.agent_id()}, closed to others")
+
+
+def environment_secrets(environment: Mapping[str, str] | None = None) -> list[Finding]:
+    """By name, never by value."""
+    names = sorted(_secret_names(os.environ if environment is None else environment))
+    if not names:
+        return [ok("environment", "no secrets in it")]
+    advice = "every program started from here, agents too, can read them: unset those it does not need"
+    if own := [name for name in names if name.startswith(PREFIX) or name in _ADMIN_VARIABLES]:
+        advice += f"; instead of {own[0]}, name a file with {PREFIX}ADMIN_KEY_FILE"
+    return [warn("environment", f"secrets: {', '.join(names)}", advice)]
+
+
+def secret_files(folder: Path) -> list[Finding]:
+    """Files of settings that hold a secret must be closed to others."""
+    checked = [
+        finding
+        for path, names in (
+            (folder / CONFIG_FILE, _secrets_in_config(folder / CONFIG_FILE)),
+            (folder / ENV_FILE, _secrets_in_env_file(folder / ENV_FILE)),
+        )
+        if names
+        for finding in _check_secret_file(path, names)
+    ]
+    return checked or [ok("secret files", f"no secrets in {CONFIG_FILE} or {ENV_FILE} here")]
+
+
+def _check_secret_file(path: Path, names: list[str]) -> Iterator[Finding]:
+    listed = ", ".join(sorted(names))
+    if path.stat().st_mode & _OTHERS_READ:
+        yield fail(
+            "secret files", f"others can read {listed} in {path}", f"chmod 600 {shlex.quote(str(path))}"
+        )
+    else:
+        yield ok("secret files", f"{listed} in {path}, closed to others")
+
+
+_SECRET_SETTINGS: Final = frozenset(entry.name for entry in described() if entry.metadata["secret"])
+_ADMIN_VARIABLES: Final = frozenset(
+    variable.name
+    for entry in described()
+    if entry.metadata["secret"]
+    for variable in entry.metadata["known_as"]
+)
+
+
+def _secret_names(variables: Mapping[str, str]) -> list[str]:
+    """Those whose values a hall would hide if an agent pasted them."""
+    return [name for name, value in variables.items() if Redactor({name: value}).redact(value)[1]]
+
+
+def _secrets_in_config(path: Path) -> list[str]:
+    try:
+        table = tomllib.loads(_text(path))
+    except tomllib.TOMLDecodeError:
+        return []
+    return [name for name in table if name.replace("-", "_") in _SECRET_SETTINGS]
+
+
+def _secrets_in_env_file(path: Path) -> list[str]:
+    variables = {}
+    for line in _text(path).splitlines():
+        name, equals, value = line.strip().removeprefix("export ").partition("=")
+        if equals and not name.startswith("#"):
+            variables[name.strip()] = value.strip().strip("\"'")
+    return _secret_names(variables)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""  # not there, or closed to us: nothing we could tell about it
+
+
+def data_directory(path: Path) -> list[Finding]:
+    where = path.absolute()
+    if where.exists():
+        if where.is_dir() and os.access(where, os.R_OK | os.W_OK | os.X_OK):
+            return [ok("data folder", f"{where} is writable")]
+        return [
+            fail(
+                "data folder", f"{where} is not a folder this user can write to", "choose another --data-dir"
+            )
+        ]
+    parent = next(parent for parent in where.parents if parent.exists())
+    if os.access(parent, os.W_OK | os.X_OK):
+        return [ok("data folder", f"{where} will be made by `moothall serve`")]
+    return [warn("data folder", f"{where} cannot be made here", "start a hall elsewhere, or with --data-dir")]
+
+
+def open_files() -> list[Finding]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= ENOUGH_FILES:
+        return [ok("open files", "no limit" if soft == resource.RLIM_INFINITY else f"at most {soft}")]
+    more = 16 * ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, 16 * ENOUGH_FILES)
+    advice = f"ulimit -n {more} before `moothall serve`"
+    return [warn("open files", f"at most {soft}, one per agent of a hall", advice)]

@@ -1,0 +1,123 @@
+"""`moothall send`: say something, and hear whether it was taken."""
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Annotated, Final, TextIO
+
+import typer
+
+from moothall.cli import completion
+from moothall.cli.addresses import channel_name
+from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
+from moothall.errors import UsageError
+
+if TYPE_CHECKING:
+    from moothall import Agent
+
+STANDARD_INPUT: Final = "-"
+LONGEST: Final = 4096  # seed 001, transport
+LINES_AHEAD: Final = 100
+
+
+def send(
+    to: Annotated[
+        str,
+        typer.Argument(
+            metavar="TO",
+            help="A channel, with or without #, or an @agent.",
+            autocompletion=completion.channels,
+        ),
+    ],
+    text: Annotated[list[str], typer.Argument(metavar="TEXT", help="What to say; - reads standard input.")],
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the hall answered, as it always does.")
+    ] = False,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="With -: each line is a message, sent as it arrives.")
+    ] = False,
+    url: Url = None,
+    name: Name = None,
+    identity: IdentityFile = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Send a message to a channel or an agent.
+
+    Ends when the hall has taken the message; a refusal is exit code 4. Write -- before a text that starts
+    with a dash.
+
+    \b
+    moothall send general hello everybody
+    moothall send @1f3a9c02 'just between us'
+    git log -1 | moothall send '#builds' -
+    tail -f app.log | moothall send ops - --lines
+    """
+    reads_input = text == [STANDARD_INPUT]
+    if lines and not reads_input:
+        raise UsageError("--lines reads standard input; write - in place of the text")
+    target = to if to.startswith("@") else channel_name(to)
+    contents = (
+        _spoken_lines() if lines else _once(_sendable(_read_input() if reads_input else " ".join(text)))
+    )
+
+    async def deliver(agent: "Agent") -> None:
+        if target.startswith("#"):
+            await agent.join(target)  # only members speak
+        async for content in contents:
+            msg_id = await agent.send(target, content, timeout=timeout)
+            if as_json:
+                typer.echo(json.dumps({"to": target, "msg_id": msg_id}))
+
+    Visit(url, name, identity, timeout).ask(deliver)
+
+
+def _sendable(content: str) -> str:
+    if not content:
+        raise UsageError("there is nothing to send: the text is empty")
+    if len(content) > LONGEST:
+        raise UsageError(f"the text is longer than {LONGEST} characters; send it in pieces")
+    return content.encode(errors="replace").decode()  # bytes of the command line that were no UTF-8
+
+
+def _read_input() -> str:
+    # More than fits is enough to see that it does not.
+    return _standard_input().read(2 * LONGEST).removesuffix("\n")
+
+
+def _standard_input() -> TextIO:
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    return sys.stdin
+
+
+async def _once(content: str) -> AsyncIterator[str]:
+    yield content
+
+
+async def _spoken_lines() -> AsyncIterator[str]:
+    """Lines of standard input as they come, and no more than a few ahead of what the hall takes."""
+    loop = asyncio.get_running_loop()
+    heard: asyncio.Queue[str | None] = asyncio.Queue()
+    room = threading.Semaphore(LINES_AHEAD)
+
+    def hear(line: str | None) -> None:
+        with suppress(RuntimeError):  # the loop has ended: nobody waits for this line any more
+            loop.call_soon_threadsafe(heard.put_nowait, line)
+
+    def read() -> None:
+        for line in _standard_input():
+            room.acquire()
+            hear(line)
+        hear(None)
+
+    # A daemon, because nothing can end a read that nobody feeds.
+    threading.Thread(target=read, daemon=True).start()
+    while (line := await heard.get()) is not None:
+        room.release()
+        if content := line.rstrip("\r\n"):
+            yield _sendable(content)

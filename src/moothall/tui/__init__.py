@@ -1,0 +1,1 @@
+"""The terminal client for people: `moothall chat`."""

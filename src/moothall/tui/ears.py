@@ -1,0 +1,130 @@
+"""What the agent hears, turned into what a person sees."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from moothall.errors import ConnectionLost
+from moothall.tui.rooms import Kind, Line, Person
+from moothall.wire.agentchat.names import SERVER
+
+if TYPE_CHECKING:
+    from moothall import Agent, Gap, Message
+    from moothall.client.events import Arrival, Departure, Member, NickChange, PresenceChange, Typing
+    from moothall.tui.app import ChatApp
+
+
+def person_of(member: "Member") -> Person:
+    return Person(
+        member.id,
+        member.name or member.id,
+        member.verified,
+        member.is_human,
+        member.presence or "online",
+        member.status_text,
+    )
+
+
+def line_of(message: "Message", agent: "Agent", *, is_history: bool = False) -> Line:
+    kind = Kind.SAID
+    if message.sender == SERVER:
+        kind = Kind.SERVICE
+    elif message.sender == agent.address:
+        kind = Kind.OWN
+    return Line(
+        kind,
+        message.ts.astimezone(),
+        message.content,
+        sender=message.sender,
+        name=message.sender_name,
+        verified=message.verified,
+        human=message.is_human,
+        mentions_me=kind is Kind.SAID and (message.mentions(agent.name) or message.mentions(agent.id)),
+        is_history=is_history,
+    )
+
+
+class Ears:
+    def __init__(self, app: "ChatApp") -> None:
+        self._app = app
+        self._agent = app.agent
+        self._rooms = app.rooms
+
+    def listen(self) -> None:
+        """To be called before the agent connects, so that nothing is missed."""
+        agent = self._agent
+        agent.on_message()(self._queued(self._hear))
+        agent.on_join(self._queued(self._hear_arrival))
+        agent.on_leave(self._queued(self._hear_departure))
+        agent.on_nick(self._queued(self._hear_nick))
+        agent.on_presence(self._queued(self._hear_presence))
+        agent.on_typing(self._queued(self._hear_typing))
+        agent.on_gap(self._queued(self._hear_gap))
+        agent.on_connect(self._queued(self._hear_connected))
+        agent.on_disconnect(self._queued(self._hear_disconnected))
+        for claim in ("FLOOR_CLAIMED", "RESPONDING_TO"):
+            agent.on_event(claim)(self._queued(self._hear_claim))
+
+    def _queued(self, hear: Callable[[Any], None]) -> Callable[[Any], Any]:
+        def hear_on_screen(event: Any) -> None:
+            if self._app.has_screen:
+                hear(event)
+
+        async def handler(event: Any) -> None:
+            self._app.call_later(hear_on_screen, event)
+
+        return handler
+
+    def _hear(self, message: "Message") -> None:
+        name, title = message.channel, None
+        if name is None:
+            name, title = message.sender, f"@{message.sender_name}"
+        line = line_of(message, self._agent)
+        self._app.add(name, line, title)
+        if message.is_dm:
+            self._rooms[name].members[message.sender] = Person(
+                message.sender, message.sender_name, message.verified, message.is_human
+            )
+        if line.kind is Kind.SAID and (line.mentions_me or message.is_dm):
+            self._app.bell()
+
+    def _hear_arrival(self, arrival: "Arrival") -> None:
+        self._rooms.enter(arrival.channel, person_of(arrival.member))
+        self._app.refresh_sides()
+
+    def _hear_departure(self, departure: "Departure") -> None:
+        self._rooms.leave(departure.channel, departure.id)
+        self._app.refresh_sides()
+
+    def _hear_nick(self, change: "NickChange") -> None:
+        self._rooms.rename(change.id, change.new)
+        if change.id != self._agent.address:
+            self._app.note(f"{change.old} is {change.new} now")
+
+    def _hear_presence(self, change: "PresenceChange") -> None:
+        self._rooms.set_presence(change.id, change.presence, change.status_text)
+        self._app.refresh_sides()
+
+    def _hear_typing(self, typing: "Typing") -> None:
+        self._rooms.typed(typing.channel, typing.id, self._app.clock())
+        self._app.refresh_sides()
+
+    def _hear_claim(self, claim: dict[str, Any]) -> None:
+        """What the claimant says (RESPONDING_TO), or the hall about it (FLOOR_CLAIMED) (agentchat wire 10)."""
+        holder = claim.get("holder", claim.get("from"))
+        channel, msg_id = claim.get("channel"), claim.get("msg_id")
+        if isinstance(holder, str) and isinstance(channel, str) and isinstance(msg_id, str):
+            self._rooms.claim(channel, msg_id, holder, self._app.clock(), has_floor="holder" in claim)
+            self._app.refresh_sides()
+
+    def _hear_gap(self, gap: "Gap") -> None:
+        for message in gap.missed:
+            self._hear(message)
+        if not gap.complete:
+            self._app.note("more may have been said meanwhile than the hall remembers")
+
+    def _hear_connected(self, welcome: object) -> None:
+        self._app.connected()
+
+    def _hear_disconnected(self, error: object) -> None:
+        if isinstance(error, ConnectionLost):  # anything else ends the agent, and with it the app
+            self._app.disconnected()

@@ -1,0 +1,110 @@
+"""What a person types: a message, or a command that starts with a slash; and what Tab makes of it. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+SLASH: Final = "/"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    arguments: str
+    help: str
+    required: int = 0  # words that must be there
+
+
+COMMANDS: Final = {
+    "join": Usage("CHANNEL", "enter a channel, or look at it", 1),
+    "leave": Usage("[CHANNEL]", "leave this channel, or close this talk"),
+    "dm": Usage("NAME [TEXT]", "talk with one agent, by name or @id", 1),
+    "nick": Usage("NAME", "appear under another name", 1),
+    "away": Usage("[WHY]", "be away; say anything to be back"),
+    "who": Usage("[CHANNEL]", "who is here, with ids"),
+    "list": Usage("", "the channels of the hall"),
+    "help": Usage("", "this list, and the keys"),
+    "quit": Usage("", "leave the hall (also Ctrl-C)"),
+}
+
+KEYS: Final = (
+    ("Tab", "complete a name, a channel or a command; again for the next"),
+    ("Ctrl-N, Ctrl-P", "next and previous room"),
+    ("PgUp, PgDn", "scroll"),
+    ("Up, Down", "what you said before"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    name: str
+    words: tuple[str, ...]
+    rest: str  # everything after the first word, as it was typed
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    text: str
+
+
+def parse(text: str) -> str | Command | Mistake:
+    """A message as it is, or a command. `//` begins a message that begins with a slash."""
+    if text.startswith(SLASH * 2):
+        return text[1:]
+    if not text.startswith(SLASH):
+        return text
+    name, _, arguments = text[1:].partition(" ")
+    usage = COMMANDS.get(name.lower())
+    if usage is None:
+        return Mistake(f"there is no command /{name}; /help lists them")
+    words = tuple(arguments.split())
+    if len(words) < usage.required:
+        return Mistake(f"/{name.lower()} {usage.arguments}: {usage.help}")
+    return Command(name.lower(), words, arguments.strip().partition(" ")[2].strip())
+
+
+class Completion:
+    """One run of Tab presses: the first finds the candidates, the following go through them."""
+
+    def __init__(self) -> None:
+        self._candidates: list[str] = []
+        self._turn = 0
+        self._start = 0
+        self._result: tuple[str, int] | None = None
+
+    def press(self, text: str, cursor: int, names: Iterable[str], channels: Iterable[str]) -> tuple[str, int]:
+        """The text and the cursor after Tab. The same when nothing fits."""
+        if self._result != (text, cursor):
+            self._start, self._candidates = _candidates(text, cursor, names, channels)
+            self._turn = -1
+        if not self._candidates:
+            return text, cursor
+        self._turn = (self._turn + 1) % len(self._candidates)
+        head = text[: self._start] + self._candidates[self._turn] + " "
+        tail = text[cursor:].removeprefix(" ") if cursor < len(text) else ""
+        self._result = (head + tail, len(head))
+        return self._result
+
+
+def _candidates(
+    text: str, cursor: int, names: Iterable[str], channels: Iterable[str]
+) -> tuple[int, list[str]]:
+    """Where the word under the cursor begins, and what it may become."""
+    start = text.rfind(" ", 0, cursor) + 1
+    word = text[start:cursor]
+    if not word:
+        return start, []
+    if word.startswith(SLASH) and start == 0:
+        return start, _fitting(word, (SLASH + name for name in COMMANDS))
+    if word.startswith("#"):
+        return start, _fitting(word, channels)
+    if text.lower().startswith(("/join ", "/leave ", "/who ")):
+        return start, _fitting(f"#{word}", channels)
+    # A name becomes a mention: that is what agents look for (seed 003).
+    return start, _fitting(f"@{word.removeprefix('@')}", (f"@{name}" for name in names))
+
+
+def _fitting(word: str, candidates: Iterable[str]) -> list[str]:
+    return sorted(
+        {candidate for candidate in candidates if candidate.casefold().startswith(word.casefold())},
+        key=str.casefold,
+    )

@@ -1,0 +1,240 @@
+"""What a person sees of a hall: rooms with their lines, members and unread counts. Pure; time is passed in.
+
+A room is a channel, or the talk with one other agent, which is named by that agent's address.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import Enum
+from typing import Final
+
+MAX_LINES: Final = 500  # a room remembers
+TYPING_LASTS: Final = 6.0  # seconds after the last sign of it
+MAX_TALKS: Final = 50
+MAX_NAMED: Final = 3  # in the line that says who is answering
+CLAIM_LASTS: Final = 45.0  # seed 003: the time to live of a claim
+
+
+class Kind(Enum):
+    SAID = "said"
+    OWN = "own"
+    SERVICE = "service"  # the hall itself speaking
+    NOTE = "note"  # this program speaking
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    kind: Kind
+    at: datetime
+    text: str
+    sender: str = ""  # address
+    name: str = ""
+    verified: bool = False
+    human: bool = False
+    mentions_me: bool = False
+    is_history: bool = False  # said before one came
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody in a channel; an agent or a human."""
+
+    address: str
+    name: str
+    verified: bool = False
+    human: bool = False
+    presence: str = "online"
+    status: str | None = None
+
+
+class Answers:
+    """Who said that they are answering what, until they have, or too much time has passed (seed 003).
+
+    Many may say so about one message. Once the hall has given one of them the floor, the others will be
+    silent; about what a human said it gives it to nobody, and all of them may answer.
+    """
+
+    def __init__(self) -> None:
+        self._claims: dict[str, dict[str, float]] = {}  # message id -> address -> until
+        self._floor: dict[str, str] = {}  # message id -> address
+
+    def claim(self, msg_id: str, address: str, now: float) -> None:
+        if self._floor.get(msg_id, address) == address:
+            self._claims.setdefault(msg_id, {})[address] = now + CLAIM_LASTS
+
+    def give_floor(self, msg_id: str, address: str, now: float) -> None:
+        self._floor[msg_id] = address
+        self._claims[msg_id] = {address: now + CLAIM_LASTS}
+
+    def drop(self, address: str) -> None:
+        for claims in self._claims.values():
+            claims.pop(address, None)
+
+    def by(self, now: float) -> list[str]:
+        """The addresses, in the order they began."""
+        for msg_id, claims in list(self._claims.items()):
+            for address in [address for address, until in claims.items() if until <= now]:
+                del claims[address]
+            if not claims:
+                del self._claims[msg_id]
+                self._floor.pop(msg_id, None)
+        return list(dict.fromkeys(address for claims in self._claims.values() for address in claims))
+
+
+@dataclass(slots=True)
+class Room:
+    name: str
+    title: str
+    lines: deque[Line] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
+    members: dict[str, Person] = field(default_factory=dict)
+    unread: int = 0
+    mentioned: bool = False
+    answers: Answers = field(default_factory=Answers)
+    typing: dict[str, float] = field(default_factory=dict)  # address -> until
+
+    @property
+    def is_channel(self) -> bool:
+        return self.name.startswith("#")
+
+    def people(self) -> list[Person]:
+        return sorted(self.members.values(), key=lambda person: (person.name.casefold(), person.address))
+
+    def activity(self, now: float) -> str:
+        """Who is answering, who is typing; empty when nobody is."""
+        answering = self.answers.by(now)
+        typing = [
+            address for address, until in self.typing.items() if until > now and address not in answering
+        ]
+        parts = [_sentence(self._names(answering), "answering"), _sentence(self._names(typing), "typing")]
+        return "; ".join(part for part in parts if part)
+
+    def _names(self, addresses: Iterable[str]) -> list[str]:
+        known = (self.members.get(address) for address in addresses)
+        return [person.name for person in known if person is not None]
+
+
+class Rooms:
+    """All rooms, in the order they were entered, and the one that is looked at."""
+
+    def __init__(self) -> None:
+        self._rooms: dict[str, Room] = {}
+        self._current: str | None = None
+
+    def __iter__(self) -> Iterator[Room]:
+        return iter(self._rooms.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._rooms
+
+    def __getitem__(self, name: str) -> Room:
+        return self._rooms[name]
+
+    @property
+    def current(self) -> Room | None:
+        return self._rooms.get(self._current) if self._current else None
+
+    def open(self, name: str, title: str | None = None) -> Room:
+        room = self._rooms.get(name)
+        if room is None:
+            room = self._rooms[name] = Room(name, title or name)
+            self._close_old_talks(but=name)
+        if self._current is None:
+            self._current = name
+        return room
+
+    def close(self, name: str) -> None:
+        if name == self._current:
+            self.step(-1 if name == list(self._rooms)[-1] else 1)
+        self._rooms.pop(name, None)
+        if self._current == name:
+            self._current = None
+
+    def show(self, name: str) -> Room:
+        self._current = name
+        room = self._rooms[name]
+        room.unread, room.mentioned = 0, False
+        return room
+
+    def step(self, by: int) -> None:
+        """On to the next room, or back; round and round."""
+        names = list(self._rooms)
+        if self._current in names:
+            self.show(names[(names.index(self._current) + by) % len(names)])
+
+    def hear(self, name: str, line: Line, title: str | None = None) -> Room:
+        room = self.open(name, title)
+        room.lines.append(line)
+        room.answers.drop(line.sender)
+        room.typing.pop(line.sender, None)
+        if line.kind is Kind.SAID and room is not self.current:
+            room.unread += 1
+            room.mentioned = room.mentioned or line.mentions_me or not room.is_channel
+        return room
+
+    def remember(self, channel: str, history: Iterable[Line]) -> None:
+        """What was said before one came belongs before what was heard since."""
+        room = self.open(channel)
+        room.lines = deque([*history, *room.lines], maxlen=MAX_LINES)
+
+    def set_members(self, channel: str, people: Iterable[Person]) -> None:
+        self.open(channel).members = {person.address: person for person in people}
+
+    def enter(self, channel: str, person: Person) -> None:
+        if channel in self._rooms:
+            self._rooms[channel].members[person.address] = person
+
+    def leave(self, channel: str, address: str) -> None:
+        if room := self._rooms.get(channel):
+            room.members.pop(address, None)
+            room.answers.drop(address)
+            room.typing.pop(address, None)
+
+    def rename(self, address: str, name: str) -> None:
+        self._change(address, lambda person: replace(person, name=name))
+        if talk := self._rooms.get(address):
+            talk.title = f"@{name}"
+
+    def set_presence(self, address: str, presence: str, status: str | None) -> None:
+        self._change(address, lambda person: replace(person, presence=presence, status=status))
+
+    def claim(self, channel: str, msg_id: str, address: str, now: float, *, has_floor: bool) -> None:
+        """Somebody says that an answer is on its way, or the hall says whose."""
+        if room := self._rooms.get(channel):
+            take = room.answers.give_floor if has_floor else room.answers.claim
+            take(msg_id, address, now)
+
+    def typed(self, channel: str, address: str, now: float) -> None:
+        if room := self._rooms.get(channel):
+            room.typing[address] = now + TYPING_LASTS
+
+    def find(self, word: str) -> list[Person]:
+        """Everybody who has this address or this name; names need not be unique."""
+        found = {
+            person.address: person
+            for room in self
+            for person in room.members.values()
+            if word.removeprefix("@") in (person.address.removeprefix("@"), person.name)
+        }
+        exact = found.get(f"@{word.removeprefix('@')}")
+        return [exact] if exact else list(found.values())
+
+    def _change(self, address: str, change: Callable[[Person], Person]) -> None:
+        for room in self:
+            if person := room.members.get(address):
+                room.members[address] = change(person)
+
+    def _close_old_talks(self, but: str) -> None:
+        """Anybody can start a talk, as often as they come back under a new id."""
+        talks = [room.name for room in self if not room.is_channel and room.name not in (but, self._current)]
+        for name in talks[: max(0, len(talks) - MAX_TALKS)]:
+            del self._rooms[name]
+
+
+def _sentence(names: list[str], doing: str) -> str:
+    if not names:
+        return ""
+    if len(names) > MAX_NAMED:
+        return f"{len(names)} agents are {doing}…"
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {doing}…"

@@ -1,0 +1,247 @@
+"""`moothall` itself: commands, help, one-line errors, exit codes, and what is imported for them."""
+
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from moothall import __version__, errors
+from moothall.cli import exits
+from moothall.cli.addresses import channel_name, hall_url, looks_like_url, web_url
+from moothall.cli.exits import exit_code, explain
+from moothall.cli.main import COMMANDS, app
+from moothall.errors import MoothallError, Refusal, UsageError
+from moothall.tui import entry
+
+HEAVY = ("moothall.app", "moothall.gateways", "textual", "prometheus_client", "structlog", "uvloop", "rich")
+
+SINGLE_COMMANDS = [name for name in COMMANDS if not hasattr(import_module(f"moothall.cli.{name}"), "app")]
+
+
+def run(*arguments: str) -> Result:
+    result = CliRunner().invoke(app, arguments, prog_name="moothall")
+    assert "Traceback" not in result.output
+    return result
+
+
+def complaint(*arguments: str) -> str:
+    result = run(*arguments)
+    assert result.exit_code == exits.USAGE, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """The modules that the program has loaded when such a command has ended."""
+    program = (
+        "import sys, atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr));"
+        "from moothall.cli import main; main()"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    return set(result.stderr.split())
+
+
+# help and version
+
+
+def test_version() -> None:
+    assert run("--version").stdout == f"moothall {__version__}\n"
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    result = run()
+    assert result.exit_code == exits.USAGE
+    for command in COMMANDS:
+        assert f"  {command} " in result.output
+
+
+@pytest.mark.parametrize("command", SINGLE_COMMANDS)
+def test_every_command_has_a_short_help_with_an_example(command: str) -> None:
+    result = run(command, "--help")
+    assert result.exit_code == exits.OK
+    assert f"  moothall {command}" in result.stdout
+    assert len(result.stdout.splitlines()) <= 50
+    summary = next(line for line in run("--help").stdout.splitlines() if line.startswith(f"  {command} "))
+    assert not summary.endswith("...")
+
+
+# errors
+
+
+def test_an_unknown_command_is_answered_with_the_nearest() -> None:
+    assert "perhaps you mean listen" in complaint("lisen")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("send",), "quote '#channel'"),
+        (("send", "general", "hi", "--nome", "x"), "moothall send --help"),
+        (("channels", "--timeout", "soon"), "--timeout"),
+        (("health", "--timeout", "0"), "between 0 and"),
+        (("health", "--timeout", "inf"), "between 0 and"),
+        (("listen", "--timeout", "nan"), "between 0 and"),
+        (("channels", "ftp://example.org"), "ws://127.0.0.1:6667"),
+        (("agents", "no such channel"), "31 letters"),
+        (("create", "#"), "31 letters"),
+        (("create", "council", "--private"), "--identity"),
+        (("send", "general", "hi", "-n", "no such name"), "1 to 32"),
+        (("send", "general", "hi", "--lines"), "standard input"),
+        (("send", "general", ""), "empty"),
+        (("send", "general", "x" * 4097), "4096"),
+        (("identity", "frobnicate"), "moothall identity --help"),
+    ],
+)
+def test_wrong_usage_is_one_line_that_says_what_to_do(arguments: tuple[str, ...], hint: str) -> None:
+    assert hint in complaint(*arguments)
+
+
+@pytest.mark.parametrize("refusal", [Refusal.by_code[code] for code in sorted(Refusal.by_code)])
+def test_a_refusal_shows_its_code(refusal: type[Refusal]) -> None:
+    error = refusal("No \x1b[31mway\n")
+    assert exit_code(error) == exits.REFUSED
+    assert explain(error).startswith(f"{refusal.code}: No [31mway")
+    assert len(explain(error).splitlines()) == 1
+
+
+def everything(kind: type[MoothallError]) -> list[type[MoothallError]]:
+    return [kind, *(deeper for child in kind.__subclasses__() for deeper in everything(child))]
+
+
+@pytest.mark.parametrize("kind", everything(MoothallError), ids=lambda kind: kind.__name__)
+def test_every_error_has_an_exit_code_that_is_explained(kind: type[MoothallError]) -> None:
+    assert exit_code(kind("why")) in exits.MEANINGS
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ConnectionFailed("x"), 3),
+        (errors.ConnectionLost("x"), 3),
+        (errors.Displaced("x"), 3),
+        (errors.NotInvited("x"), 4),
+        (errors.Kicked("x"), 4),
+        (errors.ReplyTimeout("x"), 5),
+        (errors.KeyFileError("x"), 2),
+        (errors.InvalidCertificate("x"), 1),
+    ],
+)
+def test_exit_codes_say_what_went_wrong(error: MoothallError, code: int) -> None:
+    assert exit_code(error) == code
+
+
+# addresses
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("ws://host:7000", "ws://host:7000"),
+        ("wss://hall.example.org/path", "wss://hall.example.org/path"),
+        ("http://127.0.0.1:6667", "ws://127.0.0.1:6667"),
+        ("https://hall.example.org", "wss://hall.example.org"),
+        ("localhost:6667", "ws://localhost:6667"),
+        ("[::1]:6667", "ws://[::1]:6667"),
+    ],
+)
+def test_the_address_of_a_hall_in_many_spellings(given: str, url: str) -> None:
+    assert looks_like_url(given)
+    assert hall_url(given) == url
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "ftp://host",
+        "ws://",
+        "ws://host:0",
+        "ws://host:99999",
+        "ws://[::1",
+        "://",
+        "ws://a..b",
+        "ws://" + "x" * 70,
+    ],
+)
+def test_what_is_no_address(given: str) -> None:
+    assert looks_like_url(given)
+    with pytest.raises(UsageError, match="not the address of a hall"):
+        hall_url(given)
+
+
+@pytest.mark.parametrize("word", ["#general", "general", "@1f3a9c02", "hello", "-", "max_frame=3"])
+def test_other_words_are_no_addresses(word: str) -> None:
+    assert not looks_like_url(word)
+
+
+def test_the_address_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTCHAT_URL", "wss://hall.example.org")
+    assert hall_url(None) == "wss://hall.example.org"
+    assert hall_url("ws://other") == "ws://other"
+    monkeypatch.setenv("AGENTCHAT_URL", "")
+    assert hall_url(None) == "ws://127.0.0.1:6667"
+
+
+def test_pages_are_on_the_same_port() -> None:
+    assert web_url("ws://host:7000/path?x", "/health") == "http://host:7000/health"
+    assert web_url("wss://host", "/health") == "https://host/health"
+
+
+def test_a_channel_needs_no_hash() -> None:
+    assert channel_name("general") == channel_name("#general") == "#general"
+
+
+# the page about it
+
+PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_documented(command: str) -> None:
+    assert re.search(rf"(^|`)moothall {command}\b", PAGE.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("code", exits.MEANINGS)
+def test_every_exit_code_is_documented(code: int) -> None:
+    assert f"\n| {code} | " in PAGE.read_text()
+
+
+@pytest.mark.parametrize("command", entry.COMMANDS)
+def test_every_command_of_chat_is_documented(command: str) -> None:
+    usage = entry.COMMANDS[command]
+    arguments = f" {usage.arguments}" if usage.arguments else ""
+    assert f"| `/{command}{arguments}` | " in PAGE.read_text()
+
+
+# start-up
+
+
+@pytest.mark.slow
+def test_little_is_imported_for_little() -> None:
+    for command in (["--version"], ["--help"], ["send", "--help"]):
+        loaded = imported_by(*command)
+        assert "moothall.cli.main" in loaded
+        assert loaded.isdisjoint(HEAVY), command
+    assert imported_by("--version").isdisjoint({"asyncio", "websockets", "nacl", "msgspec"})
+
+
+@pytest.mark.slow
+def test_sending_does_not_import_the_server(tmp_path: Path) -> None:
+    loaded = imported_by("send", "ws://127.0.0.1:1", "general", "hello", "--timeout", "1")
+    assert "websockets" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+# completion
+
+
+def test_completion_is_offered() -> None:
+    shown = run("--show-completion", "bash")
+    assert "_MOOTHALL_COMPLETE" in shown.output

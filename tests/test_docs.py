@@ -1,0 +1,66 @@
+"""The docs are complete: every setting, metric, error code, command and close reason has its line."""
+
+import re
+from dataclasses import Field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from prometheus_client.parser import text_string_to_metric_families
+
+from moothall.cli.main import app
+from moothall.errors import Refusal
+from moothall.settings import PROFILES
+from moothall.settings.fields import described
+from tests.support.server import running_hall
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+
+
+@pytest.mark.parametrize("entry", described(), ids=lambda entry: entry.name)
+def test_every_setting_has_its_row(entry: Field[Any]) -> None:
+    rows = (DOCS / "settings.md").read_text().splitlines()
+    (row,) = [row for row in rows if row.startswith(f"| `{entry.name}` |")]
+    assert entry.metadata["help"] in row
+    for variable in entry.metadata["known_as"]:
+        assert variable.name in row
+    if entry.metadata["reference"]:
+        assert entry.metadata["reference"].name in row
+
+
+def test_every_profile_is_named() -> None:
+    text = (DOCS / "settings.md").read_text()
+    for profile in PROFILES:
+        assert profile == "seeds" or profile in text
+
+
+@pytest.mark.parametrize("code", sorted(Refusal.by_code))
+def test_every_error_code_has_its_row(code: str) -> None:
+    text = (DOCS / "errors.md").read_text()
+    assert f"| `{code}` | `{Refusal.by_code[code].__name__}` |" in text
+
+
+async def test_every_metric_has_its_row(tmp_path: Path) -> None:
+    text = (DOCS / "metrics.md").read_text()
+    with running_hall(tmp_path) as hall:
+        _, _, body = await hall.get("/metrics")
+    names = {family.name for family in text_string_to_metric_families(body)}
+    assert names
+    for name in names:
+        if not name.startswith("moothall_process_"):
+            assert re.search(rf"`{name}(_total)?(\{{|`)", text), name
+
+
+def test_every_command_has_its_line() -> None:
+    text = (DOCS / "command-line.md").read_text()
+    group = typer.main.get_group(app)
+    for name in group.commands:
+        assert f"moothall {name}" in text, name
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for page in (*DOCS.glob("*.md"), *ROOT.glob("*.md"), ROOT / "benchmarks" / "README.md"):
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"

@@ -1,0 +1,269 @@
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moothall.tui.rooms import CLAIM_LASTS, MAX_LINES, MAX_TALKS, TYPING_LASTS, Kind, Line, Person, Rooms
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+ALICE = Person("@a1", "alice", verified=True)
+BOB = Person("@b2", "bob")
+OTHER_BOB = Person("@b3", "bob")
+
+
+def said(text: str = "hello", sender: Person = ALICE, **more: bool) -> Line:
+    return Line(Kind.SAID, NOON, text, sender=sender.address, name=sender.name, **more)
+
+
+@pytest.fixture
+def rooms() -> Rooms:
+    rooms = Rooms()
+    for channel in ("#general", "#ops", "#games"):
+        rooms.set_members(channel, [ALICE, BOB])
+    return rooms
+
+
+def unread(rooms: Rooms) -> dict[str, int]:
+    return {room.name: room.unread for room in rooms if room.unread}
+
+
+def current(rooms: Rooms) -> str:
+    assert rooms.current is not None
+    return rooms.current.name
+
+
+# rooms
+
+
+def test_the_first_room_is_the_one_looked_at(rooms: Rooms) -> None:
+    assert current(rooms) == "#general"
+
+
+def test_stepping_goes_round(rooms: Rooms) -> None:
+    seen = []
+    for by in (1, 1, 1, -1):
+        rooms.step(by)
+        seen.append(current(rooms))
+    assert seen == ["#ops", "#games", "#general", "#games"]
+
+
+@pytest.mark.parametrize(("closed", "then"), [("#general", "#ops"), ("#games", "#ops"), ("#ops", "#games")])
+def test_closing_the_room_shows_a_neighbour(rooms: Rooms, closed: str, then: str) -> None:
+    rooms.show(closed)
+    rooms.close(closed)
+    assert current(rooms) == then
+    assert closed not in rooms
+
+
+def test_closing_another_room_changes_nothing_else(rooms: Rooms) -> None:
+    rooms.close("#ops")
+    assert current(rooms) == "#general"
+
+
+def test_after_the_last_room_there_is_none() -> None:
+    rooms = Rooms()
+    rooms.open("#general")
+    rooms.close("#general")
+    rooms.step(1)
+    assert rooms.current is None
+
+
+@given(
+    st.lists(
+        st.sampled_from(["open", "close", "step"]).flatmap(
+            lambda act: st.tuples(st.just(act), st.sampled_from(["#a", "#b", "#c", "@d"]))
+        )
+    )
+)
+def test_the_room_looked_at_is_always_one_of_the_rooms(acts: Iterable[tuple[str, str]]) -> None:
+    rooms = Rooms()
+    for act, name in acts:
+        if act == "open":
+            rooms.open(name)
+        elif act == "close":
+            rooms.close(name)
+        else:
+            rooms.step(1)
+        assert (rooms.current is None) == (not list(rooms))
+
+
+# unread
+
+
+def test_what_is_said_elsewhere_is_unread_until_it_is_looked_at(rooms: Rooms) -> None:
+    rooms.hear("#general", said())
+    rooms.hear("#ops", said())
+    rooms.hear("#ops", said())
+    assert unread(rooms) == {"#ops": 2}
+    rooms.show("#ops")
+    assert unread(rooms) == {}
+
+
+def test_history_comes_first_and_is_not_unread(rooms: Rooms) -> None:
+    rooms.hear("#general", said("now"))
+    rooms.remember("#general", [said("once", is_history=True), said("then", is_history=True)])
+    assert [line.text for line in rooms["#general"].lines] == ["once", "then", "now"]
+    rooms.remember("#ops", [said("once", is_history=True)])
+    assert unread(rooms) == {}
+
+
+def test_service_lines_are_not_unread(rooms: Rooms) -> None:
+    rooms.hear("#ops", Line(Kind.SERVICE, NOON, "bob joined #ops", sender="@server"))
+    assert unread(rooms) == {}
+    assert len(rooms["#ops"].lines) == 1
+
+
+def test_a_mention_is_marked(rooms: Rooms) -> None:
+    lines = (said(), said(mentions_me=True), said())
+    marks = [rooms.hear("#ops", line).mentioned for line in lines]
+    assert marks == [False, True, True]
+    assert not rooms.show("#ops").mentioned
+
+
+def test_a_talk_opens_when_somebody_begins_it(rooms: Rooms) -> None:
+    rooms.hear("@a1", said(), "@alice")
+    assert rooms["@a1"].title == "@alice"
+    assert rooms["@a1"].mentioned
+    assert current(rooms) == "#general"
+
+
+def test_a_room_forgets_its_oldest_lines(rooms: Rooms) -> None:
+    for number in range(MAX_LINES + 3):
+        rooms.hear("#ops", said(str(number)))
+    assert [line.text for line in rooms["#ops"].lines][:1] == ["3"]
+
+
+def test_strangers_cannot_fill_the_screen_with_talks(rooms: Rooms) -> None:
+    rooms.hear("@a1", said())
+    rooms.show("@a1")
+    for number in range(2 * MAX_TALKS):
+        rooms.hear(f"@x{number}", said())
+    names = [room.name for room in rooms]
+    assert names[:4] == ["#general", "#ops", "#games", "@a1"]
+    assert len(names) <= 5 + MAX_TALKS
+    assert names[-1] == f"@x{2 * MAX_TALKS - 1}"
+
+
+# people
+
+
+def test_people_come_and_go(rooms: Rooms) -> None:
+    rooms.enter("#ops", OTHER_BOB)
+    rooms.leave("#ops", ALICE.address)
+    assert rooms["#ops"].people() == [BOB, OTHER_BOB]
+    assert rooms["#general"].people() == [ALICE, BOB]
+
+
+def test_events_of_channels_one_is_not_in_are_ignored(rooms: Rooms) -> None:
+    rooms.enter("#else", ALICE)
+    rooms.leave("#else", ALICE.address)
+    claim(rooms, ALICE, channel="#else")
+    rooms.typed("#else", ALICE.address, 0.0)
+    assert "#else" not in rooms
+
+
+def test_a_new_name_is_seen_everywhere(rooms: Rooms) -> None:
+    rooms.hear("@b2", said(sender=BOB), "@bob")
+    rooms.rename("@b2", "robert")
+    assert [person.name for person in rooms["#ops"].people()] == ["alice", "robert"]
+    assert rooms["@b2"].title == "@robert"
+
+
+def test_presence_is_seen_everywhere(rooms: Rooms) -> None:
+    rooms.set_presence("@b2", "away", "lunch")
+    assert [(room.members["@b2"].presence, room.members["@b2"].status) for room in rooms] == [
+        ("away", "lunch")
+    ] * 3
+
+
+def test_a_name_may_be_several_people_and_an_address_is_one(rooms: Rooms) -> None:
+    rooms.enter("#ops", OTHER_BOB)
+    assert rooms.find("bob") == rooms.find("@bob") == [BOB, OTHER_BOB]
+    assert rooms.find("@b3") == rooms.find("b3") == [OTHER_BOB]
+    assert rooms.find("carol") == []
+
+
+def test_nobody_can_take_an_address_for_a_name(rooms: Rooms) -> None:
+    rooms.enter("#ops", Person("@e4", "a1"))
+    assert rooms.find("@a1") == [ALICE]
+
+
+# who is answering
+
+
+def claim(
+    rooms: Rooms, person: Person, msg_id: str = "m1", *, channel: str = "#ops", floor: bool = False
+) -> None:
+    rooms.claim(channel, msg_id, person.address, 0.0, has_floor=floor)
+
+
+def test_answering_ends_with_the_answer(rooms: Rooms) -> None:
+    claim(rooms, ALICE)
+    assert rooms["#ops"].activity(0.0) == "alice is answering…"
+    assert rooms["#ops"].answers.by(0.0) == [ALICE.address]
+    rooms.hear("#ops", said())
+    assert rooms["#ops"].activity(0.0) == ""
+
+
+def test_answering_and_typing_fade(rooms: Rooms) -> None:
+    room = rooms["#ops"]
+    claim(rooms, ALICE)
+    rooms.typed("#ops", BOB.address, 0.0)
+    assert room.activity(0.0) == "alice is answering…; bob is typing…"
+    assert room.activity(TYPING_LASTS) == "alice is answering…"
+    assert room.activity(CLAIM_LASTS) == ""
+
+
+def test_whoever_answers_is_not_also_typing(rooms: Rooms) -> None:
+    rooms.typed("#ops", ALICE.address, 0.0)
+    claim(rooms, ALICE)
+    assert rooms["#ops"].activity(0.0) == "alice is answering…"
+
+
+def test_the_one_with_the_floor_is_the_one_who_answers(rooms: Rooms) -> None:
+    claim(rooms, ALICE)
+    claim(rooms, ALICE, floor=True)
+    claim(rooms, BOB)  # too late: the hall will make it yield
+    assert rooms["#ops"].activity(0.0) == "alice is answering…"
+    claim(rooms, BOB, floor=True)  # it had begun earlier after all
+    assert rooms["#ops"].activity(0.0) == "bob is answering…"
+    rooms.hear("#ops", said(sender=BOB))
+    assert rooms["#ops"].activity(0.0) == ""
+
+
+def test_a_human_may_get_many_answers(rooms: Rooms) -> None:
+    claim(rooms, ALICE)
+    claim(rooms, BOB)
+    assert rooms["#ops"].activity(0.0) == "alice, bob are answering…"
+    rooms.hear("#ops", said())
+    assert rooms["#ops"].activity(0.0) == "bob is answering…"
+
+
+def test_the_floor_for_one_message_is_not_the_floor_for_another(rooms: Rooms) -> None:
+    claim(rooms, ALICE, "m1", floor=True)
+    claim(rooms, BOB, "m2", floor=True)
+    assert rooms["#ops"].activity(0.0) == "alice, bob are answering…"
+
+
+def test_a_floor_that_expired_can_be_claimed_again(rooms: Rooms) -> None:
+    claim(rooms, ALICE, floor=True)
+    room = rooms["#ops"]
+    assert room.activity(CLAIM_LASTS) == ""
+    rooms.claim("#ops", "m1", BOB.address, CLAIM_LASTS, has_floor=False)
+    assert room.activity(CLAIM_LASTS) == "bob is answering…"
+
+
+def test_many_are_counted(rooms: Rooms) -> None:
+    crowd = [Person(f"@x{number}", f"x{number}") for number in range(5)]
+    rooms.set_members("#ops", crowd)
+    for person in crowd:
+        claim(rooms, person)
+    assert rooms["#ops"].activity(0.0) == "5 agents are answering…"
+
+
+def test_whoever_leaves_answers_no_more(rooms: Rooms) -> None:
+    claim(rooms, ALICE)
+    rooms.leave("#ops", ALICE.address)
+    assert rooms["#ops"].activity(0.0) == ""
