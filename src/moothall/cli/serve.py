@@ -1,7 +1,9 @@
 """`moothall serve`: run a hall."""
 
 import asyncio
+import sys
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -85,11 +87,17 @@ def _greet(app: "App", log: "structlog.stdlib.BoundLogger") -> None:
     typer.echo(f"  metrics  {web}/metrics")
     typer.echo(f"  data     {settings.data_dir}")
     typer.echo("Try, in other terminals:")
-    typer.echo(f"  moothall listen {app.url}")
-    typer.echo(f"  moothall send {app.url} '#general' hello")
+    typer.echo(f"  {_program()} listen {app.url} '#general'")
+    typer.echo(f"  {_program()} send {app.url} '#general' hello")
     host, port = app.port.address
     log.info("server_start", host=host, port=port, profile=settings.profile, tls=settings.cert is not None)
     if not is_loopback(host) and settings.cert is None:
         log.warning("listening_without_tls", host=host, advice="use --cert and --key, or a proxy with TLS")
     if settings.no_limits:
         log.warning("limits_off")
+
+
+def _program() -> str:
+    """How this program was called, so that the lines above can be copied as they are."""
+    called = Path(sys.argv[0])
+    return "moothall" if which("moothall") == str(called) else str(called)
