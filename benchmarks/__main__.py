@@ -1,0 +1,66 @@
+"""`python -m benchmarks`: measure the hall beside the relay and nats-server.
+
+The exit code is 0 whatever the numbers are: a machine with company cannot fail a build. A missed bound is
+printed as MUST MISSED.
+"""
+
+import argparse
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.build import BuildFailed, build_generator
+from benchmarks.measure import Bench, Measurement, measure
+from benchmarks.report import as_json, summary, table
+from benchmarks.workloads import WORKLOADS
+
+NAMES = tuple(workload.name for workload in WORKLOADS)
+
+
+def main() -> None:
+    options = _options()
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, lambda *_: sys.exit(1))  # on the way out, the server under test is stopped too
+    _raise_file_limit()
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        sys.exit("The benchmarks need two processors: one for the server, one for the generator.")
+    try:
+        generator = build_generator()
+    except BuildFailed as failure:
+        sys.exit(str(failure))
+
+    rounds, seconds = (1, 1.0) if options.quick else (options.rounds, options.seconds)
+    bench = Bench(generator, server_cpu=cpus[0], generator_cpu=cpus[1], seconds=seconds, rounds=rounds)
+    measurements: list[Measurement] = []
+    for workload in WORKLOADS:
+        if not options.only or workload.name in options.only:
+            measurements.append(measure(bench, workload))
+            print(table(measurements[-1]), end="\n\n", flush=True)
+    print(summary(measurements))
+    if options.json:
+        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(as_json(bench, measurements))))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", action="append", choices=NAMES, help="this workload (may be repeated)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="length of each measured window (2)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs per server, interleaved (3)")
+    parser.add_argument("--quick", action="store_true", help="one round of one second: a smoke test")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every run to this file")
+    return parser.parse_args()
+
+
+def _raise_file_limit() -> None:
+    """Servers and generator inherit it; 5,000 agents are more than the usual 1,024 files."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Medians, ratios and verdicts, as tables for people and as JSON for programs."""
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from benchmarks.measure import MAX_OTHERS, Bench, Measurement
+from benchmarks.workloads import Bound, Run
+
+GENERATOR_LIMIT: Final = 0.9  # busier than this, the generator may be what is measured
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a bound's quantity came to in each round; empty when it could not be measured."""
+
+    bound: Bound
+    values: tuple[float, ...]
+
+    @property
+    def value(self) -> float | None:
+        return median(self.values) if self.values else None
+
+    @property
+    def must_missed(self) -> bool:
+        return self.value is not None and self.value > self.bound.must
+
+    def __str__(self) -> str:
+        against = f" / {self.bound.against}" if self.bound.against else ""
+        text = f"{self.bound.measured + against:<30}"
+        if self.value is None:
+            return f"{text} not measured; must <= {self.bound.must:.3g}"
+        text += f" {self.value:>6.3f}"
+        if len(self.values) > 1:
+            text += f" ({min(self.values):.3f} - {max(self.values):.3f})"
+        text += f"   must <= {self.bound.must:.3g} " + ("MUST MISSED" if self.must_missed else "met")
+        if self.bound.aim is not None:
+            text += f", aim <= {self.bound.aim:.3g} " + ("met" if self.value <= self.bound.aim else "missed")
+        return text
+
+
+def judge(measurement: Measurement) -> list[Verdict]:
+    return [Verdict(bound, _values(measurement, bound)) for bound in measurement.workload.bounds]
+
+
+def _values(measurement: Measurement, bound: Bound) -> tuple[float, ...]:
+    """Ratios are taken within a round, whose runs shared the same minute of a machine that changes its speed."""
+    quantity = measurement.workload.quantity.of
+    measured = measurement.runs.get(bound.measured, [])
+    if bound.against is None:
+        return tuple(quantity(run) for run in measured)
+    against = measurement.runs.get(bound.against, [])
+    return tuple(quantity(ours) / quantity(theirs) for ours, theirs in zip(measured, against, strict=False))
+
+
+def table(measurement: Measurement) -> str:
+    workload = measurement.workload
+    heading = f"{workload.quantity.unit:>26}  {'per second':>11}  {'p50':>9}  {'p99':>9}  {'generator':>9}"
+    lines = [workload.title, f"  {'':<18}{heading}"]
+    for contender in workload.contenders:
+        if contender.label in measurement.failures:
+            lines.append(f"  {contender.label:<18}  {measurement.failures[contender.label]}")
+        else:
+            lines.append(f"  {contender.label:<18}{_row(measurement, measurement.runs[contender.label])}")
+    lines += [f"  {verdict}" for verdict in judge(measurement)]
+    return "\n".join(lines)
+
+
+def _row(measurement: Measurement, runs: list[Run]) -> str:
+    value = median(measurement.workload.quantity.of(run) for run in runs)
+    rate = median(run.deliveries_per_second for run in runs)
+    load = median(run.generator_load for run in runs)
+    others = max(run.others for run in runs)
+    row = f"{value:>26,.2f}  {rate:>11,.0f}  {_duration(median(run.p50_us for run in runs)):>9}  "
+    row += f"{_duration(median(run.p99_us for run in runs)):>9}  {load:>9.0%}"
+    if load > GENERATOR_LIMIT:
+        row += "  (the generator is the limit)"
+    if others > MAX_OTHERS:
+        row += f"  (disturbed: {others:.0%})"
+    return row
+
+
+def _duration(us: float) -> str:
+    return f"{us:,.0f} us" if us < 10_000 else f"{us / 1000:,.1f} ms"
+
+
+def summary(measurements: list[Measurement]) -> str:
+    verdicts = [(m.workload.name, verdict) for m in measurements for verdict in judge(m)]
+    missed = [f"  {name}: {verdict}" for name, verdict in verdicts if verdict.must_missed]
+    unknown = sorted({name for name, verdict in verdicts if verdict.value is None})
+    lines = ["MUST MISSED:", *missed] if missed else ["No bound that was measured is missed."]
+    if unknown:
+        lines.append(f"Not measured: {', '.join(unknown)}")
+    return "\n".join(lines)
+
+
+def as_json(bench: Bench, measurements: list[Measurement]) -> dict[str, Any]:
+    return {
+        "machine": {"processor": _processor(), "cpus": os.cpu_count(), "kernel": platform.release()},
+        "python": platform.python_version(),
+        "seconds": bench.seconds,
+        "rounds": bench.rounds,
+        "workloads": [
+            {
+                "name": measurement.workload.name,
+                "unit": measurement.workload.quantity.unit,
+                "runs": measurement.runs,
+                "failures": measurement.failures,
+                "bounds": [
+                    {
+                        "measured": verdict.bound.measured,
+                        "against": verdict.bound.against,
+                        "must": verdict.bound.must,
+                        "aim": verdict.bound.aim,
+                        "value": verdict.value,
+                    }
+                    for verdict in judge(measurement)
+                ],
+            }
+            for measurement in measurements
+        ],
+    }
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()

@@ -1,0 +1,153 @@
+"""The servers under test: how each is started, when it is ready, and that it is gone afterwards."""
+
+import http.client
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parent.parent
+SCRIPTS: Final = Path(sys.executable).parent
+READY_WITHIN: Final = 20.0  # seconds
+GONE_WITHIN: Final = 10.0
+# Nothing else of the caller's environment: a MOOTHALL_ setting or a secret to redact would change the result.
+PASSED_ON: Final = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
+
+
+class ServerFailed(Exception):
+    """A server could not be started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    name: str
+    wire: str
+    command: Callable[[int, Path], list[str]]  # from the port and a folder of its own
+    is_ready: Callable[[int], bool]
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    server: Server
+    port: int
+    pid: int
+
+
+def _accepts(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+def _is_healthy(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _relay(port: int, _folder: Path) -> list[str]:
+    return [sys.executable, str(ROOT / "benchmarks" / "relay.py"), str(port)]
+
+
+def _nats(port: int, _folder: Path) -> list[str]:
+    return [_installed("nats-server"), "--addr", "127.0.0.1", "--port", str(port)]
+
+
+def _moothall(port: int, folder: Path) -> list[str]:
+    program = _installed("moothall")
+    place = ["--host", "127.0.0.1", "--port", str(port), "--data-dir", str(folder / "hall")]
+    return [program, "serve", *place, "--no-limits", "--log-format", "json"]
+
+
+def _echo(port: int, _folder: Path) -> list[str]:
+    return [sys.executable, "-m", "tests.support.echo", str(port)]
+
+
+def _installed(program: str) -> str:
+    """Beside this Python first, where `pip install` puts it."""
+    path = shutil.which(program, path=str(SCRIPTS)) or shutil.which(program)
+    if path is None:
+        raise ServerFailed(f"{program} is not installed")
+    return path
+
+
+SERVERS: Final = {
+    server.name: server
+    for server in (
+        Server("relay", "agentchat", _relay, _accepts),
+        Server("nats", "nats", _nats, _accepts),
+        # Idle prompts would be deliveries that nobody asked for.
+        Server("moothall", "agentchat", _moothall, _is_healthy, (("MOOTHALL_IDLE_PROMPTS", "false"),)),
+        Server("echo", "agentchat", _echo, _accepts, (("PYTHONPATH", str(ROOT)),)),
+    )
+}
+
+
+@contextmanager
+def running(server: Server, cpu: int) -> Iterator[RunningServer]:
+    """A fresh process of this server, alone on one processor."""
+    with tempfile.TemporaryDirectory(prefix="moothall-bench-") as name:
+        folder = Path(name)
+        port = _free_port()
+        command = server.command(port, folder)
+        log = folder / "log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env={key: os.environ[key] for key in PASSED_ON if key in os.environ} | dict(server.settings),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                preexec_fn=lambda: os.sched_setaffinity(0, {cpu}),
+            )
+        try:
+            _wait_until_ready(server, port, process, log)
+            yield RunningServer(server, port, process.pid)
+        finally:
+            _stop(process)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_until_ready(server: Server, port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + READY_WITHIN
+    while not server.is_ready(port):
+        if process.poll() is not None:
+            raise ServerFailed(f"{server.name} did not start: {_last_line(log)}")
+        if time.monotonic() > deadline:
+            raise ServerFailed(f"{server.name} was not ready after {READY_WITHIN:.0f} s: {_last_line(log)}")
+        time.sleep(0.05)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing"
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(GONE_WITHIN)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
