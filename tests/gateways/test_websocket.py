@@ -210,7 +210,12 @@ async def test_when_the_hall_closes_nothing_more_is_answered_but_the_peers_close
         await peer.say(text("close me") + text("too late") + frame(PING))
         assert await peer.read_frame() == Frame(TEXT, b"close me")
         assert await peer.read_frame() == Frame(CLOSE, (4000).to_bytes(2, "big") + b"As you wish")
-        await peer.say(text("still too late"), closing(4000))
+        (link,) = port._connections
+        link.heard = False
+        await peer.say(text("still too late"))
+        while not link.heard:
+            await turn()
+        await peer.say(closing(4000))
         assert await peer.read_frames() == []
     assert room.heard == [b"close me"]
 

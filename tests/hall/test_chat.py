@@ -265,6 +265,16 @@ def test_refused_messages_are_not_buffered() -> None:
     assert_silent(bob)
 
 
+def test_what_is_said_is_kept_nowhere_but_in_the_buffer() -> None:
+    """Seed 001, security."""
+    world = World()
+    alice, bob, _ = room(world)
+    world.say(alice, "#general", "between us")
+    world.say(alice, bob.id, "between us two")
+    assert world.shelf.files == {}
+    assert "between us" not in repr(world.log.entries)
+
+
 # -- redaction (agentchat wire 9.6) --------------------------------------------------------------------
 
 

@@ -110,6 +110,17 @@ def test_connect_ephemeral_step_6_the_id_is_eight_random_letters_and_digits() ->
     assert all(re.fullmatch(r"@[a-z0-9]{8}", agent_id) for agent_id in ids)
 
 
+def test_connect_ephemeral_step_6_an_id_that_is_taken_or_bound_to_a_key_is_not_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    present = world.agent()
+    world.disconnect(world.agent(key=ALICE))
+    drawn = iter([present.id[1:], ALICE_ID[1:], "fresh123"])
+    monkeypatch.setattr(world.hall.ids, "ephemeral_id", lambda: next(drawn))
+    assert world.agent().id == "@fresh123"
+
+
 def test_connect_ephemeral_step_7_the_agent_is_in_the_roster_and_not_verified() -> None:
     world = World()
     guest = world.agent("visitor")
@@ -279,6 +290,20 @@ def test_connect_pubkey_step_12_it_may_try_again_with_a_new_challenge() -> None:
     assert_refused(guest, "VERIFICATION_EXPIRED", "Challenge not found")
     world.identify(guest, "alice", key=ALICE)
     assert_sent(guest, "WELCOME", agent_id=ALICE_ID)
+
+
+def test_verification_failure_step_3_without_a_proof_there_are_no_deals() -> None:
+    """Seed 000, verification failure: the caller is told, and may go on without a key."""
+    world = World()
+    guest, challenge = challenged(world)
+    world.prove(guest, challenge, signature="nonsense")
+    assert_refused(guest, "VERIFICATION_FAILED")
+    world.send(guest, "PROPOSAL", to="@x", task="t", sig="s")
+    assert_refused(guest, "AUTH_REQUIRED")
+    world.identify(guest)
+    assert_sent(guest, "WELCOME", verified=ABSENT)
+    world.send(guest, "PROPOSAL", to="@x", task="t", sig="s")
+    assert_refused(guest, "VERIFICATION_REQUIRED")
 
 
 def test_connect_pubkey_step_12_a_failed_proof_does_not_disturb_the_old_connection() -> None:

@@ -6,6 +6,7 @@ After each step it also looks at the hall itself (`assert_consistent`).
 """
 
 import json
+from collections import Counter
 from typing import Any
 
 from hypothesis import given, settings
@@ -70,6 +71,7 @@ class HallLife(RuleBasedStateMachine):
             allowlist_strict=False,
         )
         self.serial = 0
+        self.catching_up = False
         self.proved: set[tuple[Guest, str]] = set()  # the ids for which a guest gave a right signature
         self.lurkers: set[Guest] = set()
         self.views: dict[tuple[Guest, str], set[str]] = {}  # whom a guest believes to be in a channel
@@ -79,6 +81,7 @@ class HallLife(RuleBasedStateMachine):
         for key in (None, ALICE, None):
             self.arrive(key, human=False)
         self.gather("#general")
+        self.create(0, "#den", invite_only=True, verified_only=False)
 
     # -- how the machine sends and reads -----------------------------------------------------------
 
@@ -91,6 +94,10 @@ class HallLife(RuleBasedStateMachine):
         if guest is not None:
             self.world.send(guest, type, **fields)
             self.read()
+
+    def named(self, address: str) -> Guest:
+        (guest,) = (guest for guest in self.world.guests if guest.id == address and guest.link.closed is None)
+        return guest
 
     def address(self, number: int) -> str:
         guest = self.guest(number)
@@ -128,7 +135,10 @@ class HallLife(RuleBasedStateMachine):
                 self.views[guest, channel].add(message["agent"])
             case "AGENT_LEFT" if (guest, channel) in self.views:
                 self.views[guest, channel].remove(message["agent"])
-            case "MSG" if message["content"].startswith("said-"):
+            case "TYPING" | "RESPONDING_TO" | "FLOOR_CLAIMED" if not self.catching_up:
+                assert self.is_member(guest, channel)
+                assert self.is_member(self.named(message.get("from") or message["holder"]), channel)
+            case "MSG" if message["content"].startswith("said-") and not self.catching_up:
                 self.hear(guest, message)
 
     def hear(self, guest: Guest, message: Message) -> None:
@@ -168,10 +178,10 @@ class HallLife(RuleBasedStateMachine):
             self.history.setdefault(to, []).append(content)
         self.read()
         if was_busy:
-            self.heard.pop(content, None)  # it waits for the disk behind another command of its own
-            assert not answer
+            assert not answer  # it waits behind another command of its own
+            assert content not in self.heard
             return
-        assert (set(self.heard.pop(content, ())) == set(expected)) if accepted else content not in self.heard
+        assert Counter(self.heard.pop(content, ())) == (Counter(expected) if accepted else Counter())
         if accepted:
             assert speaker.id
             assert may_speak
@@ -256,12 +266,14 @@ class HallLife(RuleBasedStateMachine):
     @precondition(lambda self: len(self.world.held) > 0)
     @rule()
     def the_disk_is_done(self) -> None:
+        # Several commands that waited behind this one may be handled now, and only what is the case after the
+        # last of them can be seen.
+        self.catching_up = True
         self.world.held.do_next()
-        # What waited behind it may have been said now; it is not followed any further.
+        self.read()
+        self.catching_up = False
         for channel in self.world.hall.channels:
             self.history[channel.name] = [remembered.content for remembered in channel.buffer]
-        self.read()
-        self.heard.clear()
 
     # -- commands ----------------------------------------------------------------------------------
 
@@ -301,12 +313,14 @@ class HallLife(RuleBasedStateMachine):
     def speak(self, number: int, channel: str) -> None:
         self.say(number, channel)
 
-    @rule(first=who, second=who, starts=st.tuples(st.integers(1, 3), st.integers(1, 3)))
-    def converse(self, first: int, second: int, starts: tuple[int, int]) -> None:
-        """Something is said, and two begin to answer."""
+    @rule(first=who, second=who, starts=st.tuples(st.integers(1, 3), st.integers(1, 3)), leaves=flags)
+    def converse(self, first: int, second: int, starts: tuple[int, int], leaves: bool) -> None:
+        """Something is said, two begin to answer, one does."""
         self.say(first + second, "#general")
         self.claim(first, "#general", starts[0])
         self.claim(second, "#general", starts[1])
+        if leaves:
+            self.leave(first, "#general")
         self.wait(1)
         self.say(second, "#general")
 

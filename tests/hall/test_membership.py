@@ -67,9 +67,10 @@ def test_join_channels_step_2_names_are_case_sensitive() -> None:
     assert_refused(guest, "CHANNEL_NOT_FOUND")
 
 
-def test_join_channels_step_2_invite_only_needs_an_invitation() -> None:
+@pytest.mark.parametrize("key", [None, BOB], ids=["ephemeral", "keyed"])
+def test_join_channels_step_2_invite_only_needs_an_invitation(key: PrivateKey | None) -> None:
     world = World()
-    owner, guest = world.agent(), world.agent()
+    owner, guest = world.agent(), world.agent(key=key)
     world.send(owner, "CREATE_CHANNEL", channel="#den", invite_only=True)
     world.send(guest, "JOIN", channel="#den")
     assert_refused(guest, "NOT_INVITED")
@@ -368,6 +369,7 @@ def test_the_agents_of_an_invite_only_channel_are_listed_to_its_members_only() -
 
 @pytest.mark.parametrize("how", ["the network or the agent", "a kick", "a flood"])
 def test_disconnect_steps_1_to_5_cleanup_is_the_same_whatever_the_reason(how: str) -> None:
+    """Also seed 000, disconnection: clean and dirty."""
     world = World(flood_closes=True)
     alice = world.agent("alice", key=ALICE, join=["#general", "#agents"])
     both = world.agent(join=["#general", "#agents"], ip="192.0.2.2")

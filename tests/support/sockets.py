@@ -14,6 +14,7 @@ from moothall.wire.websocket import CLOSE, TEXT
 
 MASK: Final = b"\x37\xfa\x21\x3d"
 PATIENCE: Final = 10.0  # seconds until what does not come is taken to be missing
+LONGEST_TEST: Final = 30.0  # seconds until a test that goes in circles fails
 LARGE_READ: Final = 256 * 1024
 
 HANDSHAKE: Final = {
@@ -42,12 +43,18 @@ def on_uvloop(
             asyncio.get_running_loop().set_exception_handler(
                 lambda _, complaint: complaints.append(complaint)
             )
-            await test(*args, **kwargs)
+            async with asyncio.timeout(LONGEST_TEST):
+                await test(*args, **kwargs)
 
         uvloop.run(watched())
         assert complaints == []
 
     return run
+
+
+async def turn() -> None:
+    """One turn of the event loop."""
+    await asyncio.sleep(0)
 
 
 async def until_empty(port: Port) -> None:

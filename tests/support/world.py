@@ -417,6 +417,7 @@ def assert_consistent(world: World) -> None:
         assert (session.agent is None) == (session.tier is Tier.STRANGER)
         assert session.pending is None or hall.waiting[session.pending.id] is session
     assert all(session.pending is not None for session in hall.waiting.values())
+    assert hall.callbacks._serials.keys() <= hall.agents.keys()
     _assert_doors_count(hall)
     _assert_agenda_holds_no_more_than_it_must(world)
     _assert_one_claim_per_message(hall)

@@ -139,16 +139,11 @@ def test_numbers_of_any_size_that_a_double_holds(number: str) -> None:
     "number", ["1" * 400, "1e309", "-1e309", "0", "-0.0", "1" * 5000, "true", '"1"', "null"]
 )
 def test_numbers_that_are_no_time_are_refused(number: str) -> None:
-    for extra in ("", ',"x":"\\ud800"'):
-        payload = f'{{"type":"RESPONDING_TO","msg_id":"m","channel":"#c","started_at":{number}{extra}}}'
-        try:
-            decode(payload.encode())
-        except InvalidMessage as refused:
-            assert "started_at" in refused.message
-        except Malformed:
-            assert len(number) == 5000  # the slow road does not read integers of that size
-        else:
-            pytest.fail(f"{number} was taken for a time")
+    payload = f'{{"type":"RESPONDING_TO","msg_id":"m","channel":"#c","started_at":{number}}}'
+    assert "started_at" in reason(payload.encode())
+    # The slow road calls integers of thousands of digits malformed, as Python's own parser does.
+    with pytest.raises(Malformed if len(number) == 5000 else InvalidMessage):
+        decode(payload.replace('"m"', '"\\ud800"').encode())
 
 
 def test_binary_garbage_inside_a_text_is_replaced() -> None:

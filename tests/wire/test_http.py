@@ -180,7 +180,16 @@ def test_other_versions_are_told_ours(version: str | None) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    [None, "", "dGhlIHNhbXBsZSBub25jZQ", "c2hvcnQ=", "dGhlIHNhbXBsZSBub25jZSB0b28=", "!" * 24, "\xe4" * 24],
+    [
+        None,
+        "",
+        "dGhlIHNhbXBsZSBub25jZQ",
+        "c2hvcnQ=",
+        "dGhlIHNhbXBsZSBub25jZSB0b28=",
+        "!" * 24,
+        "dGhl IHNhbXBsZSBub25jZQ==",
+        "\xe4" * 24,
+    ],
 )
 def test_the_key_must_be_16_bytes_in_base64(key: str | None) -> None:
     assert refusal(head({"Sec-WebSocket-Key": key})).status == 400

@@ -279,7 +279,7 @@ def read(chunks: Iterable[bytes], max_message: int = MAX_MESSAGE) -> tuple[list[
     events: list[Event] = []
     try:
         for chunk in chunks:
-            for opcode, payload in reader.feed(chunk):
+            for opcode, payload in received(reader, chunk):
                 if opcode == CLOSE:
                     decode_close(payload)
                     return [*events, (opcode, payload)], None
@@ -289,6 +289,12 @@ def read(chunks: Iterable[bytes], max_message: int = MAX_MESSAGE) -> tuple[list[
     return events, None
 
 
+def received(reader: FrameReader, chunk: bytes) -> Iterable[Event]:
+    """Through the short cut for whole texts where it applies, as a connection does."""
+    whole = reader.whole_text(chunk)
+    return reader.feed(chunk) if whole is None else [(TEXT, whole)]
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_every_case_reads_the_same_however_it_is_delivered(case: Case) -> None:
     expected = (list(case.events), case.refused)
@@ -296,6 +302,32 @@ def test_every_case_reads_the_same_however_it_is_delivered(case: Case) -> None:
     for size in CHOPS:
         if size > 1 or len(case.sent) < LONG:
             assert read(chopped(case.sent, size)) == expected, f"{size} bytes at a time"
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 128, 65535, 65536])
+def test_the_short_cut_for_whole_texts_leads_to_the_same_place(size: int) -> None:
+    sent = text("é" * (size // 2) + "x" * (size % 2))
+    (event,) = FrameReader(MAX_MESSAGE).feed(sent)
+    whole = FrameReader(MAX_MESSAGE).whole_text(sent)
+    assert whole is None if size == 65536 else event == (TEXT, whole)
+
+
+@pytest.mark.parametrize("length_bytes", [0, 2, 8])
+def test_no_piece_of_a_text_is_taken_for_a_whole_one(length_bytes: int) -> None:
+    size = {0: 125, 2: 400, 8: 65536}[length_bytes]
+    sent = frame(TEXT, b"x" * size)
+    for end in range(min(len(sent), 500)):
+        assert FrameReader(MAX_MESSAGE).whole_text(sent[:end]) is None, end
+        assert FrameReader(MAX_MESSAGE).whole_text(sent + sent[: end + 1]) is None, end
+
+
+def test_a_text_is_whole_only_between_messages_and_within_the_limit() -> None:
+    reader = FrameReader(300)
+    assert reader.whole_text(frame(TEXT, b"x" * 301)) is None
+    assert list(reader.feed(frame(BINARY, b"", final=False))) == []
+    assert reader.whole_text(text("inside")) is None
+    assert list(reader.feed(frame(CONTINUATION) + b"\x81")) == [(BINARY, b"")]
+    assert reader.whole_text(text("inside a header")) is None
 
 
 @pytest.mark.parametrize(("start", "wrong"), WRONG_BYTES)
@@ -393,7 +425,7 @@ def violations(chunks: Iterable[bytes]) -> set[int]:
     codes: set[int] = set()
     for chunk in chunks:
         try:
-            for opcode, payload in reader.feed(chunk):
+            for opcode, payload in received(reader, chunk):
                 assert opcode in (TEXT, BINARY, CLOSE, PING, PONG)
                 assert len(payload) <= 300
                 if opcode == TEXT and not codes:

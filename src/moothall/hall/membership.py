@@ -184,7 +184,7 @@ def _entry(agent: Agent) -> server.MemberEntry:
 COMMANDS: Final = (
     Command(Join, join),
     Command(Leave, leave),
-    Command(CreateChannel, create_channel),
+    Command(CreateChannel, create_channel, rate="rate_create"),
     Command(Invite, invite),
     Command(ListChannels, list_channels, Tier.STRANGER),
     Command(ListAgents, list_agents),

@@ -86,7 +86,7 @@ class Settings:
     allowlist: bool = option(False, "only approved keys are let in", reference="ALLOWLIST_ENABLED")
     allowlist_strict: bool = option(
         True,
-        "with allowlist: false lets others in too, but shows only approved keys as verified",
+        "with allowlist: false lets others in too; approved keys are then shown as verified",
         reference="ALLOWLIST_STRICT",
     )
     admin_key: str = option(
@@ -189,6 +189,7 @@ class Settings:
     rate_message: Rate = option(Rate(1, 1), "MSG", reference=_milliseconds("RATE_LIMIT_MS", "1/{}"))
     rate_chunk: Rate = option(Rate(10, 1), "FILE_CHUNK")
     rate_nick: Rate = option(Rate(1, 30), "SET_NICK")
+    rate_create: Rate = option(Rate(10, 60), "CREATE_CHANNEL: channels are there to stay")
     rate_admin: Rate = option(Rate(10, 60), "admin operations from one address")
     flood_closes: bool = option(False, "too many frames after identification close the connection as well")
     no_limits: bool = option(False, "turn every rate and connection limit off, for a trusted deployment")

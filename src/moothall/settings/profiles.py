@@ -8,6 +8,9 @@ numbers are the rows of section 20 of the agentchat wire reference. What the ref
 from collections.abc import Mapping
 from typing import Any, Final
 
+# Profiles in which the reference's own variables count, such as PORT and RATE_LIMIT_MS.
+WITH_REFERENCE_VARIABLES: Final = frozenset(("agentchat-0.36",))
+
 PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
     "seeds": {},
     "agentchat-0.36": {

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 from moothall.errors import SettingsError
 from moothall.hall.limits import Rate
 from moothall.settings.fields import Settings, Variable, described
-from moothall.settings.profiles import PROFILES
+from moothall.settings.profiles import PROFILES, WITH_REFERENCE_VARIABLES
 from moothall.wire.agentchat.names import is_channel_name
 
 CONFIG_FILE: Final = "moothall.toml"
@@ -53,7 +53,7 @@ def load(
         if name == "profile":
             continue
         variables = list(entry.metadata["known_as"])
-        if profile != "seeds" and entry.metadata["reference"]:
+        if profile in WITH_REFERENCE_VARIABLES and entry.metadata["reference"]:
             variables.append(entry.metadata["reference"])
         if name in by_flag:
             values[name], origins[name] = _typed(name, by_flag[name], "flag"), "flag"
