@@ -228,7 +228,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
 # -- the store's thread --------------------------------------------------------------------------------
 
 
-async def test_what_waits_behind_a_write_is_written_before_the_hall_closes() -> None:
+async def test_what_waits_for_the_next_write_is_written_before_the_hall_closes() -> None:
     written: list[list[tuple[str, bytes]]] = []
     thread = StoreThread()
     batch = Batch(thread, written.append, lambda error: None)
@@ -236,7 +236,7 @@ async def test_what_waits_behind_a_write_is_written_before_the_hall_closes() -> 
         batch.add(*entries(number)[0])
     batch.close()
     thread.close()
-    assert written == [entries(0), entries(1, 2, 3, 4)]
+    assert written == [entries(0, 1, 2, 3, 4)]
 
 
 async def test_a_write_that_fails_is_reported_and_the_next_one_tried() -> None:

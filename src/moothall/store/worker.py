@@ -3,8 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
 
 from moothall.hall.outside import Result
+
+BATCH_SECONDS: Final = 0.25
 
 
 class StoreThread:
@@ -33,7 +36,10 @@ class StoreThread:
 
 
 class Batch:
-    """Collects entries and hands them to the thread together, one write at a time."""
+    """Collects entries for a moment and hands them to the thread together, one write at a time.
+
+    A crowd that arrives after a restart costs a few writes a second this way, not one for each newcomer.
+    """
 
     def __init__(
         self,
@@ -41,32 +47,25 @@ class Batch:
         write: Callable[[list[tuple[str, bytes]]], None],
         failed: Callable[[BaseException], None],
     ) -> None:
+        self._loop = asyncio.get_running_loop()
         self._thread = thread
         self._write = write
         self._report = failed
         self._waiting: list[tuple[str, bytes]] = []
-        self._writing = False
+        self._timer: asyncio.TimerHandle | None = None
 
     def add(self, agent_id: str, raw: bytes) -> None:
         self._waiting.append((agent_id, raw))
-        if not self._writing:
-            self._start()
+        if self._timer is None:
+            self._timer = self._loop.call_later(BATCH_SECONDS, self._hand_over)
 
     def close(self) -> None:
-        """Hand over what still waits behind a write; the thread must still be open."""
-        if self._waiting:
-            self._start()
+        """Hand over what still waits; the thread must still be open."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._hand_over()
 
-    def _start(self) -> None:
+    def _hand_over(self) -> None:
         entries, self._waiting = self._waiting, []
-        self._writing = True
-        self._thread.submit(lambda: self._write(entries), self._done, self._failed)
-
-    def _done(self, _: None) -> None:
-        self._writing = False
-        if self._waiting:
-            self._start()
-
-    def _failed(self, error: BaseException) -> None:
-        self._report(error)
-        self._done(None)
+        self._timer = None
+        self._thread.submit(lambda: self._write(entries), lambda _: None, self._report)

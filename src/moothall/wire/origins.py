@@ -6,10 +6,12 @@ but a hall on loopback believes only loopback names, because a foreign page can 
 """
 
 from collections.abc import Collection
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 
+@lru_cache(maxsize=1024)
 def is_loopback(address: str) -> bool:
     try:
         return ip_address(address.split("%")[0]).is_loopback
