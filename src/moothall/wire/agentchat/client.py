@@ -21,6 +21,7 @@ Number = int | float
 Text = Annotated[str, Meta(min_length=1)]
 Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
 Ref = Annotated[str, Meta(max_length=MAX_REF)]
+Limit = Annotated[int, Meta(ge=1, le=1000)]
 Stake = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 Scalar = int | float | str | bool
 PresenceState = Literal["online", "away", "busy", "offline", "listening"]
@@ -198,6 +199,32 @@ class SearchSkills(ClientMessage, tag="SEARCH_SKILLS", kw_only=True):
     query_id: Scalar | None = None
 
 
+class ListProposals(ClientMessage, tag="LIST_PROPOSALS", kw_only=True):
+    """Ours: the sender's own deals, newest first."""
+
+    open_only: bool = False
+    limit: Limit = 100
+
+
+class ListReceipts(ClientMessage, tag="LIST_RECEIPTS", kw_only=True):
+    """Ours: receipts of the sender's completed deals, newest first."""
+
+    limit: Limit = 100
+
+
+class GetRating(ClientMessage, tag="GET_RATING", kw_only=True):
+    """Ours: how an agent stands, and its history; by default the sender itself."""
+
+    agent: AgentAddress | None = None
+    limit: Limit = 20
+
+
+class GetLeaderboard(ClientMessage, tag="GET_LEADERBOARD", kw_only=True):
+    """Ours: the best rated agents."""
+
+    limit: Limit = 10
+
+
 # -- court -----------------------------------------------------------------------------------------
 
 
@@ -314,6 +341,10 @@ AnyClientMessage = (
     | Dispute
     | RegisterSkills
     | SearchSkills
+    | ListProposals
+    | ListReceipts
+    | GetRating
+    | GetLeaderboard
     | DisputeIntent
     | DisputeReveal
     | Evidence

@@ -1,0 +1,68 @@
+"""The audit trail: one row per decision, with the signed operation and what it changed.
+
+A row repeats nothing that another row says, and all rows together say everything: see `replay`.
+"""
+
+from typing import Any
+
+from msgspec import Struct, field, structs
+
+from moothall.market.records import AuditRow, SkillStanding, Standing
+from moothall.market.settlement import Movement
+from moothall.market.storable import kept_json
+from moothall.wire.agentchat.client import ClientMessage
+
+
+class Mark(Struct, frozen=True):
+    """A standing at one moment."""
+
+    rating: int
+    transactions: int
+    escrowed: int
+    updated: int | None = None
+
+
+class Move(Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """One standing before and after. `skills` are those that moved along, as they are now."""
+
+    key: str  # in hex
+    before: Mark
+    after: Mark
+    skills: dict[str, SkillStanding] = field(default_factory=dict)
+
+
+class AuditData(Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """`message` is the command as it was signed, except for what was redacted from it."""
+
+    message: Any = None
+    moves: tuple[Move, ...] = ()
+
+
+def audit_row(
+    operation: str,
+    deal: str,
+    at: int,
+    *,
+    actor: bytes | None = None,
+    message: ClientMessage | None = None,
+    movement: Movement | None = None,
+) -> AuditRow:
+    moved = () if movement is None else movement.moved
+    data = AuditData(
+        message=None if message is None else structs.replace(message, ref=None),
+        moves=tuple(_move(before, after) for before, after in moved),
+    )
+    return AuditRow(at=at, operation=operation, deal=deal, actor=actor, data=kept_json(data))
+
+
+def mark(standing: Standing) -> Mark:
+    return Mark(standing.rating, standing.transactions, standing.escrowed, standing.updated)
+
+
+def _move(before: Standing, after: Standing) -> Move:
+    return Move(
+        key=before.key.hex(),
+        before=mark(before),
+        after=mark(after),
+        skills={name: skill for name, skill in after.skills.items() if before.skills.get(name) != skill},
+    )

@@ -1,0 +1,54 @@
+"""What a decision reads and what it leaves behind. The store implements this; the market never sees a database."""
+
+from typing import Protocol
+
+from moothall.market.records import Change, Proposal, Receipt, Registration, Standing
+
+
+class Books(Protocol):
+    """One unit of work: everything between load and commit. It saves and never decides."""
+
+    def proposal(self, proposal_id: str) -> Proposal | None:
+        """Locks the row for this unit on engines that can."""
+
+    def proposals_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> list[Proposal]:
+        """Where the key is a party, newest first. Open ones are pending or accepted."""
+
+    def due(self, now: int, limit: int = 100) -> list[Proposal]:
+        """Pending or accepted, not frozen, `expires <= now`; the earliest first."""
+
+    def next_deadline(self) -> int | None:
+        """The earliest `expires` of a pending or accepted proposal that is not frozen."""
+
+    def standing(self, key: bytes) -> Standing:
+        """A default Standing when the key is unknown. Locks the row like `proposal`; callers ask in the order
+        of the keys, so that two units never wait for each other.
+
+        Binds an imported row, known by 16 digits only, to the first key that has them, and then posts its
+        opening entry (ledger.opening): the ledger has not seen that rating yet.
+        """
+
+    def standings(self, limit: int) -> list[Standing]:
+        """The leaderboard: rating, then transactions, both descending."""
+
+    def history(self, key: bytes, limit: int = 100) -> list[tuple[int, int, str]]:
+        """(at, rating, why) of the latest points, newest first."""
+
+    def registration(self, key: bytes) -> Registration | None: ...
+
+    def registrations(self) -> list[Registration]: ...
+
+    def find_key(self, agent_id: str) -> bytes | None:
+        """The key behind an id of 8 or 16 digits, if it has a row."""
+
+    def counts(self) -> dict[str, int]:
+        """Proposals by status."""
+
+    def receipts(self, key: bytes | None = None, *, limit: int = 100) -> list[Receipt]:
+        """Newest first; of one party, or of all."""
+
+    def has_signature(self, signature: bytes) -> bool:
+        """Whether an ACCEPT, REJECT, COMPLETE or DISPUTE used it before."""
+
+    def save(self, *changes: Change) -> None:
+        """All changes of one decision, exactly one AuditRow among them. A repeated Entry is a no-op."""

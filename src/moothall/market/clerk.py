@@ -1,0 +1,126 @@
+"""One unit of work per command: fetch the records, have the decision made, write it down.
+
+These run where the books are, inside a transaction; whatever they raise undoes it. What they return is told
+to people only after the transaction was committed.
+"""
+
+from collections.abc import Container
+from typing import Final
+
+from moothall.market import escrow, proposals, skills
+from moothall.market.books import Books
+from moothall.market.outcome import Outcome
+from moothall.market.records import Proposal, Standing
+from moothall.market.reputation import PairHistory, pair_history
+from moothall.market.rules import MarketRules
+from moothall.market.signed import Signed
+from moothall.wire.agentchat import client
+from moothall.wire.agentchat.market import SearchResults
+from moothall.wire.agentchat.names import bare_id
+
+LOOK_BACK: Final = 1000  # deals of an agent among which earlier ones with the same partner are sought
+
+
+def propose(
+    books: Books,
+    order: Signed[client.Proposal],
+    *,
+    proposal_id: str,
+    address: str,
+    recipient: bytes | None,
+    task: str,
+    now: int,
+) -> Outcome:
+    """`recipient` is the key of the agent if it is connected; otherwise it may still be known."""
+    if recipient is None:
+        recipient = books.find_key(bare_id(order.message.to))
+    return _saved(
+        books,
+        proposals.propose(
+            order, proposal_id=proposal_id, address=address, recipient=recipient, task=task, now=now
+        ),
+    )
+
+
+def accept(books: Books, order: Signed[client.Accept], *, now: int, rules: MarketRules) -> Outcome:
+    deal = books.proposal(order.message.proposal_id)
+    staked = deal is not None and bool(deal.proposer_stake or order.message.elo_stake)
+    standings = _standings(books, deal) if staked else {}
+    used = books.has_signature(order.signature)
+    return _saved(books, proposals.accept(order, deal, standings, used=used, now=now, rules=rules))
+
+
+def reject(books: Books, order: Signed[client.Reject], *, now: int, rules: MarketRules) -> Outcome:
+    deal = books.proposal(order.message.proposal_id)
+    used = books.has_signature(order.signature)
+    return _saved(books, proposals.reject(order, deal, used=used, now=now, rules=rules))
+
+
+def complete(books: Books, order: Signed[client.Complete], *, now: int, rules: MarketRules) -> Outcome:
+    deal = books.proposal(order.message.proposal_id)
+    used = books.has_signature(order.signature)
+    outcome = proposals.complete(
+        order,
+        deal,
+        _standings(books, deal),
+        used=used,
+        pair=_pair(books, deal, rules),
+        now=now,
+        rules=rules,
+    )
+    return _saved(books, outcome)
+
+
+def dispute(books: Books, order: Signed[client.Dispute], *, now: int, rules: MarketRules) -> Outcome:
+    deal = books.proposal(order.message.proposal_id)
+    standings = _standings(books, deal)
+    used = books.has_signature(order.signature)
+    return _saved(books, proposals.dispute(order, deal, standings, used=used, now=now, rules=rules))
+
+
+def expire(books: Books, proposal_id: str, *, now: int) -> Outcome | None:
+    """One of those that `books.due` named; None if somebody ended it since."""
+    deal = books.proposal(proposal_id)
+    if deal is None or not proposals.can_expire(deal, now):
+        return None
+    standings = _standings(books, deal) if escrow.is_open(deal) else {}
+    return _saved(books, proposals.expire(deal, standings, now=now))
+
+
+def register_skills(
+    books: Books, order: Signed[client.RegisterSkills], *, agent_id: str, now: int
+) -> Outcome:
+    return _saved(books, skills.register(order, agent_id, now))
+
+
+def withdraw_skills(books: Books, key: bytes, *, now: int) -> Outcome:
+    return _saved(books, skills.withdraw(key, now))
+
+
+def search_skills(
+    books: Books, message: client.SearchSkills, *, online: Container[bytes], now: int
+) -> SearchResults:
+    filters = skills.read_query(message)
+    hits = skills.find(filters, books.registrations())
+    standings = {key: books.standing(key) for key in sorted({hit.registration.key for hit in hits})}
+    return skills.results(message, filters, hits, standings, online, now)
+
+
+def _saved(books: Books, outcome: Outcome) -> Outcome:
+    books.save(*outcome.changes)
+    return outcome
+
+
+def _standings(books: Books, deal: Proposal | None) -> dict[bytes, Standing]:
+    """Of both parties; in the order of their keys, so that two units never wait for each other."""
+    parties = () if deal is None else sorted((deal.proposer, deal.recipient))
+    return {key: books.standing(key) for key in parties}
+
+
+def _pair(books: Books, deal: Proposal | None, rules: MarketRules) -> PairHistory:
+    """Looked up only where a rule asks for it."""
+    ratings = rules.ratings
+    if deal is None or not (ratings.diminishing or ratings.pair_cooldown):
+        return PairHistory()
+    deals = books.proposals_of(deal.proposer, limit=LOOK_BACK)
+    return pair_history(deals, deal.proposer, deal.recipient, ratings)

@@ -1,0 +1,93 @@
+"""Events for integrations: what happened to stakes and deals (agentchat wire 12.10; seed 000, complete 6).
+
+An event's id follows from the deal and the event, so an event that is delivered twice can be told from two.
+Webhooks carry the body as it is kept, with its HMAC-SHA256 in a header.
+"""
+
+import hmac
+from typing import Any, Final
+
+from moothall.market import escrow
+from moothall.market.records import HookEvent, Proposal
+from moothall.market.storable import kept_json
+from moothall.wire.agentchat.market import EscrowResult, RatingChanges
+
+ESCROW_CREATED: Final = "escrow:created"
+ESCROW_RELEASED: Final = "escrow:released"
+SETTLEMENT_COMPLETION: Final = "settlement:completion"
+SETTLEMENT_DISPUTE: Final = "settlement:dispute"
+SETTLEMENT_VERDICT: Final = "settlement:verdict"
+
+SIGNATURE_HEADER: Final = "X-Moothall-Signature"
+_SCHEME: Final = "sha256="
+
+
+def escrow_created(deal: Proposal, now: int) -> HookEvent:
+    return _event(ESCROW_CREATED, deal, now, **_offer(deal), escrow_id=deal.id)
+
+
+def escrow_released(deal: Proposal, now: int) -> HookEvent:
+    """The deal expired and both got their stakes back."""
+    return _event(ESCROW_RELEASED, deal, now, **_offer(deal), escrow_id=deal.id, reason="expired")
+
+
+def settlement_completion(deal: Proposal, changes: RatingChanges | None, now: int) -> HookEvent:
+    return _event(
+        SETTLEMENT_COMPLETION,
+        deal,
+        now,
+        **_offer(deal),
+        completed_by=deal.completed_by,
+        completion_proof=deal.completion_proof,
+        settlement="returned",
+        stakes_returned={"proposer": deal.proposer_stake, "acceptor": deal.acceptor_stake},
+        rating_changes=changes,
+    )
+
+
+def settlement_dispute(deal: Proposal, stakes: EscrowResult, changes: RatingChanges, now: int) -> HookEvent:
+    return _event(
+        SETTLEMENT_DISPUTE,
+        deal,
+        now,
+        **_offer(deal),
+        disputed_by=deal.disputed_by,
+        dispute_reason=deal.dispute_reason,
+        settlement=stakes.settlement,
+        transferred_to=stakes.transferred_to,
+        transferred_amount=stakes.transferred_amount,
+        rating_changes=changes,
+    )
+
+
+def settlement_verdict(
+    deal: Proposal, dispute_id: str, verdict: str, changes: RatingChanges, now: int
+) -> HookEvent:
+    return _event(
+        SETTLEMENT_VERDICT, deal, now, dispute_id=dispute_id, verdict=verdict, rating_changes=changes
+    )
+
+
+def body_signature(secret: bytes, body: bytes) -> str:
+    """What SIGNATURE_HEADER says: the sender knows the secret, and the body is the one that was sent."""
+    return _SCHEME + hmac.digest(secret, body, "sha256").hex()
+
+
+def _event(name: str, deal: Proposal, now: int, **fields: Any) -> HookEvent:
+    event_id = f"{deal.id}/{name}"
+    body = {"id": event_id, "event": name, "timestamp": now, "proposal_id": deal.id, **fields}
+    return HookEvent(id=event_id, name=name, at=now, body=kept_json(body))
+
+
+def _offer(deal: Proposal) -> dict[str, Any]:
+    return {
+        "from_agent": deal.from_,
+        "to_agent": deal.to,
+        "proposer_stake": deal.proposer_stake,
+        "acceptor_stake": deal.acceptor_stake,
+        "total_stake": escrow.total(deal),
+        "task": deal.task,
+        "amount": deal.amount,
+        "currency": deal.currency,
+        "expires": deal.expires,
+    }

@@ -1,0 +1,224 @@
+"""What the parties are told about their deals: records as wire messages (agentchat wire 6.4)."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from moothall.identity import PublicKey
+from moothall.market import escrow
+from moothall.market.outcome import BOUNTIES, Notice, ServiceLine
+from moothall.market.records import Proposal, Standing
+from moothall.wire.agentchat.jstext import field_text
+from moothall.wire.agentchat.market import (
+    AcceptNotice,
+    CompleteNotice,
+    DealEntry,
+    DisputeNotice,
+    ExpiredNotice,
+    Leaderboard,
+    LeaderboardEntry,
+    ProposalNotice,
+    Proposals,
+    RatingChanges,
+    Ratings,
+    RatingStep,
+    RejectNotice,
+    SkillRating,
+    Stakes,
+)
+from moothall.wire.agentchat.server import ServerMessage
+
+MAX_QUOTE: Final = 2000  # characters of a task that a service line repeats: a message has 4096 in all
+
+
+def to_parties(deal: Proposal, message: ServerMessage) -> tuple[Notice, Notice]:
+    """Also to the one who acted: clients wait for it (agentchat wire 18.1, points 4 and 5)."""
+    return Notice(deal.proposer, message), Notice(deal.recipient, message)
+
+
+def proposed(deal: Proposal) -> ProposalNotice:
+    return ProposalNotice(
+        ts=deal.updated_at,
+        id=deal.id,
+        proposal_id=deal.id,
+        from_=deal.from_,
+        to=deal.to,
+        task=deal.task,
+        amount=deal.amount,
+        currency=deal.currency,
+        payment_code=deal.payment_code,
+        terms=deal.terms,
+        capability=deal.capability,
+        expires=deal.expires,
+        status=deal.status,
+        created_at=deal.created_at,
+        sig=deal.sig,
+        elo_stake=deal.proposer_stake or None,
+    )
+
+
+def accepted(deal: Proposal, sig: str) -> AcceptNotice:
+    return AcceptNotice(
+        ts=deal.updated_at,
+        proposal_id=deal.id,
+        status=deal.status,
+        updated_at=deal.updated_at,
+        from_=deal.from_,
+        to=deal.to,
+        payment_code=deal.response_payment_code,
+        sig=sig,
+        proposer_stake=deal.proposer_stake or None,
+        acceptor_stake=deal.acceptor_stake,
+    )
+
+
+def rejected(deal: Proposal, sig: str) -> RejectNotice:
+    return RejectNotice(
+        ts=deal.updated_at,
+        proposal_id=deal.id,
+        status=deal.status,
+        updated_at=deal.updated_at,
+        from_=deal.from_,
+        to=deal.to,
+        reason=deal.reject_reason,
+        sig=sig,
+    )
+
+
+def completed(deal: Proposal, by: str, sig: str, changes: RatingChanges | None) -> CompleteNotice:
+    return CompleteNotice(
+        ts=deal.updated_at,
+        proposal_id=deal.id,
+        status=deal.status,
+        updated_at=deal.updated_at,
+        from_=deal.from_,
+        to=deal.to,
+        completed_by=by,
+        completed_at=deal.updated_at,
+        proof=deal.completion_proof,
+        sig=sig,
+        elo_stakes=_stakes(deal),
+        rating_changes=changes,
+    )
+
+
+def disputed(deal: Proposal, by: str, reason: str, sig: str, changes: RatingChanges) -> DisputeNotice:
+    return DisputeNotice(
+        ts=deal.updated_at,
+        proposal_id=deal.id,
+        status=deal.status,
+        updated_at=deal.updated_at,
+        from_=deal.from_,
+        to=deal.to,
+        disputed_by=by,
+        disputed_at=deal.updated_at,
+        reason=reason,
+        sig=sig,
+        elo_stakes=_stakes(deal),
+        rating_changes=changes,
+    )
+
+
+def expired(deal: Proposal) -> ExpiredNotice:
+    return ExpiredNotice(
+        ts=deal.updated_at,
+        proposal_id=deal.id,
+        status=deal.status,
+        updated_at=deal.updated_at,
+        from_=deal.from_,
+        to=deal.to,
+    )
+
+
+def _stakes(deal: Proposal) -> Stakes:
+    return Stakes(proposer=deal.proposer_stake, acceptor=deal.acceptor_stake)
+
+
+# -- service lines -------------------------------------------------------------------------------------
+
+
+def bounty_line(deal: Proposal) -> ServiceLine:
+    """(agentchat wire 11.2)"""
+    price = f" ({field_text(deal.amount)} {field_text(deal.currency) or 'ELO'})" if deal.amount else ""
+    stake = f" [stake: {deal.proposer_stake} ELO]" if deal.proposer_stake else ""
+    content = f'[BOUNTY] {deal.from_} → {deal.to}: "{_quoted(deal.task)}"{price}{stake} — {deal.id}'
+    return ServiceLine(channel=BOUNTIES, content=content)
+
+
+def claimed_line(deal: Proposal) -> ServiceLine:
+    """(agentchat wire 11.3)"""
+    content = f'[CLAIMED] {deal.id} accepted by {deal.to} — "{_quoted(deal.task)}"'
+    return ServiceLine(channel=BOUNTIES, content=content)
+
+
+def _quoted(task: str) -> str:
+    return task if len(task) <= MAX_QUOTE else task[: MAX_QUOTE - 1] + "…"
+
+
+# -- answers to questions ------------------------------------------------------------------------------
+
+
+def deal_list(deals: Iterable[Proposal], now: int) -> Proposals:
+    return Proposals(ts=now, list=[_deal_entry(deal) for deal in deals])
+
+
+def _deal_entry(deal: Proposal) -> DealEntry:
+    return DealEntry(
+        proposal_id=deal.id,
+        status=deal.status,
+        from_=deal.from_,
+        to=deal.to,
+        task=deal.task,
+        amount=deal.amount,
+        currency=deal.currency,
+        payment_code=deal.payment_code,
+        terms=deal.terms,
+        capability=deal.capability,
+        expires=deal.expires,
+        created_at=deal.created_at,
+        updated_at=deal.updated_at,
+        sig=deal.sig,
+        proposer_stake=deal.proposer_stake,
+        acceptor_stake=deal.acceptor_stake,
+        response_payment_code=deal.response_payment_code,
+        reject_reason=deal.reject_reason,
+        completed_at=deal.completed_at,
+        completed_by=deal.completed_by,
+        proof=deal.completion_proof,
+        disputed_at=deal.disputed_at,
+        disputed_by=deal.disputed_by,
+        dispute_reason=deal.dispute_reason,
+        frozen_by=deal.frozen_by,
+    )
+
+
+def ratings(address: str, standing: Standing, history: Iterable[tuple[int, int, str]], now: int) -> Ratings:
+    return Ratings(
+        ts=now,
+        agent_id=address,
+        rating=standing.rating,
+        transactions=standing.transactions,
+        escrowed=standing.escrowed,
+        available=escrow.available(standing),
+        updated=standing.updated,
+        skills={
+            capability: SkillRating(
+                rating=skill.rating, transactions=skill.transactions, updated=skill.updated
+            )
+            for capability, skill in standing.skills.items()
+        },
+        history=[RatingStep(at=at, rating=rating, why=why) for at, rating, why in history],
+    )
+
+
+def leaderboard(standings: Iterable[Standing], id_length: int, now: int) -> Leaderboard:
+    return Leaderboard(
+        ts=now,
+        list=[
+            LeaderboardEntry(
+                agent_id=f"@{PublicKey(standing.key).agent_id(id_length)}",
+                rating=standing.rating,
+                transactions=standing.transactions,
+            )
+            for standing in standings
+        ],
+    )

@@ -1,0 +1,390 @@
+"""The life of a deal, and every decision about it (seeds 000 and 001, proposals; agentchat wire 11).
+
+A deal begins as an offer that only its recipient can answer. Accepted, it binds both: the stakes are put
+aside, and either party may end it, as done or as disputed. Both ends settle ratings and stakes, and there is
+no way back from any of them, so a deal is settled at most once whatever races to settle it. A deadline ends an
+offer nobody answered and a deal nobody finished; then the stakes go back and no rating moves. All ways are in
+TRANSITIONS, and what is not there is refused.
+
+While a court case holds a deal it is frozen: it stays accepted, and neither party nor the clock can end it.
+
+Each decision takes the records it needs and a command whose signature was checked, and returns an Outcome or
+raises a Refusal. The checks come in one order: the deal exists, the caller is the party who may do this, the
+deadline has not passed, the status allows it, no court holds it, the signature is new, the stakes are covered.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NoReturn
+
+from msgspec import UNSET, structs
+
+from moothall.errors import (
+    AgentNotFound,
+    InvalidProposal,
+    ProposalNotFound,
+    RateLimited,
+    Refusal,
+)
+from moothall.market import escrow, hooks, notices
+from moothall.market.audit import audit_row
+from moothall.market.outcome import Outcome
+from moothall.market.receipts import build_receipt
+from moothall.market.records import AuditRow, Change, Proposal, Standing, Status, UsedSignature
+from moothall.market.reputation import PairHistory, RatingRules, completion_gain, dispute_loss, half_of_loss
+from moothall.market.rules import MarketRules
+from moothall.market.settlement import Movement, Share, settle
+from moothall.market.signed import Command, Signed
+from moothall.market.storable import require_shallow
+from moothall.wire.agentchat import client
+from moothall.wire.agentchat.client import Number
+from moothall.wire.agentchat.jstext import round_half_up, utf16_length
+from moothall.wire.agentchat.market import EscrowResult, RatingChanges
+
+Event = Literal["accept", "reject", "complete", "dispute", "expire"]
+Standings = Mapping[bytes, Standing]
+
+TRANSITIONS: Final[Mapping[tuple[Status, Event], Status]] = {
+    ("pending", "accept"): "accepted",
+    ("pending", "reject"): "rejected",
+    ("pending", "expire"): "expired",
+    ("accepted", "complete"): "completed",
+    ("accepted", "dispute"): "disputed",
+    ("accepted", "expire"): "expired",
+}
+
+# What the reference says when the status does not allow it (agentchat wire 7).
+_WRONG_STATUS: Final[Mapping[Event, str]] = {
+    "accept": "PROPOSAL_NOT_PENDING",
+    "reject": "PROPOSAL_NOT_PENDING",
+    "complete": "PROPOSAL_NOT_ACCEPTED",
+    "dispute": "PROPOSAL_NOT_ACCEPTED",
+    "expire": "PROPOSAL_NOT_OPEN",
+}
+_FOR_RECIPIENT: Final = frozenset(("accept", "reject"))
+
+LAST_MOMENT: Final = 8_640_000_000_000_000  # the last millisecond that JavaScript can name
+MAX_CAPABILITY: Final = 256
+
+
+# -- decisions -----------------------------------------------------------------------------------------
+
+
+def propose(
+    order: Signed[client.Proposal],
+    *,
+    proposal_id: str,
+    address: str,
+    recipient: bytes | None,
+    task: str,
+    now: int,
+) -> Outcome:
+    """`address` is the proposer's "@id", `recipient` the key behind `to`, `task` the task after redaction."""
+    message = order.message
+    if recipient is None:
+        raise AgentNotFound(f"{message.to} is not known here")
+    if recipient == order.key.raw:
+        raise InvalidProposal("Nobody deals with itself")
+    if message.capability and utf16_length(message.capability) > MAX_CAPABILITY:
+        raise InvalidProposal(f"`capability` has more than {MAX_CAPABILITY} characters")
+    require_shallow(message.terms, "terms")
+    asked = None if message.expires is UNSET else message.expires or None
+    deal = Proposal(
+        id=proposal_id,
+        proposer=order.key.raw,
+        recipient=recipient,
+        from_=address,
+        to=message.to,
+        task=task,
+        amount=_given(message.amount),
+        currency=_given(message.currency),
+        payment_code=_given(message.payment_code),
+        terms=_given(message.terms),
+        capability=_given(message.capability),
+        expires=None if asked is None else _deadline(asked, now),
+        expires_asked=asked,
+        created_at=now,
+        updated_at=now,
+        sig=message.sig,
+        proposer_stake=escrow.stake_of(message.elo_stake),
+    )
+    kept = structs.replace(message, task=task)
+    return Outcome(
+        changes=(deal, audit_row("propose", deal.id, now, actor=deal.proposer, message=kept)),
+        notices=notices.to_parties(deal, notices.proposed(deal)),
+        lines=(notices.bounty_line(deal),),
+    )
+
+
+def accept(
+    order: Signed[client.Accept],
+    deal: Proposal | None,
+    standings: Standings,
+    *,
+    used: bool,
+    now: int,
+    rules: MarketRules,
+) -> Outcome:
+    deal, status = _admit(order, deal, "accept", used, now, rules)
+    deal = structs.replace(
+        deal,
+        status=status,
+        updated_at=now,
+        acceptor_stake=escrow.stake_of(order.message.elo_stake),
+        response_sig=order.message.sig,
+        response_payment_code=_given(order.message.payment_code),
+    )
+    movement = None
+    staked: tuple[Change, ...] = ()
+    if escrow.is_open(deal):
+        movement = escrow.lock(deal, standings[deal.proposer], standings[deal.recipient], now)
+        staked = (*movement.changes(), hooks.escrow_created(deal, now))
+    return Outcome(
+        changes=(deal, *_record("accept", order, deal, movement), *staked),
+        notices=notices.to_parties(deal, notices.accepted(deal, order.message.sig)),
+        lines=(notices.claimed_line(deal),),
+    )
+
+
+def reject(
+    order: Signed[client.Reject], deal: Proposal | None, *, used: bool, now: int, rules: MarketRules
+) -> Outcome:
+    deal, status = _admit(order, deal, "reject", used, now, rules)
+    deal = structs.replace(
+        deal,
+        status=status,
+        updated_at=now,
+        reject_reason=_given(order.message.reason),
+        response_sig=order.message.sig,
+    )
+    return Outcome(
+        changes=(deal, *_record("reject", order, deal)),
+        notices=notices.to_parties(deal, notices.rejected(deal, order.message.sig)),
+    )
+
+
+def complete(
+    order: Signed[client.Complete],
+    deal: Proposal | None,
+    standings: Standings,
+    *,
+    used: bool,
+    pair: PairHistory,
+    now: int,
+    rules: MarketRules,
+) -> Outcome:
+    """Both gain, and both get their stakes back (seed 000, complete 4)."""
+    deal, status = _admit(order, deal, "complete", used, now, rules)
+    if now - deal.created_at < rules.ratings.minimum_age:
+        raise RateLimited("This proposal is too young to be completed")
+    by = _address(deal, order.key.raw)
+    done = structs.replace(
+        deal,
+        status=status,
+        updated_at=now,
+        completed_at=now,
+        completed_by=by,
+        completion_proof=_given(order.message.proof),
+        completion_sig=order.message.sig,
+    )
+    movement, rating_changes = _completion(deal, standings, pair, now, rules.ratings)
+    message = notices.completed(done, by, order.message.sig, rating_changes)
+    return Outcome(
+        changes=(
+            done,
+            *_record("complete", order, done, movement),
+            *movement.changes(),
+            build_receipt(done, message, now),
+            hooks.settlement_completion(done, rating_changes, now),
+        ),
+        notices=notices.to_parties(done, message),
+    )
+
+
+def dispute(
+    order: Signed[client.Dispute],
+    deal: Proposal | None,
+    standings: Standings,
+    *,
+    used: bool,
+    now: int,
+    rules: MarketRules,
+) -> Outcome:
+    """The party being disputed is at fault: it loses rating, and its stake (seed 000, dispute 4)."""
+    deal, status = _admit(order, deal, "dispute", used, now, rules)
+    by, reason = _address(deal, order.key.raw), order.message.reason
+    ended = structs.replace(
+        deal,
+        status=status,
+        updated_at=now,
+        disputed_at=now,
+        disputed_by=by,
+        dispute_reason=reason,
+        dispute_sig=order.message.sig,
+    )
+    movement, stakes = _fault(deal, order.key.raw, standings, now, rules.ratings)
+    rating_changes: RatingChanges = {**movement.rating_changes, "_escrow": stakes}
+    message = notices.disputed(ended, by, reason, order.message.sig, rating_changes)
+    return Outcome(
+        changes=(
+            ended,
+            *_record("dispute", order, ended, movement),
+            *movement.changes(),
+            hooks.settlement_dispute(ended, stakes, rating_changes, now),
+        ),
+        notices=notices.to_parties(ended, message),
+    )
+
+
+def expire(deal: Proposal, standings: Standings, *, now: int) -> Outcome:
+    """The clock's decision: stakes go back and no rating moves (seed 000, expire 2)."""
+    status = next_status(deal, "expire")
+    if not can_expire(deal, now):
+        raise InvalidProposal("PROPOSAL_NOT_DUE")
+    ended = structs.replace(deal, status=status, updated_at=now)
+    movement = None
+    released: tuple[Change, ...] = ()
+    if escrow.is_open(deal):
+        movement = escrow.release(deal, standings[deal.proposer], standings[deal.recipient], now)
+        released = (*movement.changes(), hooks.escrow_released(ended, now))
+    return Outcome(
+        changes=(ended, audit_row("expire", ended.id, now, movement=movement), *released),
+        notices=notices.to_parties(ended, notices.expired(ended)),
+    )
+
+
+# -- checks, in the order in which they come ---------------------------------------------------------------
+
+
+def next_status(deal: Proposal, event: Event) -> Status:
+    """Where the event leads, or INVALID_PROPOSAL with the reference's word for why not."""
+    status = TRANSITIONS.get((deal.status, event))
+    if status is None:
+        raise InvalidProposal(_WRONG_STATUS[event])
+    return status
+
+
+def can_expire(deal: Proposal, now: int) -> bool:
+    """The deadline has passed, and the clock has not acted upon it yet. A frozen deal waits."""
+    overdue = deal.expires is not None and deal.expires <= now
+    return overdue and deal.frozen_by is None and (deal.status, "expire") in TRANSITIONS
+
+
+def _admit(
+    order: Signed[Command], deal: Proposal | None, event: Event, used: bool, now: int, rules: MarketRules
+) -> tuple[Proposal, Status]:
+    """The deal, and where the event leads it; or the refusal that comes first."""
+    if deal is None:
+        raise ProposalNotFound("There is no proposal with this id")
+    _require_party(deal, order.key.raw, event, rules)
+    _require_unexpired(deal, event, now, rules)
+    status = next_status(deal, event)
+    _require_thawed(deal)
+    if used:
+        raise Refusal.by_code[rules.signature_code]("This signature was used before")
+    return deal, status
+
+
+def _require_party(deal: Proposal, key: bytes, event: Event, rules: MarketRules) -> None:
+    if event in _FOR_RECIPIENT:
+        if key != deal.recipient:
+            _refuse(rules.stranger_code, "Only its recipient answers a proposal", "NOT_PROPOSAL_RECIPIENT")
+    elif key not in (deal.proposer, deal.recipient):
+        _refuse(rules.stranger_code, "Only its parties end a deal", "NOT_PROPOSAL_PARTY")
+
+
+def _require_unexpired(deal: Proposal, event: Event, now: int, rules: MarketRules) -> None:
+    if deal.status == "expired" or can_expire(deal, now):
+        _refuse(rules.expired_code, "The deadline of this proposal has passed", _WRONG_STATUS[event])
+
+
+def _refuse(code: str, sentence: str, token: str) -> NoReturn:
+    """INVALID_PROPOSAL says why in one of the reference's words (agentchat wire 7)."""
+    raise Refusal.by_code[code](token if code == InvalidProposal.code else sentence)
+
+
+def _require_thawed(deal: Proposal) -> None:
+    if deal.frozen_by is not None:
+        raise InvalidProposal(f"PROPOSAL_FROZEN: the court has it, as {deal.frozen_by}")
+
+
+# -- settlements -----------------------------------------------------------------------------------------
+
+
+def _completion(
+    deal: Proposal, standings: Standings, pair: PairHistory, now: int, rules: RatingRules
+) -> tuple[Movement, RatingChanges | None]:
+    proposer, recipient = standings[deal.proposer], standings[deal.recipient]
+    if pair.cooling(now, rules):
+        # Nothing is gained (agentchat wire 11.5). The reference then also keeps the stakes for good.
+        return escrow.release(deal, proposer, recipient, now), None
+    shares = (
+        Share(
+            address=deal.from_,
+            standing=proposer,
+            earned=completion_gain(proposer, recipient, deal.amount, rules, pair),
+            staked=deal.proposer_stake,
+            awarded=deal.proposer_stake,
+        ),
+        Share(
+            address=deal.to,
+            standing=recipient,
+            earned=completion_gain(recipient, proposer, deal.amount, rules, pair),
+            staked=deal.acceptor_stake,
+            awarded=deal.acceptor_stake,
+        ),
+    )
+    movement = settle(deal, "complete", shares, now)
+    changes: RatingChanges = {**movement.rating_changes}
+    if escrow.is_open(deal):
+        changes["_escrow"] = escrow.returned(deal)
+    return movement, changes
+
+
+def _fault(
+    deal: Proposal, winner: bytes, standings: Standings, now: int, rules: RatingRules
+) -> tuple[Movement, EscrowResult]:
+    """The party that is not `winner` loses; half of that, and the stake, go to the winner."""
+    proposer_won = winner == deal.proposer
+    loser = deal.recipient if proposer_won else deal.proposer
+    own_stake, lost_stake = deal.proposer_stake, deal.acceptor_stake
+    if not proposer_won:
+        own_stake, lost_stake = lost_stake, own_stake
+    loss = dispute_loss(standings[loser], standings[winner], deal.amount, rules)
+    gained = Share(
+        address=_address(deal, winner),
+        standing=standings[winner],
+        earned=half_of_loss(loss),
+        staked=own_stake,
+        awarded=own_stake + lost_stake,
+    )
+    lost = Share(address=_address(deal, loser), standing=standings[loser], earned=-loss, staked=lost_stake)
+    shares = (gained, lost) if proposer_won else (lost, gained)
+    return settle(deal, "dispute", shares, now), escrow.transferred(deal, gained.address, lost_stake)
+
+
+# -- small words -----------------------------------------------------------------------------------------
+
+
+def _record(
+    operation: str, order: Signed[Command], deal: Proposal, movement: Movement | None = None
+) -> tuple[AuditRow, UsedSignature]:
+    """What every signed step leaves behind. Its signature is good once."""
+    row = audit_row(
+        operation, deal.id, deal.updated_at, actor=order.key.raw, message=order.message, movement=movement
+    )
+    return row, UsedSignature(order.signature, deal.id)
+
+
+def _address(deal: Proposal, key: bytes) -> str:
+    return deal.from_ if key == deal.proposer else deal.to
+
+
+def _given(value: Any) -> Any:
+    """None for whatever JavaScript finds falsy (agentchat wire 11.1). Unlike in Python, [] and {} are not."""
+    return None if value is None or value == "" or value == 0 else value
+
+
+def _deadline(seconds: Number, now: int) -> int:
+    if seconds <= 0 or seconds * 1000 > LAST_MOMENT - now:
+        raise InvalidProposal("`expires` is a number of seconds from now, and that moment must be a date")
+    return now + round_half_up(seconds * 1000)

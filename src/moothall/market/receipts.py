@@ -1,0 +1,161 @@
+"""Receipts: proof of a completed deal that anybody can check with nothing but the public keys.
+
+A receipt is the COMPLETE message that both parties got, `stored_at`, and `operations`: the PROPOSAL, ACCEPT
+and COMPLETE that were signed, each with its signer's public key. An agent's id is the beginning of a hash of
+its key, so the keys prove the names.
+
+What it cannot prove: the text of a PROPOSAL does not name the deal's id (agentchat wire 8), so which of two
+proposals from one agent to another was meant, and when, is the hall's word.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from moothall.errors import InvalidKey
+from moothall.identity import PublicKey
+from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
+from moothall.market.records import Proposal, Receipt
+from moothall.market.storable import kept_json
+from moothall.wire.agentchat import client, signing
+from moothall.wire.agentchat.market import CompleteNotice, Stakes
+
+REDACTED: Final = "[REDACTED:"  # what stands where a secret stood (agentchat wire 9.6)
+
+
+def build_receipt(deal: Proposal, message: CompleteNotice, now: int) -> Receipt:
+    """`deal` is completed; `message` is what its parties are told."""
+    told = kept_json(message)
+    more = kept_json({"stored_at": now, "operations": _operations(deal)})
+    # Both are JSON objects, so joining them needs no second look at either.
+    return Receipt(proposal_id=deal.id, at=now, body=told[:-1] + b"," + more[1:])
+
+
+def receipt_line(receipt: Receipt) -> bytes:
+    """The line of `receipts.jsonl` that the reference would have written (agentchat wire 12.9)."""
+    body: dict[str, Any] = msgspec.json.decode(receipt.body)
+    del body["operations"]
+    return msgspec.json.encode(body) + b"\n"
+
+
+def _operations(deal: Proposal) -> list[dict[str, Any]]:
+    proposer, recipient = PublicKey(deal.proposer).pem, PublicKey(deal.recipient).pem
+    return [
+        {
+            "type": "PROPOSAL",
+            "key": proposer,
+            "to": deal.to,
+            "task": deal.task,
+            "amount": deal.amount,
+            "currency": deal.currency,
+            "payment_code": deal.payment_code,
+            **({} if deal.expires_asked is None else {"expires": deal.expires_asked}),
+            "elo_stake": deal.proposer_stake,
+            "sig": deal.sig,
+        },
+        {
+            "type": "ACCEPT",
+            "key": recipient,
+            "proposal_id": deal.id,
+            "payment_code": deal.response_payment_code,
+            "elo_stake": deal.acceptor_stake,
+            "sig": deal.response_sig,
+        },
+        {
+            "type": "COMPLETE",
+            "key": proposer if deal.completed_by == deal.from_ else recipient,
+            "proposal_id": deal.id,
+            "proof": deal.completion_proof,
+            "sig": deal.completion_sig,
+        },
+    ]
+
+
+# -- checking one --------------------------------------------------------------------------------------
+
+
+class _SignedProposal(client.Proposal, tag="PROPOSAL", kw_only=True):
+    key: str
+
+
+class _SignedAccept(client.Accept, tag="ACCEPT", kw_only=True):
+    key: str
+
+
+class _SignedComplete(client.Complete, tag="COMPLETE", kw_only=True):
+    key: str
+
+
+class _Evidence(msgspec.Struct, tag_field="type", tag="COMPLETE", kw_only=True):
+    """The parts of a receipt that can be checked."""
+
+    proposal_id: str
+    from_: str = msgspec.field(name="from")
+    to: str
+    status: str
+    completed_by: str
+    proof: client.Scalar | None
+    sig: str
+    elo_stakes: Stakes
+    operations: tuple[_SignedProposal, _SignedAccept, _SignedComplete]
+
+
+_decode: Final = msgspec.json.Decoder(_Evidence).decode
+
+
+def verify_receipt(body: bytes) -> list[str]:
+    """What is wrong with a receipt; nothing, if it holds."""
+    try:
+        evidence = _decode(body)
+        proposer, acceptor, completer = (PublicKey.from_pem(each.key) for each in evidence.operations)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return [f"not a receipt with its signed operations: {error}"]
+    except InvalidKey as error:
+        return [f"a public key cannot be read: {error}"]
+    return [
+        *_signature_problems(evidence, proposer, acceptor, completer),
+        *_story_problems(evidence, proposer, acceptor, completer),
+    ]
+
+
+def _signature_problems(
+    evidence: _Evidence, proposer: PublicKey, acceptor: PublicKey, completer: PublicKey
+) -> list[str]:
+    proposal, accept, complete = evidence.operations
+    signed = {
+        "PROPOSAL": proposer.verifies(signing.proposal_text(proposal), proposal.sig),
+        "ACCEPT": acceptor.verifies(signing.accept_text(accept), accept.sig),
+        "COMPLETE": completer.verifies(signing.complete_text(complete), complete.sig),
+    }
+    problems = [f"{kind}: its key did not sign these words" for kind, holds in signed.items() if not holds]
+    if not signed["PROPOSAL"] and REDACTED in proposal.task:
+        problems.append("PROPOSAL: the hall took a secret out of the task, so nobody can check the signature")
+    return problems
+
+
+def _story_problems(
+    evidence: _Evidence, proposer: PublicKey, acceptor: PublicKey, completer: PublicKey
+) -> list[str]:
+    """Whether the message tells what the operations say."""
+    proposal, accept, complete = evidence.operations
+    stakes = Stakes(proposer=int(proposal.elo_stake or 0), acceptor=int(accept.elo_stake or 0))
+    by = evidence.from_ if completer == proposer else evidence.to
+    claims = {
+        "the deal is not completed": evidence.status == "completed",
+        "`from` is not the id of the proposer's key": _is_id(evidence.from_, proposer),
+        "`to` is not the id of the acceptor's key": _is_id(evidence.to, acceptor),
+        "the proposal was made to somebody else": proposal.to == evidence.to,
+        "ACCEPT is about another deal": accept.proposal_id == evidence.proposal_id,
+        "COMPLETE is about another deal": complete.proposal_id == evidence.proposal_id,
+        "COMPLETE is by neither party": completer in (proposer, acceptor),
+        "`completed_by` is not who signed COMPLETE": evidence.completed_by == by,
+        "both parties are one": proposer != acceptor,
+        "`elo_stakes` are not the stakes that were signed": evidence.elo_stakes == stakes,
+        "`proof` is not the one that was signed": evidence.proof == complete.proof,
+        "`sig` is not the signature of COMPLETE": evidence.sig == complete.sig,
+    }
+    return [problem for problem, holds in claims.items() if not holds]
+
+
+def _is_id(address: str, key: PublicKey) -> bool:
+    return address in (f"@{key.agent_id(AGENT_ID_LENGTH)}", f"@{key.agent_id(FINGERPRINT_LENGTH)}")

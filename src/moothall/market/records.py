@@ -1,0 +1,152 @@
+"""What the market keeps: one struct per kind of row. Decisions make new ones; nothing changes one in place.
+
+All times are whole milliseconds since the Unix epoch. A `key` is the 32 raw bytes of an Ed25519 public key:
+ids are renderings of it, and no row depends on how long they are shown.
+"""
+
+from typing import Any
+
+from msgspec import Struct, field
+
+from moothall.wire.agentchat.client import Number, Scalar
+from moothall.wire.agentchat.market import Status as Status  # the statuses on the wire are the statuses kept
+
+
+class Proposal(Struct, kw_only=True, frozen=True):
+    """A deal, from the offer to its end (agentchat wire 11.1). An optional value that was falsy is None."""
+
+    id: str
+    proposer: bytes
+    recipient: bytes
+    from_: str  # "@id" of the proposer, as shown
+    to: str  # as sent, because it was signed
+    task: str
+    amount: Scalar | None = None
+    currency: Scalar | None = None
+    payment_code: Scalar | None = None
+    terms: Any = None
+    capability: str | None = None
+    expires: int | None = None  # absolute
+    expires_asked: Number | None = None  # the number of seconds, as signed
+    status: Status = "pending"
+    created_at: int
+    updated_at: int
+    sig: str
+    proposer_stake: int = 0
+    acceptor_stake: int = 0
+    frozen_by: str | None = None  # the court case that holds this deal
+    response_sig: str | None = None  # of ACCEPT or REJECT
+    response_payment_code: Scalar | None = None
+    reject_reason: Scalar | None = None
+    completed_at: int | None = None
+    completed_by: str | None = None
+    completion_proof: Scalar | None = None
+    completion_sig: str | None = None
+    disputed_at: int | None = None
+    disputed_by: str | None = None
+    dispute_reason: str | None = None
+    dispute_sig: str | None = None
+
+
+class SkillStanding(Struct, kw_only=True, frozen=True):
+    """A rating within one capability (agentchat wire 12.8)."""
+
+    rating: int = 1200
+    transactions: int = 0
+    updated: int | None = None
+
+
+class Standing(Struct, kw_only=True, frozen=True):
+    """How one key stands (seed 001, reputation)."""
+
+    key: bytes
+    rating: int = 1200
+    transactions: int = 0
+    updated: int | None = None
+    escrowed: int = 0  # the sum of its own stakes in open escrows
+    skills: dict[str, SkillStanding] = field(default_factory=dict)
+
+
+class Posting(Struct, frozen=True):
+    account: str
+    amount: int
+
+
+class Entry(Struct, kw_only=True, frozen=True):
+    """One movement of the ledger. Its postings sum to zero; (deal, operation) happens once."""
+
+    deal: str
+    operation: str
+    postings: tuple[Posting, ...]
+    at: int
+
+
+class AuditRow(Struct, kw_only=True, frozen=True):
+    """`data` is JSON: the signed operation and what it changed, enough to replay the ratings."""
+
+    at: int
+    operation: str
+    deal: str
+    actor: bytes | None  # None: the clock
+    data: bytes
+
+
+class Receipt(Struct, kw_only=True, frozen=True):
+    """`body` is JSON: the COMPLETE message, `stored_at`, and the signed operations with their public keys."""
+
+    proposal_id: str
+    at: int
+    body: bytes
+
+
+class Registration(Struct, kw_only=True, frozen=True):
+    """The skills one agent offers (agentchat wire 14)."""
+
+    key: bytes
+    agent_id: str  # without "@"
+    skills: list[dict[str, Any]]
+    registered_at: int
+    sig: str
+
+
+class HookEvent(Struct, kw_only=True, frozen=True):
+    """Something to tell integrations. `id` follows from what happened, so that it can be told once."""
+
+    id: str
+    name: str
+    at: int
+    body: bytes
+
+
+class Revoked(Struct, frozen=True):
+    """This key's registration is gone from the directory."""
+
+    key: bytes
+
+
+class UsedSignature(Struct, frozen=True):
+    signature: bytes
+    deal: str
+
+
+class RatingPoint(Struct, kw_only=True, frozen=True):
+    """One step of an agent's rating over time."""
+
+    key: bytes
+    at: int
+    rating: int
+    why: str
+
+
+Change = (
+    Proposal
+    | Standing
+    | Entry
+    | AuditRow
+    | Receipt
+    | Registration
+    | HookEvent
+    | Revoked
+    | UsedSignature
+    | RatingPoint
+)

@@ -1,0 +1,116 @@
+"""The end of a deal: ratings move, stakes leave the escrow, and one ledger entry says both.
+
+Each agent that takes part has a Share. What a share is, the caller decides (a completion, a dispute, a
+verdict); that it is kept consistently, in standing, ledger, history and message, is decided here alone.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct, field, structs
+
+from moothall.market import ledger
+from moothall.market.records import Change, Entry, Proposal, RatingPoint, SkillStanding, Standing
+from moothall.market.reputation import FLOOR
+from moothall.wire.agentchat.market import RatingChange
+
+
+class Share(Struct, kw_only=True, frozen=True):
+    """What one agent leaves a deal with."""
+
+    address: str
+    standing: Standing
+    earned: int  # or, below zero, lost; stakes aside
+    staked: int = 0  # its own stake, which leaves the escrow now
+    awarded: int = 0  # what it gets out of the escrow
+
+    @property
+    def change(self) -> int:
+        return self.earned + self.awarded - self.staked
+
+
+class Movement(Struct, kw_only=True, frozen=True):
+    """Standings before and after, and the entry that says the same."""
+
+    moved: tuple[tuple[Standing, Standing], ...]
+    entry: Entry
+    points: tuple[RatingPoint, ...] = ()
+    rating_changes: dict[str, RatingChange] = field(default_factory=dict)
+
+    def changes(self) -> tuple[Change, ...]:
+        """What to keep of it."""
+        if not self.moved:
+            return ()
+        return (*self._openings(), self.entry, *(after for _, after in self.moved), *self.points)
+
+    def _openings(self) -> Iterator[Entry]:
+        for before, _ in self.moved:
+            # Perhaps its first entry; if not, this one is a repetition and counts for nothing.
+            if not before.transactions and not before.escrowed:
+                yield ledger.opening(before.key, before.rating, self.entry.at)
+
+
+def settle(deal: Proposal, operation: str, shares: Sequence[Share], now: int) -> Movement:
+    """Every share counts as one transaction. Whatever the shares leave in the escrow is burned."""
+    standings = tuple(_after(share, deal.capability, now) for share in shares)
+    return Movement(
+        moved=tuple((share.standing, after) for share, after in zip(shares, standings, strict=True)),
+        entry=ledger.entry(deal.id, operation, now, _postings(deal, shares)),
+        points=tuple(
+            RatingPoint(key=after.key, at=now, rating=after.rating, why=f"{operation} {deal.id}")
+            for after in standings
+        ),
+        rating_changes={
+            share.address: RatingChange(
+                old_rating=share.standing.rating,
+                new_rating=after.rating,
+                change=share.change,  # before the floor (agentchat wire 12.3)
+                transactions=after.transactions,
+            )
+            for share, after in zip(shares, standings, strict=True)
+        },
+    )
+
+
+def floored(rating: int) -> int:
+    return max(FLOOR, rating)
+
+
+def _after(share: Share, capability: str | None, now: int) -> Standing:
+    before = share.standing
+    skills = before.skills
+    if capability:
+        skill = skills.get(capability) or SkillStanding()
+        skills = {**skills, capability: _after_in_skill(skill, share.change, now)}
+    return structs.replace(
+        before,
+        rating=floored(before.rating + share.change),
+        transactions=before.transactions + 1,
+        updated=now,
+        escrowed=before.escrowed - share.staked,
+        skills=skills,
+    )
+
+
+def _after_in_skill(skill: SkillStanding, change: int, now: int) -> SkillStanding:
+    """The same change, within one capability (agentchat wire 12.8)."""
+    return SkillStanding(
+        rating=floored(skill.rating + change), transactions=skill.transactions + 1, updated=now
+    )
+
+
+def _postings(deal: Proposal, shares: Sequence[Share]) -> list[tuple[str, int]]:
+    postings: list[tuple[str, int]] = []
+    for share in shares:
+        rating = share.standing.rating + share.change
+        lift = floored(rating) - rating
+        account = ledger.agent_account(share.standing.key)
+        postings += ((account, share.earned + share.awarded + lift), (ledger.FLOOR_ACCOUNT, -lift))
+    earned = sum(share.earned for share in shares)
+    staked = sum(share.staked for share in shares)
+    awarded = sum(share.awarded for share in shares)
+    return [
+        *postings,
+        (ledger.escrow_account(deal.id), -staked),
+        (ledger.BURN, staked - awarded),
+        (ledger.MINT if earned > 0 else ledger.BURN, -earned),
+    ]

@@ -1,0 +1,175 @@
+"""The directory: who offers what, and who among them stands best (agentchat wire 14)."""
+
+from collections.abc import Container, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple, TypeGuard
+
+from msgspec import Struct
+
+from moothall.errors import InvalidMessage
+from moothall.market.audit import audit_row
+from moothall.market.ledger import agent_account
+from moothall.market.outcome import DISCOVERY, Notice, Outcome, ServiceLine
+from moothall.market.records import Registration, Revoked, SkillStanding, Standing
+from moothall.market.signed import Signed
+from moothall.market.storable import kept_json, require_shallow
+from moothall.wire.agentchat.client import Number, RegisterSkills, SearchSkills
+from moothall.wire.agentchat.market import SearchResults, SkillsRegistered
+
+DEFAULT_LIMIT: Final = 50  # agentchat wire 14
+# Together these keep an answer well within what a client may leave unread.
+MAX_LIMIT: Final = 200
+MAX_SKILLS: Final = 100
+MAX_SKILL_SIZE: Final = 4096  # bytes of one skill as JSON, as a message has characters
+MAX_LISTED: Final = 2000  # characters of the list that #discovery is told
+
+Skill = dict[str, Any]
+
+
+# -- registration --------------------------------------------------------------------------------------
+
+
+def register(order: Signed[RegisterSkills], agent_id: str, now: int) -> Outcome:
+    """Replaces what the agent offered before. `agent_id` is without "@"."""
+    skills = order.message.skills
+    _require_modest(skills)
+    key = order.key.raw
+    registration = Registration(
+        key=key, agent_id=agent_id, skills=skills, registered_at=now, sig=order.message.sig
+    )
+    row = audit_row("register_skills", agent_account(key), now, actor=key, message=order.message)
+    reply = SkillsRegistered(ts=now, agent_id=f"@{agent_id}", skills_count=len(skills), registered_at=now)
+    return Outcome(
+        changes=(registration, row),
+        notices=(Notice(key, reply),),
+        lines=(_announcement(agent_id, skills),),
+    )
+
+
+def withdraw(key: bytes, now: int) -> Outcome:
+    """The key was revoked: nobody is to find it any more."""
+    return Outcome(changes=(Revoked(key), audit_row("withdraw_skills", agent_account(key), now)))
+
+
+def _require_modest(skills: list[Skill]) -> None:
+    if len(skills) > MAX_SKILLS:
+        raise InvalidMessage(f"An agent offers at most {MAX_SKILLS} skills")
+    for skill in skills:
+        require_shallow(skill, "skills")
+        if len(kept_json(skill)) > MAX_SKILL_SIZE:
+            raise InvalidMessage(f"A skill has at most {MAX_SKILL_SIZE} bytes")
+
+
+def _announcement(agent_id: str, skills: list[Skill]) -> ServiceLine:
+    listed = ", ".join(skill["capability"] for skill in skills)
+    if len(listed) > MAX_LISTED:
+        listed = listed[: MAX_LISTED - 1] + "…"
+    content = f"Agent @{agent_id} registered {len(skills)} skill(s): {listed}"
+    return ServiceLine(channel=DISCOVERY, content=content, buffered=False)
+
+
+# -- search --------------------------------------------------------------------------------------------
+
+
+class Filters(Struct, kw_only=True, frozen=True):
+    capability: str = ""
+    max_rate: Number | None = None
+    currency: str = ""
+    limit: int = DEFAULT_LIMIT
+
+    def admit(self, skill: Skill) -> bool:
+        """A skill that names no rate, or no currency, is not held to it."""
+        rate, currency = skill.get("rate"), skill.get("currency")
+        return (
+            self.capability in skill["capability"].lower()
+            and not (self.max_rate is not None and _is_number(rate) and rate > self.max_rate)
+            and not (self.currency and isinstance(currency, str) and currency.lower() != self.currency)
+        )
+
+
+class Hit(NamedTuple):
+    registration: Registration
+    skill: Skill
+
+
+def read_query(message: SearchSkills) -> Filters:
+    """What to look for; InvalidMessage if the query makes no sense."""
+    query = message.query if isinstance(message.query, dict) else {}
+    max_rate, limit = query.get("max_rate"), query.get("limit") or DEFAULT_LIMIT
+    if max_rate is not None and not _is_number(max_rate):
+        raise InvalidMessage("`query.max_rate` must be a number")
+    if not _is_number(limit) or limit < 1:
+        raise InvalidMessage("`query.limit` must be a number from 1")
+    return Filters(
+        capability=_words(query, "capability"),
+        max_rate=max_rate,
+        currency=_words(query, "currency"),
+        limit=int(min(limit, MAX_LIMIT)),
+    )
+
+
+def find(filters: Filters, registrations: Iterable[Registration]) -> list[Hit]:
+    return [
+        Hit(registration, skill)
+        for registration in registrations
+        for skill in registration.skills
+        if filters.admit(skill)
+    ]
+
+
+def results(
+    message: SearchSkills,
+    filters: Filters,
+    hits: list[Hit],
+    standings: Mapping[bytes, Standing],
+    online: Container[bytes],
+    now: int,
+) -> SearchResults:
+    """The best first: by rating in the skill, by rating, by how recently it was registered."""
+
+    def rank(hit: Hit) -> tuple[int, int, int]:
+        standing = standings[hit.registration.key]
+        return (_in_skill(standing, hit.skill).rating, standing.rating, hit.registration.registered_at)
+
+    best = sorted(hits, key=rank, reverse=True)[: filters.limit]
+    found = [_result(hit, standings[hit.registration.key], online) for hit in best]
+    return SearchResults(
+        ts=now, query_id=message.query_id, query=message.query, results=found, total=len(hits)
+    )
+
+
+def _result(hit: Hit, standing: Standing, online: Container[bytes]) -> dict[str, Any]:
+    in_skill = _in_skill(standing, hit.skill)
+    # The hall's words come last: a skill with a field `agent_rating` does not rate itself.
+    return {
+        **hit.skill,
+        "agent_id": f"@{hit.registration.agent_id}",
+        "registered_at": hit.registration.registered_at,
+        "agent_rating": standing.rating,
+        "agent_transactions": standing.transactions,
+        "skill_rating": in_skill.rating,
+        "skill_transactions": in_skill.transactions,
+        "skill_updated": None if in_skill.updated is None else _iso(in_skill.updated),
+        "online": hit.registration.key in online,
+    }
+
+
+def _in_skill(standing: Standing, skill: Skill) -> SkillStanding:
+    """Without a deal in this skill yet, the agent's own rating (agentchat wire 12.8)."""
+    return standing.skills.get(skill["capability"]) or SkillStanding(rating=standing.rating)
+
+
+def _words(query: dict[str, Any], field: str) -> str:
+    words = query.get(field) or ""
+    if not isinstance(words, str):
+        raise InvalidMessage(f"`query.{field}` must be a text")
+    return words.lower()
+
+
+def _is_number(value: Any) -> TypeGuard[Number]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _iso(at: int) -> str:
+    """As JavaScript writes a date, and as `ratings.json` has it (agentchat wire 12.7)."""
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

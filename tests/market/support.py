@@ -1,0 +1,250 @@
+"""A market in memory: books that keep everything, agents that sign, and a clock that is a number."""
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from moothall.identity import PrivateKey
+from moothall.market import clerk, ledger
+from moothall.market.books import Books
+from moothall.market.outcome import Outcome
+from moothall.market.records import (
+    AuditRow,
+    Change,
+    Entry,
+    HookEvent,
+    Proposal,
+    RatingPoint,
+    Receipt,
+    Registration,
+    Revoked,
+    Standing,
+    UsedSignature,
+)
+from moothall.market.reputation import RatingRules
+from moothall.market.rules import MarketRules
+from moothall.market.signed import TEXTS, Command, Signed, check_signature
+from moothall.wire.agentchat import client
+from moothall.wire.agentchat.codec import encode
+from moothall.wire.agentchat.server import ServerMessage
+from tests.identity.vectors import ALICE, BOB, CAROL, DAVE, NOW_MS
+
+AGENTS = (ALICE, BOB, CAROL, DAVE)
+
+# What the reference does beyond the seeds (agentchat wire 12, 1.3 and 20, rows 26 to 28, 31, 32).
+REFERENCE_RATINGS = RatingRules(
+    amount_weighting=True, diminishing=True, pair_cooldown=3_600_000, minimum_age=60_000
+)
+REFERENCE = MarketRules(
+    signature_code="VERIFICATION_FAILED",
+    stranger_code="INVALID_PROPOSAL",
+    expired_code="INVALID_PROPOSAL",
+    ratings=REFERENCE_RATINGS,
+)
+
+
+class MemoryBooks(Books):
+    def __init__(self) -> None:
+        self.deals: dict[str, Proposal] = {}
+        self.stands: dict[bytes, Standing] = {}
+        self.entries: dict[tuple[str, str], Entry] = {}
+        self.audit: list[AuditRow] = []
+        self.points: list[RatingPoint] = []
+        self.kept_receipts: list[Receipt] = []
+        self.skills: dict[bytes, Registration] = {}
+        self.events: dict[str, HookEvent] = {}
+        self.signatures: dict[bytes, str] = {}
+
+    def proposal(self, proposal_id: str) -> Proposal | None:
+        return self.deals.get(proposal_id)
+
+    def proposals_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> list[Proposal]:
+        deals = [
+            deal
+            for deal in reversed(self.deals.values())
+            if key in (deal.proposer, deal.recipient)
+            and (not open_only or deal.status in ("pending", "accepted"))
+        ]
+        return deals[:limit]
+
+    def due(self, now: int, limit: int = 100) -> list[Proposal]:
+        overdue = [deal for deal in self._with_deadline() if deal.expires is not None and deal.expires <= now]
+        return sorted(overdue, key=lambda deal: deal.expires or 0)[:limit]
+
+    def next_deadline(self) -> int | None:
+        return min((deal.expires for deal in self._with_deadline() if deal.expires is not None), default=None)
+
+    def standing(self, key: bytes) -> Standing:
+        return self.stands.get(key) or Standing(key=key)
+
+    def standings(self, limit: int) -> list[Standing]:
+        best = sorted(self.stands.values(), key=lambda s: (s.rating, s.transactions), reverse=True)
+        return best[:limit]
+
+    def history(self, key: bytes, limit: int = 100) -> list[tuple[int, int, str]]:
+        points = [(each.at, each.rating, each.why) for each in reversed(self.points) if each.key == key]
+        return points[:limit]
+
+    def registration(self, key: bytes) -> Registration | None:
+        return self.skills.get(key)
+
+    def registrations(self) -> list[Registration]:
+        return list(self.skills.values())
+
+    def find_key(self, agent_id: str) -> bytes | None:
+        for agent in AGENTS:
+            if agent_id in (agent.public.agent_id(8), agent.public.agent_id(16)):
+                return agent.public.raw
+        return None
+
+    def counts(self) -> dict[str, int]:
+        return Counter(deal.status for deal in self.deals.values())
+
+    def receipts(self, key: bytes | None = None, *, limit: int = 100) -> list[Receipt]:
+        kept = [
+            receipt
+            for receipt in reversed(self.kept_receipts)
+            if key is None
+            or key in (self.deals[receipt.proposal_id].proposer, self.deals[receipt.proposal_id].recipient)
+        ]
+        return kept[:limit]
+
+    def has_signature(self, signature: bytes) -> bool:
+        return signature in self.signatures
+
+    def save(self, *changes: Change) -> None:
+        assert sum(isinstance(change, AuditRow) for change in changes) == 1
+        for change in changes:
+            self._save(change)
+
+    def _save(self, change: Change) -> None:
+        match change:
+            case Proposal():
+                self.deals[change.id] = change
+            case Standing():
+                self.stands[change.key] = change
+            case Entry():
+                self.entries.setdefault((change.deal, change.operation), change)
+            case AuditRow():
+                self.audit.append(change)
+            case RatingPoint():
+                self.points.append(change)
+            case Receipt():
+                self.kept_receipts.append(change)
+            case Registration():
+                self.skills[change.key] = change
+            case Revoked():
+                self.skills.pop(change.key, None)
+            case HookEvent():
+                assert change.id not in self.events, "an event is told once"
+                self.events[change.id] = change
+            case UsedSignature():
+                assert change.signature not in self.signatures, "a signature is good once"
+                self.signatures[change.signature] = change.deal
+
+    def _with_deadline(self) -> list[Proposal]:
+        return [
+            deal
+            for deal in self.deals.values()
+            if deal.status in ("pending", "accepted") and deal.expires is not None and deal.frozen_by is None
+        ]
+
+    def balances(self) -> dict[str, int]:
+        return ledger.balances(self.entries.values())
+
+
+class Market:
+    """Agents dealing with each other, at `now`, under `rules`."""
+
+    def __init__(self, rules: MarketRules | None = None) -> None:
+        self.rules = rules or MarketRules()
+        self.books = MemoryBooks()
+        self.now = NOW_MS
+        self._made = 0
+
+    def rated(self, agent: PrivateKey, **fields: Any) -> None:
+        """The agent comes with a standing of its own, as an imported one does."""
+        standing = Standing(key=agent.public.raw, **fields)
+        self.books._save(standing)
+        self.books._save(ledger.opening(standing.key, standing.rating, self.now))
+
+    def propose(
+        self, proposer: PrivateKey, recipient: PrivateKey, task: str = "Review it", **fields: Any
+    ) -> Outcome:
+        self._made += 1
+        message = signed(client.Proposal(to=address(recipient), task=task, sig="-", **fields), proposer)
+        return clerk.propose(
+            self.books,
+            self.checked(message, proposer),
+            proposal_id=f"prop_{self._made}",
+            address=address(proposer),
+            recipient=recipient.public.raw,
+            task=task,
+            now=self.now,
+        )
+
+    def accept(self, agent: PrivateKey, deal: str = "prop_1", **fields: Any) -> Outcome:
+        message = signed(client.Accept(proposal_id=deal, sig="-", **fields), agent)
+        return clerk.accept(self.books, self.checked(message, agent), now=self.now, rules=self.rules)
+
+    def reject(self, agent: PrivateKey, deal: str = "prop_1", **fields: Any) -> Outcome:
+        message = signed(client.Reject(proposal_id=deal, sig="-", **fields), agent)
+        return clerk.reject(self.books, self.checked(message, agent), now=self.now, rules=self.rules)
+
+    def complete(self, agent: PrivateKey, deal: str = "prop_1", **fields: Any) -> Outcome:
+        message = signed(client.Complete(proposal_id=deal, sig="-", **fields), agent)
+        return clerk.complete(self.books, self.checked(message, agent), now=self.now, rules=self.rules)
+
+    def dispute(self, agent: PrivateKey, deal: str = "prop_1", reason: str = "not delivered") -> Outcome:
+        message = signed(client.Dispute(proposal_id=deal, reason=reason, sig="-"), agent)
+        return clerk.dispute(self.books, self.checked(message, agent), now=self.now, rules=self.rules)
+
+    def expire(self) -> list[Outcome]:
+        due = [deal.id for deal in self.books.due(self.now)]
+        outcomes = [clerk.expire(self.books, deal, now=self.now) for deal in due]
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def freeze(self, deal: str = "prop_1", dispute_id: str | None = "disp_1") -> None:
+        """What the court does when it takes a case, and undoes when it gives it up."""
+        self.books.deals[deal] = msgspec.structs.replace(self.books.deals[deal], frozen_by=dispute_id)
+
+    def register(self, agent: PrivateKey, *skills: dict[str, Any]) -> Outcome:
+        message = signed(client.RegisterSkills(skills=list(skills), sig="-"), agent)
+        order = self.checked(message, agent)
+        return clerk.register_skills(self.books, order, agent_id=agent.public.agent_id(), now=self.now)
+
+    def search(self, *online: PrivateKey, **query: Any) -> list[dict[str, Any]]:
+        message = client.SearchSkills(query=query)
+        keys = {agent.public.raw for agent in online}
+        return clerk.search_skills(self.books, message, online=keys, now=self.now).results
+
+    def deal(self, deal: str = "prop_1") -> Proposal:
+        return self.books.deals[deal]
+
+    def standing(self, agent: PrivateKey) -> Standing:
+        return self.books.standing(agent.public.raw)
+
+    def rating(self, agent: PrivateKey) -> int:
+        return self.standing(agent).rating
+
+    def checked(self, message: Command, agent: PrivateKey) -> Signed[Command]:
+        return check_signature(message, agent.public, self.rules)
+
+
+def address(agent: PrivateKey) -> str:
+    return f"@{agent.public.agent_id()}"
+
+
+def signed(message: Command, agent: PrivateKey) -> Command:
+    return msgspec.structs.replace(message, sig=agent.sign(TEXTS[type(message)](message)))
+
+
+def told(outcome: Outcome, agent: PrivateKey) -> list[dict[str, Any]]:
+    """What one agent is told, as it reads on the wire."""
+    return [frame(notice.message) for notice in outcome.notices if notice.to == agent.public.raw]
+
+
+def frame(message: ServerMessage) -> dict[str, Any]:
+    decoded: dict[str, Any] = msgspec.json.decode(encode(message))
+    return decoded
