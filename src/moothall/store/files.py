@@ -1,7 +1,7 @@
 """The data directory: small files that are replaced whole, and the list of keys that grows line by line."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -52,14 +52,27 @@ class DataDirectory:
         except OSError:
             waiting.unlink(missing_ok=True)
             raise
-        self._sync()
+        self.sync()
 
-    def _sync(self) -> None:
+    def sync(self) -> None:
         folder = os.open(self.path, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def replace(path: Path, content: Iterable[bytes]) -> None:
+    """All of it or nothing, for anybody who reads it meanwhile; but the disk may have it later."""
+    waiting = path.with_name(f".{path.name}.new")
+    descriptor = os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines(content)
+        waiting.replace(path)
+    except BaseException:
+        waiting.unlink(missing_ok=True)
+        raise
 
 
 class KeyBook:

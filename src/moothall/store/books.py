@@ -1,0 +1,409 @@
+"""The books of the market in SQL: one unit of work, on either engine. It saves and never decides.
+
+A lookup by key asks, in this order: this unit's own changes, those of the units before it in the same
+transaction, the memory of what was committed, the database. A query over many rows asks the database, after
+everything that is not there yet was written.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from moothall.identity import PublicKey
+from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
+from moothall.market import ledger
+from moothall.market.books import Books
+from moothall.market.records import (
+    AuditRow,
+    Change,
+    Entry,
+    HookEvent,
+    Proposal,
+    RatingPoint,
+    Receipt,
+    Registration,
+    Revoked,
+    Standing,
+    UsedSignature,
+)
+from moothall.store.dialect import Connection, Row, Value
+from moothall.store.memory import Memory
+from moothall.store.rows import Draft, Stored
+
+_proposal: Final = msgspec.json.Decoder(Proposal).decode
+_standing: Final = msgspec.json.Decoder(Standing).decode
+_registration: Final = msgspec.json.Decoder(Registration).decode
+
+_PARTIES: Final = ("proposer", "recipient")
+_PROPOSALS_BRANCH: Final = (
+    "SELECT * FROM (SELECT id, created_at, version, record FROM proposals"
+    " WHERE {party} = ? AND is_open = {is_open} ORDER BY created_at DESC LIMIT ?) AS {party}_{is_open}"
+)
+_RECEIPTS_BRANCH: Final = (
+    "SELECT * FROM (SELECT number, proposal_id, at, body FROM receipts"
+    " WHERE {party} = ? ORDER BY number DESC LIMIT ?) AS {party}_receipts"
+)
+
+
+def _proposals_query(states: Iterable[int]) -> str:
+    """One branch per index range: each stops after as many rows as are wanted."""
+    branches = [
+        _PROPOSALS_BRANCH.format(party=party, is_open=is_open) for party in _PARTIES for is_open in states
+    ]
+    return " UNION ".join(branches) + " ORDER BY created_at DESC, id DESC LIMIT ?"
+
+
+_PROPOSALS_OF: Final = _proposals_query((0, 1))
+_OPEN_PROPOSALS_OF: Final = _proposals_query((1,))
+_RECEIPTS_OF: Final = (
+    " UNION ".join(_RECEIPTS_BRANCH.format(party=party) for party in _PARTIES)
+    + " ORDER BY number DESC LIMIT ?"
+)
+_DUE: Final = "is_open = 1 AND frozen = 0 AND expires IS NOT NULL"  # what the index proposals_due holds
+
+
+class Delivery(NamedTuple):
+    event: HookEvent
+    attempts: int  # before this one
+
+
+class StoreBooks(Books, Protocol):
+    """The market's books, and the outbox of events that only the store's owner looks into."""
+
+    def claim_events(self, now: int, until: int, limit: int = 100) -> list[Delivery]:
+        """Events to deliver now. Whoever claims them has time `until` then, after which they are due again: a
+        hall that dies meanwhile loses none, and of several halls one has each."""
+
+    def postpone_event(self, event_id: str, until: int | None) -> None:
+        """Try again then; None: it was delivered, or never will be."""
+
+    def next_event(self) -> int | None:
+        """When the next event is due."""
+
+
+class SqlBooks(StoreBooks):
+    """Between load and commit. `careful` is the second try of a unit whose first try met a row that was changed
+    meanwhile or was there already: it locks what it reads, and looks before it writes."""
+
+    def __init__(
+        self, connection: Connection, memory: Memory, before: Draft, *, careful: bool = False
+    ) -> None:
+        self._connection = connection
+        self._memory = memory
+        self._before = before
+        self._careful = careful
+        self._draft = Draft()
+        self._savepoint = False
+
+    # -- proposals -----------------------------------------------------------------------------------
+
+    def proposal(self, proposal_id: str) -> Proposal | None:
+        stored = self._known_proposal(proposal_id)
+        if stored is None:
+            row = self._connection.execute(
+                f"SELECT version, record FROM proposals WHERE id = ?{self._connection.dialect.for_update}",  # noqa: S608
+                (proposal_id,),
+            ).fetchone()
+            if row is None:
+                return None
+            stored = Stored(row[0], _proposal(row[1]))
+            self._memory.proposals[proposal_id] = stored
+            self._hold_parties((stored.record,))
+        return stored.record
+
+    def proposals_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> list[Proposal]:
+        query, branches = (_OPEN_PROPOSALS_OF, 2) if open_only else (_PROPOSALS_OF, 4)
+        rows = self._query(query, *((key, limit) * branches), limit)
+        return [self._seen_proposal(row[0], row[2], row[3]) for row in rows]
+
+    def due(self, now: int, limit: int = 100) -> list[Proposal]:
+        rows = self._query(
+            f"SELECT id, version, record FROM proposals WHERE {_DUE} AND expires <= ?"  # noqa: S608
+            f" ORDER BY expires, id LIMIT ?{self._connection.dialect.skip_locked}",
+            now,
+            limit,
+        )
+        proposals = [self._seen_proposal(*row) for row in rows]
+        self._hold_parties(proposals)
+        return proposals
+
+    def next_deadline(self) -> int | None:
+        rows = self._query(f"SELECT min(expires) FROM proposals WHERE {_DUE}")  # noqa: S608
+        earliest: int | None = rows[0][0]
+        return earliest
+
+    def counts(self) -> dict[str, int]:
+        return dict(self._query("SELECT status, count(*) FROM proposals GROUP BY status"))
+
+    def _known_proposal(self, proposal_id: str) -> Stored[Proposal] | None:
+        return (
+            self._draft.proposals.get(proposal_id)
+            or self._before.proposals.get(proposal_id)
+            or self._memory.proposals.get(proposal_id)
+        )
+
+    def _seen_proposal(self, proposal_id: str, version: int, record: bytes) -> Proposal:
+        """What was read first stays what this unit knows: its version is the one that a write is checked by."""
+        proposal = _proposal(record)
+        if self._known_proposal(proposal_id) is None:
+            self._memory.proposals[proposal_id] = Stored(version, proposal)
+        return proposal
+
+    def _hold_parties(self, proposals: Iterable[Proposal]) -> None:
+        """Whoever decides about a deal changes the standings of its parties: lock them now, by key, so that two
+        deals between the same two agents wait for each other in one order."""
+        if not self._connection.dialect.locks_rows:
+            return
+        parties = sorted({key for each in proposals for key in (each.proposer, each.recipient)})
+        if parties:
+            marks = ", ".join("?" for _ in parties)
+            rows = self._connection.execute(
+                f"SELECT key, version, record FROM standings WHERE key IN ({marks}) ORDER BY key FOR UPDATE",  # noqa: S608
+                parties,
+            ).fetchall()
+            for row in rows:
+                self._seen_standing(*row)
+
+    # -- standings -----------------------------------------------------------------------------------
+
+    def standing(self, key: bytes) -> Standing:
+        """Unlocked at first, because a search reads hundreds that it does not mean to change: whoever does, and
+        came too late, finds out when it writes. The parties of a deal are locked together with it."""
+        stored = self._known_standing(key)
+        if stored is None:
+            lock = self._connection.dialect.for_update if self._careful else ""
+            row = self._connection.execute(
+                f"SELECT version, record FROM standings WHERE key = ?{lock}",  # noqa: S608
+                (key,),
+            ).fetchone()
+            stored = Stored(0, Standing(key=key)) if row is None else Stored(row[0], _standing(row[1]))
+            self._memory.standings[key] = stored
+        if stored.version == 0:
+            self._bind(key)
+            stored = self._known_standing(key) or stored
+        return stored.record
+
+    def standings(self, limit: int) -> list[Standing]:
+        rows = self._query(
+            "SELECT key, version, record FROM standings ORDER BY rating DESC, transactions DESC, key LIMIT ?",
+            limit,
+        )
+        return [self._seen_standing(*row) for row in rows]
+
+    def history(self, key: bytes, limit: int = 100) -> list[tuple[int, int, str]]:
+        rows = self._query(
+            "SELECT at, rating, why FROM rating_history WHERE key = ? ORDER BY number DESC LIMIT ?",
+            key,
+            limit,
+        )
+        return [(at, rating, why) for at, rating, why in rows]
+
+    def _known_standing(self, key: bytes) -> Stored[Standing] | None:
+        return (
+            self._draft.standings.get(key)
+            or self._before.standings.get(key)
+            or self._memory.standings.get(key)
+        )
+
+    def _seen_standing(self, key: bytes, version: int, record: bytes) -> Standing:
+        standing = _standing(record)
+        if self._known_standing(key) is None:
+            self._memory.standings[key] = Stored(version, standing)
+        return standing
+
+    def _bind(self, key: bytes) -> None:
+        """What the reference server knew about this key by 16 digits of its hash, if anything."""
+        fingerprint = PublicKey(key).fingerprint
+        if not self._memory.may_be_imported(self._connection, fingerprint):
+            return
+        rows = self._query(
+            "SELECT standing, registration FROM imported WHERE fingerprint = ? AND bound_to IS NULL",
+            fingerprint,
+        )
+        if not rows:
+            return
+        standing, registration = rows[0]
+        self._put_key(key)
+        self._draft.put_bound(fingerprint, key)
+        if standing is not None:
+            bound = msgspec.structs.replace(_standing(standing), key=key)
+            self._draft.put_standing(bound, 1)
+            self._save_entry(ledger.opening(key, bound.rating, bound.updated or 0))
+        if registration is not None and self.registration(key) is None:
+            self._draft.put_registration(msgspec.structs.replace(_registration(registration), key=key))
+
+    # -- skills, keys, receipts, signatures ----------------------------------------------------------
+
+    def registration(self, key: bytes) -> Registration | None:
+        for shelf in (self._draft.registrations, self._before.registrations):
+            if key in shelf:
+                return shelf[key]
+        row = self._connection.execute("SELECT record FROM registrations WHERE key = ?", (key,)).fetchone()
+        return None if row is None else _registration(row[0])
+
+    def registrations(self) -> list[Registration]:
+        rows = self._query("SELECT record FROM registrations ORDER BY registered_at, key")
+        return [_registration(row[0]) for row in rows]
+
+    def find_key(self, agent_id: str) -> bytes | None:
+        """The first key that had these digits keeps them: another with the same eight is not found by them."""
+        if len(agent_id) not in (AGENT_ID_LENGTH, FINGERPRINT_LENGTH):
+            return None
+        rows = self._query(
+            "SELECT fingerprint, key FROM keys WHERE short = ? ORDER BY number", agent_id[:AGENT_ID_LENGTH]
+        )
+        return next((key for fingerprint, key in rows if fingerprint.startswith(agent_id)), None)
+
+    def receipts(self, key: bytes | None = None, *, limit: int = 100) -> list[Receipt]:
+        if key is None:
+            rows = self._query(
+                "SELECT number, proposal_id, at, body FROM receipts ORDER BY number DESC LIMIT ?", limit
+            )
+        else:
+            fingerprint = PublicKey(key).fingerprint
+            rows = self._query(_RECEIPTS_OF, fingerprint, limit, fingerprint, limit, limit)
+        return [Receipt(proposal_id=row[1], at=row[2], body=row[3]) for row in rows]
+
+    def has_signature(self, signature: bytes) -> bool:
+        if signature in self._draft.signatures or signature in self._before.signatures:
+            return True
+        row = self._connection.execute(
+            "SELECT 1 FROM used_signatures WHERE signature = ?", (signature,)
+        ).fetchone()
+        return row is not None
+
+    # -- events for integrations ---------------------------------------------------------------------
+
+    def claim_events(self, now: int, until: int, limit: int = 100) -> list[Delivery]:
+        rows = self._query(
+            "SELECT id, name, at, body, attempts FROM hooks WHERE next_attempt <= ?"  # noqa: S608
+            f" ORDER BY next_attempt, at LIMIT ?{self._connection.dialect.skip_locked}",
+            now,
+            limit,
+        )
+        for row in rows:
+            self._change(
+                "UPDATE hooks SET attempts = attempts + 1, next_attempt = ? WHERE id = ?", until, row[0]
+            )
+        return [
+            Delivery(HookEvent(id=event_id, name=name, at=at, body=body), attempts)
+            for event_id, name, at, body, attempts in rows
+        ]
+
+    def postpone_event(self, event_id: str, until: int | None) -> None:
+        self._change("UPDATE hooks SET next_attempt = ? WHERE id = ?", until, event_id)
+
+    def next_event(self) -> int | None:
+        rows = self._query("SELECT min(next_attempt) FROM hooks WHERE next_attempt IS NOT NULL")
+        earliest: int | None = rows[0][0]
+        return earliest
+
+    # -- saving --------------------------------------------------------------------------------------
+
+    def save(self, *changes: Change) -> None:
+        if sum(isinstance(change, AuditRow) for change in changes) != 1:
+            raise ValueError("a decision leaves exactly one audit row")
+        for change in changes:
+            self._save(change)
+
+    def _save(self, change: Change) -> None:
+        match change:
+            case Proposal():
+                self._save_proposal(change)
+            case Standing():
+                self._save_standing(change)
+            case Entry():
+                self._save_entry(change)
+            case Receipt():
+                self._save_receipt(change)
+            case AuditRow():
+                self._draft.put_audit(change)
+            case RatingPoint():
+                self._put_key(change.key)
+                self._draft.put_point(change)
+            case UsedSignature():
+                self._draft.put_signature(change.signature, change.deal)
+            case HookEvent():
+                self._draft.put_hook(change)
+            case Registration():
+                self._put_key(change.key)
+                self._draft.put_registration(change)
+            case Revoked():
+                self._draft.remove_registration(change.key)
+
+    def _save_proposal(self, proposal: Proposal) -> None:
+        self._put_key(proposal.proposer)
+        self._put_key(proposal.recipient)
+        known = self._known_proposal(proposal.id)
+        self._draft.put_proposal(proposal, 1 if known is None else known.version + 1)
+
+    def _save_standing(self, standing: Standing) -> None:
+        self._put_key(standing.key)
+        known = self._known_standing(standing.key)
+        self._draft.put_standing(standing, 1 if known is None else known.version + 1)
+
+    def _put_key(self, key: bytes) -> None:
+        if key not in self._memory.keys and key not in self._before.keys and key not in self._draft.keys:
+            self._draft.put_key(key)
+
+    def _save_entry(self, entry: Entry) -> None:
+        """Once per (deal, operation). That it is there already is rare, so only the second try looks."""
+        if sum(posting.amount for posting in entry.postings):
+            raise ValueError(f"{entry.deal} {entry.operation}: the postings do not sum to zero")
+        known = (entry.deal, entry.operation)
+        if known in self._draft.entries or known in self._before.entries:
+            return
+        if self._careful and self._is_posted(entry):
+            return
+        self._draft.put_entry(entry)
+
+    def _is_posted(self, entry: Entry) -> bool:
+        row = self._connection.execute(
+            "SELECT 1 FROM postings WHERE deal = ? AND operation = ? LIMIT 1", (entry.deal, entry.operation)
+        ).fetchone()
+        return row is not None
+
+    def _save_receipt(self, receipt: Receipt) -> None:
+        deal = self.proposal(receipt.proposal_id)
+        if deal is None:
+            raise ValueError(f"a receipt for {receipt.proposal_id}, which is no deal")
+        parties = (PublicKey(deal.proposer).fingerprint, PublicKey(deal.recipient).fingerprint)
+        self._draft.put_receipt(receipt, *parties)
+
+    # -- the end of the unit -------------------------------------------------------------------------
+
+    def keep(self) -> None:
+        """Hand the changes over to the transaction."""
+        if self._careful:
+            self._write_out()
+        if self._savepoint:
+            self._connection.execute("RELEASE SAVEPOINT unit")
+        self._before.absorb(self._draft)
+
+    def undo(self) -> None:
+        if self._savepoint:
+            self._connection.execute("ROLLBACK TO SAVEPOINT unit")
+            self._connection.execute("RELEASE SAVEPOINT unit")
+
+    def _query(self, sql: str, *parameters: Any) -> list[Row]:
+        self._write_out()
+        return self._connection.execute(sql, parameters).fetchall()
+
+    def _change(self, sql: str, *parameters: Value) -> None:
+        self._write_out()
+        self._begin_own()
+        self._connection.execute(sql, parameters)
+
+    def _write_out(self) -> None:
+        """The units before this one stay written whatever happens to this one; its own rows do not."""
+        if self._before.rows:
+            self._before.write(self._connection)
+        if self._draft.rows:
+            self._begin_own()
+            self._draft.write(self._connection)
+
+    def _begin_own(self) -> None:
+        if not self._savepoint:
+            self._connection.execute("SAVEPOINT unit")
+            self._savepoint = True

@@ -1,0 +1,202 @@
+"""Whether a store holds together: what `moothall store check` looks at.
+
+The same facts are written in several places on purpose. A deal says what was staked, the standing of each party
+how much of its rating is staked, the ledger where every point of rating came from and went, the audit trail what
+each decision changed. Here they are compared.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from moothall.market import escrow, ledger
+from moothall.market.records import AuditRow, Proposal, Standing
+from moothall.market.replay import replay
+from moothall.store.dialect import Connection, Row
+from moothall.store.rows import OPEN
+
+_proposal: Final = msgspec.json.Decoder(Proposal).decode
+_standing: Final = msgspec.json.Decoder(Standing).decode
+
+
+# What the audit trail must know about a deal in each status, besides that it was proposed.
+_STORY: Final = {
+    "accepted": ("accept",),
+    "rejected": ("reject",),
+    "completed": ("accept", "complete"),
+    "disputed": ("accept",),
+    "expired": ("expire",),
+}
+
+
+def problems(connection: Connection) -> Iterator[str]:
+    """One sentence each, of one moment of the store, which may be in use."""
+    if not connection.dialect.locks_rows:
+        yield from _engine_problems(connection)
+    connection.execute(connection.dialect.snapshot)
+    try:
+        yield from _ledger_problems(connection)
+        deals: list[Proposal] = []
+        yield from _deal_problems(connection, deals)
+        standings: dict[bytes, Standing] = {}
+        yield from _standing_problems(connection, standings)
+        yield from _escrow_problems(connection, deals, standings)
+        yield from _replay_problems(connection, standings)
+        yield from _story_problems(connection)
+        yield from _history_problems(connection, standings)
+        yield from _receipt_problems(connection)
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def _engine_problems(connection: Connection) -> Iterator[str]:
+    """PostgreSQL checks its foreign keys itself, and its pages with its own tools."""
+    for (finding,) in connection.execute("PRAGMA integrity_check").fetchall():
+        if finding != "ok":
+            yield f"the file is damaged: {finding}"
+    for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchall():
+        yield f"{table}: row {row} speaks of something that {parent} does not have"
+
+
+def _ledger_problems(connection: Connection) -> Iterator[str]:
+    entries = (
+        "SELECT deal, operation, sum(amount) FROM postings GROUP BY deal, operation HAVING sum(amount) <> 0"
+    )
+    for deal, operation, total in connection.execute(entries).fetchall():
+        yield f"ledger: {operation} of {deal} sums to {total}, not to zero"
+
+
+def _deal_problems(connection: Connection, deals: list[Proposal]) -> Iterator[str]:
+    """Fills `deals` with the open ones."""
+    columns = "id, proposer, recipient, status, is_open, frozen, expires, created_at"
+    for row in connection.stream(f"SELECT {columns}, record FROM proposals ORDER BY id"):  # noqa: S608
+        deal = _proposal(row[-1])
+        said = (
+            deal.id,
+            deal.proposer,
+            deal.recipient,
+            deal.status,
+            int(deal.status in OPEN),
+            int(deal.frozen_by is not None),
+            deal.expires,
+            deal.created_at,
+        )
+        if said != tuple(row[:-1]):
+            yield f"deal {row[0]}: the columns do not say what the record says"
+        if deal.status in OPEN:
+            deals.append(deal)
+
+
+def _standing_problems(connection: Connection, standings: dict[bytes, Standing]) -> Iterator[str]:
+    """Fills `standings`."""
+    for key, rating, transactions, record in connection.stream(
+        "SELECT key, rating, transactions, record FROM standings ORDER BY key"
+    ):
+        standing = _standing(record)
+        standings[key] = standing
+        if (standing.key, standing.rating, standing.transactions) != (key, rating, transactions):
+            yield f"agent {_shown(key)}: the columns do not say what the record says"
+
+
+def _escrow_problems(
+    connection: Connection, deals: list[Proposal], standings: dict[bytes, Standing]
+) -> Iterator[str]:
+    balances: dict[str, int] = {
+        account: int(total)
+        for account, total in connection.stream("SELECT account, sum(amount) FROM postings GROUP BY account")
+    }
+    if sum(balances.values()):
+        yield f"ledger: all accounts together hold {sum(balances.values())}, not zero"
+    staked: Counter[bytes] = Counter()
+    escrows: dict[str, int] = {}
+    for deal in deals:
+        if escrow.is_open(deal):
+            staked[deal.proposer] += deal.proposer_stake
+            staked[deal.recipient] += deal.acceptor_stake
+            escrows[ledger.escrow_account(deal.id)] = escrow.total(deal)
+    for account, balance in balances.items():
+        if account.startswith(ledger.escrow_account("")) and balance != escrows.get(account, 0):
+            yield f"{account} holds {balance}, and open deals staked {escrows.get(account, 0)}"
+    for account in escrows.keys() - balances.keys():
+        yield f"{account} is empty, and an open deal staked {escrows[account]}"
+    for key in (+staked).keys() - standings.keys():
+        yield f"agent {_shown(key)} staked {staked[key]} and has no standing"
+    for key, standing in standings.items():
+        if standing.escrowed != staked[key]:
+            yield f"agent {_shown(key)}: {standing.escrowed} is put aside, and open deals staked {staked[key]}"
+        worth = balances.get(ledger.agent_account(key), 0) + staked[key]
+        if standing.rating != worth:
+            yield f"agent {_shown(key)}: the rating is {standing.rating}, and the ledger says {worth}"
+
+
+def _replay_problems(connection: Connection, standings: dict[bytes, Standing]) -> Iterator[str]:
+    audit = connection.stream("SELECT at, operation, deal, actor, data FROM audit ORDER BY number")
+    replayed = replay(_audit_row(row) for row in audit)
+    yield from (f"audit: {problem}" for problem in replayed.problems)
+    for key, again in replayed.standings.items():
+        standing = standings.get(key)
+        if standing is None:
+            yield f"agent {_shown(key)}: the audit trail knows a standing that is not there"
+        elif _facts(standing) != _facts(again):
+            yield (
+                f"agent {_shown(key)}: rating {standing.rating} after {standing.transactions} deals,"
+                f" and the audit trail says {again.rating} after {again.transactions}"
+            )
+
+
+def _story_problems(connection: Connection) -> Iterator[str]:
+    """The trail says nothing about a decision that was taken out of it, but the deal does."""
+    needed = {"propose": None} | {operation: None for story in _STORY.values() for operation in story}
+    columns = [f"max(CASE WHEN operation = '{each}' THEN 1 ELSE 0 END) AS did_{each}" for each in needed]
+    gaps = ["coalesce(did_propose, 0) = 0"] + [
+        f"(status = '{status}' AND did_{operation} = 0)"
+        for status, story in _STORY.items()
+        for operation in story
+    ]
+    incomplete = (
+        f"SELECT id, status FROM proposals LEFT JOIN (SELECT deal, {', '.join(columns)} FROM audit"  # noqa: S608
+        f" GROUP BY deal) AS told ON told.deal = proposals.id WHERE {' OR '.join(gaps)} ORDER BY id"
+    )
+    for deal, status in connection.stream(incomplete):
+        yield f"deal {deal} is {status}, and the audit trail does not tell how"
+
+
+def _history_problems(connection: Connection, standings: dict[bytes, Standing]) -> Iterator[str]:
+    latest = (
+        "SELECT key, rating FROM rating_history"
+        " WHERE number IN (SELECT max(number) FROM rating_history GROUP BY key)"
+    )
+    for key, rating in connection.stream(latest):
+        standing = standings.get(key)
+        if standing is None or standing.rating != rating:
+            yield f"agent {_shown(key)}: the rating's history ends at {rating}, which is not the rating"
+
+
+def _receipt_problems(connection: Connection) -> Iterator[str]:
+    missing = (
+        "SELECT id FROM proposals WHERE status = 'completed'"
+        " AND NOT EXISTS (SELECT 1 FROM receipts WHERE proposal_id = proposals.id)"
+    )
+    for (deal,) in connection.stream(missing):
+        yield f"deal {deal} is completed and has no receipt"
+    early = (
+        "SELECT id, status FROM proposals JOIN receipts ON proposal_id = proposals.id"
+        " WHERE status <> 'completed'"
+    )
+    for deal, status in connection.stream(early):
+        yield f"deal {deal} is {status} and has a receipt"
+
+
+def _audit_row(row: Row) -> AuditRow:
+    at, operation, deal, actor, data = row
+    return AuditRow(at=at, operation=operation, deal=deal, actor=actor, data=data)
+
+
+def _facts(standing: Standing) -> tuple[int, int, int]:
+    return standing.rating, standing.transactions, standing.escrowed
+
+
+def _shown(key: bytes) -> str:
+    return key.hex()[:16]

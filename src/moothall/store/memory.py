@@ -1,0 +1,51 @@
+"""Rows as they were last committed, so that a deal that is being dealt with is not read again and again.
+
+On SQLite this lives as long as nobody else writes to the file (the engine says so: `data_version`). On PostgreSQL
+other halls write all the time, so it lives for one unit of work; only what never changes outlives that.
+"""
+
+from itertools import islice
+from typing import Any, Final
+
+from moothall.market.records import Proposal, Standing
+from moothall.store.dialect import Connection
+from moothall.store.rows import Draft, Stored
+
+MAX_REMEMBERED: Final = 10_000  # rows of each kind; when there are more, the older half is forgotten
+MAX_KEYS: Final = 100_000
+
+
+class Memory:
+    __slots__ = ("_unbound", "keys", "proposals", "standings")
+
+    def __init__(self) -> None:
+        self.proposals: dict[str, Stored[Proposal]] = {}
+        self.standings: dict[bytes, Stored[Standing]] = {}
+        self.keys: dict[bytes, None] = {}  # that have their row: such a row stays for ever
+        self._unbound: set[str] | None = None
+
+    def absorb(self, committed: Draft) -> None:
+        self.proposals.update(committed.proposals)
+        self.standings.update(committed.standings)
+        self.keys.update(dict.fromkeys(committed.keys))
+        _shorten(self.proposals, MAX_REMEMBERED)
+        _shorten(self.standings, MAX_REMEMBERED)
+        _shorten(self.keys, MAX_KEYS)
+
+    def forget(self) -> None:
+        """Everything that somebody else may have changed."""
+        self.proposals.clear()
+        self.standings.clear()
+
+    def may_be_imported(self, connection: Connection, fingerprint: str) -> bool:
+        """No import adds to these after the first start, so a fingerprint that is not here never will be."""
+        if self._unbound is None:
+            rows = connection.execute("SELECT fingerprint FROM imported WHERE bound_to IS NULL").fetchall()
+            self._unbound = {row[0] for row in rows}
+        return fingerprint in self._unbound
+
+
+def _shorten(rows: dict[Any, Any], most: int) -> None:
+    if len(rows) > most:
+        for key in list(islice(rows, len(rows) // 2)):
+            del rows[key]

@@ -1,0 +1,168 @@
+"""`ratings.json` and `receipts.jsonl`, kept in step with the database in the reference's format (agentchat wire
+12.7, 12.9), for programs that read them. The database wins: what is in the files is never read back while a
+hall has its database, and they are made anew when they do not fit it.
+
+The mirror has a thread and a connection of its own, so that no command waits for it, and takes at most a small
+share of the machine however many agents there are. Its files are replaced without waiting for the disk: after a
+power cut the next start makes them anew.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final
+
+import msgspec
+
+from moothall.errors import UsageError
+from moothall.hall.outside import Log
+from moothall.identity import PublicKey
+from moothall.identity.certificates import timestamp_text
+from moothall.market.records import SkillStanding, Standing
+from moothall.store.dialect import Connection
+from moothall.store.files import replace
+from moothall.store.rows import Draft
+
+RATINGS_FILE: Final = "ratings.json"
+RECEIPTS_FILE: Final = "receipts.jsonl"
+
+LEAST_INTERVAL: Final = 1.0  # seconds from one snapshot to the next
+SHARE: Final = 20  # a snapshot that takes a second is followed by twenty without one
+
+# Two halls on one database may commit receipts in another order than they were numbered: so many numbers back,
+# one may still appear.
+LATE: Final = 1000
+
+_decode: Final = msgspec.json.Decoder(Standing).decode
+
+
+class Mirror:
+    def __init__(self, directory: Path, connect: Callable[[], Connection], log: Log) -> None:
+        self._directory = directory
+        self._connect = connect
+        self._log = log
+        self._receipts = ReceiptsFile(directory / RECEIPTS_FILE)
+        self._changed = threading.Event()
+        self._changed.set()  # the files may be older than the database, or missing
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="mirror", daemon=True)
+        self._thread.start()
+
+    def notice(self, committed: Draft) -> None:
+        if committed.standings or committed.has_receipts:
+            self._changed.set()
+
+    def close(self) -> None:
+        """The files are up to date afterwards. Nothing may be committed after this."""
+        self._closing.set()
+        self._changed.set()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while not self._closing.is_set():
+            self._changed.wait()
+            took = self._update()
+            self._closing.wait(max(LEAST_INTERVAL, SHARE * took))
+        self._update()
+
+    def _update(self) -> float:
+        began = monotonic()
+        self._changed.clear()
+        try:
+            connection = self._connect()
+            try:
+                self._copy(connection)
+            except connection.errors as error:
+                self._log.warning("mirror_failed", error=" ".join(str(error).split()))
+            finally:
+                connection.close()
+        except (OSError, UsageError) as error:
+            self._log.warning("mirror_failed", error=str(error))
+        return monotonic() - began
+
+    def _copy(self, connection: Connection) -> None:
+        connection.execute(connection.dialect.snapshot)
+        replace(self._directory / RATINGS_FILE, ratings_text(connection))
+        self._receipts.follow(connection)
+        connection.execute("COMMIT")
+
+
+class ReceiptsFile:
+    """Grows line by line: there are too many to write them all each time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._written: set[int] | None = None  # the latest numbers; None: the file was not looked at yet
+
+    def follow(self, connection: Connection) -> None:
+        if self._written is None:
+            self._begin(connection)
+        else:
+            self._append(connection, self._written)
+
+    def _begin(self, connection: Connection) -> None:
+        row = connection.execute(
+            "SELECT count(*), coalesce(sum(length(body)), 0), coalesce(max(number), 0) FROM receipts"
+        ).fetchone()
+        count, size, last = row or (0, 0, 0)
+        if self._size() != size + count:
+            receipts = connection.stream("SELECT body FROM receipts ORDER BY number")
+            replace(self._path, (body + b"\n" for (body,) in receipts))
+        self._written = set(self._numbers(connection, last - LATE))
+
+    def _append(self, connection: Connection, written: set[int]) -> None:
+        last = max(written, default=0)
+        new = sorted(set(self._numbers(connection, last - LATE)) - written)
+        if not new:
+            return
+        with self._path.open("ab") as file:
+            for number in new:
+                row = connection.execute("SELECT body FROM receipts WHERE number = ?", (number,)).fetchone()
+                file.write(row[0] + b"\n" if row else b"")
+        horizon = new[-1] - LATE
+        self._written = {number for number in written if number > horizon} | set(new)
+
+    def _numbers(self, connection: Connection, after: int) -> list[int]:
+        rows = connection.execute("SELECT number FROM receipts WHERE number > ?", (after,)).fetchall()
+        return [row[0] for row in rows]
+
+    def _size(self) -> int:
+        """-1: there is no such file."""
+        try:
+            return self._path.stat().st_size
+        except FileNotFoundError:
+            return -1
+
+
+def ratings_text(connection: Connection) -> Iterator[bytes]:
+    """JSON with an indentation of two, row by row: a hundred thousand agents are not held in memory at once."""
+    separator = b"{\n"
+    for agent_id, standing in _everybody(connection):
+        fields = msgspec.json.format(msgspec.json.encode(_rating(standing)), indent=2)
+        yield separator + f'  "@{agent_id}": '.encode() + fields.replace(b"\n", b"\n  ")
+        separator = b",\n"
+    yield b"{}" if separator == b"{\n" else b"\n}"
+
+
+def _everybody(connection: Connection) -> Iterator[tuple[str, Standing]]:
+    for (record,) in connection.stream("SELECT record FROM standings ORDER BY key"):
+        standing = _decode(record)
+        yield PublicKey(standing.key).fingerprint, standing
+    waiting = (
+        "SELECT fingerprint, standing FROM imported"
+        " WHERE bound_to IS NULL AND standing IS NOT NULL ORDER BY fingerprint"
+    )
+    for fingerprint, record in connection.stream(waiting):
+        yield fingerprint, _decode(record)
+
+
+def _rating(standing: Standing | SkillStanding) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "rating": standing.rating,
+        "transactions": standing.transactions,
+        "updated": None if standing.updated is None else timestamp_text(standing.updated),
+    }
+    if isinstance(standing, Standing) and standing.skills:
+        fields["skills"] = {name: _rating(skill) for name, skill in standing.skills.items()}
+    return fields

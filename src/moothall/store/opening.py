@@ -1,0 +1,98 @@
+"""Opens the store of a hall: connect, bring the tables up to date, import what the reference left, begin."""
+
+from collections.abc import Callable
+from pathlib import Path
+from time import time
+from typing import Final
+
+from moothall import __version__
+from moothall.errors import UsageError
+from moothall.hall.outside import Log
+from moothall.store import migrations, reference, sqlite
+from moothall.store.books import StoreBooks
+from moothall.store.dialect import Connection
+from moothall.store.files import DataDirectory
+from moothall.store.mirror import Mirror
+from moothall.store.schema import VERSION
+from moothall.store.units import Result, Statistics, Store
+
+SCHEMES: Final = ("postgresql://", "postgres://")
+
+
+class MarketStore:
+    """A store whose ratings and receipts can be read in files beside it."""
+
+    def __init__(self, engine: Store, mirror: Mirror) -> None:
+        self._engine = engine
+        self._mirror = mirror
+
+    def submit(
+        self,
+        work: Callable[[StoreBooks], Result],
+        done: Callable[[Result], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._engine.submit(work, done, failed)
+
+    def statistics(self) -> Statistics:
+        return self._engine.statistics()
+
+    def close(self) -> None:
+        self._engine.close()
+        self._mirror.close()
+
+
+def open_store(directory: DataDirectory, url: str, log: Log) -> MarketStore:
+    """`url` is a PostgreSQL database; "" is a file in the data directory. Call it on the running loop."""
+    connection = connect(directory.path, url, create=True)
+    try:
+        prepare(connection, directory, log)
+    except connection.errors as error:
+        connection.close()
+        raise UsageError(f"the store cannot be made ready: {' '.join(str(error).split())}") from error
+    except BaseException:
+        connection.close()
+        raise
+    mirror = Mirror(directory.path, lambda: connect(directory.path, url), log)
+    if isinstance(connection, sqlite.SqliteConnection):
+        directory.sync()  # the file's name must survive a power cut too
+        return MarketStore(sqlite.SqliteStore(connection, mirror.notice), mirror)
+    connection.close()
+    from moothall.store.postgres import PostgresStore
+
+    return MarketStore(PostgresStore(url, mirror.notice), mirror)
+
+
+def connect(directory: Path, url: str, *, create: bool = False) -> Connection:
+    if not url:
+        return sqlite.connect(directory / sqlite.FILE, create=create)
+    if not url.startswith(SCHEMES):
+        raise UsageError("the store is a URL that begins with postgresql://, or nothing for a file")
+    try:
+        from moothall.store import postgres
+    except ImportError:
+        raise UsageError("PostgreSQL needs psycopg: pip install 'moothall[cluster]'") from None
+    return postgres.connect_first(url)
+
+
+def prepare(connection: Connection, directory: DataDirectory, log: Log) -> None:
+    """All of it in one transaction: a hall that dies meanwhile starts anew."""
+    connection.execute(connection.dialect.begin)
+    migrations.lock(connection)
+    found = migrations.version_of(connection)
+    migrations.refuse_newer(found)
+    if 0 < found < VERSION and connection.dialect.locks_rows:
+        raise UsageError(
+            f"the store has version {found}, this program needs {VERSION}. Other halls may be using it:"
+            " stop them, then run `moothall store upgrade`"
+        )
+    now = int(time() * 1000)
+    migrations.upgrade(connection, now)
+    if found == 0:
+        connection.execute(
+            "INSERT INTO meta (name, value) VALUES ('created_by', ?)", (f"moothall {__version__}",)
+        )
+        reference.bring_in(connection, directory, log)
+    connection.execute("COMMIT")
+    if found < VERSION:
+        log.info("store_upgraded", engine=connection.dialect.name, found=found, version=VERSION)

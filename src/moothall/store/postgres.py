@@ -1,0 +1,261 @@
+"""The shared store: PostgreSQL, with a few threads that have a connection each.
+
+Each unit of work is a transaction of its own; the server makes one write to its disk of commits that arrive
+together. Other halls may use the same database, so rows that a unit changes are locked (see `books`) or checked
+when they are written (see `rows`), and a unit that collided with another runs again.
+
+A connection that is lost before COMMIT was sent cost nothing: the unit runs again on a new one. Lost after
+that, nobody can know whether the change is there, and the unit fails saying so; it is never acknowledged.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import cache
+from queue import SimpleQueue
+from time import monotonic
+from typing import Any, Final, NamedTuple
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from moothall.errors import UsageError
+from moothall.store.books import SqlBooks, StoreBooks
+from moothall.store.dialect import POSTGRES, Cursor, Row, Value
+from moothall.store.memory import Memory
+from moothall.store.rows import Draft, Stale
+from moothall.store.units import Answer, Answers, Result, Statistics, StoreFailed, Unit
+
+THREADS: Final = 4  # two cores of a database server, and as many units again waiting for its disk
+ATTEMPTS: Final = 10  # of one unit; each collision means that another unit got through
+PAUSE: Final = 1.0  # seconds after a failed connection before the next is tried; units fail meanwhile
+
+COLLISIONS: Final = (
+    Stale,
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+    errors.UniqueViolation,
+)
+
+# What the operator did not decide in the URL.
+_DEFAULTS: Final = {
+    "application_name": "moothall",
+    "connect_timeout": "10",
+    "tcp_user_timeout": "30000",  # ms; without it a vanished server is noticed after a quarter of an hour
+    # A hall that was stopped in the middle of a transaction must not hold its locks for ever.
+    "options": "-c idle_in_transaction_session_timeout=30s -c lock_timeout=10s",
+}
+
+
+class PostgresConnection:
+    dialect = POSTGRES
+    errors: tuple[type[Exception], ...] = (psycopg.Error,)
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    @property
+    def lost(self) -> bool:
+        return self._connection.closed
+
+    def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
+        return self._connection.execute(_translated(sql), parameters or None, binary=True)
+
+    def stream(self, sql: str) -> Iterator[Row]:
+        with self._connection.cursor() as cursor:
+            yield from cursor.stream(_translated(sql), binary=True)
+
+    def together(self) -> AbstractContextManager[object]:
+        return self._connection.pipeline()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@cache
+def _translated(sql: str) -> bytes:
+    return sql.replace("%", "%%").replace("?", "%s").encode()
+
+
+def connect(url: str) -> PostgresConnection:
+    """Raises psycopg.OperationalError."""
+    wanted = make_conninfo("", **{**_DEFAULTS, **conninfo_to_dict(url)})
+    connection = PostgresConnection(psycopg.connect(wanted, autocommit=True))
+    # Whoever switched this off for the whole server did not mean deals (acknowledged means on the disk).
+    connection.execute(
+        "SELECT set_config('synchronous_commit', 'on', false)"
+        " WHERE current_setting('synchronous_commit') = 'off'"
+    )
+    return connection
+
+
+def connect_first(url: str) -> PostgresConnection:
+    """A database that cannot be reached when the hall starts is the operator's to mend."""
+    try:
+        return connect(url)
+    except psycopg.Error as error:
+        raise UsageError(f"{_without_password(url)}: {_one_line(error)}") from None
+
+
+def _without_password(url: str) -> str:
+    try:
+        known = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        return "the store's URL"
+    return f"postgresql://{known.get('host', '')}/{known.get('dbname', '')}"
+
+
+class PostgresStore:
+    def __init__(self, url: str, committed: Callable[[Draft], None], threads: int = THREADS) -> None:
+        """`committed` hears, on the thread that did it, what each commit changed."""
+        self._url = url
+        self._committed = committed
+        self._answers = Answers()
+        self._statistics = Statistics()
+        self._counting = threading.Lock()
+        self._queue: SimpleQueue[Unit | None] = SimpleQueue()  # bounded as in SqliteStore
+        self._closed = False
+        self._threads = [
+            threading.Thread(target=self._serve, name=f"store-{number}", daemon=True)
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(
+        self,
+        work: Callable[[StoreBooks], Result],
+        done: Callable[[Result], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        if self._closed:
+            raise StoreFailed("the store is closed")
+        self._queue.put(Unit(work, done, failed))
+
+    def statistics(self) -> Statistics:
+        with self._counting:
+            return self._statistics.copy(self._queue.qsize())
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            for _ in self._threads:
+                self._queue.put(None)
+            for thread in self._threads:
+                thread.join()
+
+    def _serve(self) -> None:
+        clerk = Clerk(self._url)
+        while (unit := self._queue.get()) is not None:
+            finished = clerk.run(unit)
+            self._count(finished)
+            if finished.changes is not None:
+                self._committed(finished.changes)
+            self._answers.send((finished.answer,))
+        clerk.close()
+
+    def _count(self, finished: "Finished") -> None:
+        with self._counting:
+            self._statistics.repeated += finished.repeated
+            if finished.failed:
+                self._statistics.failed += 1
+            elif finished.changes is None:
+                self._statistics.units += 1
+            else:
+                self._statistics.committed(1, finished.commit_seconds)
+
+
+class Finished(NamedTuple):
+    answer: Answer
+    changes: Draft | None = None  # None: nothing was committed
+    commit_seconds: float = 0.0
+    repeated: int = 0
+    failed: bool = False
+
+
+class Clerk:
+    """One connection, and the thread that works with it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: PostgresConnection | None = None
+        self._memory = Memory()
+        self._next_connect = 0.0
+
+    def run(self, unit: Unit) -> Finished:
+        failure = StoreFailed("not saved")
+        for repeated in range(ATTEMPTS):
+            try:
+                return self._attempt(unit, repeated)
+            except COLLISIONS as error:
+                failure = StoreFailed(f"not saved: others changed the same rows again and again ({error!r})")
+            except psycopg.Error as error:
+                failure = StoreFailed(f"not saved: {_one_line(error)}")
+                if not self._is_lost():
+                    break
+            except StoreFailed as error:
+                failure = error
+                break
+            self._roll_back()
+        self._roll_back()
+        return Finished(unit.fail(failure), repeated=repeated, failed=True)
+
+    def _attempt(self, unit: Unit, repeated: int) -> Finished:
+        connection = self._connected()
+        self._memory.forget()
+        changes = Draft()
+        connection.execute(POSTGRES.begin)
+        try:
+            answer = unit.run(SqlBooks(connection, self._memory, changes, careful=repeated > 0))
+        except (*COLLISIONS, psycopg.Error):
+            raise
+        except BaseException as error:  # noqa: BLE001  # a Refusal, or a fault: for whoever handed the unit in
+            self._roll_back()
+            return Finished(unit.fail(error), repeated=repeated)
+        changes.write(connection)
+        seconds = self._commit(connection)
+        self._memory.absorb(changes)
+        return Finished(answer, changes, seconds, repeated)
+
+    def _commit(self, connection: PostgresConnection) -> float:
+        began = monotonic()
+        try:
+            connection.execute("COMMIT")
+        except psycopg.Error as error:
+            if connection.lost:
+                raise StoreFailed(
+                    f"the connection was lost while saving: it may or may not be saved ({_one_line(error)})"
+                ) from error
+            raise
+        return monotonic() - began
+
+    def _connected(self) -> PostgresConnection:
+        if self._connection is None or self._connection.lost:
+            if monotonic() < self._next_connect:
+                raise StoreFailed("not saved: the database cannot be reached")
+            try:
+                self._connection = connect(self._url)
+            except psycopg.Error as error:
+                self._next_connect = monotonic() + PAUSE
+                raise StoreFailed(f"not saved: {_one_line(error)}") from error
+        return self._connection
+
+    def _is_lost(self) -> bool:
+        return self._connection is None or self._connection.lost
+
+    def _roll_back(self) -> None:
+        if self._connection is not None and not self._connection.lost:
+            try:
+                self._connection.execute("ROLLBACK")
+            except psycopg.Error:
+                self.close()  # the server rolls back what it loses
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())

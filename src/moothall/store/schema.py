@@ -1,0 +1,147 @@
+"""The tables, as numbered migrations. A migration that was released is never changed: the next one is added.
+
+A record is the truth, as JSON (msgspec); the columns beside it are what queries look for. `version` counts the
+changes of a row: a writer that read an older one finds out when it writes (see `rows`).
+
+    keys                who has a row anywhere, and the ids that follow from the key
+    proposals           deals, from the offer to their end
+    standings           rating, transactions and open stakes of each key
+    imported            what the reference server knew by 16 digits, until the key behind them appears
+    registrations       skills
+    postings            the ledger: the postings of one (deal, operation) sum to zero
+    audit               one row per decision, for ever
+    receipts            completed deals, for ever
+    rating_history      each step of each rating
+    used_signatures     a signed response is good once
+    hooks               events for integrations; `next_attempt` is empty once delivered
+"""
+
+from typing import Final
+
+from moothall.store.dialect import SQLITE, Dialect
+
+APPEND_ONLY: Final = ("postings", "audit", "receipts", "rating_history")
+
+_FIRST: Final = (
+    "CREATE TABLE meta (name {text} PRIMARY KEY, value {text} NOT NULL){compact}",
+    """CREATE TABLE keys (
+        number {number},
+        key {bytes} NOT NULL UNIQUE,
+        fingerprint {text} NOT NULL,
+        short {text} NOT NULL
+    )""",
+    "CREATE INDEX keys_short ON keys (short, number)",
+    """CREATE TABLE proposals (
+        id {text} PRIMARY KEY,
+        proposer {bytes} NOT NULL REFERENCES keys (key),
+        recipient {bytes} NOT NULL REFERENCES keys (key),
+        status {text} NOT NULL,
+        is_open SMALLINT NOT NULL,
+        frozen SMALLINT NOT NULL,
+        expires BIGINT,
+        created_at BIGINT NOT NULL,
+        version BIGINT NOT NULL,
+        record {bytes} NOT NULL
+    )""",
+    "CREATE INDEX proposals_proposer ON proposals (proposer, is_open, created_at)",
+    "CREATE INDEX proposals_recipient ON proposals (recipient, is_open, created_at)",
+    "CREATE INDEX proposals_status ON proposals (status)",
+    """CREATE INDEX proposals_due ON proposals (expires)
+        WHERE is_open = 1 AND frozen = 0 AND expires IS NOT NULL""",
+    """CREATE TABLE standings (
+        key {bytes} PRIMARY KEY REFERENCES keys (key),
+        rating BIGINT NOT NULL,
+        transactions BIGINT NOT NULL,
+        version BIGINT NOT NULL,
+        record {bytes} NOT NULL
+    ){compact}""",
+    "CREATE INDEX standings_best ON standings (rating DESC, transactions DESC, key)",
+    """CREATE TABLE imported (
+        fingerprint {text} PRIMARY KEY,
+        standing {bytes},
+        registration {bytes},
+        bound_to {bytes} REFERENCES keys (key)
+    ){compact}""",
+    """CREATE TABLE registrations (
+        key {bytes} PRIMARY KEY REFERENCES keys (key),
+        registered_at BIGINT NOT NULL,
+        record {bytes} NOT NULL
+    )""",
+    """CREATE TABLE postings (
+        deal {text} NOT NULL,
+        operation {text} NOT NULL,
+        account {text} NOT NULL,
+        amount BIGINT NOT NULL,
+        at BIGINT NOT NULL,
+        PRIMARY KEY (deal, operation, account)
+    ){compact}""",
+    """CREATE TABLE audit (
+        number {number},
+        at BIGINT NOT NULL,
+        operation {text} NOT NULL,
+        deal {text} NOT NULL,
+        actor {bytes},
+        data {bytes} NOT NULL
+    )""",
+    """CREATE TABLE receipts (
+        number {number},
+        proposal_id {text} NOT NULL UNIQUE,
+        proposer {text} NOT NULL,
+        recipient {text} NOT NULL,
+        at BIGINT NOT NULL,
+        body {bytes} NOT NULL
+    )""",
+    "CREATE INDEX receipts_proposer ON receipts (proposer, number)",
+    "CREATE INDEX receipts_recipient ON receipts (recipient, number)",
+    """CREATE TABLE rating_history (
+        number {number},
+        key {bytes} NOT NULL REFERENCES keys (key),
+        at BIGINT NOT NULL,
+        rating BIGINT NOT NULL,
+        why {text} NOT NULL
+    )""",
+    "CREATE INDEX rating_history_key ON rating_history (key, number)",
+    "CREATE TABLE used_signatures (signature {bytes} PRIMARY KEY, deal {text} NOT NULL){compact}",
+    """CREATE TABLE hooks (
+        id {text} PRIMARY KEY,
+        name {text} NOT NULL,
+        at BIGINT NOT NULL,
+        body {bytes} NOT NULL,
+        attempts BIGINT NOT NULL,
+        next_attempt BIGINT
+    )""",
+    "CREATE INDEX hooks_waiting ON hooks (next_attempt) WHERE next_attempt IS NOT NULL",
+    *(f"append only: {table}" for table in APPEND_ONLY),
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST,)
+VERSION: Final = len(MIGRATIONS)
+
+
+def statements(migration: tuple[str, ...], dialect: Dialect) -> list[str]:
+    written: list[str] = []
+    for statement in migration:
+        if statement.startswith("append only: "):
+            written += _append_only(statement.removeprefix("append only: "), dialect)
+        else:
+            written.append(statement.format_map(dialect.types))
+    return written
+
+
+def _append_only(table: str, dialect: Dialect) -> list[str]:
+    """The database itself refuses to change or remove what is there."""
+    if dialect is SQLITE:
+        return [
+            f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table}"
+            f" BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+            for verb in ("UPDATE", "DELETE")
+        ]
+    refuse = (
+        f"CREATE FUNCTION {table}_refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN RAISE EXCEPTION '{table} is append-only'; END $$"
+    )
+    whenever = (
+        f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}"
+        f" FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuse()"
+    )
+    return [refuse, whenever]

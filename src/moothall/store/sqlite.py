@@ -1,0 +1,203 @@
+"""The embedded store: one file, one writer thread, and commits that are shared.
+
+An fsync costs milliseconds and a unit of work a tenth of one. So the thread takes whatever waits, runs it unit
+by unit inside one transaction, commits once, and only then answers everybody. A unit that is refused leaves
+nothing behind and disturbs nobody. If rows collide when they are written (which decisions that look first
+never do), the transaction is undone and its units run again, each in a savepoint of its own, so that the one
+at fault fails alone. If COMMIT itself fails, nothing happened, and everybody hears so.
+"""
+
+import os
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Final
+
+from moothall.errors import UsageError
+from moothall.store.books import SqlBooks, StoreBooks
+from moothall.store.dialect import SQLITE, Row
+from moothall.store.memory import Memory
+from moothall.store.rows import Draft, Stale
+from moothall.store.units import Answer, Answers, Result, Statistics, StoreFailed, Unit
+
+FILE: Final = "hall.db"
+
+# Whoever comes first waits for the others of its batch: that must stay a small part of an fsync's time.
+MAX_BATCH: Final = 256
+MAX_BATCH_SECONDS: Final = 0.02
+
+BUSY_TIMEOUT: Final = 5000  # ms to wait for another program that holds the file
+PREPARED: Final = 256  # statements: eleven tables in runs of seven lengths, and the queries
+
+
+class SqliteConnection(sqlite3.Connection):
+    dialect = SQLITE
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+
+    def stream(self, sql: str) -> Iterator[Row]:
+        yield from self.execute(sql)
+
+    def together(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+
+def connect(path: Path, *, create: bool = False) -> SqliteConnection:
+    try:
+        if create:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # the log beside it gets the same mode
+        elif not path.exists():
+            raise UsageError(f"{path}: there is no store")
+        connection = sqlite3.connect(
+            path,
+            isolation_level=None,  # transactions begin and end where this module says so
+            check_same_thread=False,  # opened here, used by the writer, closed by it
+            cached_statements=PREPARED,
+            factory=SqliteConnection,
+        )
+    except (OSError, sqlite3.Error) as error:
+        raise UsageError(f"{path}: {error}") from None
+    try:
+        for pragma in (
+            f"busy_timeout = {BUSY_TIMEOUT}",
+            "journal_mode = WAL",
+            "synchronous = FULL",  # acknowledged means on the disk
+            "fullfsync = ON",  # on macOS, where an fsync does not reach it
+            "foreign_keys = ON",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+    except sqlite3.Error as error:
+        connection.close()
+        raise UsageError(f"{path}: {error}") from None
+    return connection
+
+
+class SqliteStore:
+    def __init__(self, connection: SqliteConnection, committed: Callable[[Draft], None]) -> None:
+        """`committed` hears, on the writer's thread, what each commit changed."""
+        self._connection = connection
+        self._committed = committed
+        self._answers = Answers()
+        self._statistics = Statistics()
+        self._memory = Memory()
+        self._data_version = -1
+        # Each session has at most one unit here (its later commands wait in its own inbox), so that the
+        # number of connections bounds the queue.
+        self._queue: SimpleQueue[Unit | None] = SimpleQueue()
+        self._waiting: deque[Unit] = deque()
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name="store", daemon=True)
+        self._thread.start()
+
+    def submit(
+        self,
+        work: Callable[[StoreBooks], Result],
+        done: Callable[[Result], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        if self._closed:
+            raise StoreFailed("the store is closed")
+        self._queue.put(Unit(work, done, failed))
+
+    def statistics(self) -> Statistics:
+        return self._statistics.copy(self._queue.qsize() + len(self._waiting))
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+            self._thread.join()
+
+    # -- the writer's thread -------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        while batch := self._take():
+            answers = self._answer(batch)
+            for _ in answers:
+                self._waiting.popleft()
+            self._answers.send(answers)
+        self._connection.close()
+
+    def _take(self) -> list[Unit]:
+        """What waits, at least one unit; none at the end."""
+        try:
+            while len(self._waiting) < MAX_BATCH:
+                unit = self._queue.get(block=not self._waiting)
+                if unit is None:
+                    self._queue.put(None)  # for the next time, when nothing waits
+                    break
+                self._waiting.append(unit)
+        except Empty:
+            pass
+        return list(self._waiting)
+
+    def _answer(self, batch: Sequence[Unit]) -> list[Answer]:
+        """For the whole batch, or for as much of it as the time allows."""
+        try:
+            try:
+                return self._together(batch, careful=False)
+            except (sqlite3.Error, OverflowError, Stale):
+                self._roll_back()
+                self._statistics.repeated += len(batch)
+                return self._together(batch, careful=True)
+        except (sqlite3.Error, StoreFailed) as error:
+            self._roll_back()
+            self._statistics.failed += len(batch)
+            reason = error if isinstance(error, StoreFailed) else StoreFailed(f"not saved: {error}")
+            return [unit.fail(reason) for unit in batch]
+
+    def _together(self, batch: Sequence[Unit], *, careful: bool) -> list[Answer]:
+        began = monotonic()
+        self._begin()
+        changes = Draft()
+        answers: list[Answer] = []
+        for unit in batch:
+            books = SqlBooks(self._connection, self._memory, changes, careful=careful)
+            answers.append(self._run(unit, books, careful))
+            if monotonic() - began > MAX_BATCH_SECONDS:
+                break
+        changes.write(self._connection)
+        took = self._commit()
+        self._memory.absorb(changes)
+        self._statistics.committed(len(answers), took)
+        self._committed(changes)
+        return answers
+
+    def _run(self, unit: Unit, books: SqlBooks, careful: bool) -> Answer:
+        try:
+            return unit.run(books)
+        except (sqlite3.Error, OverflowError, Stale) as error:
+            # Perhaps another unit's rows. The second try tells whose they are, unless the engine gave up.
+            if not careful or not self._connection.in_transaction:
+                raise
+            books.undo()
+            return unit.fail(StoreFailed(f"not saved: {error!r}"))
+        except BaseException as error:  # noqa: BLE001  # a Refusal, or a fault: for whoever handed the unit in
+            books.undo()
+            return unit.fail(error)
+
+    def _begin(self) -> None:
+        try:
+            self._connection.execute(SQLITE.begin)
+            row = self._connection.execute("PRAGMA data_version").fetchone()
+        except sqlite3.Error as error:
+            raise StoreFailed(f"not saved: {error}") from error
+        if row[0] != self._data_version:  # somebody else wrote to the file
+            self._data_version = row[0]
+            self._memory = Memory()
+
+    def _commit(self) -> float:
+        began = monotonic()
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise StoreFailed(f"not saved: {error}") from error
+        return monotonic() - began
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")

@@ -1,0 +1,74 @@
+"""A hall's store at work in a process of its own, to be killed: agents deal, and every commit is told on a pipe."""
+
+import asyncio
+import os
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from moothall.identity import PrivateKey
+from moothall.store.files import DataDirectory
+from moothall.store.opening import open_store
+from moothall.store.units import Store, StoreFailed
+from tests.store.support import (
+    NOW_MS,
+    Log,
+    Work,
+    accept,
+    complete,
+    dispute,
+    expire,
+    propose,
+    reject,
+    run,
+)
+
+PAIRS = 16
+LATE = NOW_MS + 60_001
+
+
+def story(deal: str, serial: int, one: PrivateKey, other: PrivateKey) -> list[tuple[str, Work[object]]]:
+    """Every way that a deal can go."""
+    begin: list[tuple[str, Work[object]]] = [
+        ("propose", propose(deal, one, other, elo_stake=5, expires=60)),
+        ("accept", accept(deal, other, elo_stake=7)),
+    ]
+    match serial % 5:
+        case 0:
+            return [*begin, ("complete", complete(deal, other))]
+        case 1:
+            return [*begin, ("dispute", dispute(deal, one))]
+        case 2:
+            return [*begin, ("expire", expire(deal, now=LATE))]
+        case 3:
+            return [begin[0], ("reject", reject(deal, other))]
+        case _:
+            return begin
+
+
+def deal_for_ever(folder: Path, url: str, name: str, told: Connection) -> None:
+    asyncio.run(_deal_for_ever(folder, url, name, told))
+
+
+async def _deal_for_ever(folder: Path, url: str, name: str, told: Connection) -> None:
+    store = open_store(DataDirectory(folder), url, Log())
+    agents = [PrivateKey(os.urandom(32)) for _ in range(PAIRS + 1)]
+    await asyncio.gather(
+        *(
+            _deal(store, f"{name}_{number}", agents[number], agents[number + 1], told)
+            for number in range(PAIRS)
+        )
+    )
+
+
+async def _deal(store: Store, name: str, one: PrivateKey, other: PrivateKey, told: Connection) -> None:
+    """Each agent is in two pairs, so that pairs meet in a standing."""
+    serial = 0
+    while True:
+        serial += 1
+        deal = f"prop_{name}_{serial}"
+        try:
+            for operation, work in story(deal, serial, one, other):
+                await run(store, work)
+                told.send_bytes(f"{deal} {operation}".encode())
+        except StoreFailed:
+            await asyncio.sleep(0.01)  # the database is away; an agent would not try again at once either

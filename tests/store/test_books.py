@@ -1,0 +1,518 @@
+"""Every question that the market asks its books, on both engines, within one unit of work and across several."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from moothall.errors import InvalidProposal, Refusal
+from moothall.identity import PublicKey
+from moothall.market.audit import audit_row
+from moothall.market.books import Books
+from moothall.market.ledger import entry, opening
+from moothall.market.records import (
+    AuditRow,
+    Entry,
+    HookEvent,
+    Posting,
+    Proposal,
+    RatingPoint,
+    Receipt,
+    Registration,
+    Revoked,
+    SkillStanding,
+    Standing,
+    UsedSignature,
+)
+from moothall.store.books import SqlBooks
+from moothall.store.memory import Memory
+from moothall.store.opening import prepare
+from moothall.store.rows import Draft, Stale
+from tests.market.support import MemoryBooks
+from tests.store.support import (
+    ALICE,
+    BOB,
+    CAROL,
+    DAVE,
+    NOW_MS,
+    Place,
+    accept,
+    complete,
+    dispute,
+    expire,
+    propose,
+    register,
+    reject,
+)
+
+AGENTS = (ALICE, BOB, CAROL, DAVE)
+
+
+def audit(deal: str = "prop_1") -> AuditRow:
+    return audit_row("test", deal, NOW_MS)
+
+
+def offer(number: int, **fields: Any) -> Proposal:
+    wanted: dict[str, Any] = {
+        "id": f"prop_{number}",
+        "proposer": ALICE.public.raw,
+        "recipient": BOB.public.raw,
+        "from_": "@a",
+        "to": "@b",
+        "task": "Review it",
+        "created_at": NOW_MS + number,
+        "updated_at": NOW_MS + number,
+        "sig": "-",
+    }
+    return Proposal(**{**wanted, **fields})
+
+
+def ids(proposals: list[Proposal]) -> list[str]:
+    return [proposal.id for proposal in proposals]
+
+
+# -- proposals -----------------------------------------------------------------------------------------
+
+
+def test_a_proposal_comes_back_as_it_was_saved(place: Place) -> None:
+    """With everything that agents may write into it."""
+    deal = offer(
+        1,
+        task="Überprüfe 'das'; DROP TABLE proposals; -- ? %s 🦆",
+        amount=0.1,
+        currency="ELO",
+        terms={"nested": [1, None, {"ü": True}]},
+        capability="code-review",
+        expires=8_640_000_000_000_000,
+        expires_asked=1e300,
+        frozen_by="disp_1",
+        proposer_stake=2**31 - 1,
+    )
+    with place.books() as books:
+        books.save(deal, audit())
+    with place.books() as books:
+        assert books.proposal("prop_1") == deal
+        assert books.proposal("prop_2") is None
+
+
+def test_deals_of_an_agent_are_listed_newest_first_whichever_side_it_is_on(place: Place) -> None:
+    alice, bob, carol = (agent.public.raw for agent in (ALICE, BOB, CAROL))
+    with place.books() as books:
+        for number, (proposer, recipient, status) in enumerate(
+            [
+                (alice, bob, "completed"),
+                (bob, alice, "pending"),
+                (bob, carol, "accepted"),
+                (carol, alice, "accepted"),
+                (alice, carol, "disputed"),
+                (carol, alice, "expired"),
+            ]
+        ):
+            deal = offer(number, proposer=proposer, recipient=recipient, status=status)
+            books.save(deal, audit(deal.id))
+    with place.books() as books:
+        assert ids(books.proposals_of(alice)) == ["prop_5", "prop_4", "prop_3", "prop_1", "prop_0"]
+        assert ids(books.proposals_of(alice, limit=2)) == ["prop_5", "prop_4"]
+        assert ids(books.proposals_of(alice, open_only=True)) == ["prop_3", "prop_1"]
+        assert ids(books.proposals_of(alice, open_only=True, limit=1)) == ["prop_3"]
+        assert books.proposals_of(DAVE.public.raw) == []
+        assert books.counts() == {"completed": 1, "pending": 1, "accepted": 2, "disputed": 1, "expired": 1}
+
+
+def test_only_open_and_unfrozen_deals_become_due(place: Place) -> None:
+    with place.books() as books:
+        assert books.next_deadline() is None
+        for deal in (
+            offer(0, expires=NOW_MS + 30),
+            offer(1, expires=NOW_MS + 20, status="accepted"),
+            offer(2, expires=NOW_MS + 10, status="accepted", frozen_by="disp_1"),
+            offer(3, expires=NOW_MS + 10, status="completed"),
+            offer(4, expires=None),
+            offer(5, expires=NOW_MS + 40),
+        ):
+            books.save(deal, audit())
+    with place.books() as books:
+        assert books.next_deadline() == NOW_MS + 20
+        assert ids(books.due(NOW_MS + 30)) == ["prop_1", "prop_0"]
+        assert ids(books.due(NOW_MS + 30, limit=1)) == ["prop_1"]
+        assert books.due(NOW_MS + 19) == []
+        thawed = msgspec.structs.replace(offer(2), expires=NOW_MS + 10, status="accepted")
+        books.proposal("prop_2")
+        books.save(thawed, audit())
+        assert books.next_deadline() == NOW_MS + 10
+
+
+# -- standings -----------------------------------------------------------------------------------------
+
+
+def test_an_unknown_agent_stands_where_everybody_starts(place: Place) -> None:
+    with place.books() as books:
+        assert books.standing(ALICE.public.raw) == Standing(key=ALICE.public.raw)
+    assert place.select("SELECT count(*) FROM standings") == [(0,)]
+
+
+def test_a_standing_comes_back_with_its_skills(place: Place) -> None:
+    standing = Standing(
+        key=ALICE.public.raw,
+        rating=1300,
+        transactions=7,
+        updated=NOW_MS,
+        escrowed=50,
+        skills={"review": SkillStanding(rating=1250, transactions=2, updated=NOW_MS)},
+    )
+    with place.books() as books:
+        books.save(standing, audit())
+    with place.books() as books:
+        assert books.standing(ALICE.public.raw) == standing
+
+
+def test_the_leaderboard_goes_by_rating_and_then_by_transactions(place: Place) -> None:
+    ranking = [(ALICE, 1300, 1), (BOB, 1200, 9), (CAROL, 1200, 3), (DAVE, 100, 50)]
+    with place.books() as books:
+        for agent, rating, transactions in reversed(ranking):
+            books.save(Standing(key=agent.public.raw, rating=rating, transactions=transactions), audit())
+    with place.books() as books:
+        assert [each.key for each in books.standings(3)] == [agent.public.raw for agent, *_ in ranking[:3]]
+        assert len(books.standings(10)) == 4
+
+
+def test_the_history_of_a_rating_is_told_from_its_end(place: Place) -> None:
+    with place.books() as books:
+        for step in range(5):
+            point = RatingPoint(
+                key=ALICE.public.raw, at=NOW_MS + step, rating=1200 + step, why=f"deal {step}"
+            )
+            books.save(point, audit())
+        books.save(RatingPoint(key=BOB.public.raw, at=NOW_MS, rating=1, why="other"), audit())
+    with place.books() as books:
+        assert books.history(ALICE.public.raw, limit=2) == [
+            (NOW_MS + 4, 1204, "deal 4"),
+            (NOW_MS + 3, 1203, "deal 3"),
+        ]
+        assert len(books.history(ALICE.public.raw)) == 5
+
+
+# -- skills and keys -----------------------------------------------------------------------------------
+
+
+def test_a_registration_replaces_the_one_before_and_can_be_revoked(place: Place) -> None:
+    key = ALICE.public.raw
+    first = Registration(key=key, agent_id="a", skills=[{"capability": "x"}], registered_at=1, sig="-")
+    second = msgspec.structs.replace(first, skills=[{"capability": "y", "rate": 1.5}], registered_at=2)
+    with place.books() as books:
+        books.save(first, audit())
+        books.save(second, audit())
+        assert books.registrations() == [second]
+    with place.books() as books:
+        assert books.registration(key) == second
+        books.save(Revoked(key), audit())
+        assert books.registration(key) is None
+        assert books.registrations() == []
+    with place.books() as books:
+        assert books.registration(key) is None
+        books.save(Revoked(key), audit())
+        books.save(first, audit())
+    with place.books() as books:
+        assert books.registrations() == [first]
+
+
+def test_a_key_with_a_row_is_found_by_either_id(place: Place) -> None:
+    with place.books() as books:
+        books.save(offer(1), audit())
+        assert books.find_key(ALICE.public.agent_id(8)) == ALICE.public.raw
+    with place.books() as books:
+        assert books.find_key(BOB.public.agent_id(16)) == BOB.public.raw
+        assert books.find_key(CAROL.public.agent_id(8)) is None
+        assert books.find_key(BOB.public.agent_id(16)[:12]) is None
+        assert books.find_key(BOB.public.agent_id(8) + "0" * 8) is None
+        assert books.find_key("") is None
+
+
+def test_of_two_keys_with_the_same_eight_digits_the_first_keeps_them(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def collide(self: PublicKey, raw: bytes) -> None:
+        object.__setattr__(self, "raw", raw)
+        object.__setattr__(self, "fingerprint", "5eed5eed" + raw.hex()[:8])
+
+    monkeypatch.setattr(PublicKey, "__init__", collide)
+    with place.books() as books:
+        books.save(Standing(key=b"\2" * 32), audit())
+    with place.books() as books:
+        books.save(Standing(key=b"\1" * 32), audit())
+    with place.books() as books:
+        assert books.find_key("5eed5eed") == b"\2" * 32
+        assert books.find_key("5eed5eed01010101") == b"\1" * 32
+
+
+# -- receipts, signatures, events, the ledger ----------------------------------------------------------
+
+
+def test_receipts_are_found_by_either_party_newest_first(place: Place) -> None:
+    with place.books() as books:
+        for number, recipient in enumerate([BOB, CAROL, BOB]):
+            deal = offer(number, recipient=recipient.public.raw, status="completed")
+            books.save(deal, Receipt(proposal_id=deal.id, at=NOW_MS, body=b"{}"), audit())
+    with place.books() as books:
+        assert [each.proposal_id for each in books.receipts()] == ["prop_2", "prop_1", "prop_0"]
+        assert [each.proposal_id for each in books.receipts(limit=1)] == ["prop_2"]
+        assert [each.proposal_id for each in books.receipts(BOB.public.raw)] == ["prop_2", "prop_0"]
+        assert len(books.receipts(ALICE.public.raw, limit=2)) == 2
+        assert books.receipts(DAVE.public.raw) == []
+
+
+def test_a_signature_is_known_at_once_and_for_ever(place: Place) -> None:
+    with place.books() as books:
+        assert not books.has_signature(b"s" * 64)
+        books.save(UsedSignature(b"s" * 64, "prop_1"), audit())
+        assert books.has_signature(b"s" * 64)
+    with place.books() as books:
+        assert books.has_signature(b"s" * 64)
+        assert not books.has_signature(b"t" * 64)
+
+
+def test_an_entry_counts_once(place: Place) -> None:
+    """Within a unit of work, and in a later one that looks first (see SqlBooks, careful)."""
+    first = opening(ALICE.public.raw, 1200, NOW_MS)
+    again = entry(first.deal, first.operation, NOW_MS + 1, [("mint", -5), (first.deal, 5)])
+    with place.books() as books:
+        books.save(first, audit())
+        books.save(again, audit())
+    with place.connected() as connection:
+        connection.execute(connection.dialect.begin)
+        careful = SqlBooks(connection, Memory(), Draft(), careful=True)
+        careful.save(again, audit())
+        careful.keep()
+        connection.execute("COMMIT")
+    assert place.select("SELECT account, amount FROM postings ORDER BY amount") == [
+        ("mint", -1200),
+        (first.deal, 1200),
+    ]
+
+
+def test_an_event_is_claimed_for_a_while_and_told_until_it_was_delivered(place: Place) -> None:
+    event = HookEvent(id="prop_1/escrow:created", name="escrow:created", at=NOW_MS, body=b'{"a": 1}')
+    with place.books() as books:
+        assert books.next_event() is None
+        books.save(event, audit())
+    with place.books() as books:
+        assert books.next_event() == NOW_MS
+        assert books.claim_events(NOW_MS - 1, NOW_MS) == []
+        assert books.claim_events(NOW_MS, NOW_MS + 60) == [(event, 0)]
+        assert books.claim_events(NOW_MS, NOW_MS + 60) == []
+    with place.books() as books:
+        assert books.next_event() == NOW_MS + 60
+        assert books.claim_events(NOW_MS + 60, NOW_MS + 120) == [(event, 1)]
+        books.postpone_event(event.id, NOW_MS + 500)
+        assert books.next_event() == NOW_MS + 500
+        books.postpone_event(event.id, None)
+    with place.books() as books:
+        assert books.next_event() is None
+        assert books.claim_events(NOW_MS + 1000, NOW_MS + 2000) == []
+
+
+# -- what is refused -----------------------------------------------------------------------------------
+
+
+def test_a_decision_without_its_audit_row_is_not_saved(place: Place) -> None:
+    with place.books() as books:
+        with pytest.raises(ValueError, match="one audit row"):
+            books.save(offer(1))
+        with pytest.raises(ValueError, match="one audit row"):
+            books.save(offer(1), audit(), audit())
+        assert books.counts() == {}
+
+
+def test_an_entry_that_does_not_sum_to_zero_is_not_saved(place: Place) -> None:
+    with place.books() as books, pytest.raises(ValueError, match="sum to zero"):
+        books.save(Entry(deal="d", operation="o", postings=(Posting("a", 1),), at=NOW_MS), audit())
+
+
+@pytest.mark.parametrize("change", [offer(1), Standing(key=ALICE.public.raw)])
+def test_a_row_that_somebody_else_made_meanwhile_is_not_overwritten(place: Place, change: Any) -> None:
+    with place.books() as books:
+        books.save(change, audit())
+    with place.connected() as connection:
+        connection.execute(connection.dialect.begin)
+        changes = Draft()
+        late = SqlBooks(connection, Memory(), changes)
+        late.save(change, audit())
+        late.keep()
+        with pytest.raises(Stale):
+            changes.write(connection)
+        connection.execute("ROLLBACK")
+
+
+# -- many units in one transaction ---------------------------------------------------------------------
+
+
+class Transaction:
+    """Units one after another before anything is committed, as the writer's thread runs them."""
+
+    def __init__(self, place: Place) -> None:
+        self._connected = place.connected()
+        self._connection = self._connected.__enter__()
+        prepare(self._connection, place.directory, place.log)
+        self._memory = Memory()
+
+    def begin(self) -> None:
+        self._connection.execute(self._connection.dialect.begin)
+        self._changes = Draft()
+
+    def run(self, work: Callable[[Books], Any]) -> Any:
+        books = SqlBooks(self._connection, self._memory, self._changes)
+        try:
+            result = work(books)
+        except Refusal as refusal:
+            books.undo()
+            return type(refusal)
+        books.keep()
+        return result
+
+    def ask(self, now: int) -> Any:
+        return self.run(lambda books: everything_asked(books, now))
+
+    def commit(self) -> None:
+        self._changes.write(self._connection)
+        self._connection.execute("COMMIT")
+        self._memory.absorb(self._changes)
+
+    def close(self) -> None:
+        self._connected.__exit__(None, None, None)
+
+
+def test_a_unit_sees_what_the_units_before_it_did_and_nothing_of_those_refused(place: Place) -> None:
+    def save_ask_and_refuse(books: Books) -> None:
+        books.save(offer(2), audit("prop_2"))
+        assert books.counts() == {"pending": 2}  # asking about many rows wrote them to the database
+        books.save(offer(3), audit("prop_3"))
+        raise InvalidProposal("after all, no")
+
+    transaction = Transaction(place)
+    transaction.begin()
+    transaction.run(propose("prop_1"))
+    assert transaction.run(save_ask_and_refuse) is InvalidProposal
+    assert transaction.run(lambda books: books.proposal("prop_2")) is None
+    assert transaction.run(lambda books: books.counts()) == {"pending": 1}
+    transaction.run(accept("prop_1"))
+    transaction.commit()
+    transaction.close()
+    with place.books() as books:
+        assert books.counts() == {"accepted": 1}
+    assert place.select("SELECT operation FROM audit ORDER BY number") == [("propose",), ("accept",)]
+
+
+DEALS = [f"prop_{number}" for number in range(4)]
+agents = st.sampled_from(AGENTS)
+deals = st.sampled_from(DEALS)
+stakes = st.sampled_from([None, 10, 900])
+
+
+@st.composite
+def commands(draw: st.DrawFn) -> Callable[[int], Callable[[Books], Any]]:
+    """What an agent may ask for, whether it makes sense or not; given the time."""
+    kind = draw(st.sampled_from(["accept", "reject", "complete", "dispute", "expire", "register"]))
+    deal, agent = draw(deals), draw(agents)
+    match kind:
+        case "accept":
+            fields = {} if (stake := draw(stakes)) is None else {"elo_stake": stake}
+            return lambda now: accept(deal, agent, now=now, **fields)
+        case "reject":
+            return lambda now: reject(deal, agent, now=now)
+        case "complete":
+            return lambda now: complete(deal, agent, now=now)
+        case "dispute":
+            return lambda now: dispute(deal, agent, now=now)
+        case "expire":
+            return lambda now: expire(deal, now=now)
+        case _:
+            return lambda now: register(agent, {"capability": deal}, now=now)
+
+
+def everything_asked(books: Books, now: int) -> list[Any]:
+    """One answer to each question."""
+    answers: list[Any] = [
+        [books.proposal(deal) for deal in DEALS],
+        books.due(now),
+        books.next_deadline(),
+        {each.key: each for each in books.standings(10)},
+        [each.rating for each in books.standings(10)],
+        sorted(books.registrations(), key=lambda each: each.key),
+        dict(books.counts()),
+        books.receipts(),
+    ]
+    for agent in AGENTS:
+        key = agent.public.raw
+        answers += [
+            books.proposals_of(key, limit=3),
+            books.proposals_of(key, open_only=True),
+            books.standing(key),
+            books.history(key),
+            books.registration(key),
+            books.receipts(key),
+        ]
+    return answers
+
+
+def proposals_of_all(draw: Callable[[st.SearchStrategy[Any]], Any]) -> list[Callable[[Books], Any]]:
+    offers = []
+    for number, deal in enumerate(DEALS):
+        proposer = draw(agents)
+        recipient = draw(st.sampled_from([agent for agent in AGENTS if agent is not proposer]))
+        fields = {"expires": 60} if draw(st.booleans()) else {}
+        fields |= {} if (stake := draw(stakes)) is None else {"elo_stake": stake}
+        offers.append(propose(deal, proposer, recipient, now=NOW_MS + number, **fields))
+    return offers
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(story=st.data())
+def test_sqlite_answers_like_books_in_memory(
+    tmp_path_factory: pytest.TempPathFactory, sqlite: Place, story: st.DataObject
+) -> None:
+    sqlite.directory.path = tmp_path_factory.mktemp("hall")
+    assert_same_story(sqlite, story)
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(story=st.data())
+def test_postgres_answers_like_books_in_memory(server: Any, postgres: Place, story: st.DataObject) -> None:
+    postgres.url = server.new_database()
+    assert_same_story(postgres, story)
+
+
+def assert_same_story(place: Place, story: st.DataObject) -> None:
+    """Whatever is asked for, in whatever batches, the books say the same as ones that keep it all in memory."""
+    memory = MemoryBooks()
+    transaction = Transaction(place)
+    now = NOW_MS + 10
+    for work in proposals_of_all(story.draw):
+        transaction.begin()
+        transaction.run(work)
+        transaction.commit()
+        work(memory)
+    for batch in story.draw(st.lists(st.lists(commands(), min_size=1, max_size=6), max_size=5)):
+        transaction.begin()
+        for command in batch:
+            now += story.draw(st.sampled_from([1, 1, 40_000]))
+            work = command(now)
+            expected = refusal_or_result(work, memory)
+            assert transaction.run(work) == expected
+            if story.draw(st.booleans()):
+                assert transaction.ask(now) == everything_asked(memory, now)
+        transaction.commit()
+    transaction.begin()
+    assert transaction.ask(now) == everything_asked(memory, now)
+    transaction.commit()
+    transaction.close()
+    assert place.problems() == []
+
+
+def refusal_or_result(work: Callable[[Books], Any], books: Books) -> Any:
+    try:
+        return work(books)
+    except Refusal as refusal:
+        return type(refusal)

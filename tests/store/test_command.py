@@ -1,0 +1,121 @@
+"""`moothall store upgrade|check|export`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from moothall.cli.store import app
+from moothall.errors import UsageError
+from tests.store.support import ALICE, Place, full_deal, propose, register, run
+
+
+def invoke(place: Place, *arguments: str) -> Any:
+    where = ["--store", place.url] if place.url else ["--data-dir", str(place.directory.path)]
+    return CliRunner().invoke(app, [*arguments, *where])
+
+
+async def used(place: Place) -> None:
+    async with place.opened() as store:
+        await full_deal(store, "prop_1")
+        await run(store, register(ALICE, {"capability": "review"}))
+
+
+async def test_check_of_a_store_in_order_says_so(place: Place) -> None:
+    await used(place)
+    result = invoke(place, "check")
+    assert result.output == "no problems found\n"
+    assert result.exit_code == 0
+
+
+async def test_check_while_a_hall_is_running(place: Place) -> None:
+    async with place.opened() as store:
+        await full_deal(store, "prop_1")
+        assert invoke(place, "check").exit_code == 0
+        await run(store, propose("prop_2"))
+
+
+async def test_check_prints_each_problem_and_exits_with_1(place: Place) -> None:
+    await used(place)
+    with place.connected() as connection:
+        connection.execute("UPDATE proposals SET is_open = 1")
+        connection.execute("UPDATE standings SET transactions = 7")
+    result = invoke(place, "check")
+    assert len(result.output.splitlines()) == 3
+    assert result.exit_code == 1
+
+
+async def test_upgrade_of_a_current_store_changes_nothing(place: Place) -> None:
+    await used(place)
+    result = invoke(place, "upgrade")
+    assert "version 1 already" in result.output
+    assert result.exit_code == 0
+
+
+async def test_upgrade_takes_an_older_store_further(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.store.test_migrations import NEXT, release
+
+    await used(place)
+    release(monkeypatch, NEXT)
+    monkeypatch.setattr("moothall.cli.store.VERSION", len(NEXT))
+    assert invoke(place, "upgrade").output == "upgraded the store from version 1 to 2\n"
+    assert place.select("SELECT DISTINCT note FROM meta") == [("kept",)]
+    assert invoke(place, "check").exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["check", "export", "upgrade"])
+def test_where_there_is_no_store_nothing_is_made(place: Place, command: str) -> None:
+    result = invoke(place, command)
+    assert isinstance(result.exception, UsageError)
+    assert "there is no store" in str(result.exception)
+    assert not (place.directory.path / "hall.db").exists()
+
+
+async def test_export_writes_everything_one_object_per_line(place: Place, tmp_path: Path) -> None:
+    await used(place)
+    target = tmp_path / "export.jsonl"
+    assert invoke(place, "export", "--output", str(target)).exit_code == 0
+    lines = [json.loads(line) for line in target.read_text().splitlines()]
+    by_table: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        by_table.setdefault(line.pop("table"), []).append(line)
+    assert by_table.keys() == {
+        "meta",
+        "keys",
+        "proposals",
+        "standings",
+        "registrations",
+        "used_signatures",
+        "postings",
+        "audit",
+        "receipts",
+        "rating_history",
+        "hooks",
+    }
+    (deal,) = by_table["proposals"]
+    assert deal["record"]["task"] == "Review it"
+    assert deal["proposer"] == ALICE.public.raw.hex()
+    assert [row["operation"] for row in by_table["audit"]] == [
+        "propose",
+        "accept",
+        "complete",
+        "register_skills",
+    ]
+    assert sum(row["amount"] for row in by_table["postings"]) == 0
+    assert by_table["receipts"][0]["body"]["type"] == "COMPLETE"
+
+
+async def test_export_to_standard_output(place: Place) -> None:
+    await used(place)
+    result = invoke(place, "export")
+    assert all(json.loads(line)["table"] for line in result.stdout_bytes.splitlines())
+    assert result.exit_code == 0
+
+
+async def test_export_to_nowhere_is_one_line(place: Place) -> None:
+    await used(place)
+    result = invoke(place, "export", "--output", "/nowhere/export.jsonl")
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == "/nowhere/export.jsonl: No such file or directory"
