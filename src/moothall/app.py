@@ -17,8 +17,12 @@ from moothall.hall.keyring import Keyring
 from moothall.hall.opening import open_hall
 from moothall.hall.outside import Log
 from moothall.hall.redaction import Redactor
+from moothall.market.desk import Desk
+from moothall.market.reputation import RatingRules
+from moothall.market.rules import MarketRules
 from moothall.settings import Settings
 from moothall.store.files import DataDirectory, KeyBook
+from moothall.store.opening import open_store
 from moothall.store.worker import Batch, StoreThread
 
 # Sessions and agents live for minutes; the default of looking for cycles every 700 allocations would walk over
@@ -50,8 +54,11 @@ class App:
         self._loop = asyncio.get_running_loop()
         self._store = StoreThread()
         self._keys = Batch(self._store, book.append, self._keys_not_saved)
+        self._market_store = open_store(directory, settings.store, self.log)
+        self.desk = Desk(self._market_store, market_rules(settings))
         self.hall: Hall = open_hall(
             settings,
+            self.desk.commands(),
             clock=SystemClock(),
             entropy=os.urandom,
             pick=secrets.randbelow,
@@ -67,12 +74,14 @@ class App:
         )
         self.port = Port(self.hall, settings, self.log)
         self._lag = LagMeter()
-        self.port.routes = health.routes(self.hall, self.port, self._lag)
+        self.port.routes = health.routes(self.hall, self.port, self._lag, self.desk, self._market_store)
         try:
             await self.port.open()
         except BaseException:
             self._store.close()
+            self._market_store.close()
             raise
+        self.desk.open(self.hall)
         self._lag.start()
         return self
 
@@ -83,6 +92,7 @@ class App:
             self._alarm.cancel()
         self._keys.close()
         self._store.close()
+        self._market_store.close()
 
     def _set_alarm(self, due: float) -> None:
         if self._alarm is not None:
@@ -99,6 +109,20 @@ class App:
         host, port = self.port.address
         scheme = "wss" if self.settings.cert else "ws"
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def market_rules(settings: Settings) -> MarketRules:
+    return MarketRules(
+        signature_code=settings.signature_code,
+        stranger_code=settings.stranger_code,
+        expired_code=settings.expired_code,
+        ratings=RatingRules(
+            amount_weighting=settings.gain_by_amount,
+            diminishing=settings.gain_diminishing,
+            pair_cooldown=round(settings.pair_cooldown * 1000),
+            minimum_age=round(settings.minimum_deal_age * 1000),
+        ),
+    )
 
 
 async def serve(settings: Settings, log: Log, ready: "asyncio.Future[App] | None" = None) -> None:

@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from moothall.hall import commands
+from moothall.hall import closed, commands
 from moothall.hall.commands import Command
 from moothall.hall.opening import COMMANDS
 from moothall.hall.session import Tier
@@ -53,6 +53,10 @@ TABLE: dict[str, tuple[Tier, bool, bool, dict[str, Any]]] = {
     "DISPUTE": (V, False, False, {**DEAL, "reason": "r"}),
     "REGISTER_SKILLS": (V, False, False, {"skills": [{"capability": "c"}], "sig": "s"}),
     "SEARCH_SKILLS": (A, False, True, {"query": {}}),
+    "LIST_PROPOSALS": (V, False, True, {}),
+    "LIST_RECEIPTS": (V, False, True, {}),
+    "GET_RATING": (A, False, True, {}),
+    "GET_LEADERBOARD": (A, False, True, {}),
     "DISPUTE_INTENT": (V, False, True, {**DEAL, "reason": "r", "commitment": "c"}),
     "DISPUTE_REVEAL": (V, False, True, {**DEAL, "nonce": "n"}),
     "EVIDENCE": (V, False, True, {**CASE, "items": [], "statement": ""}),
@@ -68,7 +72,8 @@ TABLE: dict[str, tuple[Tier, bool, bool, dict[str, Any]]] = {
     "ADMIN_MOTD": (S, False, True, ADMIN),
     "ADMIN_VERIFY": (S, False, True, {**ADMIN, "agent_id": "x", "verified": True}),
 }
-CLOSED = [*sorted(kind for kind, (tier, *_) in TABLE.items() if tier is V), "SEARCH_SKILLS"]
+ALL_ROWS = (*COMMANDS, *World().desk.commands())
+CLOSED = [row.name for row in closed.COMMANDS]
 
 
 def lurker(world: World) -> Guest:
@@ -81,16 +86,16 @@ def lurker(world: World) -> Guest:
 
 
 def test_every_message_type_has_one_row_and_the_rows_are_those_above() -> None:
-    rows = {row.name: (row.tier, row.silent, row.lurkers) for row in COMMANDS}
+    rows = {row.name: (row.tier, row.silent, row.lurkers) for row in ALL_ROWS}
     assert rows == {kind: row[:3] for kind, row in TABLE.items()}
-    assert len(COMMANDS) == len(get_args(client.AnyClientMessage)) == len(TABLE)
+    assert len(ALL_ROWS) == len(get_args(client.AnyClientMessage)) == len(TABLE)
 
 
 def test_two_rows_for_one_message_or_none_fail_at_the_start() -> None:
     with pytest.raises(ValueError, match="two commands for PING"):
-        commands.command_table([*COMMANDS, Command(client.Ping, lambda *_: None)])
+        commands.command_table([*ALL_ROWS, Command(client.Ping, lambda *_: None)])
     with pytest.raises(ValueError, match="no command for AdminVerify"):
-        commands.command_table(row for row in COMMANDS if row.message is not client.AdminVerify)
+        commands.command_table(row for row in ALL_ROWS if row.message is not client.AdminVerify)
 
 
 @pytest.mark.parametrize("kind", TABLE)

@@ -18,6 +18,8 @@ from hashlib import sha256
 from random import Random
 from typing import Any, Final
 
+from moothall.app import market_rules
+from moothall.errors import Refusal
 from moothall.hall.access import Allowlist, Approval, Ban, Bans
 from moothall.hall.hall import Hall
 from moothall.hall.keyring import Keyring
@@ -26,8 +28,11 @@ from moothall.hall.outside import Result
 from moothall.hall.redaction import Redactor
 from moothall.hall.session import Session, Tier
 from moothall.identity import PrivateKey
+from moothall.market.books import Books
+from moothall.market.desk import Desk
 from moothall.settings import PROFILES, Settings
 from moothall.wire.agentchat.signing import auth_text
+from tests.market.support import MemoryBooks
 
 Message = dict[str, Any]
 
@@ -118,6 +123,26 @@ class PromptWorker:
         try:
             result = work()
         except OSError as error:
+            failed(error)
+        else:
+            done(result)
+
+
+class PromptStore:
+    """The books in memory; every unit of work is done at once."""
+
+    def __init__(self, books: Books) -> None:
+        self._books = books
+
+    def submit(
+        self,
+        work: Callable[[Books], Result],
+        done: Callable[[Result], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        try:
+            result = work(self._books)
+        except (Refusal, OSError) as error:
             failed(error)
         else:
             done(result)
@@ -228,8 +253,11 @@ class World:
         self.guests: list[Guest] = []
         self._alarm: float | None = None
         dice = Random(1)  # noqa: S311  # the same every time is the point
+        self.books = MemoryBooks()
+        self.desk = Desk(PromptStore(self.books), market_rules(self.settings))
         self.hall: Hall = open_hall(
             self.settings,
+            self.desk.commands(),
             clock=self.clock,
             entropy=dice.randbytes,
             pick=dice.randrange,
@@ -243,6 +271,7 @@ class World:
             keyring=keyring if keyring is not None else Keyring(self.settings.max_known_keys),
             remember_key=lambda agent_id, raw: self.remembered.append((agent_id, raw)),
         )
+        self.desk.open(self.hall)
 
     # -- time --------------------------------------------------------------------------------------
 

@@ -14,6 +14,8 @@ from moothall.gateways.lag import LagMeter
 from moothall.gateways.port import Port, Route
 from moothall.hall.hall import Hall
 from moothall.hall.session import Tier
+from moothall.market.desk import Desk
+from moothall.store.opening import MarketStore
 from moothall.wire.http import Request, Response
 
 JSON: Final = "application/json"
@@ -76,14 +78,30 @@ class HallMetrics(Collector):
         return family
 
 
-def routes(hall: Hall, port: Port, lag: LagMeter) -> Mapping[str, Route]:
+class StoreMetrics(Collector):
+    def __init__(self, store: MarketStore, desk: Desk) -> None:
+        self._store = store
+        self._desk = desk
+
+    def collect(self) -> Iterator[Metric]:
+        statistics = self._store.statistics()
+        yield _gauges("moothall_proposals", "Deals by status", "status", self._desk.counts)
+        yield _gauge("moothall_store_waiting", "Commands waiting for the store", statistics.waiting)
+        yield _count("moothall_store_units", "Commands the store carried out or refused", statistics.units)
+        yield _count("moothall_store_commits", "Commits: each serves all that waited", statistics.commits)
+        yield _count("moothall_store_commit_seconds", "Time spent in commits", statistics.commit_seconds)
+        yield _count("moothall_store_failures", "Commands the database did not keep", statistics.failed)
+
+
+def routes(hall: Hall, port: Port, lag: LagMeter, desk: Desk, store: MarketStore) -> Mapping[str, Route]:
     registry = CollectorRegistry()
     registry.register(HallMetrics(hall, port, lag))
+    registry.register(StoreMetrics(store, desk))
     ProcessCollector(namespace="moothall", registry=registry)
     started = hall.clock.time()
 
     def health(request: Request, ip: str) -> Response:
-        return _json(200, health_report(hall, started))
+        return _json(200, health_report(hall, desk, started))
 
     def metrics(request: Request, ip: str) -> Response:
         return Response(200, generate_latest(registry), "text/plain; version=0.0.4; charset=utf-8")
@@ -100,7 +118,7 @@ def routes(hall: Hall, port: Port, lag: LagMeter) -> Mapping[str, Route]:
     return {"/health": health, "/metrics": metrics, "/api/connections": connections}
 
 
-def health_report(hall: Hall, started: float) -> dict[str, object]:
+def health_report(hall: Hall, desk: Desk, started: float) -> dict[str, object]:
     now = hall.clock.time()
     return {
         "status": "healthy",
@@ -116,7 +134,11 @@ def health_report(hall: Hall, started: float) -> dict[str, object]:
             "total": len(hall.channels),
             "public": sum(not channel.invite_only for channel in hall.channels),
         },
-        "proposals": {"total": 0, "byStatus": {}, "agents": 0},
+        "proposals": {
+            "total": sum(desk.counts.values()),
+            "byStatus": desk.counts,
+            "agents": sum(agent.key is not None for agent in hall.agents.values()),
+        },
         "timestamp": _iso(now),
     }
 
@@ -148,6 +170,13 @@ def _gauge(name: str, help_text: str, value: float) -> Metric:
 
 def _count(name: str, help_text: str, value: float) -> Metric:
     return CounterMetricFamily(name, help_text, value)
+
+
+def _gauges(name: str, help_text: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = GaugeMetricFamily(name, help_text, labels=(label,))
+    for key in sorted(values):
+        family.add_metric((key,), values[key])
+    return family
 
 
 def _counts(name: str, help_text: str, label: str, values: Mapping[str, int]) -> Metric:

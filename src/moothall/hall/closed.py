@@ -1,7 +1,7 @@
-"""Rooms that are not open yet: the market and the court.
+"""A room that is not open yet: the court.
 
-Their messages are decoded, counted, rate-limited and checked for a proven key like all others; then the
-answer is an ERROR that says so. Nothing is ignored.
+Its messages are decoded, counted, rate-limited and checked for a proven key like all others; then the answer
+is an ERROR that says so. Nothing is ignored.
 """
 
 from typing import Final, NoReturn
@@ -19,13 +19,6 @@ def not_open(hall: Hall, session: Session, message: client.ClientMessage) -> NoR
 
 
 COMMANDS: Final = (
-    Command(client.Proposal, not_open, Tier.VERIFIED, lurkers=False),
-    Command(client.Accept, not_open, Tier.VERIFIED, lurkers=False),
-    Command(client.Reject, not_open, Tier.VERIFIED, lurkers=False),
-    Command(client.Complete, not_open, Tier.VERIFIED, lurkers=False),
-    Command(client.Dispute, not_open, Tier.VERIFIED, lurkers=False),
-    Command(client.RegisterSkills, not_open, Tier.VERIFIED, lurkers=False),
-    Command(client.SearchSkills, not_open),
     Command(client.DisputeIntent, not_open, Tier.VERIFIED),
     Command(client.DisputeReveal, not_open, Tier.VERIFIED),
     Command(client.Evidence, not_open, Tier.VERIFIED),

@@ -76,6 +76,7 @@ class Hall:
         self.channels = Channels(settings.buffer_size)
         self.peer_requests = PeerRequests()
         self.agents: dict[str, Agent] = {}
+        self.by_key: dict[bytes, Agent] = {}
         self.sessions: set[Session] = set()
         self.waiting: dict[str, Session] = {}  # whose challenge or captcha has this id
         self.next_callback: Appointment | None = None
@@ -167,6 +168,8 @@ class Hall:
     def add(self, agent: Agent) -> None:
         session = agent.session
         self.agents[agent.id] = agent
+        if agent.key is not None:
+            self.by_key[agent.key.raw] = agent
         session.agent = agent
         session.tier = Tier.VERIFIED if agent.key is not None else Tier.ANONYMOUS
         session.frames = self.settings.rate_post_auth.window() if self._limited else None
@@ -194,6 +197,8 @@ class Hall:
             self.broadcast(channel, AgentLeft(ts=self.timestamp(), channel=channel.name, agent=agent.address))
         if self.agents.get(agent.id) is agent:
             del self.agents[agent.id]
+            if agent.key is not None:
+                del self.by_key[agent.key.raw]
         agent.session.agent = None
         agent.session.tier = Tier.STRANGER
         if self.settings.service_lines:
@@ -291,7 +296,16 @@ class Hall:
     # -- what waits for the disk -----------------------------------------------------------------
 
     def durably(self, session: Session, work: Callable[[], Result], then: Callable[[Result], None]) -> None:
-        """Run `work` on a worker, then `then` here. The session's own later frames wait for it."""
+        """Run `work` on the hall's own worker, then `then` here."""
+        self.wait_for(session, lambda done, failed: self._worker.submit(work, done, failed), then)
+
+    def wait_for(
+        self,
+        session: Session,
+        submit: Callable[[Callable[[Result], None], Callable[[BaseException], None]], None],
+        then: Callable[[Result], None],
+    ) -> None:
+        """Start something that ends with one of two calls back. The session's own later frames wait for it."""
         ref = session.ref
         session.busy = True
 
@@ -306,12 +320,12 @@ class Hall:
             self._catch_up(session)
 
         def failed(error: BaseException) -> None:
+            if isinstance(error, Refusal):
+                raise error
             self.log.warning("durable_command_failed", error=repr(error))
-            self.refuse(session, InternalError("The hall could not save this; it holds until it restarts"))
+            raise InternalError("The hall could not save this; try again, or tell its operator")
 
-        self._worker.submit(
-            work, lambda result: finish(lambda: then(result)), lambda error: finish(lambda: failed(error))
-        )
+        submit(lambda result: finish(lambda: then(result)), lambda error: finish(lambda: failed(error)))
 
     def _keep_for_later(self, session: Session, payload: bytes) -> None:
         if session.inbox is None:
@@ -368,14 +382,17 @@ class Hall:
         self._spread(channel, encode_text(encoded), but)
         channel.remember(Remembered(message.msg_id, message.content, by_agent, encoded))
 
-    def announce(self, channel_name: str, content: str) -> None:
+    def announce(self, channel_name: str, content: str, *, buffered: bool = True) -> None:
         """A line from @server to a channel, if there is such a channel (agentchat wire 6.2)."""
         channel = self.channels.get(channel_name)
         if channel is not None:
             line = Chat(
                 ts=self.timestamp(), from_=SERVER, from_name="Server", to=channel_name, content=content
             )
-            self.say(channel, line, None, by_agent=False)
+            if buffered:
+                self.say(channel, line, None, by_agent=False)
+            else:
+                self.broadcast(channel, line)
 
     def _spread(self, channel: Channel, frame: bytes, but: Agent | None) -> None:
         members = channel.members.values()

@@ -23,10 +23,10 @@ COMMANDS: Final = (
 )
 
 
-def open_hall(settings: Settings, commands: Iterable[Command] = COMMANDS, **outside: Any) -> Hall:
-    """`outside` is what `Hall` needs from there."""
+def open_hall(settings: Settings, other_rooms: Iterable[Command], **outside: Any) -> Hall:
+    """`other_rooms` are the rows of the market and the court, `outside` is what `Hall` needs from there."""
     order = Order(Pipeline([LinkDetector()]), Escalation()) if settings.moderation else None
-    hall = Hall(settings, commands, order=order, **outside)
+    hall = Hall(settings, (*COMMANDS, *other_rooms), order=order, **outside)
     hall.departures.append(partial(peers.forget_requests, hall))
     if settings.idle_prompts and settings.idle_timeout:
         idle.watch(hall)

@@ -60,6 +60,7 @@ class Settings:
         "folder for everything that must survive a restart",
         reference=Variable("DATA_DIR", lambda text: f"{text}/.agentchat"),
     )
+    store: str = option("", "database of deals and ratings: postgresql://…; empty is a file in data_dir")
     profile: str = option("seeds", "behave as this server: seeds, agentchat-0.36")
     server_name: str = option("moothall", "name shown in WELCOME and /health", reference="SERVER_NAME")
     cert: Path | None = option(None, "TLS certificate chain, PEM", reference="TLS_CERT")
@@ -165,6 +166,21 @@ class Settings:
     motd: str = option("", "message of the day, shown in WELCOME", reference="MOTD")
     motd_file: Path | None = option(None, "file that holds it", reference="MOTD_FILE")
     moderation: bool = option(False, "repeated offences lead to warnings, throttling, time-outs, a kick")
+
+    # -- the market
+    signature_code: Literal["INVALID_SIGNATURE", "VERIFICATION_FAILED"] = option(
+        "INVALID_SIGNATURE", "error for a deal whose signature does not hold"
+    )
+    stranger_code: Literal["NOT_PROPOSAL_PARTY", "INVALID_PROPOSAL"] = option(
+        "NOT_PROPOSAL_PARTY", "error for a deal one is not a party of"
+    )
+    expired_code: Literal["PROPOSAL_EXPIRED", "INVALID_PROPOSAL"] = option(
+        "PROPOSAL_EXPIRED", "error for a deal whose deadline has passed"
+    )
+    gain_by_amount: bool = option(False, "a larger amount moves ratings more, up to three times")
+    gain_diminishing: bool = option(False, "the same two agents gain less with every deal")
+    pair_cooldown: float = option(0.0, "seconds in which the same two agents gain once; 0 is no limit")
+    minimum_deal_age: float = option(0.0, "seconds before a deal can be completed; 0 is at once")
 
     # -- the floor, and callbacks
     floor: bool = option(True, "RESPONDING_TO claims are tracked", known_as="AGENTCHAT_RESPOND_ENABLED")

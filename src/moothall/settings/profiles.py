@@ -41,6 +41,13 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "verified_channels": ("#ops",),
         "buffer_size": 200,  # 24
         "idle_timeout": 3600.0,  # 25
+        "signature_code": "VERIFICATION_FAILED",  # 26
+        "stranger_code": "INVALID_PROPOSAL",  # 27
+        "expired_code": "INVALID_PROPOSAL",  # 28
+        "gain_diminishing": True,  # 31
+        "pair_cooldown": 3600.0,
+        "minimum_deal_age": 60.0,
+        "gain_by_amount": True,  # 32
         "allowlist_strict": False,
     },
 }

@@ -1,0 +1,332 @@
+"""Where agents and the market meet: one handler per command (agentchat wire 5.4).
+
+A handler checks what the hall knows, hands a unit of work to the store, and tells the parties once it is
+committed. Signatures are checked on the store's thread: libsodium works outside the interpreter's lock, so a
+deal being verified does not keep anybody's chat waiting. Nothing here decides; see `proposals` and `clerk`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol, TypeVar
+
+from msgspec import Raw
+
+from moothall.errors import AgentNotFound
+from moothall.hall.agenda import Appointment
+from moothall.hall.commands import Command
+from moothall.hall.hall import Hall
+from moothall.hall.session import Agent, Session, Tier
+from moothall.identity import PublicKey
+from moothall.market import clerk, notices
+from moothall.market.books import Books
+from moothall.market.outcome import Outcome
+from moothall.market.records import Change, HookEvent, Proposal
+from moothall.market.rules import MarketRules
+from moothall.market.signed import check_signature
+from moothall.wire.agentchat import client
+from moothall.wire.agentchat.market import Receipts
+from moothall.wire.agentchat.names import bare_id
+from moothall.wire.agentchat.server import ServerMessage
+
+EXPIRIES_AT_ONCE: Final = 100
+RECOUNT_SECONDS: Final = 1.0  # how old the numbers in /health may be
+RETRY_SECONDS: Final = 5.0  # after the store failed to tell what is due
+
+Result = TypeVar("Result")
+Failed = Callable[[BaseException], None]
+
+
+class Store(Protocol):
+    """See `moothall.store.units.Store`."""
+
+    def submit(
+        self,
+        work: Callable[[Books], Result],
+        done: Callable[[Result], None],
+        failed: Callable[[BaseException], None],
+    ) -> None: ...
+
+
+class Desk:
+    def __init__(self, store: Store, rules: MarketRules) -> None:
+        self._store = store
+        self._rules = rules
+        self._next_expiry: Appointment | None = None
+        self._recount: Appointment | None = None
+        self.counts: dict[str, int] = {}  # proposals by status, as of a moment ago
+
+    def commands(self) -> tuple[Command, ...]:
+        return (
+            Command(client.Proposal, self.propose, Tier.VERIFIED, lurkers=False),
+            Command(client.Accept, self.accept, Tier.VERIFIED, lurkers=False),
+            Command(client.Reject, self.reject, Tier.VERIFIED, lurkers=False),
+            Command(client.Complete, self.complete, Tier.VERIFIED, lurkers=False),
+            Command(client.Dispute, self.dispute, Tier.VERIFIED, lurkers=False),
+            Command(client.RegisterSkills, self.register_skills, Tier.VERIFIED, lurkers=False),
+            Command(client.SearchSkills, self.search_skills),
+            Command(client.ListProposals, self.list_proposals, Tier.VERIFIED),
+            Command(client.ListReceipts, self.list_receipts, Tier.VERIFIED),
+            Command(client.GetRating, self.get_rating),
+            Command(client.GetLeaderboard, self.get_leaderboard),
+        )
+
+    def open(self, hall: Hall) -> None:
+        """Begin with what is due: deadlines that passed while the hall was closed are acted upon now."""
+        self._expire(hall)
+        self._count(hall)
+
+    # -- deals -------------------------------------------------------------------------------------
+
+    def propose(self, hall: Hall, session: Session, message: client.Proposal) -> None:
+        agent, key = _party(hall, session)
+        target = hall.agents.get(bare_id(message.to))
+        if target is not None and target.key is None:
+            raise AgentNotFound(f"{target.address} has no key, and nobody can deal with it")
+        recipient = target.key.raw if target is not None and target.key is not None else None
+        task = message.task
+        if hall.settings.redact:
+            task, found = hall.redactor.redact(task)
+            hall.tally.redacted.update(found)
+        now = hall.timestamp()
+        proposal_id = hall.ids.stamped("prop", now)
+
+        def work(books: Books) -> Outcome:
+            return clerk.propose(
+                _Unhooked(books),
+                check_signature(message, key, self._rules),
+                proposal_id=proposal_id,
+                address=agent.address,
+                recipient=recipient,
+                task=task,
+                now=now,
+            )
+
+        self._carry_out(hall, session, work)
+
+    def accept(self, hall: Hall, session: Session, message: client.Accept) -> None:
+        _, key = _party(hall, session)
+        now, rules = hall.timestamp(), self._rules
+        self._carry_out(
+            hall,
+            session,
+            lambda books: clerk.accept(
+                _Unhooked(books), check_signature(message, key, rules), now=now, rules=rules
+            ),
+        )
+
+    def reject(self, hall: Hall, session: Session, message: client.Reject) -> None:
+        _, key = _party(hall, session)
+        now, rules = hall.timestamp(), self._rules
+        self._carry_out(
+            hall,
+            session,
+            lambda books: clerk.reject(
+                _Unhooked(books), check_signature(message, key, rules), now=now, rules=rules
+            ),
+        )
+
+    def complete(self, hall: Hall, session: Session, message: client.Complete) -> None:
+        _, key = _party(hall, session)
+        now, rules = hall.timestamp(), self._rules
+        self._carry_out(
+            hall,
+            session,
+            lambda books: clerk.complete(
+                _Unhooked(books), check_signature(message, key, rules), now=now, rules=rules
+            ),
+        )
+
+    def dispute(self, hall: Hall, session: Session, message: client.Dispute) -> None:
+        _, key = _party(hall, session)
+        now, rules = hall.timestamp(), self._rules
+        self._carry_out(
+            hall,
+            session,
+            lambda books: clerk.dispute(
+                _Unhooked(books), check_signature(message, key, rules), now=now, rules=rules
+            ),
+        )
+
+    # -- skills ------------------------------------------------------------------------------------
+
+    def register_skills(self, hall: Hall, session: Session, message: client.RegisterSkills) -> None:
+        agent, key = _party(hall, session)
+        now, rules = hall.timestamp(), self._rules
+        self._carry_out(
+            hall,
+            session,
+            lambda books: clerk.register_skills(
+                books, check_signature(message, key, rules), agent_id=agent.id, now=now
+            ),
+        )
+
+    def search_skills(self, hall: Hall, session: Session, message: client.SearchSkills) -> None:
+        now = hall.timestamp()
+        self._look_up(
+            hall,
+            session,
+            lambda books: clerk.search_skills(books, message, online=hall.by_key, now=now),
+        )
+
+    # -- looking things up -------------------------------------------------------------------------
+
+    def list_proposals(self, hall: Hall, session: Session, message: client.ListProposals) -> None:
+        _, key = _party(hall, session)
+        now = hall.timestamp()
+
+        def work(books: Books) -> ServerMessage:
+            deals = books.proposals_of(key.raw, limit=message.limit, open_only=message.open_only)
+            return notices.deal_list(deals, now)
+
+        self._look_up(hall, session, work)
+
+    def list_receipts(self, hall: Hall, session: Session, message: client.ListReceipts) -> None:
+        _, key = _party(hall, session)
+        now = hall.timestamp()
+
+        def work(books: Books) -> ServerMessage:
+            receipts = books.receipts(key.raw, limit=message.limit)
+            return Receipts(ts=now, list=[Raw(receipt.body) for receipt in receipts])
+
+        self._look_up(hall, session, work)
+
+    def get_rating(self, hall: Hall, session: Session, message: client.GetRating) -> None:
+        agent = hall.agent_of(session)
+        address = message.agent or agent.address
+        known = hall.agents.get(bare_id(address))
+        raw = known.key.raw if known is not None and known.key is not None else None
+        now = hall.timestamp()
+
+        def work(books: Books) -> ServerMessage:
+            key = raw or books.find_key(bare_id(address))
+            if key is None:
+                raise AgentNotFound(f"{address[:64]} is not known here")
+            return notices.ratings(address, books.standing(key), books.history(key, message.limit), now)
+
+        self._look_up(hall, session, work)
+
+    def get_leaderboard(self, hall: Hall, session: Session, message: client.GetLeaderboard) -> None:
+        now, id_length = hall.timestamp(), hall.settings.id_length
+        self._look_up(
+            hall,
+            session,
+            lambda books: notices.leaderboard(books.standings(message.limit), id_length, now),
+        )
+
+    # -- to the store and back ---------------------------------------------------------------------
+
+    def _carry_out(self, hall: Hall, session: Session, work: Callable[[Books], Outcome]) -> None:
+        def submit(done: Callable[[Outcome], None], failed: Failed) -> None:
+            self._store.submit(work, done, failed)
+
+        hall.wait_for(session, submit, lambda outcome: self._tell(hall, outcome, session))
+
+    def _look_up(self, hall: Hall, session: Session, work: Callable[[Books], ServerMessage]) -> None:
+        def submit(done: Callable[[ServerMessage], None], failed: Failed) -> None:
+            self._store.submit(work, done, failed)
+
+        hall.wait_for(session, submit, lambda message: hall.reply(session, message))
+
+    def _tell(self, hall: Hall, outcome: Outcome, actor: Session | None) -> None:
+        """Both parties, wherever they are now; whoever acted gets it as the answer to its command."""
+        for notice in outcome.notices:
+            agent = hall.by_key.get(notice.to)
+            if agent is None:
+                continue
+            if agent.session is actor:
+                hall.reply(actor, notice.message)
+            else:
+                hall.tell(agent, notice.message)
+        for line in outcome.lines:
+            hall.announce(line.channel, line.content, buffered=line.buffered)
+        for deal in _deals(outcome.changes):
+            if deal.expires is not None:
+                self._plan_expiry(hall, deal.expires)
+        if self._recount is None:
+            self._recount = hall.agenda.at(hall.now() + RECOUNT_SECONDS, lambda: self._count(hall))
+
+    # -- the clock ---------------------------------------------------------------------------------
+
+    def _plan_expiry(self, hall: Hall, deadline: int) -> None:
+        due = hall.now() + max(0, deadline - hall.timestamp()) / 1000
+        planned = self._next_expiry
+        if planned is not None and not planned.cancelled:
+            if planned.due <= due:
+                return
+            hall.agenda.cancel(planned)
+        self._next_expiry = hall.agenda.at(due, lambda: self._expire(hall))
+
+    def _expire(self, hall: Hall) -> None:
+        now = hall.timestamp()
+
+        def find(books: Books) -> tuple[list[str], int | None]:
+            return [deal.id for deal in books.due(now, EXPIRIES_AT_ONCE)], books.next_deadline()
+
+        def found(answer: tuple[list[str], int | None]) -> None:
+            due, deadline = answer
+            for proposal_id in due:
+                self._expire_one(hall, proposal_id, now)
+            if deadline is not None and not due:
+                self._plan_expiry(hall, deadline)
+            elif due:
+                self._expire(hall)  # there may be more, and what comes next is known only after these
+
+        self._store.submit(find, found, lambda error: self._try_again(hall, error))
+
+    def _expire_one(self, hall: Hall, proposal_id: str, now: int) -> None:
+        def done(outcome: Outcome | None) -> None:
+            if outcome is not None:
+                self._tell(hall, outcome, None)
+
+        self._store.submit(
+            lambda books: clerk.expire(_Unhooked(books), proposal_id, now=now),
+            done,
+            lambda error: self._try_again(hall, error),
+        )
+
+    def _try_again(self, hall: Hall, error: BaseException) -> None:
+        hall.log.warning("expiry_failed", error=repr(error))
+        hall.agenda.at(hall.now() + RETRY_SECONDS, lambda: self._expire(hall))
+
+    def _count(self, hall: Hall) -> None:
+        self._recount = None
+
+        def counted(counts: dict[str, int]) -> None:
+            self.counts = counts
+
+        def failed(error: BaseException) -> None:
+            hall.log.warning("count_failed", error=repr(error))
+
+        self._store.submit(lambda books: books.counts(), counted, failed)
+
+
+class _Unhooked:
+    """The books of a hall in which nothing listens to hook events: they are not kept."""
+
+    def __init__(self, books: Books) -> None:
+        self._books = books
+        self.proposal = books.proposal
+        self.proposals_of = books.proposals_of
+        self.due = books.due
+        self.next_deadline = books.next_deadline
+        self.standing = books.standing
+        self.standings = books.standings
+        self.history = books.history
+        self.registration = books.registration
+        self.registrations = books.registrations
+        self.find_key = books.find_key
+        self.counts = books.counts
+        self.receipts = books.receipts
+        self.has_signature = books.has_signature
+
+    def save(self, *changes: Change) -> None:
+        self._books.save(*(change for change in changes if not isinstance(change, HookEvent)))
+
+
+def _party(hall: Hall, session: Session) -> tuple[Agent, PublicKey]:
+    agent = hall.agent_of(session)
+    assert agent.key is not None  # noqa: S101  # the tier of the command says so
+    return agent, agent.key
+
+
+def _deals(changes: Iterable[Change]) -> list[Proposal]:
+    return [change for change in changes if isinstance(change, Proposal)]
