@@ -36,8 +36,7 @@ class Server:
         self._user = "nobody"
         shutil.chown(self._folder, self._user)
         if not all(folder.stat().st_mode & stat.S_IXOTH for folder in self._binaries.parents):
-            shutil.copytree(self._binaries.parent, self._folder / "postgres", symlinks=True)
-            self._binaries = self._folder / "postgres" / self._binaries.name
+            self._binaries = copy_of(self._binaries, self._folder)
 
     def start(self) -> None:
         options = f"-c listen_addresses='' -c unix_socket_directories='{self._folder}' -c max_connections=200"
@@ -86,6 +85,16 @@ class Server:
             said = log.read_text() if log.exists() else ""
             raise AssertionError(f"{program} {arguments} failed\n{said}")
         return result.returncode == 0
+
+
+def copy_of(binaries: Path, folder: Path) -> Path:
+    """The package's binaries look for their libraries beside the package."""
+    package = binaries.parent.parent
+    libraries = package.with_name(f"{package.name}.libs")
+    for tree in (binaries.parent, libraries):
+        if tree.exists():
+            shutil.copytree(tree, folder / tree.relative_to(package.parent), symlinks=True)
+    return folder / binaries.relative_to(package.parent)
 
 
 def find_binaries() -> Path:

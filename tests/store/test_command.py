@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from moothall.cli.store import app
-from moothall.errors import UsageError
 from tests.store.support import ALICE, Place, full_deal, propose, register, run
+from tests.store.test_migrations import NEXT, release
 
 
 def invoke(place: Place, *arguments: str) -> Any:
@@ -55,8 +55,6 @@ async def test_upgrade_of_a_current_store_changes_nothing(place: Place) -> None:
 
 
 async def test_upgrade_takes_an_older_store_further(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.store.test_migrations import NEXT, release
-
     await used(place)
     release(monkeypatch, NEXT)
     monkeypatch.setattr("moothall.cli.store.VERSION", len(NEXT))
@@ -68,8 +66,9 @@ async def test_upgrade_takes_an_older_store_further(place: Place, monkeypatch: p
 @pytest.mark.parametrize("command", ["check", "export", "upgrade"])
 def test_where_there_is_no_store_nothing_is_made(place: Place, command: str) -> None:
     result = invoke(place, command)
-    assert isinstance(result.exception, UsageError)
-    assert "there is no store" in str(result.exception)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert "there is no store" in result.stderr
     assert not (place.directory.path / "hall.db").exists()
 
 
@@ -117,5 +116,5 @@ async def test_export_to_standard_output(place: Place) -> None:
 async def test_export_to_nowhere_is_one_line(place: Place) -> None:
     await used(place)
     result = invoke(place, "export", "--output", "/nowhere/export.jsonl")
-    assert isinstance(result.exception, UsageError)
-    assert str(result.exception) == "/nowhere/export.jsonl: No such file or directory"
+    assert result.exit_code == 2
+    assert result.stderr == "error: /nowhere/export.jsonl: No such file or directory\n"

@@ -1,12 +1,15 @@
 """`moothall config`: every setting, its value, and where it came from."""
 
 import json
-from typing import Annotated, Any
+import re
+from typing import Annotated, Any, Final
 
 import typer
 
 from moothall.cli.options import Config, Profile, Set, choose
 from moothall.settings.fields import described
+
+_PASSWORD: Final = re.compile(r"(://[^:/@]*:)[^@]*@")  # of a store's URL
 
 
 def config(
@@ -25,7 +28,7 @@ def config(
     rows = []
     for entry in described():
         value = getattr(chosen.settings, entry.name)
-        shown = _hidden(value) if entry.metadata["secret"] else _text(value)
+        shown = _hidden(value) if entry.metadata["secret"] else _PASSWORD.sub(r"\1***@", _text(value))
         rows.append((entry.name, shown, chosen.origins[entry.name], entry.metadata["help"]))
     if as_json:
         table = {name: {"value": value, "from": origin, "help": text} for name, value, origin, text in rows}

@@ -25,6 +25,7 @@ COMMANDS: Final = (
     "invite",
     "identity",
     "config",
+    "store",
     "health",
     "doctor",
 )

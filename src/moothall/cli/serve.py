@@ -24,6 +24,12 @@ def serve(
         int | None, typer.Option("--port", "-p", help="Port to listen on; 0 picks a free one.")
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder for what must survive a restart.")] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="Database instead of a file: postgresql://… (with a password, set MOOTHALL_STORE)."
+        ),
+    ] = None,
     profile: Profile = None,
     name: Annotated[str | None, typer.Option("--name", "-n", help="Name shown to clients.")] = None,
     cert: Annotated[Path | None, typer.Option(help="TLS certificate chain, PEM.")] = None,
@@ -56,6 +62,7 @@ def serve(
         host=host,
         port=port,
         data_dir=data_dir,
+        store=store,
         profile=profile,
         server_name=name,
         cert=cert,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from moothall.cli.exits import FAILED
+from moothall.cli.exits import FAILED, OneLineErrors
 from moothall.cli.options import Config, choose
 from moothall.errors import UsageError
 from moothall.store import migrations
@@ -19,22 +19,19 @@ from moothall.store.schema import VERSION
 
 app = typer.Typer(
     name="store",
+    cls=OneLineErrors,
     help="What a hall keeps: deals, ratings, the ledger, receipts.",
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 DataDir = Annotated[Path | None, typer.Option(help="Folder with the hall's `hall.db`.")]
 Url = Annotated[
-    str,
-    typer.Option(
-        "--store", metavar="URL", envvar="MOOTHALL_STORE", help="PostgreSQL database instead of a file."
-    ),
+    str | None, typer.Option("--store", metavar="URL", help="PostgreSQL database instead of a file.")
 ]
 
 
 @app.command()
-def upgrade(data_dir: DataDir = None, store: Url = "", config: Config = None) -> None:
+def upgrade(data_dir: DataDir = None, store: Url = None, config: Config = None) -> None:
     """Bring the tables up to this version. Stop the halls that use them first."""
     with _opened(data_dir, store, config) as connection:
         connection.execute(connection.dialect.begin)
@@ -50,7 +47,7 @@ def upgrade(data_dir: DataDir = None, store: Url = "", config: Config = None) ->
 
 
 @app.command()
-def check(data_dir: DataDir = None, store: Url = "", config: Config = None) -> None:
+def check(data_dir: DataDir = None, store: Url = None, config: Config = None) -> None:
     """Compare deals, standings, ledger, audit trail and receipts. The exit code is 1 if they do not fit.
 
     It may be used while a hall is running.
@@ -71,7 +68,7 @@ def check(data_dir: DataDir = None, store: Url = "", config: Config = None) -> N
 @app.command()
 def export(
     data_dir: DataDir = None,
-    store: Url = "",
+    store: Url = None,
     config: Config = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write; else standard output.")
@@ -93,9 +90,9 @@ def export(
 
 
 @contextmanager
-def _opened(data_dir: Path | None, url: str, config: Path | None) -> Iterator[Connection]:
-    settings = choose(config, None, data_dir=data_dir).settings
-    connection = connect(settings.data_dir, url)
+def _opened(data_dir: Path | None, url: str | None, config: Path | None) -> Iterator[Connection]:
+    settings = choose(config, None, data_dir=data_dir, store=url).settings
+    connection = connect(settings.data_dir, settings.store)
     try:
         yield connection
     except connection.errors as error:

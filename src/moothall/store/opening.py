@@ -94,5 +94,5 @@ def prepare(connection: Connection, directory: DataDirectory, log: Log) -> None:
         )
         reference.bring_in(connection, directory, log)
     connection.execute("COMMIT")
-    if found < VERSION:
+    if 0 < found < VERSION:
         log.info("store_upgraded", engine=connection.dialect.name, found=found, version=VERSION)
