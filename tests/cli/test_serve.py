@@ -412,7 +412,7 @@ async def test_what_agents_say_is_written_nowhere(tmp_path: Path) -> None:
         await send_garbage(hall.port, f"{word} nonsense\r\n\r\n".encode())
         answers = [(await hall.get(path))[2] for path in ("/health", "/metrics")]
         assert hall.stop() == 0
-    written = [path.read_text() for path in hall.data_dir.iterdir()]
+    written = [path.read_bytes().decode("latin-1") for path in hall.data_dir.iterdir()]
     for text in (hall.stdout.text, hall.stderr.text, *written, *answers):
         assert word not in text
         assert ADMIN_KEY not in text
