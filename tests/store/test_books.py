@@ -98,6 +98,16 @@ def test_a_proposal_comes_back_as_it_was_saved(place: Place) -> None:
         assert books.proposal("prop_2") is None
 
 
+@pytest.mark.parametrize("odd", ["", "\0" * 8, "\ud800" * 8, "ü" * 8, "x" * 100_000, "%s?'\";--"])
+def test_an_id_that_no_deal_and_no_agent_can_have_is_not_found(place: Place, odd: str) -> None:
+    with place.books() as books:
+        books.save(offer(1), audit())
+        assert books.proposal(odd) is None
+        assert books.find_key(odd) is None
+    with place.books() as books:
+        assert books.proposal("prop_1") is not None
+
+
 def test_deals_of_an_agent_are_listed_newest_first_whichever_side_it_is_on(place: Place) -> None:
     alice, bob, carol = (agent.public.raw for agent in (ALICE, BOB, CAROL))
     with place.books() as books:

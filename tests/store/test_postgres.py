@@ -124,6 +124,16 @@ async def test_a_number_that_does_not_fit_fails_its_unit_only(postgres: Place) -
         await run(store, propose("prop_1"))
 
 
+async def test_a_text_that_no_database_holds_fails_its_unit_only(postgres: Place) -> None:
+    def half_a_letter(books: Books) -> None:
+        books.save(UsedSignature(b"t" * 64, "\ud800"), audit_row("test", "prop_1", NOW_MS))
+
+    async with postgres.opened() as store:
+        with pytest.raises(StoreFailed, match="UnicodeEncodeError"):
+            await run(store, half_a_letter)
+        await run(store, propose("prop_1"))
+
+
 # -- a connection that is lost -------------------------------------------------------------------------
 
 

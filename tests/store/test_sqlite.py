@@ -173,6 +173,11 @@ async def test_a_refused_unit_leaves_nothing_and_disturbs_nobody(sqlite: Place) 
     assert sqlite.select("SELECT id FROM proposals ORDER BY id") == [("prop_0",), ("prop_1",), ("prop_2",)]
 
 
+def count(books: Books) -> dict[str, int]:
+    """A question about many rows, which writes what the units before it left."""
+    return books.counts()
+
+
 def collide(books: Books) -> None:
     """A decision that does not look first: the same signature twice."""
     books.save(UsedSignature(b"s" * 64, "prop_0"), audit_row("test", "prop_0", NOW_MS))
@@ -183,21 +188,27 @@ def overflow(books: Books) -> None:
     books.save(Standing(key=BOB.public.raw, rating=2**70), audit_row("test", "prop_0", NOW_MS))
 
 
-@pytest.mark.parametrize("guilty", [collide, overflow])
+def half_a_letter(books: Books) -> None:
+    """A text that no database holds."""
+    books.save(UsedSignature(b"t" * 64, "\ud800"), audit_row("test", "prop_0", NOW_MS))
+
+
+@pytest.mark.parametrize("guilty", [collide, overflow, half_a_letter])
 async def test_of_a_batch_that_collides_only_the_guilty_unit_fails(sqlite: Place, guilty: Any) -> None:
     async with held(sqlite) as store:
         first = asyncio.ensure_future(run(store, collide))
         await begun(store)
-        works = [propose("prop_1"), guilty, accept("prop_1"), guilty, complete("prop_1")]
+        works = [propose("prop_1"), guilty, count, accept("prop_1"), guilty, count, complete("prop_1")]
         answers = asyncio.gather(first, *(run(store, work) for work in works), return_exceptions=True)
         await asyncio.sleep(0)
         store.let_go.release(10)
-        _, proposed, failed, accepted, failed_too, completed = await answers
-        assert store.statistics().repeated == 5
-    assert isinstance(failed, StoreFailed)
-    assert isinstance(failed_too, StoreFailed)
+        _, proposed, failed, counts, accepted, failed_too, more_counts, completed = await answers
+        assert store.statistics().repeated == 7
+    assert isinstance(failed, StoreFailed | OverflowError | UnicodeEncodeError)
+    assert isinstance(failed_too, StoreFailed | OverflowError | UnicodeEncodeError)
     for fine in (proposed, accepted, completed):
         assert not isinstance(fine, BaseException)
+    assert (counts, more_counts) == ({"pending": 1}, {"accepted": 1})
     assert sqlite.select("SELECT status FROM proposals") == [("completed",)]
     assert sqlite.select("SELECT count(*) FROM used_signatures") == [(3,)]
     assert sqlite.problems() == []

@@ -101,6 +101,8 @@ class SqlBooks(StoreBooks):
     def proposal(self, proposal_id: str) -> Proposal | None:
         stored = self._known_proposal(proposal_id)
         if stored is None:
+            if not _is_plain(proposal_id):
+                return None
             row = self._connection.execute(
                 f"SELECT version, record FROM proposals WHERE id = ?{self._connection.dialect.for_update}",  # noqa: S608
                 (proposal_id,),
@@ -248,7 +250,7 @@ class SqlBooks(StoreBooks):
 
     def find_key(self, agent_id: str) -> bytes | None:
         """The first key that had these digits keeps them: another with the same eight is not found by them."""
-        if len(agent_id) not in (AGENT_ID_LENGTH, FINGERPRINT_LENGTH):
+        if len(agent_id) not in (AGENT_ID_LENGTH, FINGERPRINT_LENGTH) or not _is_plain(agent_id):
             return None
         rows = self._query(
             "SELECT fingerprint, key FROM keys WHERE short = ? ORDER BY number", agent_id[:AGENT_ID_LENGTH]
@@ -407,3 +409,8 @@ class SqlBooks(StoreBooks):
         if not self._savepoint:
             self._connection.execute("SAVEPOINT unit")
             self._savepoint = True
+
+
+def _is_plain(text: str) -> bool:
+    """Ids of ours are. What an agent sends in their place may hold what no database takes: NUL, half letters."""
+    return text.isascii() and text.isprintable()

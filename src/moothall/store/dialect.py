@@ -6,12 +6,14 @@ lock, which is what the event loop waits for.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 Value = str | bytes | int | None
 Row = tuple[Any, ...]
+
+
+Statement = tuple[str, Sequence[Value]]
 
 
 class Cursor(Protocol):
@@ -48,8 +50,8 @@ class Connection(Protocol):
     def stream(self, sql: str) -> Iterator[Row]:
         """Rows one by one: they need not fit into memory. No other statement until the last was read."""
 
-    def together(self) -> AbstractContextManager[object]:
-        """Statements within need not wait for one another's results. Read them after it."""
+    def execute_all(self, statements: Sequence[Statement]) -> list[int]:
+        """Statements that change rows of different tables, in any order; how many rows each changed."""
 
     def close(self) -> None: ...
 

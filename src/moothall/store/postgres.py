@@ -10,7 +10,6 @@ that, nobody can know whether the change is there, and the unit fails saying so;
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from functools import cache
 from queue import SimpleQueue
 from time import monotonic
@@ -22,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from moothall.errors import UsageError
 from moothall.store.books import SqlBooks, StoreBooks
-from moothall.store.dialect import POSTGRES, Cursor, Row, Value
+from moothall.store.dialect import POSTGRES, Cursor, Row, Statement, Value
 from moothall.store.memory import Memory
 from moothall.store.rows import Draft, Stale
 from moothall.store.units import Answer, Answers, Result, Statistics, StoreFailed, Unit
@@ -66,8 +65,13 @@ class PostgresConnection:
         with self._connection.cursor() as cursor:
             yield from cursor.stream(_translated(sql), binary=True)
 
-    def together(self) -> AbstractContextManager[object]:
-        return self._connection.pipeline()
+    def execute_all(self, statements: Sequence[Statement]) -> list[int]:
+        """As one: each would cost a round trip, and most of what the client computes."""
+        if not statements:
+            return []
+        parameters = [value for _, values in statements for value in values]
+        row = self.execute(_as_one(tuple(sql for sql, _ in statements)), parameters).fetchone()
+        return list(row or ())
 
     def close(self) -> None:
         self._connection.close()
@@ -76,6 +80,13 @@ class PostgresConnection:
 @cache
 def _translated(sql: str) -> bytes:
     return sql.replace("%", "%%").replace("?", "%s").encode()
+
+
+@cache
+def _as_one(statements: tuple[str, ...]) -> str:
+    parts = [f"w{number} AS ({sql} RETURNING 1)" for number, sql in enumerate(statements)]
+    counts = [f"(SELECT count(*) FROM w{number})" for number in range(len(statements))]  # noqa: S608
+    return f"WITH {', '.join(parts)} SELECT {', '.join(counts)}"
 
 
 def connect(url: str) -> PostgresConnection:
@@ -196,6 +207,9 @@ class Clerk:
                     break
             except StoreFailed as error:
                 failure = error
+                break
+            except BaseException as error:  # noqa: BLE001  # whatever it was, nobody may wait for ever
+                failure = StoreFailed(f"not saved: {error!r}")
                 break
             self._roll_back()
         self._roll_back()

@@ -24,7 +24,7 @@ from moothall.market.records import (
     Registration,
     Standing,
 )
-from moothall.store.dialect import Connection, Cursor, Value
+from moothall.store.dialect import Connection, Statement, Value
 
 # Rows go out in runs of 64, 32, .. 1, so that there are few statements and all of them stay prepared.
 LONGEST_RUN: Final = 64
@@ -57,8 +57,8 @@ def _newer(table: str, key: str, *columns: str) -> str:
     return f" ON CONFLICT ({key}) DO UPDATE SET {changes} WHERE {table}.version < excluded.version"
 
 
-# In the order of writing. Audit numbers are drawn while the rows they speak of are held, so that their order
-# is the order of the changes, on PostgreSQL too.
+# In the order of writing, where there is one. Audit numbers follow the order of the changes on PostgreSQL too:
+# whoever drew a number before somebody else's change of the same row was committed fails, and draws anew.
 TABLES: Final = (
     Table("keys", ("key", "fingerprint", "short"), " ON CONFLICT (key) DO NOTHING"),
     Table(
@@ -140,23 +140,26 @@ class Draft:
         self.has_receipts |= later.has_receipts
         for table, rows in later.rows.items():
             self.rows.setdefault(table, {}).update(rows)
+        for key, registration in later.registrations.items():
+            if registration is None:
+                self.rows.get("registrations", {}).pop(key, None)
 
     def write(self, connection: Connection) -> None:
         """Raises Stale, or the engine's error for a row that may be there only once."""
-        written: list[tuple[Cursor, int]] = []
-        with connection.together():
-            for table in TABLES:
-                for run in _runs(self._rows_of(table)):
-                    values = [value for fields in run for value in fields]
-                    cursor = connection.execute(_insert(table, len(run)), values)
-                    written.append((cursor, 0 if table.name == "keys" else len(run)))
-            for key, registration in self.registrations.items():
-                if registration is None:
-                    connection.execute("DELETE FROM registrations WHERE key = ?", (key,))
-        self.rows.clear()
-        for cursor, least in written:
-            if cursor.rowcount < least:
-                raise Stale
+        statements: list[Statement] = []
+        least: list[int] = []
+        for table in TABLES:
+            for run in _runs(self._rows_of(table)):
+                statements.append((_insert(table, len(run)), [value for fields in run for value in fields]))
+                least.append(0 if table.name == "keys" else len(run))
+        for key, registration in self.registrations.items():
+            if registration is None:
+                statements.append(("DELETE FROM registrations WHERE key = ?", (key,)))
+                least.append(0)
+        changed = connection.execute_all(statements)
+        self.rows.clear()  # not before: whoever comes next must stumble over the same rows
+        if any(count < wanted for count, wanted in zip(changed, least, strict=True)):
+            raise Stale
 
     def _rows_of(self, table: Table) -> list[Fields]:
         rows = list(self.rows.get(table.name, {}).values())
@@ -198,6 +201,7 @@ class Draft:
         self.registrations[registration.key] = registration
 
     def remove_registration(self, key: bytes) -> None:
+        self.rows.get("registrations", {}).pop(key, None)
         self.registrations[key] = None
 
     def put_bound(self, fingerprint: str, key: bytes) -> None:

@@ -12,7 +12,6 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -20,7 +19,7 @@ from typing import Final
 
 from moothall.errors import UsageError
 from moothall.store.books import SqlBooks, StoreBooks
-from moothall.store.dialect import SQLITE, Row
+from moothall.store.dialect import SQLITE, Row, Statement
 from moothall.store.memory import Memory
 from moothall.store.rows import Draft, Stale
 from moothall.store.units import Answer, Answers, Result, Statistics, StoreFailed, Unit
@@ -42,8 +41,8 @@ class SqliteConnection(sqlite3.Connection):
     def stream(self, sql: str) -> Iterator[Row]:
         yield from self.execute(sql)
 
-    def together(self) -> AbstractContextManager[object]:
-        return nullcontext()
+    def execute_all(self, statements: Sequence[Statement]) -> list[int]:
+        return [self.execute(sql, parameters).rowcount for sql, parameters in statements]
 
 
 def connect(path: Path, *, create: bool = False) -> SqliteConnection:
@@ -140,14 +139,14 @@ class SqliteStore:
         try:
             try:
                 return self._together(batch, careful=False)
-            except (sqlite3.Error, OverflowError, Stale):
+            except (sqlite3.Error, Stale):
                 self._roll_back()
                 self._statistics.repeated += len(batch)
                 return self._together(batch, careful=True)
-        except (sqlite3.Error, StoreFailed) as error:
+        except BaseException as error:  # noqa: BLE001  # whatever it was, nobody may wait for ever
             self._roll_back()
             self._statistics.failed += len(batch)
-            reason = error if isinstance(error, StoreFailed) else StoreFailed(f"not saved: {error}")
+            reason = error if isinstance(error, StoreFailed) else StoreFailed(f"not saved: {error!r}")
             return [unit.fail(reason) for unit in batch]
 
     def _together(self, batch: Sequence[Unit], *, careful: bool) -> list[Answer]:
@@ -160,7 +159,7 @@ class SqliteStore:
             answers.append(self._run(unit, books, careful))
             if monotonic() - began > MAX_BATCH_SECONDS:
                 break
-        changes.write(self._connection)
+        self._write(changes)
         took = self._commit()
         self._memory.absorb(changes)
         self._statistics.committed(len(answers), took)
@@ -170,7 +169,7 @@ class SqliteStore:
     def _run(self, unit: Unit, books: SqlBooks, careful: bool) -> Answer:
         try:
             return unit.run(books)
-        except (sqlite3.Error, OverflowError, Stale) as error:
+        except (sqlite3.Error, Stale) as error:
             # Perhaps another unit's rows. The second try tells whose they are, unless the engine gave up.
             if not careful or not self._connection.in_transaction:
                 raise
@@ -179,6 +178,12 @@ class SqliteStore:
         except BaseException as error:  # noqa: BLE001  # a Refusal, or a fault: for whoever handed the unit in
             books.undo()
             return unit.fail(error)
+
+    def _write(self, changes: Draft) -> None:
+        try:
+            changes.write(self._connection)
+        except (OverflowError, ValueError) as error:
+            raise Stale from error  # a number or a text that no column holds: the second try tells whose
 
     def _begin(self) -> None:
         try:
