@@ -5,9 +5,7 @@ The order for a message is: length, moderation, redaction, callback markers, rou
 
 from typing import Final
 
-from msgspec import UNSET
-
-from moothall.errors import AgentNotFound, ChannelNotFound, InvalidMessage, NotInvited
+from moothall.errors import AgentNotFound, AuthRequired, ChannelNotFound, InvalidMessage, NotInvited
 from moothall.hall.channels import Channel
 from moothall.hall.commands import Command
 from moothall.hall.hall import Hall
@@ -22,28 +20,37 @@ FIRED: Final = "@@cb-fire@@"  # what the content of a fired callback starts with
 
 
 def message(hall: Hall, session: Session, message: Msg) -> None:
-    agent = hall.agent_of(session)
+    agent = session.agent
+    if agent is None:
+        raise AuthRequired("IDENTIFY first")
     to = message.to
     channel = target = None
     if to[0] == "#":
         channel = agent.channels.get(to) or _refuse_channel(hall, to)
     else:
         target = _find_target(hall, to)
-    content = _screened(hall, agent, message.content, channel)
-    if content is None:
-        return
+    content = message.content
+    if hall.order is not None or len(content) * 2 > MAX_CONTENT:
+        _check(hall, agent, content, channel)
+    if hall.suspects is not None and hall.suspects(content):
+        content = _without_secrets(hall, agent, content)
+    if MARKER in content:
+        rest = _take_callbacks(hall, agent, content)
+        if rest is None:
+            return
+        content = rest
     now = hall.timestamp()
     line = server.Chat(
+        agent.address,
+        agent.name,
+        to,
+        content,
+        hall.ids.message_id(now),
+        agent.verified,
+        agent.kind,
+        message.sig or None,
+        message.in_reply_to or None,
         ts=now,
-        from_=agent.address,
-        from_name=agent.name,
-        to=to,
-        content=content,
-        msg_id=hall.ids.message_id(now),
-        verified=agent.verified,
-        kind=agent.kind,
-        sig=message.sig or None if message.sig is not UNSET else None,
-        in_reply_to=message.in_reply_to or None,
     )
     if channel is not None:
         hall.say(channel, line, None if hall.settings.echo else agent, by_agent=agent.kind is None)
@@ -92,20 +99,19 @@ def _find_target(hall: Hall, address: str) -> Agent:
     return target
 
 
-def _screened(hall: Hall, agent: Agent, content: str, channel: Channel | None) -> str | None:
-    """What the others get to read; None when nothing is left to route."""
+def _check(hall: Hall, agent: Agent, content: str, channel: Channel | None) -> None:
     # The wire counts UTF-16 code units; the decoder has counted characters, which are never more.
-    if len(content) * 2 > MAX_CONTENT and not content.isascii() and utf16_length(content) > MAX_CONTENT:
+    if not content.isascii() and utf16_length(content) > MAX_CONTENT:
         raise InvalidMessage(f"Invalid `content`: a text of at most {MAX_CONTENT} characters")
     if hall.order is not None:
         hall.order.review(hall, agent, content, channel.name if channel is not None else None)
-    if hall.settings.redact:
-        content, found = hall.redactor.redact(content)
-        if found:
-            hall.tally.redacted.update(found)
-            hall.note("secrets_redacted", ip=agent.session.ip, agent=agent.id, kinds=sorted(set(found)))
-    if MARKER in content:
-        return _take_callbacks(hall, agent, content)
+
+
+def _without_secrets(hall: Hall, agent: Agent, content: str) -> str:
+    content, found = hall.redactor.redact(content)
+    if found:
+        hall.tally.redacted.update(found)
+        hall.note("secrets_redacted", ip=agent.session.ip, agent=agent.id, kinds=sorted(set(found)))
     return content
 
 

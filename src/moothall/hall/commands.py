@@ -5,7 +5,7 @@ The checks run once, centrally, in `Hall.receive`, in the seed's order: size, pa
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from moothall.hall.session import Session, Tier
@@ -26,6 +26,7 @@ class Command:
     silent: bool = False  # refused without a word: the reference sends no ERROR here (agentchat wire 5.2)
     lurkers: bool = True  # those who only lurk may do it (agentchat wire 4.4)
     name: str = field(init=False)  # its `type` on the wire
+    received: int = field(default=0, init=False)  # how many valid messages of this type there were
 
     def __post_init__(self) -> None:
         self.name = str(self.message.__struct_config__.tag)
@@ -36,7 +37,7 @@ def command_table(rows: Iterable[Command]) -> Mapping[type[ClientMessage], Comma
     for row in rows:
         if row.message in table:
             raise ValueError(f"two commands for {row.name}")
-        table[row.message] = row
+        table[row.message] = replace(row)  # every hall counts for itself
     missing = [message.__name__ for message in get_args(AnyClientMessage) if message not in table]
     if missing:
         raise ValueError(f"no command for {', '.join(missing)}")

@@ -29,7 +29,15 @@ from moothall.hall.tally import Tally
 from moothall.identity import PublicKey
 from moothall.settings import Settings
 from moothall.wire.agentchat.client import ClientMessage
-from moothall.wire.agentchat.codec import Malformed, decode, encode, read_ref, with_ref
+from moothall.wire.agentchat.codec import (
+    NOT_PLAIN,
+    Malformed,
+    decode,
+    decode_plain,
+    encode,
+    read_ref,
+    with_ref,
+)
 from moothall.wire.agentchat.names import SERVER
 from moothall.wire.agentchat.server import Ack, AgentLeft, Chat, Error, ServerMessage
 from moothall.wire.websocket import INTERNAL_ERROR, POLICY_VIOLATION, encode_text
@@ -64,6 +72,7 @@ class Hall:
         self.log = log
         self.shelf = shelf
         self.redactor = redactor
+        self.suspects = redactor.suspects if settings.redact else None
         self.allowlist = allowlist
         self.bans = bans
         self.keyring = keyring
@@ -217,6 +226,19 @@ class Hall:
         too_many = frames is not None and not frames.count(self.clock.monotonic())
         session.answered = False
         try:
+            message = decode_plain(payload)
+        except NOT_PLAIN:
+            self._receive_odd(session, payload, too_many=too_many)
+            return
+        session.ref = message.ref
+        if too_many:
+            self._refuse_flood(session)
+        else:
+            self._dispatch(session, message)
+
+    def _receive_odd(self, session: Session, payload: bytes, *, too_many: bool) -> None:
+        """What the decoder did not take: refused, ignored, or read the slow way."""
+        try:
             message = decode(payload)
         except Malformed:
             session.ref = None
@@ -240,7 +262,7 @@ class Hall:
 
     def _dispatch(self, session: Session, message: ClientMessage) -> None:
         command = self._commands[type(message)]
-        self.tally.received[command.name] += 1
+        command.received += 1
         try:
             if command.rate is not None and self._limited:
                 self._check_rate(session, command)
@@ -248,7 +270,7 @@ class Hall:
                 if command.silent:
                     return
                 self._refuse_tier(session)
-            if session.agent is not None and session.agent.lurking and not command.lurkers:
+            if not command.lurkers and session.agent is not None and session.agent.lurking:
                 raise LurkMode("You may only listen here")
             command.handler(self, session, message)
         except Refusal as refusal:
@@ -406,6 +428,11 @@ class Hall:
         self.tally.fanout[len(members)] += 1
 
     # -- what operators see ----------------------------------------------------------------------
+
+    @property
+    def received(self) -> dict[str, int]:
+        """Valid messages by type."""
+        return {row.name: row.received for row in self._commands.values() if row.received}
 
     def note(self, event: str, **facts: object) -> None:
         """A security event: counted and logged, with addresses and ids, never with contents."""

@@ -151,13 +151,17 @@ class Redactor:
 
     def redact(self, text: str) -> tuple[str, tuple[str, ...]]:
         """The text without its secrets, the same object if it has none; and the name of each one hidden."""
-        suspects = _suspects(text)
-        for value, shape in self._own:
-            if value in text:
-                suspects.append(shape)
+        suspects = self.suspects(text)
         if not suspects:
             return text, ()
         return hide(text, [shape for shape in self._order if shape in suspects])
+
+    def suspects(self, text: str) -> list[Shape]:
+        """The shapes that may be in the text. Nearly always none, and then there is nothing to redact."""
+        suspects = _suspects(text)
+        if self._own:
+            suspects += [shape for value, shape in self._own if value in text]
+        return suspects
 
 
 def _own_secrets(environment: Mapping[str, str]) -> tuple[tuple[str, Shape], ...]:

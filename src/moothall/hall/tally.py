@@ -4,10 +4,9 @@ from collections import Counter
 
 
 class Tally:
-    __slots__ = ("fanout", "malformed", "received", "redacted", "refused", "security")
+    __slots__ = ("fanout", "malformed", "redacted", "refused", "security")
 
     def __init__(self) -> None:
-        self.received: Counter[str] = Counter()  # valid messages by type
         self.malformed = 0
         self.refused: Counter[str] = Counter()  # by error code
         self.security: Counter[str] = Counter()  # by event

@@ -15,7 +15,9 @@ from moothall.errors import InvalidMessage
 from moothall.wire.agentchat.client import MAX_CONTENT, MAX_REF, AnyClientMessage, ClientMessage
 from moothall.wire.agentchat.server import ServerMessage
 
-_decode: Final = msgspec.json.Decoder(AnyClientMessage).decode
+# The decoder itself, for the path that every message takes. Who meets one of the errors asks `decode`.
+decode_plain: Final = msgspec.json.Decoder(AnyClientMessage).decode
+NOT_PLAIN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _encode: Final = msgspec.json.Encoder().encode
 
 # What to say instead of a regular expression or a list of literals. Programs match the texts of the first
@@ -56,7 +58,7 @@ _decode_outline: Final = msgspec.json.Decoder(_Outline).decode
 def decode(payload: bytes) -> ClientMessage:
     """The message, or Malformed, or InvalidMessage naming the field that is wrong."""
     try:
-        message: ClientMessage = _decode(payload)
+        message: ClientMessage = decode_plain(payload)
     except msgspec.ValidationError as error:
         _explain(error, _outline(payload).type)
     except RecursionError:

@@ -150,8 +150,11 @@ class Agents(ServerMessage, tag="AGENTS", kw_only=True):
     list: list[AgentEntry]
 
 
-class Chat(ServerMessage, tag="MSG", kw_only=True):
-    """A chat message, a service line or a fired callback; which fields are set tells which."""
+class Chat(ServerMessage, tag="MSG"):
+    """A chat message, a service line or a fired callback; which fields are set tells which.
+
+    Its fields can be given by position, which takes half the time: this is the message there is most of.
+    """
 
     from_: str = field(name="from")
     from_name: str
