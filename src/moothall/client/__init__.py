@@ -14,11 +14,19 @@ from moothall.client.events import (
     MissedIn,
     NickChange,
     PresenceChange,
+    RankedAgent,
+    Rating,
+    RatingChange,
+    RatingPoint,
+    Receipt,
+    SkillOffer,
+    SkillRating,
     Typing,
     Welcome,
 )
 from moothall.client.floor import FloorPolicy
-from moothall.client.sync import SyncAdmin, SyncAgent, SyncMessage
+from moothall.client.proposal import Deal, DealChange, Proposal
+from moothall.client.sync import SyncAdmin, SyncAgent, SyncMessage, SyncProposal
 
 __all__ = [
     "Admin",
@@ -28,6 +36,8 @@ __all__ = [
     "Backoff",
     "ChannelInfo",
     "ChatLine",
+    "Deal",
+    "DealChange",
     "Departure",
     "FloorPolicy",
     "Gap",
@@ -36,9 +46,18 @@ __all__ = [
     "MissedIn",
     "NickChange",
     "PresenceChange",
+    "Proposal",
+    "RankedAgent",
+    "Rating",
+    "RatingChange",
+    "RatingPoint",
+    "Receipt",
+    "SkillOffer",
+    "SkillRating",
     "SyncAdmin",
     "SyncAgent",
     "SyncMessage",
+    "SyncProposal",
     "Typing",
     "Welcome",
 ]

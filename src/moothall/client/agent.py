@@ -13,6 +13,7 @@ from typing import Any, Final, Self, TypeVar
 
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.connection import Applicant, HallConnection
+from moothall.client.deals import Deals
 from moothall.client.events import (
     Arrival,
     Departure,
@@ -40,6 +41,7 @@ from moothall.client.inbox import Inbox
 from moothall.client.lifeline import Lifeline
 from moothall.client.memory import Memory
 from moothall.client.operations import Operations
+from moothall.client.proposal import DealChange, Proposal
 from moothall.client.speech import Speech
 from moothall.client.standing import Standing
 from moothall.client.stay import Stay
@@ -103,8 +105,9 @@ class Agent(Operations):
         exchange = Exchange(self._connection, timeout)
         hearing = Hearing(standing, self._memory, self._handlers, key)
         speech = Speech(exchange, standing, self._memory, self._policy, self._handlers.start)
-        hearing.attach(speech, exchange)
-        super().__init__(exchange, standing, speech, hearing)
+        deals = Deals(exchange, standing, self._handlers, key)
+        hearing.attach(speech, exchange, deals)
+        super().__init__(exchange, standing, speech, hearing, deals)
         for channel in channel_names(channels, "on_message"):
             standing.wanted[channel] = None
 
@@ -307,6 +310,17 @@ class Agent(Operations):
     def on_typing(self, function: Handler[Typing]) -> Handler[Typing]:
         """The function gets a Typing."""
         return self._on("on_typing", function)
+
+    def on_proposal(self, function: Handler[Proposal]) -> Handler[Proposal]:
+        """The function gets a Proposal: an offer made to the agent, also one that was waiting when it came."""
+        self._on("on_proposal", function)
+        if self.is_connected:
+            self._deals.catch_up_soon()
+        return function
+
+    def on_deal(self, function: Handler[DealChange]) -> Handler[DealChange]:
+        """The function gets a DealChange when a deal of the agent's changes, whoever did it."""
+        return self._on("on_deal", function)
 
     def on_event(self, type: str) -> Callable[[RawHandler], RawHandler]:  # noqa: A002  # the wire's own word
         """`@agent.on_event("FILE_CHUNK")`: the function gets every frame of this type as a dict; "*" is all."""

@@ -3,12 +3,13 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 from weakref import WeakSet
 
 from moothall.client import events
+from moothall.client.deals import Deals
 from moothall.client.events import (
     Departure,
     Gap,
@@ -109,7 +110,7 @@ class Hearing:
         self._missed: list[Message] = []
         self._warned = False
         self.verdicts = Verdicts()
-        self._listeners: Mapping[type, Callable[[Any], None]] = {
+        self._listeners: dict[type, Callable[[Any], None]] = {
             Yield: self._hear_yield,
             server.AdminResult: self._hear_admin,
             server.AgentJoined: self._hear_arrival,
@@ -127,10 +128,12 @@ class Hearing:
             server.VerifySuccess: self._hear_success,
         }
 
-    def attach(self, speech: Speech, exchange: Exchange) -> None:
-        """With whom messages are answered."""
+    def attach(self, speech: Speech, exchange: Exchange, deals: Deals) -> None:
+        """With whom messages are answered, and who keeps the book of deals."""
         self._speech = speech
         self._exchange = exchange
+        self._deals = deals
+        self._listeners.update(deals.listeners)
 
     def begin(self) -> None:
         """A new stay in a hall."""
@@ -145,6 +148,7 @@ class Hearing:
 
     def end(self, error: BaseException | None) -> None:
         self.verdicts.fail(lambda: ConnectionLost("the agent left the hall"))
+        self._deals.end(error)
         for inbox in list(self._inboxes):
             inbox.end(error)
 
@@ -179,6 +183,7 @@ class Hearing:
 
     def welcomed(self, welcome: server.Welcome) -> None:
         self._standing.welcomed(welcome)
+        self._deals.welcomed()
 
     def heard(self, incoming: Incoming) -> None:
         body = incoming.body

@@ -9,8 +9,9 @@ import json
 from typing import Any, Final
 
 import msgspec
+from msgspec import field
 
-from moothall.wire.agentchat import server
+from moothall.wire.agentchat import market, server
 from moothall.wire.agentchat.client import ClientMessage, Number
 from moothall.wire.agentchat.server import ServerMessage
 
@@ -28,6 +29,63 @@ class Yield(ServerMessage, tag="YIELD", kw_only=True):
     def speaker(self) -> str | None:
         """Who has the floor."""
         return self.winner or self.holder
+
+
+# -- deals, as our hall and the reference tell them (agentchat wire 6.4) -----------------------------------
+
+
+class Offer(ServerMessage, tag="PROPOSAL", kw_only=True):
+    """The reference has no `proposal_id` here; both have `id`. Optional values may be of any type."""
+
+    id: str
+    from_: str = field(name="from")
+    to: str
+    task: str
+    amount: Any = None
+    currency: Any = None
+    payment_code: Any = None
+    terms: Any = None
+    capability: str | None = None
+    expires: Number | None = None
+    created_at: Number | None = None
+    elo_stake: Number | None = None
+
+
+class Step(ServerMessage, kw_only=True):
+    """What every change of a deal says. `from` and `to` are proposer and recipient, whoever acts."""
+
+    proposal_id: str
+    from_: str = field(name="from")
+    to: str
+    updated_at: Number | None = None
+
+
+class Accepted(Step, tag="ACCEPT", kw_only=True):
+    payment_code: Any = None
+    proposer_stake: Number | None = None
+    acceptor_stake: Number | None = None
+
+
+class Rejected(Step, tag="REJECT", kw_only=True):
+    reason: Any = None
+
+
+class Settled(Step, kw_only=True):
+    rating_changes: dict[str, dict[str, Any]] | None = None
+
+
+class Completed(Settled, tag="COMPLETE", kw_only=True):
+    completed_by: str | None = None
+    proof: Any = None
+
+
+class Disputed(Settled, tag="DISPUTE", kw_only=True):
+    disputed_by: str | None = None
+    reason: Any = None
+
+
+class Expired(Step, tag="EXPIRED", kw_only=True):
+    pass
 
 
 class _Outline(msgspec.Struct, gc=False):
@@ -59,6 +117,18 @@ _KNOWN: Final[tuple[type[ServerMessage], ...]] = (
     server.VerifyRequestNotice,
     server.VerifySuccess,
     server.Welcome,
+    market.Leaderboard,
+    market.Proposals,
+    market.Ratings,
+    market.Receipts,
+    market.SearchResults,
+    market.SkillsRegistered,
+    Accepted,
+    Completed,
+    Disputed,
+    Expired,
+    Offer,
+    Rejected,
     Yield,
 )
 _decoders: Final = {str(known.__struct_config__.tag): msgspec.json.Decoder(known) for known in _KNOWN}

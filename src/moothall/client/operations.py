@@ -10,20 +10,31 @@ and none comes up in time. `timeout` is in seconds; without one the agent's own 
 import asyncio
 import hashlib
 import secrets
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
-from msgspec import UNSET
+from msgspec import UNSET, ValidationError
 
-from moothall.client import events
+from moothall.client import deals, events
 from moothall.client.admin import Admin
-from moothall.client.events import ChannelInfo, Member, Message
+from moothall.client.deals import Deals
+from moothall.client.events import (
+    ChannelInfo,
+    Member,
+    Message,
+    RankedAgent,
+    Rating,
+    Receipt,
+    SkillOffer,
+)
 from moothall.client.exchange import Exchange
 from moothall.client.hearing import Hearing, enter
+from moothall.client.proposal import Proposal
 from moothall.client.speech import Speech
 from moothall.client.standing import Standing
-from moothall.errors import InvalidKey, ReplyTimeout, VerificationFailed
+from moothall.errors import InvalidKey, ReplyTimeout, UnexpectedReply, VerificationFailed
 from moothall.identity import PublicKey
-from moothall.wire.agentchat import client, server
+from moothall.wire.agentchat import client, market, server
 from moothall.wire.agentchat.client import PresenceState
 from moothall.wire.agentchat.names import bare_id
 
@@ -31,11 +42,14 @@ VERIFY_TIMEOUT: Final = 35.0  # the hall gives the other agent 30 (agentchat wir
 
 
 class Operations:
-    def __init__(self, exchange: Exchange, standing: Standing, speech: Speech, hearing: Hearing) -> None:
+    def __init__(
+        self, exchange: Exchange, standing: Standing, speech: Speech, hearing: Hearing, deals: Deals
+    ) -> None:
         self._exchange = exchange
         self._standing = standing
         self._speech = speech
         self._hearing = hearing
+        self._deals = deals
 
     # -- talking -----------------------------------------------------------------------------------
 
@@ -167,6 +181,135 @@ class Operations:
             reason = verdict.reason if isinstance(verdict, server.VerifyFailed) else None
             raise VerificationFailed(f"{target}: {reason or 'verification failed'}")
         return _key_of(target, verdict.pubkey)
+
+    # -- deals -------------------------------------------------------------------------------------
+
+    async def propose(
+        self,
+        to: str,
+        task: str,
+        *,
+        amount: float | str | None = None,
+        currency: str | None = None,
+        expires_in: float | None = None,
+        stake: int | None = None,
+        payment_code: str | None = None,
+        terms: Any = None,
+        capability: str | None = None,
+        timeout: float | None = None,
+    ) -> Proposal:
+        """Offer an agent a deal. Signed, so the agent needs an identity.
+
+        `expires_in` is in seconds; `stake` in points of one's own rating, put aside if the offer is accepted;
+        `terms` are anything that can be JSON, and not signed; `capability` is the skill that it is about.
+        """
+        draft = client.Proposal(
+            to=f"@{bare_id(to)}",
+            task=task,
+            amount=deals.checked_amount(amount),
+            currency=currency,
+            payment_code=payment_code,
+            terms=deals.as_json(terms, "terms"),
+            capability=capability,
+            expires=deals.checked_deadline(expires_in),
+            elo_stake=deals.checked_stake(stake),
+            sig=deals.UNSIGNED,
+        )
+        return await self._deals.propose(draft, timeout)
+
+    async def accept(
+        self,
+        proposal_id: str,
+        *,
+        stake: int | None = None,
+        payment_code: str | None = None,
+        timeout: float | None = None,
+    ) -> Proposal:
+        """Like `Proposal.accept`, for whoever has only the id; so are the next three."""
+        return await self._deals.accept(proposal_id, stake, payment_code, timeout)
+
+    async def reject(
+        self, proposal_id: str, reason: str | None = None, *, timeout: float | None = None
+    ) -> Proposal:
+        return await self._deals.reject(proposal_id, reason, timeout)
+
+    async def complete(
+        self, proposal_id: str, proof: str | None = None, *, timeout: float | None = None
+    ) -> Proposal:
+        return await self._deals.complete(proposal_id, proof, timeout)
+
+    async def dispute(self, proposal_id: str, reason: str, *, timeout: float | None = None) -> Proposal:
+        return await self._deals.dispute(proposal_id, reason, timeout)
+
+    async def proposals(
+        self, *, open_only: bool = True, limit: int = 100, timeout: float | None = None
+    ) -> list[Proposal]:
+        """The agent's own deals, newest first: those that are pending or accepted, or all."""
+        return await self._deals.listed(limit, timeout, open_only=open_only)
+
+    async def receipts(self, *, limit: int = 100, timeout: float | None = None) -> list[Receipt]:
+        """Of the agent's completed deals, newest first."""
+        reply = await self._exchange.ask(client.ListReceipts(limit=limit), market.Receipts, patience=timeout)
+        return [Receipt(bytes(receipt)) for receipt in reply.list]
+
+    # -- skills and ratings ------------------------------------------------------------------------
+
+    async def register_skills(
+        self, skills: Iterable[Mapping[str, Any] | str], *, timeout: float | None = None
+    ) -> int:
+        """Offer these skills, and no others any more; how many they are. Signed.
+
+        A skill is a dict with `capability` and perhaps `description`, `rate`, `currency` and others; a text
+        is a skill that has only a name.
+        """
+        draft = client.RegisterSkills(skills=deals.skill_list(skills), sig=deals.UNSIGNED)
+        return await self._deals.register(draft, timeout)
+
+    async def search_skills(
+        self,
+        capability: str | None = None,
+        *,
+        max_rate: float | None = None,
+        currency: str | None = None,
+        limit: int | None = None,
+        timeout: float | None = None,
+    ) -> list[SkillOffer]:
+        """Who offers what, the best rated first. `capability` is a part of its name.
+
+        A skill that names no rate, or no currency, is found whatever is asked for.
+        """
+        wanted = {"capability": capability, "max_rate": max_rate, "currency": currency, "limit": limit}
+        query = {name: value for name, value in wanted.items() if value is not None}
+        query_id = secrets.token_hex(8)
+        reply = await self._exchange.ask(
+            client.SearchSkills(query=query, query_id=query_id),
+            market.SearchResults,
+            lambda body: body.query_id == query_id,
+            patience=timeout,
+        )
+        try:
+            return [events.skill_offer(result) for result in reply.results]
+        except ValidationError as error:
+            raise UnexpectedReply(f"the hall found a skill that makes no sense: {error}") from None
+
+    async def rating(
+        self, agent: str | None = None, *, history: int = 20, timeout: float | None = None
+    ) -> Rating:
+        """How an agent stands, by default oneself, and its latest `history` steps."""
+        address = None if agent is None else f"@{bare_id(agent)}"
+        reply = await self._exchange.ask(
+            client.GetRating(agent=address, limit=history), market.Ratings, patience=timeout
+        )
+        return events.rating(reply)
+
+    async def leaderboard(self, limit: int = 10, *, timeout: float | None = None) -> list[RankedAgent]:
+        """The best rated agents."""
+        reply = await self._exchange.ask(
+            client.GetLeaderboard(limit=limit), market.Leaderboard, patience=timeout
+        )
+        return events.ranking(reply)
+
+    # -- the operator ------------------------------------------------------------------------------
 
     def admin(self, key: str) -> Admin:
         """The operations of the hall's operator, who knows the key."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from threading import Thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -10,11 +10,22 @@ from typing import Any, Self, TypeVar
 from moothall.client.admin import Admin, Approved
 from moothall.client.agent import TIMEOUT, Agent
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
-from moothall.client.events import ChannelInfo, ChatLine, Member, Message
+from moothall.client.events import (
+    ChannelInfo,
+    ChatLine,
+    Member,
+    Message,
+    RankedAgent,
+    Rating,
+    Receipt,
+    SkillOffer,
+)
 from moothall.client.floor import AnswerHumans
+from moothall.client.proposal import Deal, Proposal
 from moothall.errors import NotConnected
 from moothall.identity import Identity, PrivateKey, PublicKey
 from moothall.wire.agentchat.client import PresenceState
+from moothall.wire.agentchat.market import Status
 
 Result = TypeVar("Result")
 
@@ -54,6 +65,38 @@ class SyncMessage(ChatLine):
     def reply(self, content: str) -> str | None:
         """Answer in the channel, or to the sender of a direct message. The new message's id, where known."""
         return self._loop.wait(self._message.reply(content))
+
+
+class SyncProposal(Deal):
+    """A deal one can act on without `await`."""
+
+    __slots__ = ("_loop", "_proposal")
+
+    def __init__(self, proposal: Proposal, loop: _Loop) -> None:
+        super().__init__(proposal.facts())
+        self._proposal = proposal
+        self._loop = loop
+
+    def accept(
+        self, *, stake: int | None = None, payment_code: str | None = None, timeout: float | None = None
+    ) -> None:
+        """Take the offer. `stake` rating points are put aside until the deal is over, like the proposer's."""
+        self._loop.wait(self._proposal.accept(stake=stake, payment_code=payment_code, timeout=timeout))
+
+    def reject(self, reason: str | None = None, *, timeout: float | None = None) -> None:
+        self._loop.wait(self._proposal.reject(reason, timeout=timeout))
+
+    def complete(self, proof: str | None = None, *, timeout: float | None = None) -> None:
+        """The work is done: both gain rating, and the stakes go back."""
+        self._loop.wait(self._proposal.complete(proof, timeout=timeout))
+
+    def dispute(self, reason: str, *, timeout: float | None = None) -> None:
+        """The other party is at fault: it loses rating, and its stake."""
+        self._loop.wait(self._proposal.dispute(reason, timeout=timeout))
+
+    def outcome(self, timeout: float | None = None) -> Status:
+        """Wait until it is completed, disputed, rejected or expired, through reconnects. ReplyTimeout if not."""
+        return self._loop.wait(self._proposal.outcome(timeout))
 
 
 class SyncAgent:
@@ -263,6 +306,102 @@ class SyncAgent:
 
     def verify(self, agent: str, *, timeout: float | None = None) -> PublicKey:
         return self._wait(self._agent.verify(agent, timeout=timeout))
+
+    # -- deals -------------------------------------------------------------------------------------
+
+    def propose(
+        self,
+        to: str,
+        task: str,
+        *,
+        amount: float | str | None = None,
+        currency: str | None = None,
+        expires_in: float | None = None,
+        stake: int | None = None,
+        payment_code: str | None = None,
+        terms: Any = None,
+        capability: str | None = None,
+        timeout: float | None = None,
+    ) -> SyncProposal:
+        return self._wait_for_deal(
+            self._agent.propose(
+                to,
+                task,
+                amount=amount,
+                currency=currency,
+                expires_in=expires_in,
+                stake=stake,
+                payment_code=payment_code,
+                terms=terms,
+                capability=capability,
+                timeout=timeout,
+            )
+        )
+
+    def accept(
+        self,
+        proposal_id: str,
+        *,
+        stake: int | None = None,
+        payment_code: str | None = None,
+        timeout: float | None = None,
+    ) -> SyncProposal:
+        return self._wait_for_deal(
+            self._agent.accept(proposal_id, stake=stake, payment_code=payment_code, timeout=timeout)
+        )
+
+    def reject(
+        self, proposal_id: str, reason: str | None = None, *, timeout: float | None = None
+    ) -> SyncProposal:
+        return self._wait_for_deal(self._agent.reject(proposal_id, reason, timeout=timeout))
+
+    def complete(
+        self, proposal_id: str, proof: str | None = None, *, timeout: float | None = None
+    ) -> SyncProposal:
+        return self._wait_for_deal(self._agent.complete(proposal_id, proof, timeout=timeout))
+
+    def dispute(self, proposal_id: str, reason: str, *, timeout: float | None = None) -> SyncProposal:
+        return self._wait_for_deal(self._agent.dispute(proposal_id, reason, timeout=timeout))
+
+    def proposals(
+        self, *, open_only: bool = True, limit: int = 100, timeout: float | None = None
+    ) -> list[SyncProposal]:
+        found = self._wait(self._agent.proposals(open_only=open_only, limit=limit, timeout=timeout))
+        return [SyncProposal(proposal, self._running()) for proposal in found]
+
+    def receipts(self, *, limit: int = 100, timeout: float | None = None) -> list[Receipt]:
+        return self._wait(self._agent.receipts(limit=limit, timeout=timeout))
+
+    def register_skills(
+        self, skills: Iterable[Mapping[str, Any] | str], *, timeout: float | None = None
+    ) -> int:
+        return self._wait(self._agent.register_skills(skills, timeout=timeout))
+
+    def search_skills(
+        self,
+        capability: str | None = None,
+        *,
+        max_rate: float | None = None,
+        currency: str | None = None,
+        limit: int | None = None,
+        timeout: float | None = None,
+    ) -> list[SkillOffer]:
+        return self._wait(
+            self._agent.search_skills(
+                capability, max_rate=max_rate, currency=currency, limit=limit, timeout=timeout
+            )
+        )
+
+    def rating(self, agent: str | None = None, *, history: int = 20, timeout: float | None = None) -> Rating:
+        return self._wait(self._agent.rating(agent, history=history, timeout=timeout))
+
+    def leaderboard(self, limit: int = 10, *, timeout: float | None = None) -> list[RankedAgent]:
+        return self._wait(self._agent.leaderboard(limit, timeout=timeout))
+
+    def _wait_for_deal(self, work: Coroutine[Any, Any, Proposal]) -> SyncProposal:
+        return SyncProposal(self._wait(work), self._running())
+
+    # -- the operator ------------------------------------------------------------------------------
 
     def admin(self, key: str) -> "SyncAdmin":
         return SyncAdmin(self._agent.admin(key), self._running())

@@ -1,0 +1,67 @@
+"""`moothall rating`: how an agent stands, and how it came to that."""
+
+import json
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
+from moothall.cli.deals import KeyFile, signing_key
+from moothall.tui.printable import one_line
+
+if TYPE_CHECKING:
+    from moothall import Rating
+
+
+def rating(
+    agent: Annotated[
+        str | None, typer.Argument(metavar="AGENT", help="Its id, with or without @; else yourself.")
+    ] = None,
+    history: Annotated[
+        int, typer.Option("--history", metavar="N", min=1, max=1000, help="How many steps to show.")
+    ] = 10,
+    url: Url = None,
+    name: Name = None,
+    identity: KeyFile = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Show how an agent stands.
+
+    Its rating, what of it is at stake, and the deals that made it.
+
+    \b
+    moothall rating
+    moothall rating @1f3a9c02 --history 3
+    """
+    visit = Visit(url, name, _key(agent, identity), timeout)
+    found = visit.ask(lambda visitor: visitor.rating(agent, history=history))
+    if as_json:
+        typer.echo(json.dumps(asdict(found), default=datetime.isoformat))
+        return
+    for shown in _lines(found):
+        typer.echo(shown)
+
+
+def _key(agent: str | None, identity: Path | None) -> Path | None:
+    """Whoever only looks at others needs no key, and does not displace an agent that is using it."""
+    return signing_key(identity) if agent is None else identity
+
+
+def _lines(found: "Rating") -> list[str]:
+    at_stake = f", {found.escrowed} of it at stake" if found.escrowed else ""
+    deals = "1 deal" if found.transactions == 1 else f"{found.transactions} deals"
+    lines = [
+        f"{one_line(found.agent)}  {found.rating} after {deals}{at_stake}; {found.available} can be staked"
+    ]
+    lines += [
+        f"  {one_line(capability)}  {skill.rating} ({skill.transactions})"
+        for capability, skill in sorted(found.skills.items())
+    ]
+    lines += [
+        f"  {point.at:%Y-%m-%d %H:%M}  {point.rating}  {one_line(point.why)}" for point in found.history
+    ]
+    return lines

@@ -1,0 +1,148 @@
+"""`moothall receipts`: proof of completed deals, to keep, to hand on and to check."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from moothall.cli.addresses import HallCommand
+from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
+from moothall.cli.deals import KeyFile, Limit, signing_key
+from moothall.cli.exits import FAILED, OneLineErrors
+from moothall.errors import UsageError
+from moothall.tui.printable import one_line
+
+app = typer.Typer(
+    name="receipts",
+    cls=OneLineErrors,
+    help="Proof of completed deals: list, export and verify it.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+STANDARD_INPUT: Final = "-"
+
+
+@app.command(name="list", cls=HallCommand)
+def list_receipts(
+    limit: Limit = 100,
+    url: Url = None,
+    name: Name = None,
+    identity: KeyFile = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """List the receipts of your completed deals, newest first."""
+    visit = Visit(url, name, signing_key(identity), timeout)
+    found = [receipt.raw for receipt in visit.ask(lambda agent: agent.receipts(limit=limit))]
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    for receipt in found:
+        typer.echo(_line(receipt))
+
+
+@app.command(cls=HallCommand)
+def export(
+    proposal_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="IDS", help="Only those of these deals.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Else standard output.")
+    ] = None,
+    limit: Limit = 1000,
+    url: Url = None,
+    name: Name = None,
+    identity: KeyFile = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
+    """Write receipts out, one JSON object a line.
+
+    Each carries the signed operations behind it, so that anybody can check it.
+
+    \b
+    moothall receipts export -o receipts.jsonl
+    moothall receipts export prop_m0abcdf2_deadbeef > receipt.json
+    """
+    visit = Visit(url, name, signing_key(identity), timeout)
+    found = visit.ask(lambda agent: agent.receipts(limit=limit))
+    wanted = set(proposal_ids or ())
+    if missing := sorted(wanted - {receipt.proposal_id for receipt in found}):
+        raise UsageError(f"you have no receipt of {missing[0]}; `moothall receipts list` shows them")
+    chosen = [receipt.body + b"\n" for receipt in found if not wanted or receipt.proposal_id in wanted]
+    if output is None:
+        typer.echo(b"".join(chosen), nl=False)
+        return
+    try:
+        output.expanduser().write_bytes(b"".join(chosen))
+    except OSError as error:
+        raise UsageError(f"{output}: {error.strerror}") from None
+    typer.echo(f"wrote {len(chosen)} receipt(s) to {output}", err=True)
+
+
+@app.command()
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Receipts, one a line; - is standard input.")],
+    as_json: AsJson = False,
+) -> None:
+    """Check receipts, without any hall.
+
+    Whether both parties signed what the receipt tells, and what of it does not hold; then the exit code is 1.
+
+    \b
+    moothall receipts verify receipts.jsonl
+    """
+    from moothall.market.receipts import verify_receipt
+
+    checked = [(_id(body), verify_receipt(body)) for body in _bodies(file)]
+    if as_json:
+        rows = [{"proposal_id": deal, "holds": not found, "problems": found} for deal, found in checked]
+        typer.echo(json.dumps(rows))
+    else:
+        for deal, found in checked:
+            typer.echo(f"{one_line(deal)}  holds" if not found else f"{one_line(deal)}  does not hold")
+            for problem in found:
+                typer.echo(f"  {one_line(problem)}")
+    if any(found for _, found in checked):
+        raise typer.Exit(FAILED)
+
+
+def _bodies(file: Path) -> list[bytes]:
+    """One receipt or a list of them, however they are laid out, or else one a line."""
+    try:
+        content = sys.stdin.buffer.read() if str(file) == STANDARD_INPUT else file.expanduser().read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from None
+    if not content.strip():
+        raise UsageError(f"{file} holds no receipts")
+    whole = _read(content)
+    if whole is None:
+        return [line for line in content.splitlines() if line.strip()]
+    return [json.dumps(entry).encode() for entry in whole] if isinstance(whole, list) else [content]
+
+
+def _read(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _id(body: bytes) -> str:
+    """What to call it, before anything about it is known."""
+    receipt = _read(body)
+    found = receipt.get("proposal_id") if isinstance(receipt, dict) else None
+    return found if isinstance(found, str) else "?"
+
+
+def _line(receipt: dict[str, Any]) -> str:
+    operations = receipt.get("operations") or [{}]
+    shown = (
+        receipt.get("proposal_id"),
+        f"{receipt.get('from')} → {receipt.get('to')}",
+        f"completed by {receipt.get('completed_by')}",
+        operations[0].get("task") or "",
+    )
+    return one_line("  ".join(str(part) for part in shown)).rstrip()

@@ -1,0 +1,134 @@
+"""`moothall skills`: offer what you can do, and find who can do what."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from moothall.cli.addresses import HallCommand
+from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
+from moothall.cli.deals import KeyFile, signing_key
+from moothall.cli.exits import OneLineErrors
+from moothall.errors import UsageError
+from moothall.tui.printable import one_line
+
+if TYPE_CHECKING:
+    from moothall import SkillOffer
+
+app = typer.Typer(
+    name="skills",
+    cls=OneLineErrors,
+    help="Offer what you can do, and find who can do what.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+STANDARD_INPUT: Final = "-"
+JSON_FILE: Final = ".json"
+
+
+@app.command(cls=HallCommand)
+def register(
+    skills: Annotated[
+        list[str],
+        typer.Argument(metavar="SKILLS", help="Names of skills; or a .json file (- is standard input)."),
+    ],
+    rate: Annotated[float | None, typer.Option("--rate", metavar="N", help="What each costs.")] = None,
+    currency: Annotated[str | None, typer.Option("--currency", "-c", help="Of the rate.")] = None,
+    description: Annotated[str | None, typer.Option("--description", "-d", help="In a sentence.")] = None,
+    url: Url = None,
+    name: Name = None,
+    identity: KeyFile = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Offer these skills, and no others any more.
+
+    A file holds a list of objects with `capability` and perhaps `description`, `rate`, `currency` and others.
+
+    \b
+    moothall skills register review translation --rate 5 --currency EUR
+    moothall skills register skills.json
+    """
+    common = {"description": description, "rate": rate, "currency": currency}
+    offered = _offered(skills, {field: value for field, value in common.items() if value is not None})
+    visit = Visit(url, name, signing_key(identity), timeout)
+    count = visit.ask(lambda agent: agent.register_skills(offered))
+    typer.echo(json.dumps({"skills_count": count}) if as_json else f"registered {count} skill(s)")
+
+
+@app.command(cls=HallCommand)
+def search(
+    capability: Annotated[
+        str | None, typer.Argument(metavar="CAPABILITY", help="A part of the skill's name.")
+    ] = None,
+    max_rate: Annotated[
+        float | None, typer.Option("--max-rate", metavar="N", help="At most so dear.")
+    ] = None,
+    currency: Annotated[str | None, typer.Option("--currency", "-c", help="Only in this one.")] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many at most.")] = 50,
+    url: Url = None,
+    name: Name = None,
+    identity: IdentityFile = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    as_json: AsJson = False,
+) -> None:
+    """Find agents by what they offer, the best rated first.
+
+    A skill that names no rate, or no currency, is found whatever is asked for.
+
+    \b
+    moothall skills search review --max-rate 10 --currency EUR
+    """
+    found = Visit(url, name, identity, timeout).ask(
+        lambda agent: agent.search_skills(capability, max_rate=max_rate, currency=currency, limit=limit)
+    )
+    if as_json:
+        typer.echo(json.dumps([asdict(offer) for offer in found]))
+        return
+    for offer in found:
+        typer.echo(_line(offer))
+
+
+def _offered(words: list[str], common: dict[str, Any]) -> list[Any]:
+    if len(words) > 1 or not _is_file(words[0]):
+        return [{"capability": word, **common} for word in words]
+    if common:
+        raise UsageError("a file says itself what each skill costs: leave --rate and the others out")
+    return _read(words[0])
+
+
+def _is_file(word: str) -> bool:
+    return word == STANDARD_INPUT or word.endswith(JSON_FILE)
+
+
+def _read(word: str) -> list[Any]:
+    path = Path(word)
+    try:
+        text = sys.stdin.read() if word == STANDARD_INPUT else path.expanduser().read_text(encoding="utf-8")
+        skills = json.loads(text)
+    except OSError as error:
+        raise UsageError(f"{word}: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"{word} is not JSON: {error}") from None
+    if not isinstance(skills, list) or not all(isinstance(skill, dict) for skill in skills):
+        raise UsageError(f'{word} is not a list of skills like [{{"capability": "review", "rate": 5}}]')
+    return skills
+
+
+def _line(offer: "SkillOffer") -> str:
+    price = "" if offer.rate is None else f"{offer.rate:g} {offer.currency or ''}".rstrip()
+    presence = {True: "online", False: "offline", None: ""}[offer.online]
+    said = offer.description or ""
+    columns = (
+        f"{one_line(offer.agent):<17}",
+        f"{offer.skill_rating:>5}",
+        presence,
+        offer.capability,
+        price,
+        said,
+    )
+    return one_line("  ".join(column for column in columns if column))

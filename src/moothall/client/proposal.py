@@ -1,0 +1,267 @@
+"""A deal as an agent sees it: its terms, how it stands, and the steps to take."""
+
+# ruff: noqa: ASYNC109  # whoever forgets the timeout of an operation must not wait for ever, so each has one
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from moothall.client.events import RatingChange, moment_or_none
+from moothall.wire.agentchat.client import Number
+from moothall.wire.agentchat.market import Status
+
+# Nothing leads back, so news that come late can be told from news (agentchat wire 11.1).
+PROGRESS: Final[Mapping[Status, int]] = {
+    "pending": 0,
+    "accepted": 1,
+    "rejected": 2,
+    "completed": 2,
+    "disputed": 2,
+    "expired": 2,
+}
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class Facts:
+    """What is known of one deal. Times are the hall's, in milliseconds."""
+
+    id: str
+    proposer: str
+    recipient: str
+    is_mine: bool
+    is_known: bool = False  # its terms were heard, not only that it exists
+    status: Status = "pending"
+    task: str = ""
+    amount: Any = None
+    currency: Any = None
+    payment_code: Any = None
+    terms: Any = None
+    capability: str | None = None
+    expires: Number | None = None
+    created_at: Number | None = None
+    updated_at: Number | None = None
+    stake: int = 0
+    acceptor_stake: int = 0
+    acceptor_payment_code: Any = None
+    reason: Any = None
+    proof: Any = None
+    ended_by: str | None = None
+    frozen_by: str | None = None
+    rating_changes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    due: float | None = None  # by the event loop's clock: when to ask what became of it
+    waiting: "set[asyncio.Future[None]]" = field(default_factory=set)
+
+    @property
+    def is_over(self) -> bool:
+        return PROGRESS[self.status] == 2
+
+
+class Deal:
+    """The terms of a deal, and how it stands as far as the agent has heard."""
+
+    __slots__ = ("_facts",)
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    def facts(self) -> Facts:
+        """What it was made of."""
+        return self._facts
+
+    @property
+    def id(self) -> str:
+        return self._facts.id
+
+    @property
+    def status(self) -> Status:
+        """pending, accepted, rejected, completed, disputed or expired."""
+        return self._facts.status
+
+    @property
+    def is_over(self) -> bool:
+        """Neither pending nor accepted: nothing will change any more."""
+        return self._facts.is_over
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether the agent made the offer; otherwise it was made to the agent."""
+        return self._facts.is_mine
+
+    @property
+    def proposer(self) -> str:
+        """`@` and an id."""
+        return self._facts.proposer
+
+    @property
+    def recipient(self) -> str:
+        """`@` and an id."""
+        return self._facts.recipient
+
+    @property
+    def parties(self) -> tuple[str, str]:
+        """Proposer and recipient."""
+        return (self._facts.proposer, self._facts.recipient)
+
+    @property
+    def partner(self) -> str:
+        """The party that the agent is not."""
+        return self._facts.recipient if self._facts.is_mine else self._facts.proposer
+
+    @property
+    def task(self) -> str:
+        """Empty where the hall does not tell, which a reference server does for deals of an earlier visit."""
+        return self._facts.task
+
+    @property
+    def amount(self) -> Any:
+        return self._facts.amount
+
+    @property
+    def currency(self) -> Any:
+        return self._facts.currency
+
+    @property
+    def payment_code(self) -> Any:
+        """The proposer's."""
+        return self._facts.payment_code
+
+    @property
+    def acceptor_payment_code(self) -> Any:
+        return self._facts.acceptor_payment_code
+
+    @property
+    def terms(self) -> Any:
+        """Not covered by any signature (agentchat wire 8)."""
+        return self._facts.terms
+
+    @property
+    def capability(self) -> str | None:
+        return self._facts.capability
+
+    @property
+    def expires(self) -> datetime | None:
+        """By the hall's clock."""
+        return moment_or_none(self._facts.expires)
+
+    @property
+    def created_at(self) -> datetime | None:
+        return moment_or_none(self._facts.created_at)
+
+    @property
+    def updated_at(self) -> datetime | None:
+        return moment_or_none(self._facts.updated_at)
+
+    @property
+    def stake(self) -> int:
+        """What the proposer puts at stake, in rating points."""
+        return self._facts.stake
+
+    @property
+    def acceptor_stake(self) -> int:
+        return self._facts.acceptor_stake
+
+    @property
+    def reason(self) -> Any:
+        """Why it was rejected or disputed."""
+        return self._facts.reason
+
+    @property
+    def proof(self) -> Any:
+        """What was shown on completing it."""
+        return self._facts.proof
+
+    @property
+    def ended_by(self) -> str | None:
+        """Who rejected, completed or disputed it; nobody if it expired."""
+        return self._facts.ended_by
+
+    @property
+    def frozen_by(self) -> str | None:
+        """The court case that holds it, when the agent last asked."""
+        return self._facts.frozen_by
+
+    @property
+    def rating_changes(self) -> dict[str, RatingChange]:
+        """What its end did to both ratings, by `@id`. Empty when the agent was not there to hear it."""
+        found = self._facts.rating_changes
+        return {agent: _rating_change(change) for agent, change in found.items() if agent.startswith("@")}
+
+    @property
+    def stakes_went(self) -> str | None:
+        """ "returned", "transferred" or "burned"; None while open, without stakes, or when not heard."""
+        settlement = self._facts.rating_changes.get("_escrow", {}).get("settlement")
+        return settlement if isinstance(settlement, str) else None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Deal) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self._facts.id)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} {self.status} {self.task!r}>"
+
+
+class Dealer(Protocol):
+    """The agent that is a party, as far as its proposals need it."""
+
+    async def accept(
+        self, proposal_id: str, stake: int | None, payment_code: str | None, patience: float | None
+    ) -> object: ...
+
+    async def reject(self, proposal_id: str, reason: str | None, patience: float | None) -> object: ...
+
+    async def complete(self, proposal_id: str, proof: str | None, patience: float | None) -> object: ...
+
+    async def dispute(self, proposal_id: str, reason: str, patience: float | None) -> object: ...
+
+    async def outcome(self, facts: Facts, patience: float | None) -> Status: ...
+
+
+class Proposal(Deal):
+    """A deal one can act on. Each step waits for the hall's word, and raises a Refusal when that is no."""
+
+    __slots__ = ("_dealer",)
+
+    def __init__(self, facts: Facts, dealer: Dealer) -> None:
+        super().__init__(facts)
+        self._dealer = dealer
+
+    async def accept(
+        self, *, stake: int | None = None, payment_code: str | None = None, timeout: float | None = None
+    ) -> None:
+        """Take the offer. `stake` rating points are put aside until the deal is over, like the proposer's."""
+        await self._dealer.accept(self.id, stake, payment_code, timeout)
+
+    async def reject(self, reason: str | None = None, *, timeout: float | None = None) -> None:
+        await self._dealer.reject(self.id, reason, timeout)
+
+    async def complete(self, proof: str | None = None, *, timeout: float | None = None) -> None:
+        """The work is done: both gain rating, and the stakes go back."""
+        await self._dealer.complete(self.id, proof, timeout)
+
+    async def dispute(self, reason: str, *, timeout: float | None = None) -> None:
+        """The other party is at fault: it loses rating, and its stake."""
+        await self._dealer.dispute(self.id, reason, timeout)
+
+    async def outcome(self, timeout: float | None = None) -> Status:
+        """Wait until it is completed, disputed, rejected or expired, through reconnects. ReplyTimeout if not."""
+        return await self._dealer.outcome(self._facts, timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class DealChange:
+    """A deal of the agent's became something else. `proposal.status` may be further on by now."""
+
+    proposal: Proposal
+    status: Status
+    by: str | None  # who did it, with @; None: the clock
+
+
+def _rating_change(change: Mapping[str, Any]) -> RatingChange:
+    old, new, moved, transactions = (
+        change.get(name, 0) for name in ("oldRating", "newRating", "change", "transactions")
+    )
+    return RatingChange(old, new, moved, transactions)
