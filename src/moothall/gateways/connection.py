@@ -107,8 +107,9 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.heard = True
-        if self._reader is not None:
-            self._read_frames(self._reader, data)
+        reader = self._reader
+        if reader is not None:
+            self._read_frames(reader, data)
         elif self._head is not None:
             self._read_head(self._head + data)
 

@@ -125,9 +125,11 @@ class Port:
             if connection.stuck:
                 connection.check_backlog()
                 continue
-            if queue != frames:  # the members of a channel mostly have the same to send
+            if len(queue) == 1:
+                joined = queue[0]
+            elif queue != frames:  # the members of a channel mostly have the same to send
                 frames = queue
-                joined = queue[0] if len(queue) == 1 else b"".join(queue)
+                joined = b"".join(queue)
             connection.write(joined)
 
     # -- what connections tell ---------------------------------------------------------------------

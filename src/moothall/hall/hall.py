@@ -35,6 +35,7 @@ from moothall.wire.agentchat.codec import (
     decode,
     decode_plain,
     encode,
+    frame,
     read_ref,
     with_ref,
 )
@@ -382,21 +383,21 @@ class Hall:
 
     def tell(self, agent: Agent, message: ServerMessage) -> None:
         """Something the agent did not ask for."""
-        agent.link.put(encode_text(encode(message)))
+        agent.link.put(frame(message))
 
     def tell_all(self, agents: Iterable[Agent], message: ServerMessage) -> None:
-        frame = encode_text(encode(message))
+        framed = frame(message)
         for agent in agents:
-            agent.link.put(frame)
+            agent.link.put(framed)
 
     def tell_sessions(self, sessions: Iterable[Session], message: ServerMessage) -> None:
         """Every open connection, whether it has identified or not."""
-        frame = encode_text(encode(message))
+        framed = frame(message)
         for session in sessions:
-            session.link.put(frame)
+            session.link.put(framed)
 
     def broadcast(self, channel: Channel, message: ServerMessage, but: Agent | None = None) -> None:
-        self._spread(channel, encode_text(encode(message)), but)
+        self._spread(channel, frame(message), but)
 
     def say(self, channel: Channel, message: Chat, but: Agent | None, *, by_agent: bool) -> None:
         """A line that stays in the channel's buffer, encoded once for now and for later."""
@@ -416,15 +417,15 @@ class Hall:
             else:
                 self.broadcast(channel, line)
 
-    def _spread(self, channel: Channel, frame: bytes, but: Agent | None) -> None:
+    def _spread(self, channel: Channel, framed: bytes, but: Agent | None) -> None:
         members = channel.members.values()
         if but is None:
             for member in members:
-                member.link.put(frame)
+                member.link.put(framed)
         else:
             for member in members:
                 if member is not but:
-                    member.link.put(frame)
+                    member.link.put(framed)
         self.tally.fanout[len(members)] += 1
 
     # -- what operators see ----------------------------------------------------------------------

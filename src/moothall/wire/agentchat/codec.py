@@ -14,6 +14,7 @@ import msgspec
 from moothall.errors import InvalidMessage
 from moothall.wire.agentchat.client import MAX_CONTENT, MAX_REF, AnyClientMessage, ClientMessage
 from moothall.wire.agentchat.server import ServerMessage
+from moothall.wire.websocket import encode_text
 
 # The decoder itself, for the path that every message takes. Who meets one of the errors asks `decode`.
 decode_plain: Final = msgspec.json.Decoder(AnyClientMessage).decode
@@ -79,6 +80,14 @@ def encode(message: ServerMessage) -> bytes:
         return _encode(message)
     except UnicodeEncodeError:
         return json.dumps(msgspec.to_builtins(message), separators=(",", ":")).encode()
+
+
+def frame(message: ServerMessage) -> bytes:
+    """The message as a WebSocket frame, ready to be sent: what most messages become."""
+    try:
+        return encode_text(_encode(message))
+    except UnicodeEncodeError:
+        return encode_text(encode(message))
 
 
 def with_ref(encoded: bytes, ref: str) -> bytes:
