@@ -250,3 +250,16 @@ def test_health_counts_deals_by_status() -> None:
     accepted(world, alice, bob)
     world.advance(2)
     assert world.desk.counts == {"pending": 1, "accepted": 1}
+
+
+def test_a_list_of_deals_ends_where_the_answer_would_become_too_long() -> None:
+    world = World()
+    alice, bob = parties(world)
+    for number in range(8):
+        act(world, alice, "PROPOSAL", to=bob.id, task=f"{number} " + "long " * 40_000)
+    alice.read(), bob.read()
+    world.send(bob, "LIST_PROPOSALS")
+    answer = assert_sent(bob, "PROPOSALS", truncated=True)
+    assert [deal["task"][0] for deal in answer["list"]] == ["7", "6", "5", "4", "3"]
+    world.send(bob, "LIST_PROPOSALS", limit=2)
+    assert_sent(bob, "PROPOSALS", truncated=ABSENT)

@@ -8,8 +8,6 @@ deal being verified does not keep anybody's chat waiting. Nothing here decides; 
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol, TypeVar
 
-from msgspec import Raw
-
 from moothall.errors import AgentNotFound
 from moothall.hall.agenda import Appointment
 from moothall.hall.commands import Command
@@ -23,7 +21,6 @@ from moothall.market.records import Change, HookEvent, Proposal
 from moothall.market.rules import MarketRules
 from moothall.market.signed import check_signature
 from moothall.wire.agentchat import client
-from moothall.wire.agentchat.market import Receipts
 from moothall.wire.agentchat.names import bare_id
 from moothall.wire.agentchat.server import ServerMessage
 
@@ -184,8 +181,7 @@ class Desk:
         now = hall.timestamp()
 
         def work(books: Books) -> ServerMessage:
-            receipts = books.receipts(key.raw, limit=message.limit)
-            return Receipts(ts=now, list=[Raw(receipt.body) for receipt in receipts])
+            return notices.receipt_list(books.receipts(key.raw, limit=message.limit), now)
 
         self._look_up(hall, session, work)
 

@@ -3,10 +3,13 @@
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec import Raw
+from msgspec.json import Encoder
+
 from moothall.identity import PublicKey
 from moothall.market import escrow
 from moothall.market.outcome import BOUNTIES, Notice, ServiceLine
-from moothall.market.records import Proposal, Standing
+from moothall.market.records import Proposal, Receipt, Standing
 from moothall.wire.agentchat.jstext import field_text
 from moothall.wire.agentchat.market import (
     AcceptNotice,
@@ -21,13 +24,17 @@ from moothall.wire.agentchat.market import (
     RatingChanges,
     Ratings,
     RatingStep,
+    Receipts,
     RejectNotice,
     SkillRating,
     Stakes,
 )
 from moothall.wire.agentchat.server import ServerMessage
 
+MAX_ANSWER: Final = 1024 * 1024  # bytes of a list: well within what a client may leave unread
 MAX_QUOTE: Final = 2000  # characters of a task that a service line repeats: a message has 4096 in all
+
+_encode: Final = Encoder().encode
 
 
 def to_parties(deal: Proposal, message: ServerMessage) -> tuple[Notice, Notice]:
@@ -158,7 +165,27 @@ def _quoted(task: str) -> str:
 
 
 def deal_list(deals: Iterable[Proposal], now: int) -> Proposals:
-    return Proposals(ts=now, list=[_deal_entry(deal) for deal in deals])
+    """As many as fit: others decide how long a task is, and nobody can be made to read without end."""
+    entries = [_deal_entry(deal) for deal in deals]
+    fitting = how_many_fit(len(_encode(entry)) for entry in entries)
+    return Proposals(ts=now, list=entries[:fitting], truncated=fitting < len(entries))
+
+
+def receipt_list(receipts: Iterable[Receipt], now: int) -> Receipts:
+    bodies = [receipt.body for receipt in receipts]
+    fitting = how_many_fit(map(len, bodies))
+    return Receipts(ts=now, list=[Raw(body) for body in bodies[:fitting]], truncated=fitting < len(bodies))
+
+
+def how_many_fit(sizes: Iterable[int]) -> int:
+    """How many of these, in order, make an answer of at most MAX_ANSWER bytes; at least one."""
+    total = count = 0
+    for size in sizes:
+        total += size
+        if total > MAX_ANSWER and count:
+            break
+        count += 1
+    return count
 
 
 def _deal_entry(deal: Proposal) -> DealEntry:

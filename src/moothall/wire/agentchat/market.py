@@ -139,15 +139,17 @@ class DealEntry(Struct, kw_only=True, gc=False):
 
 
 class Proposals(ServerMessage, tag="PROPOSALS", kw_only=True):
-    """Ours: the deals of the agent that asked, newest first."""
+    """Ours: the deals of the agent that asked, newest first; `truncated` when there are more than fit."""
 
     list: list[DealEntry]
+    truncated: bool = False
 
 
 class Receipts(ServerMessage, tag="RECEIPTS", kw_only=True):
     """Ours: each a receipt as it is kept, with the signed operations behind it."""
 
     list: list[Raw]
+    truncated: bool = False
 
 
 # -- skills ----------------------------------------------------------------------------------------
