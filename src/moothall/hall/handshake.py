@@ -99,7 +99,23 @@ def verify_identity(hall: Hall, session: Session, message: VerifyIdentity) -> No
         if _is_pending_elsewhere(hall, message.challenge_id):
             raise InvalidMessage("That challenge belongs to another connection")
         raise VerificationExpired("Challenge not found or expired")
-    _forget(hall, session)
+    # One answer per challenge, right or wrong.
+    hall.stop_waiting(session)
+    try:
+        _check_proof(hall, session, challenge, message)
+        welcome = _is_welcome(hall, session, challenge.key)
+    except Refusal:
+        hall.expect_identity(session)  # whoever was wrong may IDENTIFY again
+        raise
+    if not welcome:
+        return
+    if hall.settings.captcha and not _skips_captcha(hall, challenge.key):
+        _ask(hall, session, challenge.applicant)
+    else:
+        _welcome(hall, session, challenge.applicant)
+
+
+def _check_proof(hall: Hall, session: Session, challenge: Challenge, message: VerifyIdentity) -> None:
     proof = auth_text(challenge.nonce, challenge.id, message.timestamp)
     if not challenge.key.verifies(proof, message.signature):
         hall.note("verification_failed", ip=session.ip, agent=challenge.key.fingerprint)
@@ -107,12 +123,6 @@ def verify_identity(hall: Hall, session: Session, message: VerifyIdentity) -> No
     tolerance = hall.settings.auth_clock_tolerance
     if tolerance and abs(message.timestamp / 1000 - hall.clock.time()) > tolerance:
         raise VerificationFailed(f"The timestamp is more than {tolerance:g} s off; check your clock")
-    if not _is_welcome(hall, session, challenge.key):
-        return
-    if hall.settings.captcha and not _skips_captcha(hall, challenge.key):
-        _ask(hall, session, challenge.applicant)
-    else:
-        _welcome(hall, session, challenge.applicant)
 
 
 def answer_captcha(hall: Hall, session: Session, message: CaptchaResponse) -> None:
@@ -216,7 +226,7 @@ def _wait(hall: Hall, session: Session, pending: Pending, timeout: float, expire
 
 
 def _forget(hall: Hall, session: Session) -> None:
-    """One answer per challenge, right or wrong; whoever was wrong may IDENTIFY again."""
+    """The question was answered; until WELCOME, the session is a stranger's again."""
     hall.stop_waiting(session)
     hall.expect_identity(session)
 
