@@ -5,7 +5,7 @@ committed. Signatures are checked on the store's thread: libsodium works outside
 deal being verified does not keep anybody's chat waiting. Nothing here decides; see `proposals` and `clerk`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol, TypeVar
 
 from moothall.errors import AgentNotFound
@@ -30,6 +30,14 @@ RETRY_SECONDS: Final = 5.0  # after the store failed to tell what is due
 
 Result = TypeVar("Result")
 Failed = Callable[[BaseException], None]
+Step = client.Accept | client.Reject | client.Complete | client.Dispute
+
+STEPS: Final[Mapping[type[Step], Callable[..., Outcome]]] = {
+    client.Accept: clerk.accept,
+    client.Reject: clerk.reject,
+    client.Complete: clerk.complete,
+    client.Dispute: clerk.dispute,
+}
 
 
 class Store(Protocol):
@@ -54,10 +62,10 @@ class Desk:
     def commands(self) -> tuple[Command, ...]:
         return (
             Command(client.Proposal, self.propose, Tier.VERIFIED, lurkers=False),
-            Command(client.Accept, self.accept, Tier.VERIFIED, lurkers=False),
-            Command(client.Reject, self.reject, Tier.VERIFIED, lurkers=False),
-            Command(client.Complete, self.complete, Tier.VERIFIED, lurkers=False),
-            Command(client.Dispute, self.dispute, Tier.VERIFIED, lurkers=False),
+            Command(client.Accept, self.take_step, Tier.VERIFIED, lurkers=False),
+            Command(client.Reject, self.take_step, Tier.VERIFIED, lurkers=False),
+            Command(client.Complete, self.take_step, Tier.VERIFIED, lurkers=False),
+            Command(client.Dispute, self.take_step, Tier.VERIFIED, lurkers=False),
             Command(client.RegisterSkills, self.register_skills, Tier.VERIFIED, lurkers=False),
             Command(client.SearchSkills, self.search_skills),
             Command(client.ListProposals, self.list_proposals, Tier.VERIFIED),
@@ -99,46 +107,15 @@ class Desk:
 
         self._carry_out(hall, session, work)
 
-    def accept(self, hall: Hall, session: Session, message: client.Accept) -> None:
+    def take_step(self, hall: Hall, session: Session, message: Step) -> None:
+        """ACCEPT, REJECT, COMPLETE, DISPUTE: they differ in the decision alone."""
         _, key = _party(hall, session)
         now, rules = hall.timestamp(), self._rules
+        decide = STEPS[type(message)]
         self._carry_out(
             hall,
             session,
-            lambda books: clerk.accept(
-                _Unhooked(books), check_signature(message, key, rules), now=now, rules=rules
-            ),
-        )
-
-    def reject(self, hall: Hall, session: Session, message: client.Reject) -> None:
-        _, key = _party(hall, session)
-        now, rules = hall.timestamp(), self._rules
-        self._carry_out(
-            hall,
-            session,
-            lambda books: clerk.reject(
-                _Unhooked(books), check_signature(message, key, rules), now=now, rules=rules
-            ),
-        )
-
-    def complete(self, hall: Hall, session: Session, message: client.Complete) -> None:
-        _, key = _party(hall, session)
-        now, rules = hall.timestamp(), self._rules
-        self._carry_out(
-            hall,
-            session,
-            lambda books: clerk.complete(
-                _Unhooked(books), check_signature(message, key, rules), now=now, rules=rules
-            ),
-        )
-
-    def dispute(self, hall: Hall, session: Session, message: client.Dispute) -> None:
-        _, key = _party(hall, session)
-        now, rules = hall.timestamp(), self._rules
-        self._carry_out(
-            hall,
-            session,
-            lambda books: clerk.dispute(
+            lambda books: decide(
                 _Unhooked(books), check_signature(message, key, rules), now=now, rules=rules
             ),
         )
