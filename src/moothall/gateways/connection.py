@@ -117,7 +117,8 @@ class Connection(asyncio.Protocol):
         """The peer will say no more, not even an answer to a ping. What it is owed is sent, in case it listens."""
         self.flush()
         self._closing = True
-        self._cut_later()
+        if self.waiting_bytes:
+            self._cut_later()
         self._leave()
 
     def pause_writing(self) -> None:
