@@ -51,6 +51,10 @@ class App:
         settings = self.settings
         directory = DataDirectory(settings.data_dir)
         book = KeyBook(directory, settings.max_known_keys)
+        # What can be wrong in the operator's files is found before anything is started.
+        keyring = Keyring(settings.max_known_keys, book.read())
+        allowlist = directory.read_list(ALLOWLIST_FILE, decode_allowlist) or Allowlist()
+        bans = directory.read_list(BANS_FILE, decode_bans) or Bans()
         self._loop = asyncio.get_running_loop()
         self._store = StoreThread()
         self._keys = Batch(self._store, book.append, self._keys_not_saved)
@@ -67,9 +71,9 @@ class App:
             shelf=directory,
             log=self.log,
             redactor=Redactor(os.environ),
-            allowlist=directory.read_list(ALLOWLIST_FILE, decode_allowlist) or Allowlist(),
-            bans=directory.read_list(BANS_FILE, decode_bans) or Bans(),
-            keyring=Keyring(settings.max_known_keys, book.read()),
+            allowlist=allowlist,
+            bans=bans,
+            keyring=keyring,
             remember_key=self._keys.add,
         )
         self.port = Port(self.hall, settings, self.log)

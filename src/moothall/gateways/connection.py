@@ -18,7 +18,6 @@ from moothall.wire.websocket import (
     BINARY,
     CLOSE,
     INTERNAL_ERROR,
-    NORMAL,
     PING,
     POLICY_VIOLATION,
     PONG,
@@ -366,6 +365,3 @@ class Connection(asyncio.Protocol):
     def _respond(self, response: Response, *, head_only: bool = False) -> None:
         self._transport.write(response.encode(head_only=head_only))
         self._hang_up()
-
-
-__all__ = ["NORMAL", "PING_FRAME", "Connection", "Room"]

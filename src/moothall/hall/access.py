@@ -101,10 +101,6 @@ class Doorkeeper:
         self._connections: dict[str, int] = {}
 
     @property
-    def has_admin_key(self) -> bool:
-        return bool(self._admin_key)
-
-    @property
     def has_access_key(self) -> bool:
         return bool(self._access_key or self._admin_key)
 

@@ -31,13 +31,6 @@ def build_receipt(deal: Proposal, message: CompleteNotice, now: int) -> Receipt:
     return Receipt(proposal_id=deal.id, at=now, body=told[:-1] + b"," + more[1:])
 
 
-def receipt_line(receipt: Receipt) -> bytes:
-    """The line of `receipts.jsonl` that the reference would have written (agentchat wire 12.9)."""
-    body: dict[str, Any] = msgspec.json.decode(receipt.body)
-    del body["operations"]
-    return msgspec.json.encode(body) + b"\n"
-
-
 def _operations(deal: Proposal) -> list[dict[str, Any]]:
     proposer, recipient = PublicKey(deal.proposer).pem, PublicKey(deal.recipient).pem
     return [
