@@ -2,7 +2,6 @@
 
 import pytest
 
-from moothall.gateways import connection as gateway
 from moothall.gateways import port as port_module
 from moothall.gateways.connection import Connection
 from moothall.gateways.port import Port
@@ -152,7 +151,7 @@ async def test_a_head_may_arrive_in_pieces(chop: int) -> None:
 async def test_a_head_that_does_not_come_is_not_waited_for(
     sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(port_module, "HEAD_SWEEP", 0.001)
+    monkeypatch.setattr(port_module, "SWEEP", 0.001)
     monkeypatch.setattr(port_module, "HEAD_TIMEOUT", 0.01)
     async with running() as port, await Peer.upgraded(port) as member, await Peer.connect(port) as slow:
         await slow.say(sent)
@@ -165,7 +164,8 @@ async def test_a_head_that_does_not_come_is_not_waited_for(
 
 @on_uvloop
 async def test_who_got_its_answer_and_stays_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway, "LINGER", 0.01)
+    monkeypatch.setattr(port_module, "SWEEP", 0.001)
+    monkeypatch.setattr(port_module, "LINGER", 0.01)
     async with running() as port, await Peer.connect(port) as peer:
         await peer.say(head({"Upgrade": None}))
         assert (await peer.read_head()).startswith("HTTP/1.1 404 ")

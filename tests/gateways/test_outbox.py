@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import pytest
 
-from moothall.gateways import connection as gateway
 from moothall.gateways import port as port_module
 from moothall.gateways.connection import TRANSPORT_HIGH_WATER, Connection
 from moothall.wire.http import Response
@@ -124,7 +123,8 @@ async def test_a_peer_that_stops_reading_is_closed_and_the_others_get_everything
 
 @on_uvloop
 async def test_a_peer_that_never_reads_again_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway, "LINGER", 0.01)
+    monkeypatch.setattr(port_module, "SWEEP", 0.001)
+    monkeypatch.setattr(port_module, "LINGER", 0.01)
     room = Gathering()
     async with running(room, outbox_limit=LIMIT) as port, await Peer.upgraded(port, receive_buffer=SMALL):
         (link,) = room.guests
@@ -142,7 +142,8 @@ async def test_a_peer_that_never_reads_again_is_cut_off(monkeypatch: pytest.Monk
 async def test_who_neither_reads_nor_talks_is_cut_off_without_any_ping(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gateway, "LINGER", 0.01)
+    monkeypatch.setattr(port_module, "SWEEP", 0.001)
+    monkeypatch.setattr(port_module, "LINGER", 0.01)
     room = Gathering()
     async with running(room) as port, await Peer.upgraded(port, receive_buffer=SMALL) as peer:
         await until_stuck(room.guests[0])
@@ -305,7 +306,7 @@ async def test_close_comes_after_what_was_queued_before_it() -> None:
 @pytest.mark.parametrize("who", ["hall", "peer"])
 @on_uvloop
 async def test_also_for_a_reader_who_is_behind(who: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway, "LINGER", 600.0)
+    monkeypatch.setattr(port_module, "LINGER", 600.0)
     room = Gathering()
     async with running(room) as port, await Peer.upgraded(port, receive_buffer=SMALL) as peer:
         (link,) = room.guests
@@ -392,7 +393,8 @@ async def test_closing_the_port_tells_everybody_and_waits_for_them() -> None:
 
 @on_uvloop
 async def test_who_does_not_answer_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway, "LINGER", 0.01)
+    monkeypatch.setattr(port_module, "SWEEP", 0.001)
+    monkeypatch.setattr(port_module, "LINGER", 0.01)
     async with running() as port, await Peer.upgraded(port) as peer, await Peer.connect(port) as half_open:
         await half_open.say(b"GET / HT")
         await peer.say(text("in"))

@@ -26,7 +26,6 @@ from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK, Inv
 from websockets.typing import Origin
 
 from moothall.errors import SettingsError
-from moothall.gateways import connection as gateway
 from moothall.gateways import port as port_module
 from moothall.gateways.connection import Connection
 from moothall.gateways.port import Port, load_tls
@@ -156,7 +155,8 @@ class Lecture(Echo):
 async def test_a_reader_that_stops_is_closed_over_tls_too(
     papers: Papers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway, "LINGER", 0.01)
+    monkeypatch.setattr(port_module, "SWEEP", 0.001)
+    monkeypatch.setattr(port_module, "LINGER", 0.01)
     room = Lecture()
     async with running(room, cert=papers.cert, key=papers.key, outbox_limit=300_000) as port:
         # A stream whose buffer is full reads no more from its socket.

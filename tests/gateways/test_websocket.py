@@ -9,7 +9,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK
 from websockets.typing import Data
 
-from moothall.gateways import connection as gateway
+from moothall.gateways import port as port_module
 from moothall.gateways.connection import PING_FRAME, Connection
 from moothall.gateways.port import Port
 from moothall.wire.websocket import (
@@ -196,7 +196,8 @@ async def test_late_bytes_do_not_destroy_our_last_words(last_words: bytes) -> No
 
 @on_uvloop
 async def test_a_peer_that_does_not_hang_up_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway, "LINGER", 0.01)
+    monkeypatch.setattr(port_module, "SWEEP", 0.001)
+    monkeypatch.setattr(port_module, "LINGER", 0.01)
     async with running() as port, await Peer.upgraded(port) as peer:
         await peer.say(closing(NORMAL))
         assert [answer.close_code for answer in await peer.read_frames()] == [NORMAL]

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 # The transport's own buffer: enough to keep a reader on a fast line busy between two turns of the loop, little
 # enough that what waits, waits in our outbox, where it is counted.
 TRANSPORT_HIGH_WATER: Final = 64 * 1024
-# How long a peer has to take the rest, answer our close frame and hang up, before the line is cut.
-LINGER: Final = 2.0
-
 PING_FRAME: Final = encode_frame(PING, b"")
 
 
@@ -61,10 +58,10 @@ class Connection(asyncio.Protocol):
         "_closing",
         "_guest",
         "_head",
-        "_linger",
         "_port",
         "_reader",
         "_transport",
+        "group",
         "heard",
         "ip",
         "missed",
@@ -83,7 +80,7 @@ class Connection(asyncio.Protocol):
         self.stuck = False  # the transport takes no more
         self._backlog = 0  # bytes of the queue that wait because of that
         self._closing = False  # nothing more is put into the outbox
-        self._linger: asyncio.TimerHandle | None = None
+        self.group: set[Connection] | None = None  # with whom it is pinged
         self.ip = ""  # who upgraded, behind whatever proxies
         self.heard = True  # something arrived since the last ping
         self.missed = 0  # pings without an answer
@@ -99,8 +96,6 @@ class Connection(asyncio.Protocol):
         self._closing = True
         self.queue.clear()
         self._backlog = 0
-        if self._linger is not None:
-            self._linger.cancel()
         self._leave()
         self._port.lost(self)
 
@@ -117,7 +112,7 @@ class Connection(asyncio.Protocol):
         self.flush()
         self._closing = True
         if self.waiting_bytes:
-            self._cut_later()
+            self._port.cut_later(self)
         self._leave()
 
     def pause_writing(self) -> None:
@@ -148,7 +143,7 @@ class Connection(asyncio.Protocol):
         self.put(encode_close(code, reason))
         self._closing = True
         self.flush()
-        self._cut_later()
+        self._port.cut_later(self)
 
     def pause(self) -> None:
         if not self._transport.is_closing():
@@ -227,7 +222,7 @@ class Connection(asyncio.Protocol):
         self._backlog = 0
         self._closing = True
         self._transport.write(encode_close(POLICY_VIOLATION, "Outbox full: you read too slowly"))
-        self._cut_later()
+        self._port.cut_later(self)
         self._leave()
 
     # -- the end -----------------------------------------------------------------------------------
@@ -243,7 +238,7 @@ class Connection(asyncio.Protocol):
         self.flush()
         if not self.queue:
             self._end_stream()
-        self._cut_later()
+        self._port.cut_later(self)
         self._leave()
 
     def _end_stream(self) -> None:
@@ -251,10 +246,6 @@ class Connection(asyncio.Protocol):
             self._transport.write_eof()
         else:  # TLS has its own farewell
             self._transport.close()
-
-    def _cut_later(self) -> None:
-        if self._linger is None:
-            self._linger = self._port.loop.call_later(LINGER, self._transport.abort)
 
     def _leave(self) -> None:
         guest, self._guest = self._guest, None
@@ -342,9 +333,12 @@ class Connection(asyncio.Protocol):
             self._read_frames(self._reader, rest)
 
     def _may_connect(self, request: Request) -> bool:
+        origin = request.headers.get("origin")
+        if origin is None:
+            return True  # a program
         local = self._transport.get_extra_info("sockname")
         return may_connect(
-            request.headers.get("origin"),
+            origin,
             request.headers["host"],
             secure=self._port.secure,
             on_loopback=is_loopback(local[0]),

@@ -4,6 +4,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,8 @@ from moothall.wire.http import Request, Response
 from moothall.wire.websocket import GOING_AWAY
 
 HEAD_TIMEOUT: Final = 10.0  # seconds for a request head to arrive, or for the TLS handshake before it
-HEAD_SWEEP: Final = 1.0  # seconds between two looks at who is late with it
+LINGER: Final = 2.0  # seconds for a peer to take the rest, answer our close frame and hang up
+SWEEP: Final = 0.5  # seconds between two looks at who is late with either
 MAX_PING_GROUPS: Final = (
     30  # connections are pinged in groups, so that thousands of pings never leave at once
 )
@@ -45,7 +47,9 @@ class Port:
         self._server: asyncio.Server | None = None
         self._dirty: list[Connection] = []
         self._connections: set[Connection] = set()
-        self._heads: dict[Connection, float] = {}  # who has not sent a whole request yet, oldest first
+        # Until when, oldest first. Nearly all are in time, so a look now and then beats a timer for each.
+        self._heads: dict[Connection, float] = {}  # who has not sent a whole request yet
+        self._lingering: dict[Connection, float] = {}  # whose line is cut next
         groups = max(1, min(MAX_PING_GROUPS, int(settings.ping_interval)))
         self._groups: list[set[Connection]] = [set() for _ in range(groups)]
         self._arrivals = 0
@@ -70,7 +74,7 @@ class Port:
             raise SettingsError(f"cannot listen on {settings.host}:{settings.port}: {reason}") from None
         if settings.ping_interval:
             self._every(settings.ping_interval / len(self._groups), self._ping_group)
-        self._every(HEAD_SWEEP, self._drop_slow_heads)
+        self._every(SWEEP, self._cut_late)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -88,8 +92,6 @@ class Port:
 
     async def close(self, reason: str) -> None:
         """Stop listening, say goodbye to everyone, and wait until they have read it."""
-        for timer in self._timers:
-            timer.cancel()
         if self._server is not None:
             self._server.close()
         for connection in list(self._connections):
@@ -105,6 +107,8 @@ class Port:
             except TimeoutError:
                 for connection in list(self._connections):
                     connection.abort()
+        for timer in self._timers:
+            timer.cancel()
 
     # -- one write per connection and turn ---------------------------------------------------------
 
@@ -144,13 +148,15 @@ class Port:
         groups = len(self._groups)
         self._arrivals += 1
         behind = 1 + self._arrivals % max(1, groups // 2)
-        self._groups[(self._pinged - behind) % groups].add(connection)
+        connection.group = self._groups[(self._pinged - behind) % groups]
+        connection.group.add(connection)
 
     def lost(self, connection: Connection) -> None:
         self._connections.discard(connection)
         self._heads.pop(connection, None)
-        for group in self._groups:
-            group.discard(connection)
+        self._lingering.pop(connection, None)
+        if connection.group is not None:
+            connection.group.discard(connection)
         if not self._connections:
             self._drained.set()
 
@@ -200,10 +206,15 @@ class Port:
             self._log.warning("heartbeat_timeout", ip=connection.ip)
             connection.abort()
 
-    def _drop_slow_heads(self) -> None:
+    def cut_later(self, connection: Connection) -> None:
+        self._lingering.setdefault(connection, self.loop.time() + LINGER)
+
+    def _cut_late(self) -> None:
         now = self.loop.time()
-        for connection in [slow for slow, due in self._heads.items() if due <= now]:
-            connection.abort()
+        for waiting in (self._heads, self._lingering):
+            for connection, _ in list(takewhile(lambda entry: entry[1] <= now, waiting.items())):
+                del waiting[connection]
+                connection.abort()
 
 
 def load_tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:

@@ -11,12 +11,10 @@ _TRIPLES: Final = tuple("".join(digits) for digits in product(_BASE36, repeat=3)
 
 
 def base36(number: int) -> str:
-    digits = ""
-    while True:
-        number, digit = divmod(number, 36)
-        digits = _BASE36[digit] + digits
-        if not number:
-            return digits
+    if number < len(_TRIPLES):
+        return _TRIPLES[number].lstrip("0") or "0"
+    high, low = divmod(number, len(_TRIPLES))
+    return base36(high) + _TRIPLES[low]
 
 
 class IdMint:
