@@ -46,7 +46,7 @@ class Gathering(Echo):
         self.someone_left = asyncio.Event()
 
     def connect(self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool) -> Connection:
-        link._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
+        link.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
         self.guests.append(link)
         return link
 
@@ -229,7 +229,7 @@ async def test_who_reads_again_gets_everything_in_order_and_no_copies_ahead_of_t
             await turn()
         for number in range(told + 1000):
             assert number_of(await peer.read_frame()) == number
-            assert link._transport.get_write_buffer_size() <= MAX_TRANSPORT
+            assert link.transport.get_write_buffer_size() <= MAX_TRANSPORT
             assert link._backlog == sum(map(len, link.queue))
         assert link.queue == []
         assert link.waiting_bytes == 0
@@ -254,9 +254,9 @@ async def test_what_is_put_in_one_turn_leaves_in_one_write() -> None:
 
     room = Gathering()
     async with running(room) as port, await Peer.upgraded(port) as peer, await Peer.upgraded(port):
-        recorders = [Recorder(link._transport) for link in room.guests]
+        recorders = [Recorder(link.transport) for link in room.guests]
         for link, recorder in zip(room.guests, recorders, strict=True):
-            link._transport = cast("asyncio.Transport", recorder)
+            link.transport = cast("asyncio.Transport", recorder)
         lines = [line(number) for number in range(3)]
         for sent in lines:
             room.say(sent)

@@ -60,16 +60,16 @@ class Connection(asyncio.Protocol):
         "_head",
         "_port",
         "_reader",
-        "_transport",
         "group",
         "heard",
         "ip",
         "missed",
         "queue",
         "stuck",
+        "transport",
     )
 
-    _transport: asyncio.Transport
+    transport: asyncio.Transport
 
     def __init__(self, port: "Port") -> None:
         self._port = port
@@ -88,8 +88,8 @@ class Connection(asyncio.Protocol):
     # -- what the event loop calls -----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=TRANSPORT_HIGH_WATER)
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(high=TRANSPORT_HIGH_WATER)
         self._port.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -102,10 +102,22 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.heard = True
         reader = self._reader
-        if reader is not None:
-            self._read_frames(reader, data)
-        elif self._head is not None:
-            self._read_head(self._head + data)
+        if reader is None:
+            if self._head is not None:
+                self._read_head(self._head + data)
+            return
+        try:
+            text = reader.whole_text(data)
+            if text is None or self._closing:
+                self._read_frames(reader, data)
+            else:
+                self._port.room.receive(self._guest, text)
+        except Violation as violation:
+            self._fail(violation.code, violation.reason)
+        except Exception:  # noqa: BLE001  # a bug of ours: this connection ends, the others go on
+            self._port.bug("a message could not be handled")
+            self._port.room.fail(self._guest)
+            self._fail(INTERNAL_ERROR, "Internal error")
 
     def eof_received(self) -> None:
         """The peer will say no more, not even an answer to a ping. What it is owed is sent, in case it listens."""
@@ -130,9 +142,13 @@ class Connection(asyncio.Protocol):
     def put(self, frame: bytes) -> None:
         if self._closing:
             return
-        if not self.queue:
-            self._port.mark(self)
-        self.queue.append(frame)
+        queue = self.queue
+        if not queue:
+            dirty = self._port.dirty  # as `Port.mark` does it, without the call: all messages pass here
+            if not dirty:
+                self._port.flush_soon()
+            dirty.append(self)
+        queue.append(frame)
         if self.stuck:
             self._count(frame)
 
@@ -146,12 +162,12 @@ class Connection(asyncio.Protocol):
         self._port.cut_later(self)
 
     def pause(self) -> None:
-        if not self._transport.is_closing():
-            self._transport.pause_reading()
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
 
     def resume(self) -> None:
-        if not self._transport.is_closing():
-            self._transport.resume_reading()
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
 
     # -- what the port calls -----------------------------------------------------------------------
 
@@ -165,17 +181,13 @@ class Connection(asyncio.Protocol):
 
     @property
     def waiting_bytes(self) -> int:
-        return self._backlog + self._transport.get_write_buffer_size()
+        return self._backlog + self.transport.get_write_buffer_size()
 
     def flush(self) -> None:
         if self.queue and not self.stuck:
-            self.write(b"".join(self.queue))
-
-    def write(self, joined: bytes) -> None:
-        """Send the queue, whose frames were joined by the caller: many queues hold the same ones."""
-        self._port.frames_sent += len(self.queue)
-        self.queue = []
-        self._transport.write(joined)
+            waiting, self.queue = self.queue, []
+            self._port.frames_sent += len(waiting)
+            self.transport.write(b"".join(waiting))
 
     def check_backlog(self) -> None:
         if self.waiting_bytes > self._port.outbox_limit and not self._closing:
@@ -185,7 +197,7 @@ class Connection(asyncio.Protocol):
         self._closing = True
         self.queue.clear()
         self._leave()
-        self._transport.abort()
+        self.transport.abort()
 
     # -- outbox ------------------------------------------------------------------------------------
 
@@ -211,7 +223,7 @@ class Connection(asyncio.Protocol):
                 done += 1
             backlog -= size
             self._port.frames_sent += done - start
-            self._transport.write(b"".join(waiting[start:done]))
+            self.transport.write(b"".join(waiting[start:done]))
         self.queue = waiting[done:]
         self._backlog = backlog
 
@@ -221,7 +233,7 @@ class Connection(asyncio.Protocol):
         self.queue.clear()
         self._backlog = 0
         self._closing = True
-        self._transport.write(encode_close(POLICY_VIOLATION, "Outbox full: you read too slowly"))
+        self.transport.write(encode_close(POLICY_VIOLATION, "Outbox full: you read too slowly"))
         self._port.cut_later(self)
         self._leave()
 
@@ -242,10 +254,10 @@ class Connection(asyncio.Protocol):
         self._leave()
 
     def _end_stream(self) -> None:
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
         else:  # TLS has its own farewell
-            self._transport.close()
+            self.transport.close()
 
     def _leave(self) -> None:
         guest, self._guest = self._guest, None
@@ -256,32 +268,21 @@ class Connection(asyncio.Protocol):
 
     def _read_frames(self, reader: FrameReader, data: bytes) -> None:
         room = self._port.room
-        try:
-            text = reader.whole_text(data)
-            if text is not None and not self._closing:
-                room.receive(self._guest, text)
-                return
-            for opcode, payload in reader.feed(data):
-                if self._closing:
-                    # Only the peer's answer to our close frame still matters.
-                    if opcode == CLOSE:
-                        self._hang_up()
-                        return
-                elif opcode == TEXT:
-                    room.receive(self._guest, payload)
-                elif opcode == BINARY:
-                    room.receive_binary(self._guest, payload)
-                elif opcode == PING:
-                    self.put(encode_frame(PONG, payload))
-                elif opcode == CLOSE:
-                    self._answer_close(payload)
+        for opcode, payload in reader.feed(data):
+            if self._closing:
+                # Only the peer's answer to our close frame still matters.
+                if opcode == CLOSE:
+                    self._hang_up()
                     return
-        except Violation as violation:
-            self._fail(violation.code, violation.reason)
-        except Exception:  # noqa: BLE001  # a bug of ours: this connection ends, the others go on
-            self._port.bug("a message could not be handled")
-            room.fail(self._guest)
-            self._fail(INTERNAL_ERROR, "Internal error")
+            elif opcode == TEXT:
+                room.receive(self._guest, payload)
+            elif opcode == BINARY:
+                room.receive_binary(self._guest, payload)
+            elif opcode == PING:
+                self.put(encode_frame(PONG, payload))
+            elif opcode == CLOSE:
+                self._answer_close(payload)
+                return
 
     def _answer_close(self, payload: bytes) -> None:
         code, _ = decode_close(payload)
@@ -323,20 +324,20 @@ class Connection(asyncio.Protocol):
         if not self._may_connect(request):
             self._port.refused_origin(self._peer(request))
             raise BadRequest(403, "Pages of this origin may not connect")
-        self._transport.write(answer)
+        self.transport.write(answer)
         self._reader = FrameReader(self._port.max_message)
         self._port.upgraded(self)
         self.ip = self._peer(request)
         user_agent = request.headers.get("user-agent", "")[:256]
         self._guest = self._port.room.connect(self, self.ip, user_agent, is_loopback=is_loopback(self.ip))
         if rest:
-            self._read_frames(self._reader, rest)
+            self.data_received(rest)
 
     def _may_connect(self, request: Request) -> bool:
         origin = request.headers.get("origin")
         if origin is None:
             return True  # a program
-        local = self._transport.get_extra_info("sockname")
+        local = self.transport.get_extra_info("sockname")
         return may_connect(
             origin,
             request.headers["host"],
@@ -347,7 +348,7 @@ class Connection(asyncio.Protocol):
 
     def _peer(self, request: Request) -> str:
         """The address behind the trusted proxies: of those that X-Forwarded-For lists, the last that is not one."""
-        peer = self._transport.get_extra_info("peername")
+        peer = self.transport.get_extra_info("peername")
         ip = str(peer[0]) if peer else "unknown"
         forwarded = request.headers.get("x-forwarded-for", "")
         for hop in reversed([hop.strip() for hop in forwarded.split(",") if hop.strip()]):
@@ -357,5 +358,5 @@ class Connection(asyncio.Protocol):
         return ip
 
     def _respond(self, response: Response, *, head_only: bool = False) -> None:
-        self._transport.write(response.encode(head_only=head_only))
+        self.transport.write(response.encode(head_only=head_only))
         self._hang_up()

@@ -45,7 +45,7 @@ class Port:
         self._log = log
         self.routes: Mapping[str, Route] = {}
         self._server: asyncio.Server | None = None
-        self._dirty: list[Connection] = []
+        self.dirty: list[Connection] = []
         self._connections: set[Connection] = set()
         # Until when, oldest first. Nearly all are in time, so a look now and then beats a timer for each.
         self._heads: dict[Connection, float] = {}  # who has not sent a whole request yet
@@ -114,12 +114,16 @@ class Port:
 
     def mark(self, connection: Connection) -> None:
         """The connection has something to send: flush it at the end of this turn of the loop."""
-        if not self._dirty:
-            self.loop.call_soon(self._flush)
-        self._dirty.append(connection)
+        if not self.dirty:
+            self.flush_soon()
+        self.dirty.append(connection)
+
+    def flush_soon(self) -> None:
+        self.loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        dirty, self._dirty = self._dirty, []
+        dirty, self.dirty = self.dirty, []
+        sent = 0
         frames: list[bytes] = []
         joined = b""
         for connection in dirty:
@@ -134,7 +138,10 @@ class Port:
             elif queue != frames:  # the members of a channel mostly have the same to send
                 frames = queue
                 joined = b"".join(queue)
-            connection.write(joined)
+            sent += len(queue)
+            connection.queue = []
+            connection.transport.write(joined)
+        self.frames_sent += sent
 
     # -- what connections tell ---------------------------------------------------------------------
 

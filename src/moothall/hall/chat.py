@@ -13,6 +13,7 @@ from moothall.hall.markers import MARKER, extract
 from moothall.hall.session import Agent, Session
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import MAX_CONTENT, FileChunk, Msg, Typing
+from moothall.wire.agentchat.codec import frame
 from moothall.wire.agentchat.jstext import utf16_length
 from moothall.wire.agentchat.names import SERVER
 
@@ -58,7 +59,7 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
         if hall.floor.holds_any(agent.id):
             hall.floor.release(agent.id, channel.name)
     elif target is not None:
-        hall.tell(target, line)
+        target.link.put(frame(line))
         if hall.settings.echo and target is not agent:
             hall.tell(agent, line)
     if session.ref is not None:

@@ -97,7 +97,10 @@ class Hall:
             access_key=settings.access_key,
             admin_rate=Rate(0, 1) if settings.no_limits else settings.rate_admin,
         )
+        self.arrivals: list[Callable[[Agent], None]] = []  # told after an agent's WELCOME
         self.departures: list[Callable[[Agent], None]] = []  # told before an agent is gone
+        # Agents of other wires, by id: they leave it to whoever proves the key that it comes from.
+        self.makes_way: dict[str, Callable[[], None]] = {}
         self._worker = worker
         self._remember_key = remember_key
         self._commands = command_table(commands)
@@ -229,39 +232,14 @@ class Hall:
         try:
             message = decode_plain(payload)
         except NOT_PLAIN:
-            self._receive_odd(session, payload, too_many=too_many)
-            return
+            odd = self._read_odd(session, payload, too_many=too_many)
+            if odd is None:
+                return
+            message = odd
         session.ref = message.ref
         if too_many:
             self._refuse_flood(session)
-        else:
-            self._dispatch(session, message)
-
-    def _receive_odd(self, session: Session, payload: bytes, *, too_many: bool) -> None:
-        """What the decoder did not take: refused, ignored, or read the slow way."""
-        try:
-            message = decode(payload)
-        except Malformed:
-            session.ref = None
-            self._ignore(session, log=not too_many)
-        except InvalidMessage as refusal:
-            session.ref = read_ref(payload)
-            self.refuse(session, refusal)
-        else:
-            session.ref = message.ref
-            if too_many:
-                self._refuse_flood(session)
-            else:
-                self._dispatch(session, message)
             return
-        if too_many and (session.tier is Tier.STRANGER or self.settings.flood_closes):
-            self._refuse_flood(session)
-
-    def receive_binary(self, session: Session, payload: bytes) -> None:
-        """A binary frame is read as text (agentchat wire 1.1)."""
-        self.receive(session, payload)
-
-    def _dispatch(self, session: Session, message: ClientMessage) -> None:
         command = self._commands[type(message)]
         command.received += 1
         try:
@@ -279,6 +257,24 @@ class Hall:
             return
         if session.ref is not None and not session.answered and not session.busy:
             self.reply(session, Ack(ts=self.timestamp()))
+
+    def _read_odd(self, session: Session, payload: bytes, *, too_many: bool) -> ClientMessage | None:
+        """What the decoder did not take: read the slow way, or else refused or ignored."""
+        try:
+            return decode(payload)
+        except Malformed:
+            session.ref = None
+            self._ignore(session, log=not too_many)
+        except InvalidMessage as refusal:
+            session.ref = read_ref(payload)
+            self.refuse(session, refusal)
+        if too_many and (session.tier is Tier.STRANGER or self.settings.flood_closes):
+            self._refuse_flood(session)
+        return None
+
+    def receive_binary(self, session: Session, payload: bytes) -> None:
+        """A binary frame is read as text (agentchat wire 1.1)."""
+        self.receive(session, payload)
 
     def _check_rate(self, session: Session, command: Command) -> None:
         windows = session.windows

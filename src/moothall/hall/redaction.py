@@ -148,6 +148,8 @@ class Redactor:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._own: Final = _own_secrets(environment)
         self._order: Final = (*SHAPES, *(shape for _, shape in self._own))
+        # The shapes that may be in a text. Nearly always none, and then there is nothing to redact.
+        self.suspects: Final = self._all_suspects if self._own else _suspects
 
     def redact(self, text: str) -> tuple[str, tuple[str, ...]]:
         """The text without its secrets, the same object if it has none; and the name of each one hidden."""
@@ -156,12 +158,8 @@ class Redactor:
             return text, ()
         return hide(text, [shape for shape in self._order if shape in suspects])
 
-    def suspects(self, text: str) -> list[Shape]:
-        """The shapes that may be in the text. Nearly always none, and then there is nothing to redact."""
-        suspects = _suspects(text)
-        if self._own:
-            suspects += [shape for value, shape in self._own if value in text]
-        return suspects
+    def _all_suspects(self, text: str) -> list[Shape]:
+        return _suspects(text) + [shape for value, shape in self._own if value in text]
 
 
 def _own_secrets(environment: Mapping[str, str]) -> tuple[tuple[str, Shape], ...]:

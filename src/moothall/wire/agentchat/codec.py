@@ -85,9 +85,10 @@ def encode(message: ServerMessage) -> bytes:
 def frame(message: ServerMessage) -> bytes:
     """The message as a WebSocket frame, ready to be sent: what most messages become."""
     try:
-        return encode_text(_encode(message))
+        payload = _encode(message)
     except UnicodeEncodeError:
-        return encode_text(encode(message))
+        payload = encode(message)
+    return encode_text(payload)
 
 
 def with_ref(encoded: bytes, ref: str) -> bytes:
