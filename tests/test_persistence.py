@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from moothall.app import HALL_KEY_FILE
 from moothall.errors import UsageError
 from moothall.store.files import KEYS_FILE, DataDirectory, KeyBook
 from moothall.store.worker import Batch, StoreThread
@@ -113,6 +114,7 @@ async def test_files_are_for_the_operator_only(hall: HallProcess) -> None:
         "allowlist.json",
         KEYS_FILE,
         "hall.db",
+        HALL_KEY_FILE,
         "ratings.json",
         "receipts.jsonl",
     }

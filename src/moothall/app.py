@@ -5,23 +5,40 @@ import gc
 import os
 import secrets
 import signal
+from collections.abc import Callable
 from time import monotonic, time
 from typing import Final
 
+from moothall import __version__
+from moothall.court.desk import CourtDesk
+from moothall.court.rules import CourtRules
+from moothall.errors import UsageError
 from moothall.gateways import health
+from moothall.gateways.callables import Event as Event  # for those who write hooks
+from moothall.gateways.callables import Hook, HookListener, name_of
+from moothall.gateways.keep import KeepPort
+from moothall.gateways.keep_directory import SkillDirectory
 from moothall.gateways.lag import LagMeter
 from moothall.gateways.port import Port
+from moothall.gateways.webhooks import Webhooks
 from moothall.hall.access import ALLOWLIST_FILE, BANS_FILE, Allowlist, Bans, decode_allowlist, decode_bans
 from moothall.hall.hall import Hall
+from moothall.hall.keep.bridge import Bridge
+from moothall.hall.keep.registry import Pins
+from moothall.hall.keep.routing import KeepRoom
 from moothall.hall.keyring import Keyring
 from moothall.hall.opening import open_hall
 from moothall.hall.outside import Log
 from moothall.hall.redaction import Redactor
+from moothall.hall.revoked import REVOKED_FILE, decode_revoked
+from moothall.identity import Identity, PrivateKey, load_or_create
+from moothall.market.courier import Courier, Listener
 from moothall.market.desk import Desk
+from moothall.market.hooks import EVENTS, Subscription
 from moothall.market.reputation import RatingRules
 from moothall.market.rules import MarketRules
 from moothall.settings import Settings
-from moothall.store.files import DataDirectory, KeyBook
+from moothall.store.files import PINS_FILE, DataDirectory, KeyBook
 from moothall.store.opening import open_store
 from moothall.store.worker import Batch, StoreThread
 
@@ -32,6 +49,8 @@ GC_THRESHOLD: Final = (50_000, 20, 50)
 # The loop's timers count whole milliseconds and may ring early by one; a tick that finds nothing due yet would
 # only set the next alarm.
 TIMER_SLACK: Final = 0.001
+
+HALL_KEY_FILE: Final = "hall-key.json"
 
 
 class SystemClock:
@@ -46,6 +65,24 @@ class App:
         self.settings = settings
         self.log = log
         self._alarm: asyncio.TimerHandle | None = None
+        self._hooks: dict[str, HookListener] = {}
+
+    def on_hook(self, event: str | None = None, *, name: str | None = None) -> Callable[[Hook], Hook]:
+        """Decorates a function, plain or async, that hears of an event, or of all. Before the hall is opened.
+
+        What waits for it when the hall ends is kept under its name, by default where it is defined.
+        """
+        if event is not None and event not in EVENTS:
+            raise UsageError(f"there is no event {event!r}: {', '.join(EVENTS)}")
+
+        def register(hook: Hook) -> Hook:
+            known_as = f"python:{name}" if name else name_of(hook)
+            if known_as in self._hooks:
+                raise UsageError(f"there are two hooks {known_as}: give each a `name` of its own")
+            self._hooks[known_as] = HookListener(hook, Subscription(known_as, event), self.log)
+            return hook
+
+        return register
 
     async def __aenter__(self) -> "App":
         settings = self.settings
@@ -55,14 +92,28 @@ class App:
         keyring = Keyring(settings.max_known_keys, book.read())
         allowlist = directory.read_list(ALLOWLIST_FILE, decode_allowlist) or Allowlist()
         bans = directory.read_list(BANS_FILE, decode_bans) or Bans()
+        hall_key = read_hall_key(directory) if settings.keep else None
+        pin_book = KeyBook(directory, settings.max_known_keys, PINS_FILE)
+        pinned = pin_book.read()
+        revoked = directory.read_list(REVOKED_FILE, decode_revoked)
+        self._webhooks = Webhooks(settings.webhooks, settings.webhook_secret, settings.webhook_timeout)
+        listeners: list[Listener] = [*self._hooks.values(), *self._webhooks.listeners]
         self._loop = asyncio.get_running_loop()
         self._store = StoreThread()
         self._keys = Batch(self._store, book.append, self._keys_not_saved)
-        self._market_store = open_store(directory, settings.store, self.log)
+        self._market_store = open_store(
+            directory,
+            settings.store,
+            self.log,
+            [listener.subscription for listener in listeners],
+            on_events=lambda: self.courier.wake(),
+        )
+        self.courier = Courier(self._market_store, listeners)
         self.desk = Desk(self._market_store, market_rules(settings))
+        self.court = CourtDesk(self._market_store, court_rules(settings), self.desk)
         self.hall: Hall = open_hall(
             settings,
-            self.desk.commands(),
+            (*self.desk.commands(), *self.court.commands()),
             clock=SystemClock(),
             entropy=os.urandom,
             pick=secrets.randbelow,
@@ -74,29 +125,61 @@ class App:
             allowlist=allowlist,
             bans=bans,
             keyring=keyring,
+            revoked=revoked,
             remember_key=self._keys.add,
         )
         self.port = Port(self.hall, settings, self.log)
+        self._pins = Batch(self._store, pin_book.append, self._keys_not_saved)
+        pins = Pins(settings.max_known_keys, pinned, self._pins.add) if settings.keep_pin else None
+        self.keep = None if hall_key is None else self._build_keep(hall_key, pins)
         self._lag = LagMeter()
-        self.port.routes = health.routes(self.hall, self.port, self._lag, self.desk, self._market_store)
+        self.port.routes = health.routes(
+            self.hall,
+            self.port,
+            self._lag,
+            self.desk,
+            self.court,
+            self._market_store,
+            self.courier,
+            self.keep,
+        )
         try:
             await self.port.open()
+            if self.keep is not None:
+                await self.keep.open()
         except BaseException:
+            await self.port.close("Server shutting down")
             self._store.close()
             self._market_store.close()
             raise
+        self._webhooks.start()
+        self.courier.open(self.hall)
         self.desk.open(self.hall)
+        self.court.open(self.hall)
         self._lag.start()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         self._lag.stop()
+        self.courier.stop()
+        await asyncio.gather(self._webhooks.close(), *(hook.close() for hook in self._hooks.values()))
+        if self.keep is not None:
+            await self.keep.close()
         await self.port.close("Server shutting down")
         if self._alarm is not None:
             self._alarm.cancel()
         self._keys.close()
+        self._pins.close()
         self._store.close()
+        self.courier.close()
         self._market_store.close()
+
+    def _build_keep(self, key: PrivateKey, pins: Pins | None) -> KeepPort:
+        settings = self.settings
+        bridge = Bridge(self.hall, key.sign_bytes, key.public.raw, settings.keep_channel)
+        directory = SkillDirectory(self._market_store)
+        room = KeepRoom(bridge, directory.find, version=__version__, pins=pins)
+        return KeepPort(room, self.hall.door, settings, self.log)
 
     def _set_alarm(self, due: float) -> None:
         if self._alarm is not None:
@@ -115,6 +198,14 @@ class App:
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
+def read_hall_key(directory: DataDirectory) -> PrivateKey:
+    """The hall's own key, made on the first start: it signs what is brought over to the keep wire."""
+    identity = load_or_create(
+        directory.path / HALL_KEY_FILE, lambda: Identity(PrivateKey(secrets.token_bytes(32)))
+    )
+    return identity.key
+
+
 def market_rules(settings: Settings) -> MarketRules:
     return MarketRules(
         signature_code=settings.signature_code,
@@ -129,17 +220,38 @@ def market_rules(settings: Settings) -> MarketRules:
     )
 
 
+def court_rules(settings: Settings) -> CourtRules:
+    return CourtRules(
+        signature_code=settings.signature_code,
+        expired_code=settings.expired_code,
+        reveal_timeout=round(settings.court_reveal_timeout * 1000),
+        response_timeout=round(settings.court_response_timeout * 1000),
+        evidence_period=round(settings.court_evidence_period * 1000),
+        vote_period=round(settings.court_vote_period * 1000),
+        evidence_ends_early=settings.court_evidence_early,
+        arbiter_rating=settings.court_arbiter_rating,
+        arbiter_transactions=settings.court_arbiter_transactions,
+        absent=frozenset(settings.court_absent),
+        max_panels=settings.court_max_panels,
+    )
+
+
 async def serve(settings: Settings, log: Log, ready: "asyncio.Future[App] | None" = None) -> None:
-    """Run until SIGTERM or SIGINT."""
+    """Run a hall until SIGTERM or SIGINT."""
+    await run(App(settings, log), ready)
+
+
+async def run(app: App, ready: "asyncio.Future[App] | None" = None) -> None:
+    """The same for one that is built already, and may have hooks."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with App(settings, log) as app:
+    async with app:
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLD)
         if ready is not None:
             ready.set_result(app)
         await stop.wait()
-        log.info("server_stop")
+        app.log.info("server_stop")

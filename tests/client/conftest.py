@@ -34,7 +34,13 @@ def open_hall(tmp_path: Path) -> OpenHall:
 
     @asynccontextmanager
     async def open_one(**settings: Any) -> AsyncIterator[App]:
-        chosen: dict[str, Any] = {"port": 0, "data_dir": tmp_path / "hall", "no_limits": True, **settings}
+        chosen: dict[str, Any] = {
+            "port": 0,
+            "keep_port": 0,
+            "data_dir": tmp_path / "hall",
+            "no_limits": True,
+            **settings,
+        }
         async with App(Settings(**chosen), Quiet()) as app:
             yield app
 

@@ -36,8 +36,9 @@ from moothall import (
     verify_receipt,
 )
 from moothall.client import deals, events
-from moothall.client.deals import as_json, checked_amount, checked_deadline, checked_stake, skill_list
+from moothall.client.deals import checked_amount, checked_deadline, checked_stake, skill_list
 from moothall.client.incoming import decode, encode
+from moothall.client.signed import UNSIGNED, as_json
 from moothall.wire.agentchat import client, signing
 from tests.client.conftest import OpenHall
 from tests.client.door import Door
@@ -406,7 +407,7 @@ json_values = st.recursive(
 @given(st.text(min_size=1), st.dictionaries(st.text(), json_values, max_size=5))
 def test_what_is_signed_is_what_is_sent(capability: str, fields: dict[str, Any]) -> None:
     skills = skill_list([{**fields, "capability": capability}, "named"])
-    message = client.RegisterSkills(skills=skills, sig=deals.UNSIGNED)
+    message = client.RegisterSkills(skills=skills, sig=UNSIGNED)
     read = json.loads(encode(message))
     assert signing.skills_text(client.RegisterSkills(skills=read["skills"], sig="-")) == signing.skills_text(
         message

@@ -15,7 +15,11 @@ from collections.abc import AsyncIterator
 from moothall import (
     Agent,
     Arrival,
+    Assignment,
+    Case,
     ChannelNotFound,
+    Dispute,
+    EvidenceItem,
     FloorPolicy,
     Gap,
     Identity,
@@ -23,6 +27,7 @@ from moothall import (
     MoothallError,
     PublicKey,
     Refusal,
+    Ruling,
     SyncAgent,
     Welcome,
 )
@@ -51,6 +56,23 @@ async def catch_up(gap: Gap) -> None:
 @agent.on_connect
 async def hello(welcome: Welcome) -> None:
     print(welcome.id)
+
+
+@agent.on_dispute
+async def defend(dispute: Dispute) -> None:
+    await dispute.submit([EvidenceItem.commit("abc"), {"kind": "other", "value": 5}], "I did it")
+    ruling: Ruling = await dispute.outcome()
+    print(ruling.verdict, ruling.rating_changes)
+
+
+@agent.on_arbiter_assigned
+async def take(assignment: Assignment) -> bool | str:
+    return "too much to do" if assignment.is_replacement else True
+
+
+@agent.on_case
+async def judge(case: Case) -> tuple[str, str] | None:
+    return None if case.disputant_evidence is None else ("mutual", case.proposal["task"])
 
 
 @agent.on_join

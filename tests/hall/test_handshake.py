@@ -673,3 +673,14 @@ def test_the_twin_that_answers_its_question_second_is_refused() -> None:
     assert_refused(asked_second, "NOT_ALLOWED")
     assert_open(asked_first, asked_second)
     assert world.remembered == [(TWIN_ID, TWINS[0].public.raw)]
+
+
+def test_rooms_hear_of_an_arrival_after_the_agent_was_welcomed() -> None:
+    world = World()
+    heard: list[tuple[str, list[str]]] = []
+    guest = world.connect()
+    world.hall.arrivals.append(
+        lambda agent: heard.append((agent.address, [message["type"] for message in guest.link.messages]))
+    )
+    world.identify(guest, "alice", key=ALICE)
+    assert heard == [(f"@{ALICE.public.agent_id()}", ["CHALLENGE", "WELCOME"])]

@@ -65,7 +65,7 @@ def test_a_deal_that_ends_twice_is_noticed() -> None:
 
 
 def test_the_ends_are_the_tables() -> None:
-    assert {"reject", "complete", "dispute", "expire"} == ENDS
+    assert {"reject", "complete", "dispute", "expire", "verdict"} == ENDS
 
 
 def test_each_row_has_who_did_what_and_its_signature() -> None:

@@ -27,6 +27,9 @@ def test_the_defaults_are_the_seeds() -> None:
     assert settings.max_connections_per_ip == 200
     assert (settings.floor, settings.floor_ttl) == (True, 45)
     assert (settings.idle_prompts, settings.idle_timeout) == (True, 300)
+    assert (settings.court_reveal_timeout, settings.court_response_timeout) == (300, 1800)
+    assert (settings.court_evidence_period, settings.court_vote_period) == (3600, 3600)
+    assert (settings.court_arbiter_rating, settings.court_arbiter_transactions) == (1200, 10)
     assert not settings.allowlist
     assert not settings.captcha
     assert not settings.moderation
@@ -64,6 +67,10 @@ def test_a_profile_sets_settings_that_exist_to_values_that_differ() -> None:
         (22, "verified_channels", ("#ops",)),
         (24, "buffer_size", 200),
         (25, "idle_timeout", 3600.0),
+        (37, "court_reveal_timeout", 600.0),
+        (38, "court_absent", ("away", "offline")),
+        (39, "court_evidence_early", False),
+        (40, "court_max_panels", 3),
         (56, "allowlist_strict", False),
     ],
 )

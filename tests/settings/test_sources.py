@@ -278,7 +278,7 @@ def test_a_file_that_cannot_be_read_is_said_so() -> None:
     assert complaint(config=Path("latin.toml")).startswith("latin.toml is not TOML: ")
 
 
-@pytest.mark.parametrize("name", ["admin_key", "access_key", "admin-key"])
+@pytest.mark.parametrize("name", ["admin_key", "access_key", "admin-key", "webhook_secret"])
 def test_secrets_are_not_taken_from_the_file(name: str) -> None:
     toml(f'{name} = "open sesame"')
     text = complaint()
@@ -401,6 +401,18 @@ def key_file(mode: int, text: str = "open sesame\n") -> Path:
 def test_the_admin_key_can_come_from_a_file_of_its_own() -> None:
     chosen = load({"admin_key_file": key_file(0o600)}, NOTHING)
     assert (chosen.settings.admin_key, chosen.origins["admin_key"]) == ("open sesame", "admin.key")
+
+
+def test_webhooks_are_signed_with_a_secret_from_a_file_or_the_environment() -> None:
+    urls = {"webhooks": "https://example.org/a, http://127.0.0.1:8080/"}
+    assert "MOOTHALL_WEBHOOK_SECRET" in complaint(urls)
+    chosen = load({**urls, "webhook_secret_file": key_file(0o600)}, NOTHING)
+    assert chosen.settings.webhooks == ("https://example.org/a", "http://127.0.0.1:8080/")
+    assert (chosen.settings.webhook_secret, chosen.origins["webhook_secret"]) == ("open sesame", "admin.key")
+    assert "open sesame" not in repr(chosen)
+    secret = {"MOOTHALL_WEBHOOK_SECRET": "k"}
+    assert "twice" in complaint({"webhooks": "https://example.org,https://example.org"}, secret)
+    assert "more than 0" in complaint({"webhook_timeout": "0"})
 
 
 def test_a_variable_wins_over_the_key_file() -> None:

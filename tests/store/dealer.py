@@ -10,6 +10,7 @@ from moothall.store.files import DataDirectory
 from moothall.store.opening import open_store
 from moothall.store.units import Store, StoreFailed
 from tests.store.support import (
+    LISTENING,
     NOW_MS,
     Log,
     Work,
@@ -50,7 +51,7 @@ def deal_for_ever(folder: Path, url: str, name: str, told: Connection) -> None:
 
 
 async def _deal_for_ever(folder: Path, url: str, name: str, told: Connection) -> None:
-    store = open_store(DataDirectory(folder), url, Log())
+    store = open_store(DataDirectory(folder), url, Log(), LISTENING)
     agents = [PrivateKey(os.urandom(32)) for _ in range(PAIRS + 1)]
     await asyncio.gather(
         *(

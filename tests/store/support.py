@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from moothall.identity import PrivateKey
 from moothall.market import clerk
 from moothall.market.books import Books
+from moothall.market.hooks import Subscription
 from moothall.market.outcome import Outcome
 from moothall.market.rules import MarketRules
 from moothall.market.signed import check_signature
@@ -30,6 +31,8 @@ Result = TypeVar("Result")
 Work = Callable[[StoreBooks], Result]
 
 RULES = MarketRules()
+LISTENER = "https://example.org/hall"
+LISTENING = (Subscription(LISTENER),)
 PATIENCE = 60.0  # seconds after which a lost answer is a failed test
 
 
@@ -56,7 +59,7 @@ class Place:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Store]:
-        store = open_store(self.directory, self.url, self.log)
+        store = open_store(self.directory, self.url, self.log, LISTENING)
         try:
             yield store
         finally:
@@ -77,7 +80,7 @@ class Place:
             prepare(connection, self.directory, self.log)
             connection.execute(connection.dialect.begin)
             changes = Draft()
-            books = SqlBooks(connection, Memory(), changes)
+            books = SqlBooks(connection, Memory(), changes, subscriptions=LISTENING)
             yield books
             books.keep()
             changes.write(connection)

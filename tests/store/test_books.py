@@ -12,6 +12,7 @@ from moothall.errors import InvalidProposal, Refusal
 from moothall.identity import PublicKey
 from moothall.market.audit import audit_row
 from moothall.market.books import Books
+from moothall.market.hooks import Subscription
 from moothall.market.ledger import entry, opening
 from moothall.market.records import (
     AuditRow,
@@ -37,6 +38,7 @@ from tests.store.support import (
     BOB,
     CAROL,
     DAVE,
+    LISTENER,
     NOW_MS,
     Place,
     accept,
@@ -303,25 +305,70 @@ def test_an_entry_counts_once(place: Place) -> None:
     ]
 
 
+def event(deal: str, name: str, at: int = NOW_MS) -> HookEvent:
+    return HookEvent(id=f"{deal}/{name}", name=name, deal=deal, at=at, body=b'{"a": 1}')
+
+
 def test_an_event_is_claimed_for_a_while_and_told_until_it_was_delivered(place: Place) -> None:
-    event = HookEvent(id="prop_1/escrow:created", name="escrow:created", at=NOW_MS, body=b'{"a": 1}')
+    created = event("prop_1", "escrow:created")
     with place.books() as books:
-        assert books.next_event() is None
-        books.save(event, audit())
+        assert books.next_event(LISTENER) is None
+        books.save(created, audit())
     with place.books() as books:
-        assert books.next_event() == NOW_MS
-        assert books.claim_events(NOW_MS - 1, NOW_MS) == []
-        assert books.claim_events(NOW_MS, NOW_MS + 60) == [(event, 0)]
-        assert books.claim_events(NOW_MS, NOW_MS + 60) == []
+        assert books.next_event(LISTENER) == NOW_MS
+        assert books.claim_events(LISTENER, NOW_MS - 1, NOW_MS, 10) == []
+        assert books.claim_events(LISTENER, NOW_MS, NOW_MS + 60, 10) == [(created, 0)]
+        assert books.claim_events(LISTENER, NOW_MS, NOW_MS + 60, 10) == []
     with place.books() as books:
-        assert books.next_event() == NOW_MS + 60
-        assert books.claim_events(NOW_MS + 60, NOW_MS + 120) == [(event, 1)]
-        books.postpone_event(event.id, NOW_MS + 500)
-        assert books.next_event() == NOW_MS + 500
-        books.postpone_event(event.id, None)
+        assert books.next_event(LISTENER) == NOW_MS + 60
+        assert books.claim_events(LISTENER, NOW_MS + 60, NOW_MS + 120, 10) == [(created, 1)]
+        books.postpone_event(LISTENER, created.id, NOW_MS + 500)
+        assert books.next_event(LISTENER) == NOW_MS + 500
+        assert books.waiting_events([LISTENER]) == (1, NOW_MS)
+        books.remove_event(LISTENER, created.id)
     with place.books() as books:
-        assert books.next_event() is None
-        assert books.claim_events(NOW_MS + 1000, NOW_MS + 2000) == []
+        assert books.next_event(LISTENER) is None
+        assert books.claim_events(LISTENER, NOW_MS + 1000, NOW_MS + 2000, 10) == []
+        assert books.waiting_events([LISTENER]) == (0, None)
+
+
+def test_events_of_a_deal_are_claimed_one_after_the_other(place: Place) -> None:
+    """Also when the clock went back between them."""
+    created, settled = event("prop_1", "escrow:created"), event("prop_1", "settlement:completion", NOW_MS - 9)
+    other = event("prop_2", "escrow:created")
+    with place.books() as books:
+        for each in (created, settled, other):
+            books.save(each, audit())
+    with place.books() as books:
+        claimed = books.claim_events(LISTENER, NOW_MS, NOW_MS + 60, 10)
+        assert [delivery.event for delivery in claimed] == [created, other]
+        assert books.next_event(LISTENER) == NOW_MS + 60  # what has to wait is not what comes next
+        books.remove_event(LISTENER, created.id)
+        assert [delivery.event for delivery in books.claim_events(LISTENER, NOW_MS, NOW_MS, 10)] == [settled]
+
+
+def test_an_event_is_kept_for_everybody_who_wants_it_and_for_nobody_else(place: Place) -> None:
+    created, settled = event("prop_1", "escrow:created"), event("prop_1", "settlement:completion")
+    everybody = (Subscription("one"), Subscription("two", settled.name))
+    with place.connected() as connection:
+        prepare(connection, place.directory, place.log)
+        connection.execute(connection.dialect.begin)
+        changes = Draft()
+        for subscriptions, deal in (
+            (everybody, (created, settled)),
+            ((), (event("prop_2", "escrow:created"),)),
+        ):
+            books = SqlBooks(connection, Memory(), changes, subscriptions=subscriptions)
+            for each in deal:
+                books.save(each, audit())
+            books.keep()
+        changes.write(connection)
+        connection.execute("COMMIT")
+    kept = place.select("SELECT listener, id FROM hooks ORDER BY listener, number")
+    assert kept == [("one", created.id), ("one", settled.id), ("two", settled.id)]
+    with place.books() as books:
+        books.remove_event("one", created.id)
+        assert books.waiting_events(["two"]) == (1, NOW_MS)
 
 
 # -- what is refused -----------------------------------------------------------------------------------

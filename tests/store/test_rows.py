@@ -10,7 +10,7 @@ from moothall.store.memory import MAX_REMEMBERED, Memory
 from moothall.store.opening import connect, prepare
 from moothall.store.rows import LONGEST_RUN, Draft, Fields, Stored, _runs
 from moothall.store.sqlite import SqliteConnection
-from tests.store.support import ALICE, NOW_MS, Place, accept, complete, propose
+from tests.store.support import ALICE, LISTENER, LISTENING, NOW_MS, Place, accept, complete, propose
 from tests.store.test_books import everything_asked
 
 LENGTHS = {1, 2, 4, 8, 16, 32, 64}
@@ -43,13 +43,14 @@ def test_no_question_reads_a_whole_table(sqlite: Place) -> None:
     asked: set[str] = set()
     connection.set_trace_callback(lambda statement: asked.add(statement))
     connection.execute("BEGIN")
-    books = SqlBooks(connection, Memory(), Draft(), careful=True)
+    books = SqlBooks(connection, Memory(), Draft(), subscriptions=LISTENING, careful=True)
     for command in (propose("prop_1", elo_stake=5, expires=60), accept("prop_1"), complete("prop_1")):
         command(books)
     everything_asked(books, NOW_MS)
     books.find_key(ALICE.public.agent_id())
-    books.claim_events(NOW_MS, NOW_MS + 1)
-    books.next_event()
+    assert books.claim_events(LISTENER, NOW_MS, NOW_MS + 1, 10)
+    books.next_event(LISTENER)
+    books.waiting_events([LISTENER])
     books.keep()
     connection.execute("COMMIT")
     connection.set_trace_callback(None)

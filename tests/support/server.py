@@ -18,7 +18,11 @@ PROGRAM: Final = str(Path(sys.executable).with_name("moothall"))
 ADMIN_KEY: Final = "correct-horse-battery-staple"
 PATIENCE: Final = 15.0  # seconds for what takes milliseconds on a machine with nothing else to do
 
+PLACE: Final = ("--port", "0", "--keep-port", "0")  # free ones, whoever else runs tests on this machine
+
 _READY: Final = re.compile(r"^(?P<name>.+) listening on (?P<url>wss?://.+:(?P<port>\d+))$")
+
+_KEEP: Final = re.compile(r"^  keep +tcp://.+:(?P<port>\d+), key [0-9a-f]{64}$")
 
 
 class Printed:
@@ -79,11 +83,12 @@ class HallProcess:
         self._flags = flags
         self._environment = environment or {}
         self.port = 0
+        self.keep_port = 0
         self.url = ""
 
     def start(self) -> None:
         self.process = subprocess.Popen(
-            [PROGRAM, "serve", "--port", "0", "--data-dir", "data", "--log-format", "json", *self._flags],
+            [PROGRAM, "serve", *PLACE, "--data-dir", "data", "--log-format", "json", *self._flags],
             cwd=self.folder,
             env=environment(**self._environment),
             stdin=subprocess.DEVNULL,
@@ -152,6 +157,10 @@ class HallProcess:
         assert ready is not None
         self.url = ready["url"]
         self.port = int(ready["port"])
+        self.keep_port = 0
+        next_line = self.stdout.wait_for(lambda line: line.startswith(("  keep ", "  health ")))
+        if keep := _KEEP.match(next_line or ""):
+            self.keep_port = int(keep["port"])
 
 
 @contextmanager

@@ -18,7 +18,9 @@ from hashlib import sha256
 from random import Random
 from typing import Any, Final
 
-from moothall.app import market_rules
+from moothall.app import court_rules, market_rules
+from moothall.court.books import Books
+from moothall.court.desk import CourtDesk, Store
 from moothall.errors import Refusal
 from moothall.hall.access import Allowlist, Approval, Ban, Bans
 from moothall.hall.hall import Hall
@@ -28,11 +30,10 @@ from moothall.hall.outside import Result
 from moothall.hall.redaction import Redactor
 from moothall.hall.session import Session, Tier
 from moothall.identity import PrivateKey
-from moothall.market.books import Books
 from moothall.market.desk import Desk
 from moothall.settings import PROFILES, Settings
 from moothall.wire.agentchat.signing import auth_text
-from tests.market.support import MemoryBooks
+from tests.court.books import MemoryBooks
 
 Message = dict[str, Any]
 
@@ -242,22 +243,28 @@ class World:
         banned: Iterable[str] = (),
         keyring: Keyring | None = None,
         environment: dict[str, str] | None = None,
+        books: MemoryBooks | None = None,
+        store: Store | None = None,
+        clock: "Clock | None" = None,
+        dice: Random | None = None,
         **settings: Any,
     ) -> None:
         self.settings = Settings(**{"profile": profile, **PROFILES[profile], **settings})
-        self.clock = Clock()
+        self.clock = clock or Clock()
         self.log = LogBook()
         self.shelf = MemoryShelf()
         self.held = HeldWorker()
         self.remembered: list[tuple[str, bytes]] = []
         self.guests: list[Guest] = []
         self._alarm: float | None = None
-        dice = Random(1)  # noqa: S311  # the same every time is the point
-        self.books = MemoryBooks()
-        self.desk = Desk(PromptStore(self.books), market_rules(self.settings))
+        dice = dice or Random(1)  # noqa: S311  # the same every time is the point
+        self.books = books or MemoryBooks()
+        store = store or PromptStore(self.books)
+        self.desk = Desk(store, market_rules(self.settings))
+        self.court = CourtDesk(store, court_rules(self.settings), self.desk)
         self.hall: Hall = open_hall(
             self.settings,
-            self.desk.commands(),
+            (*self.desk.commands(), *self.court.commands()),
             clock=self.clock,
             entropy=dice.randbytes,
             pick=dice.randrange,
@@ -272,6 +279,7 @@ class World:
             remember_key=lambda agent_id, raw: self.remembered.append((agent_id, raw)),
         )
         self.desk.open(self.hall)
+        self.court.open(self.hall)
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -426,7 +434,8 @@ def assert_consistent(world: World) -> None:
     for agent_id, agent in hall.agents.items():
         assert agent.id == agent_id
         assert agent.session.agent is agent
-        assert agent.session in hall.sessions
+        # Those of other wires have no connection of this one.
+        assert agent.session in hall.sessions or agent_id in hall.makes_way
         assert agent.session.pending is None
         assert agent.session.deadline is None
         # No agent with a key is in the roster without the proof, and nothing counts as proof but a key.

@@ -36,6 +36,10 @@ AT_LEAST: list[tuple[server.ServerMessage, dict[str, Any]]] = [
     ),
     (server.Kicked(ts=1, reason="r"), {"type": "KICKED", "reason": "r"}),
     (server.BannedNotice(ts=1, reason="r"), {"type": "BANNED", "reason": "r"}),
+    (
+        server.KeyRevoked(ts=1, agent_id="@a", fingerprint="f"),
+        {"type": "KEY_REVOKED", "agent_id": "@a", "fingerprint": "f"},
+    ),
     (server.MotdUpdate(ts=1, motd=None), {"type": "MOTD_UPDATE", "motd": None}),
     (
         server.NickChanged(ts=1, agent_id="@a", old_nick="o", new_nick="n"),

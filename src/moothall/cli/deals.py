@@ -40,7 +40,9 @@ def signing_key(given: Path | None) -> Path:
         return given
     if os.path.lexists(DEFAULT_PATH.expanduser()):
         return DEFAULT_PATH
-    raise UsageError("deals are signed: add --identity FILE, or make a key with `moothall identity new`")
+    raise UsageError(
+        "deals and disputes are signed: add --identity FILE, or make a key with `moothall identity new`"
+    )
 
 
 def words(given: list[str] | None) -> str | None:
@@ -55,7 +57,7 @@ def show(deal: "Deal", *, as_json: bool) -> None:
 def line(deal: "Deal") -> str:
     """The id comes first, for `cut -d' ' -f1`."""
     parties = f"{one_line(deal.proposer)} {_RIGHT} {one_line(deal.recipient)}"
-    notes = [note for note in (_price(deal), _stakes(deal), _ending(deal)) if note]
+    notes = [note for note in (_price(deal), _stakes(deal), _court(deal), _ending(deal)) if note]
     return "  ".join((one_line(deal.id), f"{deal.status:<9}", parties, one_line(deal.task), *notes)).rstrip()
 
 
@@ -82,6 +84,7 @@ def described(deal: "Deal") -> dict[str, Any]:
         "reason": deal.reason,
         "proof": deal.proof,
         "ended_by": deal.ended_by,
+        "frozen_by": deal.frozen_by,
         "rating_changes": {agent: change.change for agent, change in deal.rating_changes.items()},
         "stakes_went": deal.stakes_went,
     }
@@ -97,6 +100,10 @@ def _stakes(deal: "Deal") -> str:
     if not deal.stake and not deal.acceptor_stake:
         return ""
     return f"stakes {deal.stake} and {deal.acceptor_stake}"
+
+
+def _court(deal: "Deal") -> str:
+    return "" if deal.frozen_by is None else f"in court: {one_line(deal.frozen_by)}"
 
 
 def _ending(deal: "Deal") -> str:

@@ -19,7 +19,7 @@ def dispute(
 ) -> None:
     """Dispute a deal that went wrong.
 
-    The other party loses rating, and its stake.
+    The other party loses rating, and its stake. `moothall court file` has three arbiters decide instead.
 
     \b
     moothall dispute prop_m0abcdf2_deadbeef nothing was delivered

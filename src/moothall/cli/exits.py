@@ -20,7 +20,7 @@ INTERRUPTED: Final = 130  # what shells give for Ctrl-C
 
 MEANINGS: Final = {
     OK: "done",
-    FAILED: "a check failed: `doctor` found a fault, a certificate does not hold",
+    FAILED: "a check failed: `doctor` found a fault, a certificate or a case does not hold",
     USAGE: "the command, a setting or a file of yours is wrong",
     CONNECTION: "no connection to the hall, or it was lost",
     REFUSED: "the hall refused; its code is in the message",
@@ -52,6 +52,17 @@ _ADVICE: Final = {
     errors.Banned.code: "only the operator can lift it",
     errors.RateLimited.code: "wait a moment and try again",
     errors.InvalidName.code: "choose another --name",
+    errors.ProposalNotFound.code: "`moothall proposals` lists your deals",
+    errors.InvalidProposal.code: "`moothall proposals` shows how it stands",
+    errors.InsufficientReputation.code: "`moothall rating` shows what you can stake",
+    errors.DisputeAlreadyExists.code: "`moothall court show PROPOSAL` shows how it stands",
+    errors.DisputeNotFound.code: "`moothall court list` shows those you have a part in",
+    errors.DisputeNotParty.code: "use the key of a party with --identity FILE",
+    errors.DisputeCommitmentMismatch.code: "the secret is beside the key that filed it: run `court reveal` there",
+    errors.DisputeNotArbiter.code: "`moothall court list` shows where you are asked to judge",
+    errors.DisputeDeadlinePassed.code: "`moothall court show DISPUTE` shows what there is",
+    errors.DisputeInvalidPhase.code: "`moothall court show DISPUTE` shows how far it is",
+    errors.InsufficientArbiters.code: "try again when more agents are here; `moothall dispute` needs none",
     errors.InternalError.code: "try again; the operator's log says more",
 }
 

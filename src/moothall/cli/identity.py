@@ -1,4 +1,4 @@
-"""`moothall identity`: make, show, rotate, revoke and verify the key an agent is known by.
+"""`moothall identity`: make, show, rotate, revoke, publish and verify the key an agent is known by.
 
 A private key is written to its file and never anywhere else.
 """
@@ -6,11 +6,14 @@ A private key is written to its file and never anywhere else.
 import json
 import secrets
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from moothall.cli.addresses import hall_url
+from moothall.cli.connecting import DEFAULT_TIMEOUT, Timeout, Visit
 from moothall.cli.exits import OneLineErrors
 from moothall.errors import InvalidCertificate, UsageError
 from moothall.identity import keyfile
@@ -30,7 +33,7 @@ from moothall.identity.signatures import SEED_BYTES
 app = typer.Typer(
     name="identity",
     cls=OneLineErrors,
-    help="Make, show, rotate, revoke and verify keys.",
+    help="Make, show, rotate, revoke, publish and verify keys.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -92,8 +95,19 @@ def revoke_key(
     file: FileOption = keyfile.DEFAULT_PATH,
     reason: Annotated[str, typer.Option(help="Why, in your own words.")] = DEFAULT_REASON,
     out: Annotated[Path | None, typer.Option(help="Write the notice here instead of printing it.")] = None,
+    publish: Annotated[
+        str | None, typer.Option(metavar="URL", help="Bring the notice to this hall as well.")
+    ] = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
-    """Sign a notice that the key is no longer to be trusted. Publish it where your peers will see it."""
+    """Sign a notice that the key is no longer to be trusted. Publish it where your peers will see it.
+
+    A hall that was brought the notice lets nobody in with the key any more; that cannot be undone.
+
+    \b
+    moothall identity revoke --reason stolen --out notice.json
+    moothall identity revoke --reason stolen --publish ws://127.0.0.1:6667
+    """
     identity = keyfile.load(file.expanduser())
     rotations = _sound_rotations(identity)
     notice = revoke(identity.key, now_ms=_now_ms(), reason=reason or DEFAULT_REASON, rotations=rotations)
@@ -102,6 +116,24 @@ def revoke_key(
         typer.echo(content, nl=False)
     else:
         _write_notice(content, out.expanduser())
+    if publish is not None:
+        _publish(notice, publish, timeout)
+
+
+@app.command(name="publish")
+def publish_notice(
+    notice: Annotated[Path, typer.Argument(help="A revocation notice.")],
+    url: Annotated[str | None, typer.Argument(metavar="[URL]", help="The hall.", show_default=False)] = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
+    """Bring a revocation notice to a hall. The notice is the proof: no key is needed.
+
+    \b
+    moothall identity publish notice.json ws://127.0.0.1:6667
+    """
+    fields = keyfile.read_object(notice.expanduser(), secret=False)
+    verify_revocation(fields)
+    _publish(fields, url, timeout)
 
 
 @app.command()
@@ -121,6 +153,12 @@ def verify(file: Annotated[Path, typer.Argument(help="An identity file or a revo
     rotations = rotation_records(fields)
     first = verify_chain(rotations, current)
     typer.echo(f"holds: {_named(current)} goes back to {_named(first)}, rotations: {len(rotations)}")
+
+
+def _publish(notice: Mapping[str, Any], url: str | None, timeout: float) -> None:
+    visit = Visit(url, "publisher", None, timeout)
+    fingerprint = visit.ask(lambda agent: agent.revoke(notice))
+    typer.echo(f"the hall at {hall_url(url)} has revoked {_printable(fingerprint)}", err=True)
 
 
 def _new_key() -> PrivateKey:

@@ -33,11 +33,13 @@ COMMANDS: Final = (
     "leaderboard",
     "rating",
     "receipts",
+    "court",
     "identity",
     "config",
     "store",
     "health",
     "doctor",
+    "keep",
 )
 
 

@@ -37,7 +37,7 @@ def choose(config: Path | None, assignments: list[str] | None, **flags: Any) -> 
 
 def _open_setting(name: str) -> str:
     name = check_name(name)
-    if name in ("admin_key", "access_key"):
+    if name in ("admin_key", "access_key", "webhook_secret"):
         raise SettingsError(
             f"{name} is a secret; everybody can read a command line. Set MOOTHALL_{name.upper()}"
         )

@@ -34,6 +34,13 @@ def serve(
     name: Annotated[str | None, typer.Option("--name", "-n", help="Name shown to clients.")] = None,
     cert: Annotated[Path | None, typer.Option(help="TLS certificate chain, PEM.")] = None,
     key: Annotated[Path | None, typer.Option(help="TLS private key, PEM.")] = None,
+    keep_port: Annotated[
+        int | None, typer.Option(help="Port for keep clients, 9009 unless told; 0 picks a free one.")
+    ] = None,
+    keep: Annotated[bool | None, typer.Option(help="Serve keep clients, on a port of their own.")] = None,
+    keep_pin: Annotated[
+        bool | None, typer.Option("--keep-pin", help="A keep identity belongs to the first key seen.")
+    ] = None,
     buffer_size: Annotated[int | None, typer.Option(help="Messages a channel replays to newcomers.")] = None,
     no_limits: Annotated[
         bool,
@@ -67,6 +74,9 @@ def serve(
         server_name=name,
         cert=cert,
         key=key,
+        keep_port=keep_port,
+        keep=keep,
+        keep_pin=keep_pin,
         buffer_size=buffer_size,
         no_limits=no_limits or None,
         log_format=log_format,
@@ -90,6 +100,8 @@ def _greet(app: "App", log: "structlog.stdlib.BoundLogger") -> None:
     settings = app.settings
     web = app.url.replace("ws", "http", 1)
     typer.echo(f"{settings.server_name} listening on {app.url}")
+    if app.keep is not None:
+        typer.echo(f"  keep     {app.keep.url}, key {app.keep.room.bridge.pk.hex()}")
     typer.echo(f"  health   {web}/health")
     typer.echo(f"  metrics  {web}/metrics")
     typer.echo(f"  data     {settings.data_dir}")
@@ -100,6 +112,8 @@ def _greet(app: "App", log: "structlog.stdlib.BoundLogger") -> None:
     log.info("server_start", host=host, port=port, profile=settings.profile, tls=settings.cert is not None)
     if not is_loopback(host) and settings.cert is None:
         log.warning("listening_without_tls", host=host, advice="use --cert and --key, or a proxy with TLS")
+    if app.keep is not None and not is_loopback(app.keep.address[0]) and not settings.keep_tls:
+        log.warning("keep_without_tls", host=app.keep.address[0], advice="use --set keep_host=127.0.0.1")
     if settings.no_limits:
         log.warning("limits_off")
 

@@ -3,6 +3,8 @@
 from moothall.client.admin import Admin, Approved
 from moothall.client.agent import Agent
 from moothall.client.backoff import Backoff
+from moothall.client.dispute import Assignment, Case, Dispute, Filing
+from moothall.client.docket import ArbiterResult, Ruling, Vote
 from moothall.client.events import (
     Arrival,
     ChannelInfo,
@@ -24,21 +26,29 @@ from moothall.client.events import (
     Typing,
     Welcome,
 )
+from moothall.client.evidence import Evidence, EvidenceItem
 from moothall.client.floor import FloorPolicy
 from moothall.client.proposal import Deal, DealChange, Proposal
-from moothall.client.sync import SyncAdmin, SyncAgent, SyncMessage, SyncProposal
+from moothall.client.sync import SyncAdmin, SyncAgent, SyncDispute, SyncMessage, SyncProposal
 
 __all__ = [
     "Admin",
     "Agent",
     "Approved",
+    "ArbiterResult",
     "Arrival",
+    "Assignment",
     "Backoff",
+    "Case",
     "ChannelInfo",
     "ChatLine",
     "Deal",
     "DealChange",
     "Departure",
+    "Dispute",
+    "Evidence",
+    "EvidenceItem",
+    "Filing",
     "FloorPolicy",
     "Gap",
     "Member",
@@ -52,12 +62,15 @@ __all__ = [
     "RatingChange",
     "RatingPoint",
     "Receipt",
+    "Ruling",
     "SkillOffer",
     "SkillRating",
     "SyncAdmin",
     "SyncAgent",
+    "SyncDispute",
     "SyncMessage",
     "SyncProposal",
     "Typing",
+    "Vote",
     "Welcome",
 ]

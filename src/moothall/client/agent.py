@@ -5,7 +5,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +13,9 @@ from typing import Any, Final, Self, TypeVar
 
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.connection import Applicant, HallConnection
+from moothall.client.court import Court
 from moothall.client.deals import Deals
+from moothall.client.dispute import Assignment, Case, Dispute
 from moothall.client.events import (
     Arrival,
     Departure,
@@ -52,6 +54,8 @@ from moothall.identity.keyfile import AGENT_NAME
 from moothall.identity.signatures import SEED_BYTES
 
 RawHandler = Handler[dict[str, Any]]
+AssignmentHandler = Callable[[Assignment], Coroutine[Any, Any, bool | str | None]]
+CaseHandler = Callable[[Case], Coroutine[Any, Any, str | tuple[str, str] | None]]
 
 DEFAULT_URL: Final = "ws://127.0.0.1:6667"
 URL_VARIABLE: Final = "AGENTCHAT_URL"
@@ -59,6 +63,7 @@ DEFAULT_NAME: Final = "agent"
 TIMEOUT: Final = 10.0  # seconds
 
 Event = TypeVar("Event")
+Registrant = TypeVar("Registrant")
 
 
 class Agent(Operations):
@@ -106,8 +111,10 @@ class Agent(Operations):
         hearing = Hearing(standing, self._memory, self._handlers, key)
         speech = Speech(exchange, standing, self._memory, self._policy, self._handlers.start)
         deals = Deals(exchange, standing, self._handlers, key)
-        hearing.attach(speech, exchange, deals)
-        super().__init__(exchange, standing, speech, hearing, deals)
+        court = Court(exchange, standing, self._handlers, key, deals)
+        deals.attach(court)
+        hearing.attach(speech, exchange, deals, court)
+        super().__init__(exchange, standing, speech, hearing, deals, court)
         for channel in channel_names(channels, "on_message"):
             standing.wanted[channel] = None
 
@@ -322,6 +329,29 @@ class Agent(Operations):
         """The function gets a DealChange when a deal of the agent's changes, whoever did it."""
         return self._on("on_deal", function)
 
+    def on_dispute(self, function: Handler[Dispute]) -> Handler[Dispute]:
+        """The function gets a Dispute: somebody took the agent to court, perhaps before it came."""
+        self._on("on_dispute", function)
+        return self._catch_up_with_court(function)
+
+    def on_arbiter_assigned(self, function: AssignmentHandler) -> AssignmentHandler:
+        """The function gets an Assignment: the agent was drawn to judge a dispute, perhaps before it came.
+
+        It returns True to accept, False or a reason to decline, or None: then it calls `assignment.accept()` or
+        `decline()` when it knows.
+        """
+        self._on("on_arbiter_assigned", function)
+        return self._catch_up_with_court(function)
+
+    def on_case(self, function: CaseHandler) -> CaseHandler:
+        """The function gets a Case that the agent accepted to judge, with the evidence of both parties.
+
+        It returns its vote: "disputant", "respondent" or "mutual", alone or as a pair with the reasoning; or None:
+        then it calls `case.vote()` when it knows.
+        """
+        self._on("on_case", function)
+        return self._catch_up_with_court(function)
+
     def on_event(self, type: str) -> Callable[[RawHandler], RawHandler]:  # noqa: A002  # the wire's own word
         """`@agent.on_event("FILE_CHUNK")`: the function gets every frame of this type as a dict; "*" is all."""
 
@@ -354,6 +384,11 @@ class Agent(Operations):
     def _on(self, event: str, function: Handler[Event]) -> Handler[Event]:
         require_handler(function, event)
         self._handlers.add(event, function)
+        return function
+
+    def _catch_up_with_court(self, function: Registrant) -> Registrant:
+        if self.is_connected:
+            self._court.catch_up_soon()
         return function
 
     def _want(self, channel: str) -> None:

@@ -16,10 +16,13 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from moothall.client import incoming
+from moothall.client.court import Court
+from moothall.client.dispute import Dispute
 from moothall.client.exchange import Exchange
 from moothall.client.handlers import Handlers
 from moothall.client.incoming import Offer, Settled, Step
 from moothall.client.proposal import PROGRESS, DealChange, Facts, Proposal
+from moothall.client.signed import UNSIGNED, as_json, signed
 from moothall.client.standing import Standing
 from moothall.errors import (
     ConnectionLost,
@@ -77,6 +80,10 @@ class Deals:
             market.Proposals: self._hear_list,
         }
 
+    def attach(self, court: Court) -> None:
+        """Where disputes are filed."""
+        self._court = court
+
     def proposal(self, facts: Facts) -> Proposal:
         return Proposal(facts, self)
 
@@ -115,6 +122,11 @@ class Deals:
         draft = client.Dispute(proposal_id=proposal_id, reason=reason, sig=UNSIGNED)
         return await self._step(self._signed(draft, signing.dispute_text), incoming.Disputed, patience)
 
+    async def file_dispute(
+        self, proposal_id: str, reason: str, nonce: str | None, patience: float | None
+    ) -> Dispute:
+        return await self._court.file(proposal_id, reason, nonce, patience, reveal=True)
+
     async def register(self, draft: client.RegisterSkills, patience: float | None) -> int:
         message = self._signed(draft, signing.skills_text)
         reply = await self._exchange.ask(
@@ -126,11 +138,7 @@ class Deals:
         return reply.skills_count
 
     def _signed(self, draft: Message, text: Callable[[Message], str]) -> Message:
-        if self._key is None:
-            raise UsageError(
-                "deals and skills are signed, and this agent has no key: give it identity='FILE'"
-            )
-        return msgspec.structs.replace(draft, sig=self._key.sign(text(draft)))
+        return signed(draft, text, self._key)
 
     async def _step(
         self,
@@ -303,6 +311,21 @@ class Deals:
             if is_news and not facts.is_mine and facts.status == "pending":
                 self._handlers.tell("on_proposal", self.proposal(facts))
 
+    # -- what the court says -------------------------------------------------------------------------
+
+    def froze(self, proposal_id: str, dispute_id: str | None) -> None:
+        """A case holds the deal, or does so no longer."""
+        if (facts := self._book.get(proposal_id)) is not None:
+            facts.frozen_by = dispute_id
+
+    def judged(self, proposal_id: str, changes: dict[str, dict[str, Any]]) -> None:
+        """A verdict ends a deal in our hall, and leaves it as it was in the reference (agentchat wire 13.7)."""
+        if (facts := self._book.get(proposal_id)) is not None:
+            of_the_deal = (facts.proposer, facts.recipient, "_escrow")  # the arbiters' are no part of it
+            facts.rating_changes = {name: changes[name] for name in of_the_deal if name in changes}
+            facts.frozen_by = None
+            self._handlers.start(self._look_up())
+
     # -- the book ------------------------------------------------------------------------------------
 
     def _offered(self, body: Offer) -> Facts:
@@ -402,8 +425,6 @@ class Deals:
 
 # -- what goes into a message --------------------------------------------------------------------------
 
-UNSIGNED: Final = "-"  # stands where the signature will be
-
 
 def checked_stake(stake: Any) -> int | None:
     if stake is None or (type(stake) is int and stake >= 0):
@@ -426,14 +447,6 @@ def checked_deadline(expires_in: Number | None) -> Number | msgspec.UnsetType:
     if not _is_finite(expires_in) or expires_in <= 0:
         raise UsageError(f"expires_in is a number of seconds from now, not {expires_in}")
     return expires_in
-
-
-def as_json(value: Any, what: str) -> Any:
-    """The value as the hall will read it, so that what is signed is what is sent."""
-    try:
-        return msgspec.json.decode(msgspec.json.encode(value))
-    except (TypeError, ValueError, RecursionError) as error:  # surrogates are a ValueError
-        raise UsageError(f"{what} cannot be written as JSON: {error}") from None
 
 
 def skill_list(skills: Iterable[Mapping[str, Any] | str]) -> list[dict[str, Any]]:

@@ -295,6 +295,21 @@ class RatingChange:
     transactions: int
 
 
+def rating_changes(found: Mapping[str, Mapping[str, Any]]) -> dict[str, RatingChange]:
+    """By `@id`; the stakes are beside them (agentchat wire 12.6)."""
+    names = ("oldRating", "newRating", "change", "transactions")
+    return {
+        agent: RatingChange(*(change.get(name, 0) for name in names))
+        for agent, change in found.items()
+        if agent.startswith("@")
+    }
+
+
+def stakes_went(found: Mapping[str, Mapping[str, Any]]) -> str | None:
+    settlement = found.get("_escrow", {}).get("settlement")
+    return settlement if isinstance(settlement, str) else None
+
+
 @dataclass(frozen=True, slots=True)
 class SkillOffer:
     """A skill that an agent offers, as a search finds it."""

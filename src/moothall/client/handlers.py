@@ -7,7 +7,7 @@ and FloorLost are no errors here, they are how a handler learns to be silent.
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
@@ -105,6 +105,12 @@ class Handlers:
         for function in self._for_events.get(event, ()):
             self.start(_tell(function, what))
 
+    def ask(
+        self, event: str, what: object, answer: Callable[[Any], Awaitable[None]]
+    ) -> "list[asyncio.Task[object]]":
+        """The same where something is done with what a handler returns."""
+        return [self.start(_ask(function, what, answer)) for function in self._for_events.get(event, ())]
+
     def tell_last(self, event: str, what: object) -> None:
         """The same, but closing waits for these."""
         for function in self._for_events.get(event, ()):
@@ -158,6 +164,10 @@ class Handlers:
 
 async def _tell(function: Handler[Any], what: object) -> None:
     await function(what)
+
+
+async def _ask(function: Handler[Any], what: object, answer: Callable[[Any], Awaitable[None]]) -> None:
+    await answer(await function(what))
 
 
 async def _call(registered: Registered, message: Message) -> None:

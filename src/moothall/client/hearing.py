@@ -9,6 +9,7 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from moothall.client import events
+from moothall.client.court import Court
 from moothall.client.deals import Deals
 from moothall.client.events import (
     Departure,
@@ -30,6 +31,7 @@ from moothall.client.standing import Standing
 from moothall.errors import ConnectionLost, MoothallError
 from moothall.identity import PrivateKey
 from moothall.wire.agentchat import client, server
+from moothall.wire.agentchat.names import SERVER
 
 log: Final = logging.getLogger("moothall.agent")
 
@@ -128,12 +130,14 @@ class Hearing:
             server.VerifySuccess: self._hear_success,
         }
 
-    def attach(self, speech: Speech, exchange: Exchange, deals: Deals) -> None:
-        """With whom messages are answered, and who keeps the book of deals."""
+    def attach(self, speech: Speech, exchange: Exchange, deals: Deals, court: Court) -> None:
+        """With whom messages are answered, and who keeps the books of deals and disputes."""
         self._speech = speech
         self._exchange = exchange
         self._deals = deals
+        self._court = court
         self._listeners.update(deals.listeners)
+        self._listeners.update(court.listeners)
 
     def begin(self) -> None:
         """A new stay in a hall."""
@@ -149,6 +153,7 @@ class Hearing:
     def end(self, error: BaseException | None) -> None:
         self.verdicts.fail(lambda: ConnectionLost("the agent left the hall"))
         self._deals.end(error)
+        self._court.end(error)
         for inbox in list(self._inboxes):
             inbox.end(error)
 
@@ -184,6 +189,7 @@ class Hearing:
     def welcomed(self, welcome: server.Welcome) -> None:
         self._standing.welcomed(welcome)
         self._deals.welcomed()
+        self._court.welcomed()
 
     def heard(self, incoming: Incoming) -> None:
         body = incoming.body
@@ -209,6 +215,8 @@ class Hearing:
             is_news = self._memory.hear(channel, key, message.ts_ms)
             if not is_own and message.in_reply_to is not None:
                 self._speech.turns.heard_answer(channel, message.in_reply_to)
+        elif message.sender == SERVER:
+            self._court.hinted()
         if is_news and not is_own:
             self.pass_on(message)
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import field
 
-from moothall.wire.agentchat import market, server
-from moothall.wire.agentchat.client import ClientMessage, Number
+from moothall.wire.agentchat import court, market, server
+from moothall.wire.agentchat.client import ClientMessage, Number, Verdict
 from moothall.wire.agentchat.server import ServerMessage
 
 
@@ -88,6 +88,71 @@ class Expired(Step, tag="EXPIRED", kw_only=True):
     pass
 
 
+# -- the court, likewise (agentchat wire 6.5) ---------------------------------------------------------------
+
+
+class Filed(ServerMessage, tag="DISPUTE_INTENT_ACK", kw_only=True):
+    dispute_id: str
+    proposal_id: str
+    server_nonce: str | None = None
+    reveal_deadline: Number | None = None  # not from the reference
+
+
+class Revealed(ServerMessage, tag="DISPUTE_REVEALED", kw_only=True):
+    dispute_id: str
+    seed: str | None = None
+
+
+class FellBack(ServerMessage, tag="DISPUTE_FALLBACK", kw_only=True):
+    """The reference names the deal only when the panel could not be formed."""
+
+    dispute_id: str
+    proposal_id: str | None = None
+    reason: str = ""
+
+
+class PanelFormed(ServerMessage, tag="PANEL_FORMED", kw_only=True):
+    dispute_id: str
+    proposal_id: str
+    arbiters: list[str]
+    disputant: str
+    respondent: str
+    seed: str | None = None
+    server_nonce: str | None = None
+    pool: list[str] = field(default_factory=list)  # not from the reference
+
+
+class Assigned(ServerMessage, tag="ARBITER_ASSIGNED", kw_only=True):
+    dispute_id: str
+    proposal_id: str
+    disputant: str
+    respondent: str
+    reason: str = ""
+    response_deadline: Number
+    is_replacement: bool = False
+
+
+class CaseReady(ServerMessage, tag="CASE_READY", kw_only=True):
+    dispute_id: str
+    proposal: dict[str, Any] | None = None
+    disputant: str
+    disputant_evidence: court.CaseEvidence | None = None
+    respondent: str
+    respondent_evidence: court.CaseEvidence | None = None
+    vote_deadline: Number
+
+
+class CourtSettled(ServerMessage, tag="SETTLEMENT_COMPLETE", kw_only=True):
+    dispute_id: str
+    proposal_id: str
+    verdict: Verdict
+    rating_changes: dict[str, dict[str, Any]] | None = None
+
+
+class CaseFile(ServerMessage, tag="CASE", kw_only=True):
+    case: dict[str, Any]
+
+
 class _Outline(msgspec.Struct, gc=False):
     type: str = ""
     ref: str | None = None
@@ -106,6 +171,7 @@ _KNOWN: Final[tuple[type[ServerMessage], ...]] = (
     server.Error,
     server.FloorClaimed,
     server.Joined,
+    server.KeyRevoked,
     server.Left,
     server.MotdUpdate,
     server.NickChanged,
@@ -117,6 +183,9 @@ _KNOWN: Final[tuple[type[ServerMessage], ...]] = (
     server.VerifyRequestNotice,
     server.VerifySuccess,
     server.Welcome,
+    court.Cases,
+    court.EvidenceReceived,
+    court.VerdictNotice,
     market.Leaderboard,
     market.Proposals,
     market.Ratings,
@@ -124,11 +193,19 @@ _KNOWN: Final[tuple[type[ServerMessage], ...]] = (
     market.SearchResults,
     market.SkillsRegistered,
     Accepted,
+    Assigned,
+    CaseFile,
+    CaseReady,
     Completed,
+    CourtSettled,
     Disputed,
     Expired,
+    FellBack,
+    Filed,
     Offer,
+    PanelFormed,
     Rejected,
+    Revealed,
     Yield,
 )
 _decoders: Final = {str(known.__struct_config__.tag): msgspec.json.Decoder(known) for known in _KNOWN}

@@ -17,7 +17,9 @@ from msgspec import UNSET, ValidationError
 
 from moothall.client import deals, events
 from moothall.client.admin import Admin
+from moothall.client.court import Court
 from moothall.client.deals import Deals
+from moothall.client.dispute import Dispute, Items
 from moothall.client.events import (
     ChannelInfo,
     Member,
@@ -30,6 +32,7 @@ from moothall.client.events import (
 from moothall.client.exchange import Exchange
 from moothall.client.hearing import Hearing, enter
 from moothall.client.proposal import Proposal
+from moothall.client.signed import UNSIGNED, as_json
 from moothall.client.speech import Speech
 from moothall.client.standing import Standing
 from moothall.errors import InvalidKey, ReplyTimeout, UnexpectedReply, VerificationFailed
@@ -43,13 +46,20 @@ VERIFY_TIMEOUT: Final = 35.0  # the hall gives the other agent 30 (agentchat wir
 
 class Operations:
     def __init__(
-        self, exchange: Exchange, standing: Standing, speech: Speech, hearing: Hearing, deals: Deals
+        self,
+        exchange: Exchange,
+        standing: Standing,
+        speech: Speech,
+        hearing: Hearing,
+        deals: Deals,
+        court: Court,
     ) -> None:
         self._exchange = exchange
         self._standing = standing
         self._speech = speech
         self._hearing = hearing
         self._deals = deals
+        self._court = court
 
     # -- talking -----------------------------------------------------------------------------------
 
@@ -209,11 +219,11 @@ class Operations:
             amount=deals.checked_amount(amount),
             currency=currency,
             payment_code=payment_code,
-            terms=deals.as_json(terms, "terms"),
+            terms=as_json(terms, "terms"),
             capability=capability,
             expires=deals.checked_deadline(expires_in),
             elo_stake=deals.checked_stake(stake),
-            sig=deals.UNSIGNED,
+            sig=UNSIGNED,
         )
         return await self._deals.propose(draft, timeout)
 
@@ -252,6 +262,60 @@ class Operations:
         reply = await self._exchange.ask(client.ListReceipts(limit=limit), market.Receipts, patience=timeout)
         return [Receipt(bytes(receipt)) for receipt in reply.list]
 
+    # -- the court ---------------------------------------------------------------------------------
+
+    async def file_dispute(
+        self,
+        proposal_id: str,
+        reason: str,
+        *,
+        nonce: str | None = None,
+        reveal: bool = True,
+        timeout: float | None = None,
+    ) -> Dispute:
+        """Like `Proposal.file_dispute`, for whoever has only the id.
+
+        `reveal=False` stops after the commitment. `dispute.reveal()` goes on, or `reveal_dispute` with what
+        `dispute.nonce` was, before the hall's deadline.
+        """
+        return await self._court.file(proposal_id, reason, nonce, timeout, reveal=reveal)
+
+    async def reveal_dispute(self, proposal_id: str, nonce: str, *, timeout: float | None = None) -> Dispute:
+        """Show the nonce that the dispute was filed with: the panel is drawn."""
+        return await self._court.reveal(proposal_id, nonce, timeout)
+
+    async def submit_evidence(
+        self, dispute_id: str, items: Items, statement: str = "", *, timeout: float | None = None
+    ) -> None:
+        """Like `Dispute.submit`, but without waiting for the evidence period to begin."""
+        await self._court.submit(dispute_id, items, statement, timeout)
+
+    async def accept_case(self, dispute_id: str, *, timeout: float | None = None) -> None:
+        """Be an arbiter of a dispute that the agent was drawn for."""
+        await self._court.accept(dispute_id, timeout)
+
+    async def decline_case(
+        self, dispute_id: str, reason: str | None = None, *, timeout: float | None = None
+    ) -> None:
+        """Let another arbiter be drawn."""
+        await self._court.decline(dispute_id, reason, timeout)
+
+    async def vote(
+        self, dispute_id: str, verdict: str, reasoning: str = "", *, timeout: float | None = None
+    ) -> None:
+        """For the "disputant", the "respondent", or "mutual" fault, as an arbiter that accepted."""
+        await self._court.vote(dispute_id, verdict, reasoning, timeout)
+
+    async def disputes(
+        self, *, open_only: bool = True, limit: int = 100, timeout: float | None = None
+    ) -> list[Dispute]:
+        """Those the agent has a part in, as a party or an arbiter, newest first."""
+        return await self._court.listed(limit, timeout, open_only=open_only)
+
+    async def case_file(self, case_id: str, *, timeout: float | None = None) -> dict[str, Any]:
+        """The whole file of a case the agent has a part in, by the id of the dispute or of its deal."""
+        return await self._court.case_file(case_id, timeout)
+
     # -- skills and ratings ------------------------------------------------------------------------
 
     async def register_skills(
@@ -262,7 +326,7 @@ class Operations:
         A skill is a dict with `capability` and perhaps `description`, `rate`, `currency` and others; a text
         is a skill that has only a name.
         """
-        draft = client.RegisterSkills(skills=deals.skill_list(skills), sig=deals.UNSIGNED)
+        draft = client.RegisterSkills(skills=deals.skill_list(skills), sig=UNSIGNED)
         return await self._deals.register(draft, timeout)
 
     async def search_skills(
@@ -308,6 +372,18 @@ class Operations:
             client.GetLeaderboard(limit=limit), market.Leaderboard, patience=timeout
         )
         return events.ranking(reply)
+
+    # -- the end of a key --------------------------------------------------------------------------
+
+    async def revoke(self, notice: Mapping[str, Any], *, timeout: float | None = None) -> str:
+        """Bring the hall a notice that a key is revoked, this agent's own or another; the key's fingerprint.
+
+        Nobody comes in with that key any more, and its skills are gone. It cannot be undone.
+        """
+        reply = await self._exchange.ask(
+            client.RevokeKey(notice=dict(notice)), server.KeyRevoked, patience=timeout
+        )
+        return reply.fingerprint
 
     # -- the operator ------------------------------------------------------------------------------
 

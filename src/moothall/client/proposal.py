@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from moothall.client.events import RatingChange, moment_or_none
+from moothall.client.dispute import Dispute
+from moothall.client.events import RatingChange, moment_or_none, rating_changes, stakes_went
 from moothall.wire.agentchat.client import Number
 from moothall.wire.agentchat.market import Status
 
@@ -179,20 +180,18 @@ class Deal:
 
     @property
     def frozen_by(self) -> str | None:
-        """The court case that holds it, when the agent last asked."""
+        """The dispute that holds it, as last heard: until the court has decided, nobody can end it."""
         return self._facts.frozen_by
 
     @property
     def rating_changes(self) -> dict[str, RatingChange]:
         """What its end did to both ratings, by `@id`. Empty when the agent was not there to hear it."""
-        found = self._facts.rating_changes
-        return {agent: _rating_change(change) for agent, change in found.items() if agent.startswith("@")}
+        return rating_changes(self._facts.rating_changes)
 
     @property
     def stakes_went(self) -> str | None:
         """ "returned", "transferred" or "burned"; None while open, without stakes, or when not heard."""
-        settlement = self._facts.rating_changes.get("_escrow", {}).get("settlement")
-        return settlement if isinstance(settlement, str) else None
+        return stakes_went(self._facts.rating_changes)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Deal) and other.id == self.id
@@ -216,6 +215,10 @@ class Dealer(Protocol):
     async def complete(self, proposal_id: str, proof: str | None, patience: float | None) -> object: ...
 
     async def dispute(self, proposal_id: str, reason: str, patience: float | None) -> object: ...
+
+    async def file_dispute(
+        self, proposal_id: str, reason: str, nonce: str | None, patience: float | None
+    ) -> Dispute: ...
 
     async def outcome(self, facts: Facts, patience: float | None) -> Status: ...
 
@@ -246,6 +249,16 @@ class Proposal(Deal):
         """The other party is at fault: it loses rating, and its stake."""
         await self._dealer.dispute(self.id, reason, timeout)
 
+    async def file_dispute(
+        self, reason: str, *, nonce: str | None = None, timeout: float | None = None
+    ) -> Dispute:
+        """Go to court: three arbiters, chosen by lot, decide who is at fault. The deal waits for them.
+
+        The lot is drawn from the hall's nonce and one of the agent's own, which is committed to first and
+        revealed afterwards. Whoever keeps a `nonce` and calls this again with it goes on where it was left.
+        """
+        return await self._dealer.file_dispute(self.id, reason, nonce, timeout)
+
     async def outcome(self, timeout: float | None = None) -> Status:
         """Wait until it is completed, disputed, rejected or expired, through reconnects. ReplyTimeout if not."""
         return await self._dealer.outcome(self._facts, timeout)
@@ -258,10 +271,3 @@ class DealChange:
     proposal: Proposal
     status: Status
     by: str | None  # who did it, with @; None: the clock
-
-
-def _rating_change(change: Mapping[str, Any]) -> RatingChange:
-    old, new, moved, transactions = (
-        change.get(name, 0) for name in ("oldRating", "newRating", "change", "transactions")
-    )
-    return RatingChange(old, new, moved, transactions)

@@ -10,6 +10,8 @@ from typing import Any, Self, TypeVar
 from moothall.client.admin import Admin, Approved
 from moothall.client.agent import TIMEOUT, Agent
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
+from moothall.client.dispute import Dispute, Filing, Items
+from moothall.client.docket import Ruling
 from moothall.client.events import (
     ChannelInfo,
     ChatLine,
@@ -94,9 +96,43 @@ class SyncProposal(Deal):
         """The other party is at fault: it loses rating, and its stake."""
         self._loop.wait(self._proposal.dispute(reason, timeout=timeout))
 
+    def file_dispute(
+        self, reason: str, *, nonce: str | None = None, timeout: float | None = None
+    ) -> "SyncDispute":
+        """Go to court: three arbiters, chosen by lot, decide who is at fault. The deal waits for them."""
+        found = self._loop.wait(self._proposal.file_dispute(reason, nonce=nonce, timeout=timeout))
+        return SyncDispute(found, self._loop)
+
     def outcome(self, timeout: float | None = None) -> Status:
         """Wait until it is completed, disputed, rejected or expired, through reconnects. ReplyTimeout if not."""
         return self._loop.wait(self._proposal.outcome(timeout))
+
+
+class SyncDispute(Filing):
+    """A dispute one can act on without `await`."""
+
+    __slots__ = ("_dispute", "_loop")
+
+    def __init__(self, dispute: Dispute, loop: _Loop) -> None:
+        super().__init__(dispute.docket())
+        self._dispute = dispute
+        self._loop = loop
+
+    def reveal(self, *, timeout: float | None = None) -> None:
+        """Show the nonce, after `file_dispute(..., reveal=False)`: the panel is drawn."""
+        self._loop.wait(self._dispute.reveal(timeout=timeout))
+
+    def submit(self, items: Items, statement: str = "", *, timeout: float | None = None) -> None:
+        """Show the arbiters what happened; once only. Waits until all three have accepted."""
+        self._loop.wait(self._dispute.submit(items, statement, timeout=timeout))
+
+    def outcome(self, timeout: float | None = None) -> Ruling:
+        """Wait for the verdict, or for the news that there will be none, through reconnects."""
+        return self._loop.wait(self._dispute.outcome(timeout))
+
+    def case(self, *, timeout: float | None = None) -> dict[str, Any]:
+        """The whole file of the case: what `moothall court verify` checks."""
+        return self._loop.wait(self._dispute.case(timeout=timeout))
 
 
 class SyncAgent:
@@ -372,6 +408,53 @@ class SyncAgent:
     def receipts(self, *, limit: int = 100, timeout: float | None = None) -> list[Receipt]:
         return self._wait(self._agent.receipts(limit=limit, timeout=timeout))
 
+    # -- the court ---------------------------------------------------------------------------------
+
+    def file_dispute(
+        self,
+        proposal_id: str,
+        reason: str,
+        *,
+        nonce: str | None = None,
+        reveal: bool = True,
+        timeout: float | None = None,
+    ) -> SyncDispute:
+        work = self._agent.file_dispute(proposal_id, reason, nonce=nonce, reveal=reveal, timeout=timeout)
+        return SyncDispute(self._wait(work), self._running())
+
+    def reveal_dispute(self, proposal_id: str, nonce: str, *, timeout: float | None = None) -> SyncDispute:
+        work = self._agent.reveal_dispute(proposal_id, nonce, timeout=timeout)
+        return SyncDispute(self._wait(work), self._running())
+
+    def submit_evidence(
+        self, dispute_id: str, items: Items, statement: str = "", *, timeout: float | None = None
+    ) -> None:
+        self._wait(self._agent.submit_evidence(dispute_id, items, statement, timeout=timeout))
+
+    def accept_case(self, dispute_id: str, *, timeout: float | None = None) -> None:
+        self._wait(self._agent.accept_case(dispute_id, timeout=timeout))
+
+    def decline_case(
+        self, dispute_id: str, reason: str | None = None, *, timeout: float | None = None
+    ) -> None:
+        self._wait(self._agent.decline_case(dispute_id, reason, timeout=timeout))
+
+    def vote(
+        self, dispute_id: str, verdict: str, reasoning: str = "", *, timeout: float | None = None
+    ) -> None:
+        self._wait(self._agent.vote(dispute_id, verdict, reasoning, timeout=timeout))
+
+    def disputes(
+        self, *, open_only: bool = True, limit: int = 100, timeout: float | None = None
+    ) -> list[SyncDispute]:
+        found = self._wait(self._agent.disputes(open_only=open_only, limit=limit, timeout=timeout))
+        return [SyncDispute(dispute, self._running()) for dispute in found]
+
+    def case_file(self, case_id: str, *, timeout: float | None = None) -> dict[str, Any]:
+        return self._wait(self._agent.case_file(case_id, timeout=timeout))
+
+    # -- skills and ratings ------------------------------------------------------------------------
+
     def register_skills(
         self, skills: Iterable[Mapping[str, Any] | str], *, timeout: float | None = None
     ) -> int:
@@ -400,6 +483,9 @@ class SyncAgent:
 
     def _wait_for_deal(self, work: Coroutine[Any, Any, Proposal]) -> SyncProposal:
         return SyncProposal(self._wait(work), self._running())
+
+    def revoke(self, notice: Mapping[str, Any], *, timeout: float | None = None) -> str:
+        return self._wait(self._agent.revoke(notice, timeout=timeout))
 
     # -- the operator ------------------------------------------------------------------------------
 

@@ -10,10 +10,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from moothall import __version__
+from moothall.court.desk import CourtDesk
+from moothall.gateways.keep import KeepPort
 from moothall.gateways.lag import LagMeter
 from moothall.gateways.port import Port, Route
 from moothall.hall.hall import Hall
 from moothall.hall.session import Tier
+from moothall.market.courier import Courier
 from moothall.market.desk import Desk
 from moothall.store.opening import MarketStore
 from moothall.wire.http import Request, Response
@@ -26,10 +29,11 @@ TIERS: Final = {Tier.STRANGER: "stranger", Tier.ANONYMOUS: "anonymous", Tier.VER
 class HallMetrics(Collector):
     """Reads the hall's own counts when it is asked, so that counting costs the hot path nothing more."""
 
-    def __init__(self, hall: Hall, port: Port, lag: LagMeter) -> None:
+    def __init__(self, hall: Hall, port: Port, lag: LagMeter, keep: KeepPort | None) -> None:
         self._hall = hall
         self._port = port
         self._lag = lag
+        self._keep = keep
 
     def collect(self) -> Iterator[Metric]:
         tally = self._hall.tally
@@ -64,6 +68,10 @@ class HallMetrics(Collector):
             counts[session.tier] += 1
         for tier, name in TIERS.items():
             family.add_metric(("agentchat", name), counts[tier])
+        if self._keep is not None:
+            registered = self._keep.registered_connections
+            family.add_metric(("keep", TIERS[Tier.STRANGER]), self._keep.connections - registered)
+            family.add_metric(("keep", TIERS[Tier.ANONYMOUS]), registered)
         return family
 
     def _fanout(self) -> Metric:
@@ -79,13 +87,15 @@ class HallMetrics(Collector):
 
 
 class StoreMetrics(Collector):
-    def __init__(self, store: MarketStore, desk: Desk) -> None:
+    def __init__(self, store: MarketStore, desk: Desk, court: CourtDesk) -> None:
         self._store = store
         self._desk = desk
+        self._court = court
 
     def collect(self) -> Iterator[Metric]:
         statistics = self._store.statistics()
         yield _gauges("moothall_proposals", "Deals by status", "status", self._desk.counts)
+        yield _gauges("moothall_cases", "Court cases by phase", "phase", self._court.counts)
         yield _gauge("moothall_store_waiting", "Commands waiting for the store", statistics.waiting)
         yield _count("moothall_store_units", "Commands the store carried out or refused", statistics.units)
         yield _count("moothall_store_commits", "Commits: each serves all that waited", statistics.commits)
@@ -93,10 +103,57 @@ class StoreMetrics(Collector):
         yield _count("moothall_store_failures", "Commands the database did not keep", statistics.failed)
 
 
-def routes(hall: Hall, port: Port, lag: LagMeter, desk: Desk, store: MarketStore) -> Mapping[str, Route]:
+class HookMetrics(Collector):
+    """Of all listeners together: their addresses may be secrets, and anybody may read /metrics."""
+
+    def __init__(self, hall: Hall, courier: Courier) -> None:
+        self._hall = hall
+        self._courier = courier
+
+    def collect(self) -> Iterator[Metric]:
+        courier = self._courier
+        oldest = courier.waiting.oldest
+        age = 0.0 if oldest is None else max(0.0, self._hall.clock.time() - oldest / 1000)
+        yield _gauge("moothall_hooks_waiting", "Events not delivered yet", courier.waiting.events)
+        yield _gauge("moothall_hooks_oldest_seconds", "Age of the oldest of them", age)
+        yield _count("moothall_hooks_delivered", "Events that a listener took", courier.delivered)
+        yield _count("moothall_hooks_failures", "Attempts that failed", courier.failures)
+        yield _count("moothall_hooks_given_up", "Events that a listener never took", courier.given_up)
+
+
+class KeepMetrics(Collector):
+    def __init__(self, keep: KeepPort) -> None:
+        self._keep = keep
+
+    def collect(self) -> Iterator[Metric]:
+        keep, room = self._keep, self._keep.room
+        yield _gauge("moothall_keep_identities", "Identities of keep clients", len(room.registry))
+        yield _count("moothall_keep_packets", "Packets whose signature held", room.packets)
+        yield _count("moothall_keep_forwarded", "Packets passed on to somebody", room.forwarded)
+        yield _counts("moothall_keep_dropped", "Packets dropped, by reason", "reason", room.dropped)
+        yield _count("moothall_keep_throttled", "Times a client had to wait for its rate", keep.throttled)
+        yield _gauge("moothall_keep_outbox_bytes", "Bytes waiting for slow keep clients", keep.waiting_bytes)
+        yield _count(
+            "moothall_keep_overflows", "Keep clients closed because they read nothing", keep.overflows
+        )
+
+
+def routes(
+    hall: Hall,
+    port: Port,
+    lag: LagMeter,
+    desk: Desk,
+    court: CourtDesk,
+    store: MarketStore,
+    courier: Courier,
+    keep: KeepPort | None = None,
+) -> Mapping[str, Route]:
     registry = CollectorRegistry()
-    registry.register(HallMetrics(hall, port, lag))
-    registry.register(StoreMetrics(store, desk))
+    registry.register(HallMetrics(hall, port, lag, keep))
+    if keep is not None:
+        registry.register(KeepMetrics(keep))
+    registry.register(StoreMetrics(store, desk, court))
+    registry.register(HookMetrics(hall, courier))
     ProcessCollector(namespace="moothall", registry=registry)
     started = hall.clock.time()
 

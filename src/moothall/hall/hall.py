@@ -24,6 +24,7 @@ from moothall.hall.order import Order
 from moothall.hall.outside import Alarm, Clock, Entropy, Link, Log, Pick, Result, Shelf, Worker
 from moothall.hall.peer_requests import PeerRequests
 from moothall.hall.redaction import Redactor
+from moothall.hall.revoked import RevokedKeys
 from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.tally import Tally
 from moothall.identity import PublicKey
@@ -65,6 +66,7 @@ class Hall:
         bans: Bans,
         keyring: Keyring,
         remember_key: Callable[[str, bytes], None],
+        revoked: RevokedKeys | None = None,
         order: Order | None = None,
     ) -> None:
         self.settings = settings
@@ -77,6 +79,7 @@ class Hall:
         self.allowlist = allowlist
         self.bans = bans
         self.keyring = keyring
+        self.revoked = RevokedKeys() if revoked is None else revoked
         self.order = order
         self.tally = Tally()
         self.ids = IdMint(entropy)

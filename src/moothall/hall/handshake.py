@@ -172,7 +172,10 @@ def _check_allowlist(hall: Hall, key: PublicKey | None) -> None:
 
 
 def _is_welcome(hall: Hall, session: Session, key: PublicKey) -> bool:
-    """Whether a proven key may come in; a banned one is closed, one with a taken id may try another."""
+    """Whether a proven key may come in; a banned one is closed, others may try again with another."""
+    if hall.revoked and key.raw in hall.revoked:
+        hall.note("revoked_connect", ip=session.ip, agent=key.fingerprint)
+        raise VerificationFailed("This key was revoked")
     if ban := hall.bans.find(key):
         hall.note("banned_connect", ip=session.ip, agent=key.fingerprint)
         hall.refuse(session, Banned(ban.reason or "You are banned from this hall"))
@@ -252,7 +255,9 @@ def _welcome(hall: Hall, session: Session, applicant: Applicant, *, lurking: boo
     agent.lurking = lurking
     agent.verified = shows_verified(hall, agent)
     if key is not None:
-        if other := hall.agents.get(agent.id):
+        if make_way := hall.makes_way.get(agent.id):
+            make_way()
+        elif other := hall.agents.get(agent.id):
             _displace(hall, other, session.ip)
         hall.bind(agent.id, key)
     hall.add(agent)
@@ -273,6 +278,8 @@ def _welcome(hall: Hall, session: Session, applicant: Applicant, *, lurking: boo
         enter_public_channels(hall, agent)
     if hall.settings.service_lines:
         hall.announce("#general", f"{agent.name} came online")
+    for told in hall.arrivals:
+        told(agent)
 
 
 def _choose_id(hall: Hall, key: PublicKey | None) -> str:

@@ -129,8 +129,13 @@ def enter_public_channels(hall: Hall, agent: Agent) -> None:
     for channel in hall.channels:
         if channel.invite_only or (channel.verified_only and not is_trusted(agent)):
             continue
-        _enter(hall, channel, agent)
-        _announce_arrival(hall, channel, agent)
+        arrive(hall, channel, agent)
+
+
+def arrive(hall: Hall, channel: Channel, agent: Agent) -> None:
+    """In, and the others hear of it; the newcomer gets neither JOINED nor the history."""
+    _enter(hall, channel, agent)
+    _announce_arrival(hall, channel, agent)
 
 
 def is_trusted(agent: Agent) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
 
-from moothall.hall import admin, chat, closed, handshake, idle, membership, peers, presence, turns
+from moothall.hall import admin, chat, handshake, idle, membership, peers, presence, turns
 from moothall.hall.commands import Command
 from moothall.hall.hall import Hall
 from moothall.hall.moderation import Escalation, LinkDetector, Pipeline
@@ -19,7 +19,6 @@ COMMANDS: Final = (
     *turns.COMMANDS,
     *peers.COMMANDS,
     *admin.COMMANDS,
-    *closed.COMMANDS,
 )
 
 

@@ -175,6 +175,10 @@ class PrivateKey:
         """The base64 signature of the text's UTF-8 bytes (agentchat wire 3.1)."""
         return encode_signature(sign_expanded(self._secret, utf8(text)))
 
+    def sign_bytes(self, message: bytes) -> bytes:
+        """The 64 bytes of the signature, for wires that are not text."""
+        return sign_expanded(self._secret, message)
+
     def __eq__(self, other: object) -> bool:
         # The public half decides, so that comparing takes no time that depends on the secret.
         return isinstance(other, PrivateKey) and self.public == other.public

@@ -49,7 +49,7 @@ def audit_row(
 ) -> AuditRow:
     moved = () if movement is None else movement.moved
     data = AuditData(
-        message=None if message is None else structs.replace(message, ref=None),
+        message=message if message is None or message.ref is None else structs.replace(message, ref=None),
         moves=tuple(_move(before, after) for before, after in moved),
     )
     return AuditRow(at=at, operation=operation, deal=deal, actor=actor, data=kept_json(data))

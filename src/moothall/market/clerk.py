@@ -93,8 +93,17 @@ def register_skills(
     return _saved(books, skills.register(order, agent_id, now))
 
 
-def withdraw_skills(books: Books, key: bytes, *, now: int) -> Outcome:
-    return _saved(books, skills.withdraw(key, now))
+def withdraw_skills(books: Books, key: bytes, *, now: int) -> None:
+    """Of a key that was revoked, if it offers any."""
+    books.standing(key)  # what was imported for it comes to light now, not later
+    if books.registration(key) is not None:
+        _saved(books, skills.withdraw(key, now))
+
+
+def withdraw_revoked(books: Books, revoked: Container[bytes], *, now: int) -> None:
+    for registration in books.registrations():
+        if registration.key in revoked:
+            withdraw_skills(books, registration.key, now=now)
 
 
 def search_skills(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol, TypeVar
 
 from moothall.errors import AgentNotFound
+from moothall.hall import revocation
 from moothall.hall.agenda import Appointment
 from moothall.hall.commands import Command
 from moothall.hall.hall import Hall
@@ -17,7 +18,7 @@ from moothall.identity import PublicKey
 from moothall.market import clerk, notices
 from moothall.market.books import Books
 from moothall.market.outcome import Outcome
-from moothall.market.records import Change, HookEvent, Proposal
+from moothall.market.records import Change, Proposal
 from moothall.market.rules import MarketRules
 from moothall.market.signed import check_signature
 from moothall.wire.agentchat import client
@@ -72,12 +73,14 @@ class Desk:
             Command(client.ListReceipts, self.list_receipts, Tier.VERIFIED),
             Command(client.GetRating, self.get_rating),
             Command(client.GetLeaderboard, self.get_leaderboard),
+            Command(client.RevokeKey, self.revoke_key, Tier.STRANGER),
         )
 
     def open(self, hall: Hall) -> None:
         """Begin with what is due: deadlines that passed while the hall was closed are acted upon now."""
         self._expire(hall)
         self._count(hall)
+        self._withdraw_again(hall)
 
     # -- deals -------------------------------------------------------------------------------------
 
@@ -96,7 +99,7 @@ class Desk:
 
         def work(books: Books) -> Outcome:
             return clerk.propose(
-                _Unhooked(books),
+                books,
                 check_signature(message, key, self._rules),
                 proposal_id=proposal_id,
                 address=agent.address,
@@ -115,9 +118,7 @@ class Desk:
         self._carry_out(
             hall,
             session,
-            lambda books: decide(
-                _Unhooked(books), check_signature(message, key, rules), now=now, rules=rules
-            ),
+            lambda books: decide(books, check_signature(message, key, rules), now=now, rules=rules),
         )
 
     # -- skills ------------------------------------------------------------------------------------
@@ -140,6 +141,31 @@ class Desk:
             session,
             lambda books: clerk.search_skills(books, message, online=hall.by_key, now=now),
         )
+
+    def revoke_key(self, hall: Hall, session: Session, message: client.RevokeKey) -> None:
+        """The list first, then the skills: what is in the list is made good when the hall starts again."""
+        key = revocation.revoke(hall, session, message)
+        now = hall.timestamp()
+
+        def withdraw(done: Callable[[None], None], failed: Failed) -> None:
+            self._store.submit(lambda books: clerk.withdraw_skills(books, key.raw, now=now), done, failed)
+
+        def saved(_: None) -> None:
+            hall.wait_for(session, withdraw, lambda _: revocation.confirm(hall, session, key))
+
+        hall.durably(session, revocation.saving(hall), saved)
+
+    def _withdraw_again(self, hall: Hall) -> None:
+        now, revoked = hall.timestamp(), frozenset(hall.revoked)
+
+        def failed(error: BaseException) -> None:
+            hall.log.warning("skills_not_withdrawn", error=repr(error))
+            hall.agenda.at(hall.now() + RETRY_SECONDS, lambda: self._withdraw_again(hall))
+
+        if revoked:
+            self._store.submit(
+                lambda books: clerk.withdraw_revoked(books, revoked, now=now), lambda _: None, failed
+            )
 
     # -- looking things up -------------------------------------------------------------------------
 
@@ -211,8 +237,12 @@ class Desk:
                 hall.tell(agent, notice.message)
         for line in outcome.lines:
             hall.announce(line.channel, line.content, buffered=line.buffered)
-        for deal in _deals(outcome.changes):
-            if deal.expires is not None:
+        self.mind(hall, _deals(outcome.changes))
+
+    def mind(self, hall: Hall, deals: Iterable[Proposal]) -> None:
+        """These have changed, here or in court: their deadlines count, and so do they."""
+        for deal in deals:
+            if deal.expires is not None and deal.frozen_by is None:
                 self._plan_expiry(hall, deal.expires)
         if self._recount is None:
             self._recount = hall.agenda.at(hall.now() + RECOUNT_SECONDS, lambda: self._count(hall))
@@ -251,7 +281,7 @@ class Desk:
                 self._tell(hall, outcome, None)
 
         self._store.submit(
-            lambda books: clerk.expire(_Unhooked(books), proposal_id, now=now),
+            lambda books: clerk.expire(books, proposal_id, now=now),
             done,
             lambda error: self._try_again(hall, error),
         )
@@ -270,29 +300,6 @@ class Desk:
             hall.log.warning("count_failed", error=repr(error))
 
         self._store.submit(lambda books: books.counts(), counted, failed)
-
-
-class _Unhooked:
-    """The books of a hall in which nothing listens to hook events: they are not kept."""
-
-    def __init__(self, books: Books) -> None:
-        self._books = books
-        self.proposal = books.proposal
-        self.proposals_of = books.proposals_of
-        self.due = books.due
-        self.next_deadline = books.next_deadline
-        self.standing = books.standing
-        self.standings = books.standings
-        self.history = books.history
-        self.registration = books.registration
-        self.registrations = books.registrations
-        self.find_key = books.find_key
-        self.counts = books.counts
-        self.receipts = books.receipts
-        self.has_signature = books.has_signature
-
-    def save(self, *changes: Change) -> None:
-        self._books.save(*(change for change in changes if not isinstance(change, HookEvent)))
 
 
 def _party(hall: Hall, session: Session) -> tuple[Agent, PublicKey]:

@@ -5,7 +5,7 @@ Webhooks carry the body as it is kept, with its HMAC-SHA256 in a header.
 """
 
 import hmac
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from moothall.market import escrow
 from moothall.market.records import HookEvent, Proposal
@@ -18,8 +18,26 @@ SETTLEMENT_COMPLETION: Final = "settlement:completion"
 SETTLEMENT_DISPUTE: Final = "settlement:dispute"
 SETTLEMENT_VERDICT: Final = "settlement:verdict"
 
+EVENTS: Final = (
+    ESCROW_CREATED,
+    ESCROW_RELEASED,
+    SETTLEMENT_COMPLETION,
+    SETTLEMENT_DISPUTE,
+    SETTLEMENT_VERDICT,
+)
+
 SIGNATURE_HEADER: Final = "X-Moothall-Signature"
 _SCHEME: Final = "sha256="
+
+
+class Subscription(NamedTuple):
+    """Who listens, by the name that its events are kept under, and to which event; None is all of them."""
+
+    listener: str
+    event: str | None = None
+
+    def wants(self, event: HookEvent) -> bool:
+        return self.event in (None, event.name)
 
 
 def escrow_created(deal: Proposal, now: int) -> HookEvent:
@@ -76,7 +94,7 @@ def body_signature(secret: bytes, body: bytes) -> str:
 def _event(name: str, deal: Proposal, now: int, **fields: Any) -> HookEvent:
     event_id = f"{deal.id}/{name}"
     body = {"id": event_id, "event": name, "timestamp": now, "proposal_id": deal.id, **fields}
-    return HookEvent(id=event_id, name=name, at=now, body=kept_json(body))
+    return HookEvent(id=event_id, name=name, deal=deal.id, at=now, body=kept_json(body))
 
 
 def _offer(deal: Proposal) -> dict[str, Any]:

@@ -177,12 +177,12 @@ def receipt_list(receipts: Iterable[Receipt], now: int) -> Receipts:
     return Receipts(ts=now, list=[Raw(body) for body in bodies[:fitting]], truncated=fitting < len(bodies))
 
 
-def how_many_fit(sizes: Iterable[int]) -> int:
-    """How many of these, in order, make an answer of at most MAX_ANSWER bytes; at least one."""
+def how_many_fit(sizes: Iterable[int], most: int = MAX_ANSWER) -> int:
+    """How many of these, in order, are at most so many bytes together; at least one."""
     total = count = 0
     for size in sizes:
         total += size
-        if total > MAX_ANSWER and count:
+        if total > most and count:
             break
         count += 1
     return count

@@ -6,7 +6,8 @@ no way back from any of them, so a deal is settled at most once whatever races t
 offer nobody answered and a deal nobody finished; then the stakes go back and no rating moves. All ways are in
 TRANSITIONS, and what is not there is refused.
 
-While a court case holds a deal it is frozen: it stays accepted, and neither party nor the clock can end it.
+While a court case holds a deal it is frozen: it stays accepted, and neither party nor the clock can end it. The
+court either gives it back as it was, or ends it with a verdict (`court.judging`).
 
 Each decision takes the records it needs and a command whose signature was checked, and returns an Outcome or
 raises a Refusal. The checks come in one order: the deal exists, the caller is the party who may do this, the
@@ -40,7 +41,7 @@ from moothall.wire.agentchat.client import Number
 from moothall.wire.agentchat.jstext import round_half_up, utf16_length
 from moothall.wire.agentchat.market import EscrowResult, RatingChanges
 
-Event = Literal["accept", "reject", "complete", "dispute", "expire"]
+Event = Literal["accept", "reject", "complete", "dispute", "expire", "verdict"]
 Standings = Mapping[bytes, Standing]
 
 TRANSITIONS: Final[Mapping[tuple[Status, Event], Status]] = {
@@ -50,6 +51,7 @@ TRANSITIONS: Final[Mapping[tuple[Status, Event], Status]] = {
     ("accepted", "complete"): "completed",
     ("accepted", "dispute"): "disputed",
     ("accepted", "expire"): "expired",
+    ("accepted", "verdict"): "disputed",
 }
 
 # What the reference says when the status does not allow it (agentchat wire 7).
@@ -59,6 +61,7 @@ _WRONG_STATUS: Final[Mapping[Event, str]] = {
     "complete": "PROPOSAL_NOT_ACCEPTED",
     "dispute": "PROPOSAL_NOT_ACCEPTED",
     "expire": "PROPOSAL_NOT_OPEN",
+    "verdict": "PROPOSAL_NOT_ACCEPTED",
 }
 _FOR_RECIPIENT: Final = frozenset(("accept", "reject"))
 

@@ -8,6 +8,7 @@ What it cannot prove: the text of a PROPOSAL does not name the deal's id (agentc
 proposals from one agent to another was meant, and when, is the hall's word.
 """
 
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +21,7 @@ from moothall.market.storable import kept_json
 from moothall.wire.agentchat import client, signing
 from moothall.wire.agentchat.market import CompleteNotice, Stakes
 
+KEYS_AT_HAND: Final = 4096  # whose PEM texts need not be written again
 REDACTED: Final = "[REDACTED:"  # what stands where a secret stood (agentchat wire 9.6)
 
 
@@ -32,11 +34,25 @@ def build_receipt(deal: Proposal, message: CompleteNotice, now: int) -> Receipt:
 
 
 def _operations(deal: Proposal) -> list[dict[str, Any]]:
-    proposer, recipient = PublicKey(deal.proposer).pem, PublicKey(deal.recipient).pem
+    completer = deal.proposer if deal.completed_by == deal.from_ else deal.recipient
+    return [
+        *signed_offer(deal),
+        {
+            "type": "COMPLETE",
+            "key": _pem(completer),
+            "proposal_id": deal.id,
+            "proof": deal.completion_proof,
+            "sig": deal.completion_sig,
+        },
+    ]
+
+
+def signed_offer(deal: Proposal) -> list[dict[str, Any]]:
+    """The PROPOSAL and the ACCEPT behind a deal, as they were signed, with their signers' keys."""
     return [
         {
             "type": "PROPOSAL",
-            "key": proposer,
+            "key": _pem(deal.proposer),
             "to": deal.to,
             "task": deal.task,
             "amount": deal.amount,
@@ -48,30 +64,28 @@ def _operations(deal: Proposal) -> list[dict[str, Any]]:
         },
         {
             "type": "ACCEPT",
-            "key": recipient,
+            "key": _pem(deal.recipient),
             "proposal_id": deal.id,
             "payment_code": deal.response_payment_code,
             "elo_stake": deal.acceptor_stake,
             "sig": deal.response_sig,
         },
-        {
-            "type": "COMPLETE",
-            "key": proposer if deal.completed_by == deal.from_ else recipient,
-            "proposal_id": deal.id,
-            "proof": deal.completion_proof,
-            "sig": deal.completion_sig,
-        },
     ]
+
+
+@lru_cache(maxsize=KEYS_AT_HAND)
+def _pem(key: bytes) -> str:
+    return PublicKey(key).pem
 
 
 # -- checking one --------------------------------------------------------------------------------------
 
 
-class _SignedProposal(client.Proposal, tag="PROPOSAL", kw_only=True):
+class SignedProposal(client.Proposal, tag="PROPOSAL", kw_only=True):
     key: str
 
 
-class _SignedAccept(client.Accept, tag="ACCEPT", kw_only=True):
+class SignedAccept(client.Accept, tag="ACCEPT", kw_only=True):
     key: str
 
 
@@ -90,7 +104,7 @@ class _Evidence(msgspec.Struct, tag_field="type", tag="COMPLETE", kw_only=True):
     proof: client.Scalar | None
     sig: str
     elo_stakes: Stakes
-    operations: tuple[_SignedProposal, _SignedAccept, _SignedComplete]
+    operations: tuple[SignedProposal, SignedAccept, _SignedComplete]
 
 
 _decode: Final = msgspec.json.Decoder(_Evidence).decode
@@ -135,8 +149,8 @@ def _story_problems(
     by = evidence.from_ if completer == proposer else evidence.to
     claims = {
         "the deal is not completed": evidence.status == "completed",
-        "`from` is not the id of the proposer's key": _is_id(evidence.from_, proposer),
-        "`to` is not the id of the acceptor's key": _is_id(evidence.to, acceptor),
+        "`from` is not the id of the proposer's key": is_id_of(evidence.from_, proposer),
+        "`to` is not the id of the acceptor's key": is_id_of(evidence.to, acceptor),
         "the proposal was made to somebody else": proposal.to == evidence.to,
         "ACCEPT is about another deal": accept.proposal_id == evidence.proposal_id,
         "COMPLETE is about another deal": complete.proposal_id == evidence.proposal_id,
@@ -150,5 +164,5 @@ def _story_problems(
     return [problem for problem, holds in claims.items() if not holds]
 
 
-def _is_id(address: str, key: PublicKey) -> bool:
+def is_id_of(address: str, key: PublicKey) -> bool:
     return address in (f"@{key.agent_id(AGENT_ID_LENGTH)}", f"@{key.agent_id(FINGERPRINT_LENGTH)}")

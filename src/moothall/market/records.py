@@ -114,6 +114,7 @@ class HookEvent(Struct, kw_only=True, frozen=True):
 
     id: str
     name: str
+    deal: str
     at: int
     body: bytes
 

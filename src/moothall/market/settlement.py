@@ -22,6 +22,7 @@ class Share(Struct, kw_only=True, frozen=True):
     earned: int  # or, below zero, lost; stakes aside
     staked: int = 0  # its own stake, which leaves the escrow now
     awarded: int = 0  # what it gets out of the escrow
+    in_capability: bool = True  # whether its rating in the deal's capability moves along
 
     @property
     def change(self) -> int:
@@ -78,7 +79,7 @@ def floored(rating: int) -> int:
 def _after(share: Share, capability: str | None, now: int) -> Standing:
     before = share.standing
     skills = before.skills
-    if capability:
+    if capability and share.in_capability:
         skill = skills.get(capability) or SkillStanding()
         skills = {**skills, capability: _after_in_skill(skill, share.change, now)}
     return structs.replace(

@@ -182,6 +182,42 @@ class Settings:
     pair_cooldown: float = option(0.0, "seconds in which the same two agents gain once; 0 is no limit")
     minimum_deal_age: float = option(0.0, "seconds before a deal can be completed; 0 is at once")
 
+    # -- the court
+    court_reveal_timeout: float = option(300.0, "seconds to reveal the nonce of a dispute")
+    court_response_timeout: float = option(1800.0, "seconds for arbiters to accept or decline")
+    court_evidence_period: float = option(3600.0, "seconds for both parties to bring evidence")
+    court_vote_period: float = option(3600.0, "seconds for the arbiters to vote")
+    court_evidence_early: bool = option(True, "evidence of both parties ends its period at once")
+    court_arbiter_rating: int = option(1200, "least rating of an arbiter")
+    court_arbiter_transactions: int = option(10, "fewest transactions of an arbiter")
+    court_absent: tuple[str, ...] = option(("away",), "presences with which nobody is drawn as arbiter")
+    court_max_panels: int = option(0, "panels one arbiter may sit on at once; 0 is no limit")
+
+    # -- who is told of deals
+    webhooks: tuple[str, ...] = option((), "URLs that hear of stakes and settlements, by signed HTTP POST")
+    webhook_secret: str = option("", "shared secret that signs what webhooks are sent", secret=True)
+    webhook_secret_file: Path | None = option(None, "file that holds the webhook secret")
+    webhook_timeout: float = option(10.0, "seconds a webhook has to answer")
+
+    # -- the keep wire
+    keep: bool = option(True, "keep clients are served, on a port of their own")
+    keep_host: str = option("", "address to listen on for keep clients; empty is that of host")
+    keep_port: int = option(9009, "port for keep clients; 0 picks a free one")
+    keep_tls: bool = option(False, "keep clients must speak TLS, with cert and key; the keep SDK does not")
+    keep_channel: str = option("#keep", "channel that keep agents are in from the start; empty is none")
+    keep_pin: bool = option(False, "a keep identity belongs to the first key that signed with it")
+    keep_replay_window: float = option(
+        0.0, "seconds in which the same signed packet counts once; 0 is no limit"
+    )
+    keep_swarm_fee: int = option(0, "least fee of a packet to swarm:")
+    keep_heartbeat: float = option(60.0, "seconds between heartbeats to a registered keep client")
+    keep_max_connections: int = option(10_000, "keep connections there can be; 0 is no limit")
+    keep_rate: Rate = option(Rate(10_000, 1), "packets of one keep connection; what is more waits")
+    keep_outbox: int = option(
+        1024 * 1024, "bytes a keep client may leave unread before those who send to it wait"
+    )
+    keep_write_timeout: float = option(10.0, "seconds a keep client may read nothing before it is closed")
+
     # -- the floor, and callbacks
     floor: bool = option(True, "RESPONDING_TO claims are tracked", known_as="AGENTCHAT_RESPOND_ENABLED")
     floor_ttl: float = option(

@@ -48,6 +48,11 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "pair_cooldown": 3600.0,
         "minimum_deal_age": 60.0,
         "gain_by_amount": True,  # 32
+        "court_reveal_timeout": 600.0,  # 37
+        "court_absent": ("away", "offline"),  # 38
+        "court_evidence_early": False,  # 39
+        "court_max_panels": 3,  # 40; that a rating covers the forfeit follows from 1200 being the least
         "allowlist_strict": False,
+        "keep": False,  # the reference has one port and no channel #keep
     },
 }

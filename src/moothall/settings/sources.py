@@ -156,19 +156,25 @@ def _read_config(config: Path | None, environment: Mapping[str, str]) -> tuple[M
 
 def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
     """Read what is given as the name of a file, and check what only makes sense together."""
-    if (path := values.get("admin_key_file")) and not values.get("admin_key"):
-        values["admin_key"], origins["admin_key"] = _read_secret(path), str(path)
+    for name in ("admin_key", "webhook_secret"):
+        if (path := values.get(f"{name}_file")) and not values.get(name):
+            values[name], origins[name] = _read_secret(path), str(path)
     if (path := values.get("motd_file")) and not values.get("motd"):
         values["motd"], origins["motd"] = _read_text(path), str(path)
     settings = Settings(**values)
     if (settings.cert is None) != (settings.key is None):
         raise SettingsError("TLS needs both --cert and --key")
-    if not 0 <= settings.port <= 65535:
-        raise SettingsError(f"port from {origins['port']}: {settings.port} is not between 0 and 65535")
-    for name in ("max_channels", "max_frame", "outbox_limit", "max_known_keys"):
+    for name in ("port", "keep_port"):
+        if not 0 <= getattr(settings, name) <= 65535:
+            raise SettingsError(
+                f"{name} from {origins[name]}: {getattr(settings, name)} is not between 0 and 65535"
+            )
+    for name in ("max_channels", "max_frame", "outbox_limit", "max_known_keys", "keep_outbox"):
         if getattr(settings, name) < 1:
             raise SettingsError(f"{name} from {origins[name]}: must be at least 1")
     _check_channels(settings, origins)
+    _check_webhooks(settings, origins)
+    _check_keep(settings, origins)
     return settings
 
 
@@ -183,6 +189,30 @@ def _check_channels(settings: Settings, origins: Mapping[str, str]) -> None:
             if channel in seen:
                 raise SettingsError(f"{name} from {origins[name]}: {channel} is there twice")
             seen.add(channel)
+
+
+def _check_keep(settings: Settings, origins: Mapping[str, str]) -> None:
+    channel = settings.keep_channel
+    if channel and not is_channel_name(channel):
+        raise SettingsError(
+            f"keep_channel from {origins['keep_channel']}: {channel!r} is not a channel, such as #keep"
+        )
+    if channel in settings.verified_channels:
+        raise SettingsError(f"keep_channel from {origins['keep_channel']}: {channel} is for proven keys only")
+    if settings.keep_tls and settings.cert is None:
+        raise SettingsError("keep_tls needs --cert and --key")
+    for name in ("keep_heartbeat", "keep_write_timeout"):
+        if getattr(settings, name) <= 0:
+            raise SettingsError(f"{name} from {origins[name]}: must be more than 0")
+
+
+def _check_webhooks(settings: Settings, origins: Mapping[str, str]) -> None:
+    if len(set(settings.webhooks)) < len(settings.webhooks):
+        raise SettingsError(f"webhooks from {origins['webhooks']}: a URL is there twice")
+    if settings.webhooks and not settings.webhook_secret:
+        raise SettingsError("webhooks are signed: set MOOTHALL_WEBHOOK_SECRET, or webhook_secret_file")
+    if not settings.webhook_timeout:
+        raise SettingsError(f"webhook_timeout from {origins['webhook_timeout']}: must be more than 0")
 
 
 def _read_secret(path: Path) -> str:

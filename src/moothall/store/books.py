@@ -1,22 +1,25 @@
-"""The books of the market in SQL: one unit of work, on either engine. It saves and never decides.
+"""The books of market and court in SQL: one unit of work, on either engine. It saves and never decides.
 
 A lookup by key asks, in this order: this unit's own changes, those of the units before it in the same
 transaction, the memory of what was committed, the database. A query over many rows asks the database, after
 everything that is not there yet was written.
 """
 
-from collections.abc import Iterable
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Final, Protocol
 
 import msgspec
 
+from moothall.court.books import Books
+from moothall.court.records import CourtChange, Dispute
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
 from moothall.market import ledger
-from moothall.market.books import Books
+from moothall.market.courier import Delivery, Outbox, Waiting
+from moothall.market.hooks import Subscription
 from moothall.market.records import (
     AuditRow,
-    Change,
     Entry,
     HookEvent,
     Proposal,
@@ -27,9 +30,12 @@ from moothall.market.records import (
     Standing,
     UsedSignature,
 )
+from moothall.store.cases import CaseBooks, is_plain
 from moothall.store.dialect import Connection, Row, Value
 from moothall.store.memory import Memory
 from moothall.store.rows import Draft, Stored
+
+KEYS_AT_HAND: Final = 4096  # whose fingerprints need not be computed again
 
 _proposal: Final = msgspec.json.Decoder(Proposal).decode
 _standing: Final = msgspec.json.Decoder(Standing).decode
@@ -61,37 +67,33 @@ _RECEIPTS_OF: Final = (
     + " ORDER BY number DESC LIMIT ?"
 )
 _DUE: Final = "is_open = 1 AND frozen = 0 AND expires IS NOT NULL"  # what the index proposals_due holds
+_NEXT_OF_ITS_DEAL: Final = (
+    "listener = ? AND NOT EXISTS (SELECT 1 FROM hooks AS earlier WHERE earlier.listener = hooks.listener"
+    " AND earlier.deal = hooks.deal AND earlier.number < hooks.number)"
+)
 
 
-class Delivery(NamedTuple):
-    event: HookEvent
-    attempts: int  # before this one
+class StoreBooks(Books, Outbox, Protocol):
+    """The books of the market and the court, and the outbox of events that only the courier looks into."""
 
 
-class StoreBooks(Books, Protocol):
-    """The market's books, and the outbox of events that only the store's owner looks into."""
-
-    def claim_events(self, now: int, until: int, limit: int = 100) -> list[Delivery]:
-        """Events to deliver now. Whoever claims them has time `until` then, after which they are due again: a
-        hall that dies meanwhile loses none, and of several halls one has each."""
-
-    def postpone_event(self, event_id: str, until: int | None) -> None:
-        """Try again then; None: it was delivered, or never will be."""
-
-    def next_event(self) -> int | None:
-        """When the next event is due."""
-
-
-class SqlBooks(StoreBooks):
+class SqlBooks(CaseBooks, StoreBooks):
     """Between load and commit. `careful` is the second try of a unit whose first try met a row that was changed
     meanwhile or was there already: it locks what it reads, and looks before it writes."""
 
     def __init__(
-        self, connection: Connection, memory: Memory, before: Draft, *, careful: bool = False
+        self,
+        connection: Connection,
+        memory: Memory,
+        before: Draft,
+        *,
+        subscriptions: Sequence[Subscription] = (),
+        careful: bool = False,
     ) -> None:
         self._connection = connection
         self._memory = memory
         self._before = before
+        self._subscriptions = subscriptions
         self._careful = careful
         self._draft = Draft()
         self._savepoint = False
@@ -101,7 +103,7 @@ class SqlBooks(StoreBooks):
     def proposal(self, proposal_id: str) -> Proposal | None:
         stored = self._known_proposal(proposal_id)
         if stored is None:
-            if not _is_plain(proposal_id):
+            if not is_plain(proposal_id):
                 return None
             row = self._connection.execute(
                 f"SELECT version, record FROM proposals WHERE id = ?{self._connection.dialect.for_update}",  # noqa: S608
@@ -250,7 +252,7 @@ class SqlBooks(StoreBooks):
 
     def find_key(self, agent_id: str) -> bytes | None:
         """The first key that had these digits keeps them: another with the same eight is not found by them."""
-        if len(agent_id) not in (AGENT_ID_LENGTH, FINGERPRINT_LENGTH) or not _is_plain(agent_id):
+        if len(agent_id) not in (AGENT_ID_LENGTH, FINGERPRINT_LENGTH) or not is_plain(agent_id):
             return None
         rows = self._query(
             "SELECT fingerprint, key FROM keys WHERE short = ? ORDER BY number", agent_id[:AGENT_ID_LENGTH]
@@ -277,40 +279,55 @@ class SqlBooks(StoreBooks):
 
     # -- events for integrations ---------------------------------------------------------------------
 
-    def claim_events(self, now: int, until: int, limit: int = 100) -> list[Delivery]:
+    def claim_events(self, listener: str, now: int, until: int, limit: int) -> list[Delivery]:
         rows = self._query(
-            "SELECT id, name, at, body, attempts FROM hooks WHERE next_attempt <= ?"  # noqa: S608
-            f" ORDER BY next_attempt, at LIMIT ?{self._connection.dialect.skip_locked}",
+            f"SELECT number, id, name, deal, at, body, attempts FROM hooks WHERE {_NEXT_OF_ITS_DEAL}"  # noqa: S608
+            f" AND next_attempt <= ? ORDER BY next_attempt, number LIMIT ?{self._connection.dialect.skip_locked}",
+            listener,
             now,
             limit,
         )
         for row in rows:
             self._change(
-                "UPDATE hooks SET attempts = attempts + 1, next_attempt = ? WHERE id = ?", until, row[0]
+                "UPDATE hooks SET attempts = attempts + 1, next_attempt = ? WHERE number = ?", until, row[0]
             )
         return [
-            Delivery(HookEvent(id=event_id, name=name, at=at, body=body), attempts)
-            for event_id, name, at, body, attempts in rows
+            Delivery(HookEvent(id=event_id, name=name, deal=deal, at=at, body=body), attempts)
+            for _, event_id, name, deal, at, body, attempts in rows
         ]
 
-    def postpone_event(self, event_id: str, until: int | None) -> None:
-        self._change("UPDATE hooks SET next_attempt = ? WHERE id = ?", until, event_id)
+    def postpone_event(self, listener: str, event_id: str, until: int) -> None:
+        self._change(
+            "UPDATE hooks SET next_attempt = ? WHERE listener = ? AND id = ?", until, listener, event_id
+        )
 
-    def next_event(self) -> int | None:
-        rows = self._query("SELECT min(next_attempt) FROM hooks WHERE next_attempt IS NOT NULL")
-        earliest: int | None = rows[0][0]
-        return earliest
+    def remove_event(self, listener: str, event_id: str) -> None:
+        self._change("DELETE FROM hooks WHERE listener = ? AND id = ?", listener, event_id)
+
+    def next_event(self, listener: str) -> int | None:
+        rows = self._query(
+            f"SELECT next_attempt FROM hooks WHERE {_NEXT_OF_ITS_DEAL} ORDER BY next_attempt LIMIT 1",  # noqa: S608
+            listener,
+        )
+        return rows[0][0] if rows else None
+
+    def waiting_events(self, listeners: Sequence[str]) -> Waiting:
+        marks = ", ".join("?" for _ in listeners)
+        rows = self._query(f"SELECT count(*), min(at) FROM hooks WHERE listener IN ({marks})", *listeners)  # noqa: S608
+        return Waiting(*rows[0])
 
     # -- saving --------------------------------------------------------------------------------------
 
-    def save(self, *changes: Change) -> None:
-        if sum(isinstance(change, AuditRow) for change in changes) != 1:
+    def save(self, *changes: CourtChange) -> None:
+        if [type(change) for change in changes].count(AuditRow) != 1:
             raise ValueError("a decision leaves exactly one audit row")
         for change in changes:
             self._save(change)
 
-    def _save(self, change: Change) -> None:
+    def _save(self, change: CourtChange) -> None:
         match change:
+            case Dispute():
+                self._save_case(change)
             case Proposal():
                 self._save_proposal(change)
             case Standing():
@@ -327,7 +344,7 @@ class SqlBooks(StoreBooks):
             case UsedSignature():
                 self._draft.put_signature(change.signature, change.deal)
             case HookEvent():
-                self._draft.put_hook(change)
+                self._save_event(change)
             case Registration():
                 self._put_key(change.key)
                 self._draft.put_registration(change)
@@ -370,8 +387,13 @@ class SqlBooks(StoreBooks):
         deal = self.proposal(receipt.proposal_id)
         if deal is None:
             raise ValueError(f"a receipt for {receipt.proposal_id}, which is no deal")
-        parties = (PublicKey(deal.proposer).fingerprint, PublicKey(deal.recipient).fingerprint)
-        self._draft.put_receipt(receipt, *parties)
+        self._draft.put_receipt(receipt, _fingerprint(deal.proposer), _fingerprint(deal.recipient))
+
+    def _save_event(self, event: HookEvent) -> None:
+        """Once for everybody who wants it; an event that nobody wants is not kept."""
+        for subscription in self._subscriptions:
+            if subscription.wants(event):
+                self._draft.put_hook(event, subscription.listener)
 
     # -- the end of the unit -------------------------------------------------------------------------
 
@@ -411,6 +433,6 @@ class SqlBooks(StoreBooks):
             self._savepoint = True
 
 
-def _is_plain(text: str) -> bool:
-    """Ids of ours are. What an agent sends in their place may hold what no database takes: NUL, half letters."""
-    return text.isascii() and text.isprintable()
+@lru_cache(maxsize=KEYS_AT_HAND)
+def _fingerprint(key: bytes) -> str:
+    return PublicKey(key).fingerprint

@@ -14,6 +14,7 @@ import msgspec
 from moothall.market import escrow, ledger
 from moothall.market.records import AuditRow, Proposal, Standing
 from moothall.market.replay import replay
+from moothall.store.case_checks import case_problems
 from moothall.store.dialect import Connection, Row
 from moothall.store.rows import OPEN
 
@@ -43,6 +44,7 @@ def problems(connection: Connection) -> Iterator[str]:
         standings: dict[bytes, Standing] = {}
         yield from _standing_problems(connection, standings)
         yield from _escrow_problems(connection, deals, standings)
+        yield from case_problems(connection, deals)
         yield from _replay_problems(connection, standings)
         yield from _story_problems(connection)
         yield from _history_problems(connection, standings)

@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 from moothall.errors import UsageError
 
 KEYS_FILE: Final = "known-keys.txt"
+PINS_FILE: Final = "keep-pins.txt"
 
 Access = TypeVar("Access")
 Entry = tuple[str, bytes]  # agent id, public key
@@ -82,15 +83,16 @@ class KeyBook:
     twice as many lines as the hall remembers ids, it is rewritten with the newest.
     """
 
-    def __init__(self, directory: DataDirectory, limit: int) -> None:
+    def __init__(self, directory: DataDirectory, limit: int, name: str = KEYS_FILE) -> None:
         self._directory = directory
+        self._name = name
         self._limit = limit
         self._lines = 0
         self._whole = True  # the file ends with a line end, not in the middle of a write that failed
 
     def read(self) -> list[Entry]:
         """The newest ids, as many as the hall remembers, the oldest of them first."""
-        content = self._directory.read(KEYS_FILE) or b""
+        content = self._directory.read(self._name) or b""
         self._whole = not content or content.endswith(b"\n")
         self._lines = content.count(b"\n")
         newest: dict[str, bytes] = {}
@@ -102,7 +104,7 @@ class KeyBook:
     def append(self, entries: list[Entry]) -> None:
         lines = _lines(entries) if self._whole else b"\n" + _lines(entries)
         self._whole = False
-        path = self._directory.path / KEYS_FILE
+        path = self._directory.path / self._name
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(descriptor, "ab") as file:
             file.write(lines)
@@ -115,7 +117,7 @@ class KeyBook:
 
     def _rewrite(self) -> None:
         entries = self.read()
-        self._directory.write(KEYS_FILE, _lines(entries))
+        self._directory.write(self._name, _lines(entries))
         self._lines = len(entries)
 
 

@@ -7,42 +7,55 @@ other halls write all the time, so it lives for one unit of work; only what neve
 from itertools import islice
 from typing import Any, Final
 
+from moothall.court.records import Dispute
 from moothall.market.records import Proposal, Standing
 from moothall.store.dialect import Connection
 from moothall.store.rows import Draft, Stored
 
 MAX_REMEMBERED: Final = 10_000  # rows of each kind; when there are more, the older half is forgotten
 MAX_KEYS: Final = 100_000
+MAX_CASES: Final = 100  # each may hold a mebibyte of evidence
 
 
 class Memory:
-    __slots__ = ("_unbound", "keys", "proposals", "standings")
+    __slots__ = ("_unbound", "disputes", "keys", "proposals", "standings")
 
     def __init__(self) -> None:
         self.proposals: dict[str, Stored[Proposal]] = {}
         self.standings: dict[bytes, Stored[Standing]] = {}
+        self.disputes: dict[str, Stored[Dispute]] = {}
         self.keys: dict[bytes, None] = {}  # that have their row: such a row stays for ever
         self._unbound: set[str] | None = None
 
     def absorb(self, committed: Draft) -> None:
         self.proposals.update(committed.proposals)
         self.standings.update(committed.standings)
+        self.disputes.update(committed.disputes)
         self.keys.update(dict.fromkeys(committed.keys))
         _shorten(self.proposals, MAX_REMEMBERED)
         _shorten(self.standings, MAX_REMEMBERED)
+        _shorten(self.disputes, MAX_CASES)
         _shorten(self.keys, MAX_KEYS)
 
     def forget(self) -> None:
         """Everything that somebody else may have changed."""
         self.proposals.clear()
         self.standings.clear()
+        self.disputes.clear()
 
     def may_be_imported(self, connection: Connection, fingerprint: str) -> bool:
         """No import adds to these after the first start, so a fingerprint that is not here never will be."""
+        return fingerprint in self._imports(connection)
+
+    def expects_imports(self, connection: Connection) -> bool:
+        """Whether any is left that `may_be_imported` would name."""
+        return bool(self._imports(connection))
+
+    def _imports(self, connection: Connection) -> set[str]:
         if self._unbound is None:
             rows = connection.execute("SELECT fingerprint FROM imported WHERE bound_to IS NULL").fetchall()
             self._unbound = {row[0] for row in rows}
-        return fingerprint in self._unbound
+        return self._unbound
 
 
 def _shorten(rows: dict[Any, Any], most: int) -> None:

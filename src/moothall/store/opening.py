@@ -1,6 +1,7 @@
 """Opens the store of a hall: connect, bring the tables up to date, import what the reference left, begin."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import time
 from typing import Final
@@ -8,11 +9,13 @@ from typing import Final
 from moothall import __version__
 from moothall.errors import UsageError
 from moothall.hall.outside import Log
+from moothall.market.hooks import Subscription
 from moothall.store import migrations, reference, sqlite
 from moothall.store.books import StoreBooks
 from moothall.store.dialect import Connection
 from moothall.store.files import DataDirectory
 from moothall.store.mirror import Mirror
+from moothall.store.rows import Draft
 from moothall.store.schema import VERSION
 from moothall.store.units import Result, Statistics, Store
 
@@ -42,8 +45,15 @@ class MarketStore:
         self._mirror.close()
 
 
-def open_store(directory: DataDirectory, url: str, log: Log) -> MarketStore:
-    """`url` is a PostgreSQL database; "" is a file in the data directory. Call it on the running loop."""
+def open_store(
+    directory: DataDirectory,
+    url: str,
+    log: Log,
+    subscriptions: Sequence[Subscription] = (),
+    on_events: Callable[[], None] = lambda: None,
+) -> MarketStore:
+    """`url` is a PostgreSQL database; "" is a file in the data directory. Call it on the running loop, where
+    `on_events` is called after commits that left events for the subscribers."""
     connection = connect(directory.path, url, create=True)
     try:
         prepare(connection, directory, log)
@@ -54,13 +64,20 @@ def open_store(directory: DataDirectory, url: str, log: Log) -> MarketStore:
         connection.close()
         raise
     mirror = Mirror(directory.path, lambda: connect(directory.path, url), log)
+    loop = asyncio.get_running_loop()
+
+    def committed(changes: Draft) -> None:
+        mirror.notice(changes)
+        if changes.has_events:
+            loop.call_soon_threadsafe(on_events)
+
     if isinstance(connection, sqlite.SqliteConnection):
         directory.sync()  # the file's name must survive a power cut too
-        return MarketStore(sqlite.SqliteStore(connection, mirror.notice), mirror)
+        return MarketStore(sqlite.SqliteStore(connection, committed, subscriptions), mirror)
     connection.close()
     from moothall.store.postgres import PostgresStore
 
-    return MarketStore(PostgresStore(url, mirror.notice), mirror)
+    return MarketStore(PostgresStore(url, committed, subscriptions), mirror)
 
 
 def connect(directory: Path, url: str, *, create: bool = False) -> Connection:

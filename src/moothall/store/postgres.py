@@ -20,6 +20,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from moothall.errors import UsageError
+from moothall.market.hooks import Subscription
 from moothall.store.books import SqlBooks, StoreBooks
 from moothall.store.dialect import POSTGRES, Cursor, Row, Statement, Value
 from moothall.store.memory import Memory
@@ -118,9 +119,16 @@ def _without_password(url: str) -> str:
 
 
 class PostgresStore:
-    def __init__(self, url: str, committed: Callable[[Draft], None], threads: int = THREADS) -> None:
+    def __init__(
+        self,
+        url: str,
+        committed: Callable[[Draft], None],
+        subscriptions: Sequence[Subscription] = (),
+        threads: int = THREADS,
+    ) -> None:
         """`committed` hears, on the thread that did it, what each commit changed."""
         self._url = url
+        self._subscriptions = subscriptions
         self._committed = committed
         self._answers = Answers()
         self._statistics = Statistics()
@@ -157,7 +165,7 @@ class PostgresStore:
                 thread.join()
 
     def _serve(self) -> None:
-        clerk = Clerk(self._url)
+        clerk = Clerk(self._url, self._subscriptions)
         while (unit := self._queue.get()) is not None:
             finished = clerk.run(unit)
             self._count(finished)
@@ -188,8 +196,9 @@ class Finished(NamedTuple):
 class Clerk:
     """One connection, and the thread that works with it."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, subscriptions: Sequence[Subscription] = ()) -> None:
         self._url = url
+        self._subscriptions = subscriptions
         self._connection: PostgresConnection | None = None
         self._memory = Memory()
         self._next_connect = 0.0
@@ -220,8 +229,11 @@ class Clerk:
         self._memory.forget()
         changes = Draft()
         connection.execute(POSTGRES.begin)
+        books = SqlBooks(
+            connection, self._memory, changes, subscriptions=self._subscriptions, careful=repeated > 0
+        )
         try:
-            answer = unit.run(SqlBooks(connection, self._memory, changes, careful=repeated > 0))
+            answer = unit.run(books)
         except (*COLLISIONS, psycopg.Error):
             raise
         except BaseException as error:  # noqa: BLE001  # a Refusal, or a fault: for whoever handed the unit in

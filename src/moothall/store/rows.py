@@ -12,6 +12,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from moothall.court.records import Dispute
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH
 from moothall.market.records import (
@@ -78,6 +79,16 @@ TABLES: Final = (
         _newer("proposals", "id", "status", "is_open", "frozen", "expires"),
     ),
     Table(
+        "disputes",
+        ("id", "proposal_id", "phase", "is_open", "deadline", "filed_at", "version", "record"),
+        _newer("disputes", "id", "phase", "is_open", "deadline"),
+    ),
+    Table(
+        "case_parts",
+        ("dispute_id", "key", "role", "live", "filed_at"),
+        " ON CONFLICT (dispute_id, key) DO UPDATE SET live = excluded.live",
+    ),
+    Table(
         "standings",
         ("key", "rating", "transactions", "version", "record"),
         _newer("standings", "key", "rating", "transactions"),
@@ -97,7 +108,7 @@ TABLES: Final = (
     Table("audit", ("at", "operation", "deal", "actor", "data")),
     Table("receipts", ("proposal_id", "proposer", "recipient", "at", "body")),
     Table("rating_history", ("key", "at", "rating", "why")),
-    Table("hooks", ("id", "name", "at", "body", "attempts", "next_attempt")),
+    Table("hooks", ("id", "listener", "name", "deal", "at", "body", "attempts", "next_attempt")),
 )
 
 Fields = tuple[Value, ...]
@@ -110,7 +121,9 @@ class Draft:
     """
 
     __slots__ = (
+        "disputes",
         "entries",
+        "has_events",
         "has_receipts",
         "keys",
         "proposals",
@@ -123,23 +136,31 @@ class Draft:
     def __init__(self) -> None:
         self.proposals: dict[str, Stored[Proposal]] = {}
         self.standings: dict[bytes, Stored[Standing]] = {}
+        self.disputes: dict[str, Stored[Dispute]] = {}
         self.registrations: dict[bytes, Registration | None] = {}
         self.signatures: set[bytes] = set()
         self.entries: set[tuple[str, str]] = set()
         self.keys: set[bytes] = set()
         self.has_receipts = False
+        self.has_events = False
         self.rows: dict[str, dict[object, Fields]] = {}
 
     def absorb(self, later: "Draft") -> None:
         self.proposals.update(later.proposals)
         self.standings.update(later.standings)
+        self.disputes.update(later.disputes)
         self.registrations.update(later.registrations)
         self.signatures |= later.signatures
         self.entries |= later.entries
         self.keys |= later.keys
         self.has_receipts |= later.has_receipts
+        self.has_events |= later.has_events
         for table, rows in later.rows.items():
-            self.rows.setdefault(table, {}).update(rows)
+            known = self.rows.get(table)
+            if known is None:
+                self.rows[table] = rows  # `later` has no use for it any more
+            else:
+                known.update(rows)
         for key, registration in later.registrations.items():
             if registration is None:
                 self.rows.get("registrations", {}).pop(key, None)
@@ -195,6 +216,22 @@ class Draft:
         self._put("standings", standing.key, row)
         self.standings[standing.key] = Stored(version, standing)
 
+    def put_dispute(self, case: Dispute, version: int) -> None:
+        row = (
+            case.id,
+            case.proposal_id,
+            case.phase,
+            int(case.is_open),
+            case.deadline,
+            case.filed_at,
+            version,
+            _encode(case),
+        )
+        self._put("disputes", case.id, row)
+        for key, role, live in parts_of(case):
+            self._put("case_parts", (case.id, key), (case.id, key, role, int(live), case.filed_at))
+        self.disputes[case.id] = Stored(version, case)
+
     def put_registration(self, registration: Registration) -> None:
         row = (registration.key, registration.registered_at, _encode(registration))
         self._put("registrations", registration.key, row)
@@ -227,8 +264,10 @@ class Draft:
     def put_point(self, point: RatingPoint) -> None:
         self._append("rating_history", (point.key, point.at, point.rating, point.why))
 
-    def put_hook(self, event: HookEvent) -> None:
-        self._append("hooks", (event.id, event.name, event.at, event.body, 0, event.at))
+    def put_hook(self, event: HookEvent, listener: str) -> None:
+        row = (event.id, listener, event.name, event.deal, event.at, event.body, 0, event.at)
+        self._append("hooks", row)
+        self.has_events = True
 
     def _put(self, table: str, key: object, fields: Fields) -> None:
         self.rows.setdefault(table, {})[key] = fields
@@ -236,6 +275,13 @@ class Draft:
     def _append(self, table: str, fields: Fields) -> None:
         """Such a row is equal to another by mistake only, and the database shall find out."""
         self.rows.setdefault(table, {})[object()] = fields
+
+
+def parts_of(case: Dispute) -> list[tuple[bytes, str, bool]]:
+    """(key, role, live) of everybody who ever had a part in the case."""
+    parties = ((case.disputant, "disputant", case.is_open), (case.respondent, "respondent", case.is_open))
+    arbiters = ((slot.arbiter, "arbiter", case.is_open and slot.status != "declined") for slot in case.slots)
+    return [*parties, *arbiters]
 
 
 def _runs(rows: list[Fields]) -> Iterator[list[Fields]]:

@@ -13,7 +13,9 @@ changes of a row: a writer that read an older one finds out when it writes (see 
     receipts            completed deals, for ever
     rating_history      each step of each rating
     used_signatures     a signed response is good once
-    hooks               events for integrations; `next_attempt` is empty once delivered
+    disputes            court cases: one per deal, with everything said and decided in it
+    case_parts          who has a part in which case; `live` while it is open, and for an arbiter has not declined
+    hooks               events on their way to integrations: a row per event and listener, until it is delivered
 """
 
 from typing import Final
@@ -114,7 +116,51 @@ _FIRST: Final = (
     *(f"append only: {table}" for table in APPEND_ONLY),
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST,)
+# Each listener is told on its own. No hall has kept an event before this.
+_HOOKS: Final = (
+    "DROP TABLE hooks",
+    """CREATE TABLE hooks (
+        number {number},
+        id {text} NOT NULL,
+        listener {text} NOT NULL,
+        name {text} NOT NULL,
+        deal {text} NOT NULL,
+        at BIGINT NOT NULL,
+        body {bytes} NOT NULL,
+        attempts BIGINT NOT NULL,
+        next_attempt BIGINT NOT NULL,
+        UNIQUE (listener, id)
+    )""",
+    "CREATE INDEX hooks_due ON hooks (listener, next_attempt)",
+    "CREATE INDEX hooks_deal ON hooks (listener, deal, number)",
+)
+
+_COURT: Final = (
+    """CREATE TABLE disputes (
+        id {text} PRIMARY KEY,
+        proposal_id {text} NOT NULL UNIQUE REFERENCES proposals (id),
+        phase {text} NOT NULL,
+        is_open SMALLINT NOT NULL,
+        deadline BIGINT,
+        filed_at BIGINT NOT NULL,
+        version BIGINT NOT NULL,
+        record {bytes} NOT NULL
+    )""",
+    "CREATE INDEX disputes_phase ON disputes (phase)",
+    "CREATE INDEX disputes_due ON disputes (deadline) WHERE is_open = 1",
+    """CREATE TABLE case_parts (
+        dispute_id {text} NOT NULL REFERENCES disputes (id),
+        key {bytes} NOT NULL REFERENCES keys (key),
+        role {text} NOT NULL,
+        live SMALLINT NOT NULL,
+        filed_at BIGINT NOT NULL,
+        PRIMARY KEY (dispute_id, key)
+    ){compact}""",
+    "CREATE INDEX case_parts_key ON case_parts (key, filed_at)",
+    "CREATE INDEX case_parts_live ON case_parts (key) WHERE live = 1",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _HOOKS, _COURT)
 VERSION: Final = len(MIGRATIONS)
 
 

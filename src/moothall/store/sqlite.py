@@ -18,6 +18,7 @@ from time import monotonic
 from typing import Final
 
 from moothall.errors import UsageError
+from moothall.market.hooks import Subscription
 from moothall.store.books import SqlBooks, StoreBooks
 from moothall.store.dialect import SQLITE, Row, Statement
 from moothall.store.memory import Memory
@@ -31,7 +32,9 @@ MAX_BATCH: Final = 256
 MAX_BATCH_SECONDS: Final = 0.02
 
 BUSY_TIMEOUT: Final = 5000  # ms to wait for another program that holds the file
-PREPARED: Final = 256  # statements: eleven tables in runs of seven lengths, and the queries
+CACHE_KB: Final = 32 * 1024  # of pages; the default of 2 MB is full after a few thousand deals
+LOG_PAGES: Final = 4000  # before they are copied into the file: a page that many deals changed is copied once
+PREPARED: Final = 256  # statements: thirteen tables in runs of seven lengths, and the queries
 
 
 class SqliteConnection(sqlite3.Connection):
@@ -67,6 +70,8 @@ def connect(path: Path, *, create: bool = False) -> SqliteConnection:
             "synchronous = FULL",  # acknowledged means on the disk
             "fullfsync = ON",  # on macOS, where an fsync does not reach it
             "foreign_keys = ON",
+            f"cache_size = {-CACHE_KB}",
+            f"wal_autocheckpoint = {LOG_PAGES}",
         ):
             connection.execute(f"PRAGMA {pragma}")
     except sqlite3.Error as error:
@@ -76,9 +81,15 @@ def connect(path: Path, *, create: bool = False) -> SqliteConnection:
 
 
 class SqliteStore:
-    def __init__(self, connection: SqliteConnection, committed: Callable[[Draft], None]) -> None:
+    def __init__(
+        self,
+        connection: SqliteConnection,
+        committed: Callable[[Draft], None],
+        subscriptions: Sequence[Subscription] = (),
+    ) -> None:
         """`committed` hears, on the writer's thread, what each commit changed."""
         self._connection = connection
+        self._subscriptions = subscriptions
         self._committed = committed
         self._answers = Answers()
         self._statistics = Statistics()
@@ -155,7 +166,13 @@ class SqliteStore:
         changes = Draft()
         answers: list[Answer] = []
         for unit in batch:
-            books = SqlBooks(self._connection, self._memory, changes, careful=careful)
+            books = SqlBooks(
+                self._connection,
+                self._memory,
+                changes,
+                subscriptions=self._subscriptions,
+                careful=careful,
+            )
             answers.append(self._run(unit, books, careful))
             if monotonic() - began > MAX_BATCH_SECONDS:
                 break

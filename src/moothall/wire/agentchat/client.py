@@ -59,6 +59,12 @@ class Ping(ClientMessage, tag="PING", kw_only=True):
     pass
 
 
+class RevokeKey(ClientMessage, tag="REVOKE_KEY", kw_only=True):
+    """Ours: a revocation notice (agentchat wire 3.7), which is its own proof."""
+
+    notice: dict[str, Any]
+
+
 class SetNick(ClientMessage, tag="SET_NICK", kw_only=True):
     nick: Nick
 
@@ -266,6 +272,24 @@ class ArbiterVote(ClientMessage, tag="ARBITER_VOTE", kw_only=True):
     sig: Text
 
 
+class ListCases(ClientMessage, tag="LIST_CASES", kw_only=True):
+    """Ours: the cases in which the sender is a party or an arbiter, newest first."""
+
+    open_only: bool = False
+    limit: Limit = 100
+
+
+class GetCase(ClientMessage, tag="GET_CASE", kw_only=True):
+    """Ours: the whole file of a case, for those who have a part in it. By its own id or its proposal's."""
+
+    dispute_id: Id | None = None
+    proposal_id: Id | None = None
+
+    def __post_init__(self) -> None:
+        if self.dispute_id is None and self.proposal_id is None:
+            raise ValueError("`dispute_id` or `proposal_id` is required")
+
+
 # -- administration --------------------------------------------------------------------------------
 
 
@@ -320,6 +344,7 @@ AnyClientMessage = (
     | VerifyIdentity
     | CaptchaResponse
     | Ping
+    | RevokeKey
     | SetNick
     | SetPresence
     | Join
@@ -351,6 +376,8 @@ AnyClientMessage = (
     | ArbiterAccept
     | ArbiterDecline
     | ArbiterVote
+    | ListCases
+    | GetCase
     | AdminApprove
     | AdminRevoke
     | AdminList

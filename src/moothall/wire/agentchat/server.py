@@ -70,6 +70,13 @@ class BannedNotice(ServerMessage, tag="BANNED", kw_only=True):
     reason: str
 
 
+class KeyRevoked(ServerMessage, tag="KEY_REVOKED", kw_only=True):
+    """Ours: the answer to REVOKE_KEY, and the last word to a session with that key."""
+
+    agent_id: str
+    fingerprint: str
+
+
 class MotdUpdate(ServerMessage, tag="MOTD_UPDATE", kw_only=True):
     motd: str | None
 
@@ -168,6 +175,8 @@ class Chat(ServerMessage, tag="MSG"):
     cb_id: str | None = None
     cb_origin: str | None = None
     replay: bool = False
+    via: str | None = None  # the wire it came in on, if that is another
+    packet: str | None = None  # base64: the signed packet it came in, to be checked against its author's key
 
 
 class TypingNotice(ServerMessage, tag="TYPING", kw_only=True):

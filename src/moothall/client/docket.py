@@ -1,0 +1,181 @@
+"""What an agent knows of the disputes it has a part in, and who waits to know more."""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+from weakref import WeakValueDictionary
+
+from moothall.client.events import RatingChange
+from moothall.errors import ConnectionLost, NotConnected
+from moothall.wire.agentchat.client import Number, Verdict
+
+MAX_OPEN: Final = 1000  # open disputes kept though nobody holds them; the hall knows the others too
+MAX_ENDED: Final = 64
+
+Role = Literal["disputant", "respondent", "arbiter"]
+
+# Nothing leads back, so news that come late can be told from news (agentchat wire 13.1).
+PROGRESS: Final[Mapping[str, int]] = {
+    "reveal_pending": 0,
+    "panel_selection": 1,
+    "arbiter_response": 2,
+    "evidence": 3,
+    "deliberation": 4,
+    "resolved": 5,
+    "fallback": 5,
+}
+OVER: Final = PROGRESS["resolved"]
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    arbiter: str  # with @
+    verdict: Verdict
+    reasoning: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArbiterResult:
+    """What judging brought an arbiter: points for voting with the verdict, a loss for not voting at all."""
+
+    arbiter: str  # with @
+    verdict: Verdict | None
+    reasoning: str | None
+    reward: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """How a dispute ended. Without a verdict the deal is open again, and `fallback` says why."""
+
+    verdict: Verdict | None
+    votes: tuple[Vote, ...] = ()
+    arbiters: tuple[ArbiterResult, ...] = ()
+    rating_changes: Mapping[str, RatingChange] = field(default_factory=dict)  # parties' and arbiters', by @id
+    stakes_went: str | None = None  # "transferred" or "burned"; None without stakes
+    fallback: str | None = None
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class Docket:
+    """What is known of one dispute. Times are the hall's, in milliseconds."""
+
+    id: str
+    proposal_id: str
+    role: Role = "disputant"
+    phase: str = "reveal_pending"
+    disputant: str = ""
+    respondent: str = ""
+    reason: str = ""
+    deadline: Number | None = None
+    filed_at: Number | None = None
+    nonce: str | None = None
+    server_nonce: str | None = None
+    seed: str | None = None
+    panel: tuple[str, ...] = ()
+    pool: tuple[str, ...] = ()
+    slot: str | None = None
+    verdict: Verdict | None = None
+    votes: tuple[Vote, ...] = ()
+    arbiters: tuple[ArbiterResult, ...] = ()
+    ruling: Ruling | None = None
+    submitted: set[str] = field(default_factory=set)
+    is_being_read: bool = False  # its file was asked for
+    told: set[str] = field(default_factory=set)  # which handlers were called about it
+    waiting: "set[asyncio.Future[None]]" = field(default_factory=set)
+
+    @property
+    def progress(self) -> int:
+        return PROGRESS.get(self.phase, 0)
+
+    @property
+    def is_over(self) -> bool:
+        return self.progress == OVER
+
+
+class Dockets:
+    """One for each dispute. Those that are open stay, the others as long as somebody holds them."""
+
+    def __init__(self) -> None:
+        self._dockets: WeakValueDictionary[str, Docket] = WeakValueDictionary()
+        self._ended: deque[Docket] = deque(maxlen=MAX_ENDED)
+        self._left = False
+        self.open: dict[str, Docket] = {}
+
+    def get(self, dispute_id: str) -> Docket | None:
+        return self._dockets.get(dispute_id)
+
+    def about(self, proposal_id: str) -> Docket | None:
+        """A deal has one dispute at most."""
+        return next((found for found in self._dockets.values() if found.proposal_id == proposal_id), None)
+
+    def opened(self, dispute_id: str, proposal_id: str) -> Docket:
+        docket = self._dockets.get(dispute_id)
+        if docket is None:
+            docket = Docket(dispute_id, proposal_id)
+            self._dockets[dispute_id] = docket
+            self._keep(docket)
+        return docket
+
+    def advance(self, docket: Docket, phase: str, deadline: Number | None = None) -> None:
+        if PROGRESS.get(phase, -1) < docket.progress:
+            return
+        is_news = phase != docket.phase
+        docket.phase = phase
+        if deadline is not None or is_news:
+            docket.deadline = deadline
+        if is_news:
+            self._keep(docket)
+            _wake(docket)
+
+    def close(self, docket: Docket, ruling: Ruling) -> None:
+        docket.ruling = ruling
+        docket.verdict = ruling.verdict
+        self.advance(docket, "fallback" if ruling.verdict is None else "resolved")
+        _wake(docket)
+
+    def _keep(self, docket: Docket) -> None:
+        self.open.pop(docket.id, None)
+        if docket.is_over:
+            self._ended.append(docket)
+        else:
+            self.open[docket.id] = docket
+            if len(self.open) > MAX_OPEN:
+                del self.open[next(iter(self.open))]
+
+    # -- waiting -------------------------------------------------------------------------------------
+
+    async def news_of(self, docket: Docket) -> None:
+        if self._left:
+            raise NotConnected("the agent left the hall: nobody can tell it what becomes of the dispute")
+        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        docket.waiting.add(news)
+        try:
+            await news
+        finally:
+            docket.waiting.discard(news)
+
+    def wake_all(self) -> None:
+        for docket in self.open.values():
+            _wake(docket)
+
+    def begin(self) -> None:
+        self._left = False
+
+    def end(self, error: BaseException | None) -> None:
+        """The agent left for good."""
+        self._left = True
+        why = "the agent left the hall" if error is None else f"the agent left the hall: {error}"
+        for docket in list(self._dockets.values()):
+            for news in docket.waiting:
+                if not news.done():
+                    news.set_exception(ConnectionLost(why))
+                    news.exception()  # seen: who waited for it may be gone in this very moment
+
+
+def _wake(docket: Docket) -> None:
+    for news in docket.waiting:
+        if not news.done():
+            news.set_result(None)

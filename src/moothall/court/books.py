@@ -1,0 +1,46 @@
+"""What the court reads and what it leaves behind: the market's books, and the cases."""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, Protocol
+
+from moothall.court.records import CourtChange, Dispute
+from moothall.market import books as market
+from moothall.market.records import Standing
+
+
+class Page(NamedTuple):
+    """As many cases as can be read at once: parties decide how much evidence a case holds."""
+
+    cases: list[Dispute]
+    truncated: bool = False
+
+
+class Books(market.Books, Protocol):
+    def case(self, dispute_id: str) -> Dispute | None:
+        """Locks the row for this unit on engines that can."""
+
+    def case_of(self, proposal_id: str) -> Dispute | None:
+        """The one case that a deal can have; locked like `case`."""
+
+    def cases_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> Page:
+        """Where the key is a party or has a slot, newest first."""
+
+    def due_cases(self, now: int, limit: int = 100) -> list[str]:
+        """Ids of open cases whose deadline has come, the earliest first."""
+
+    def next_case_deadline(self) -> int | None:
+        """The earliest deadline of an open case."""
+
+    def seats(self) -> list[tuple[bytes, str]]:
+        """Who has a live slot in which open case: (key, dispute id)."""
+
+    def panels(self, keys: Collection[bytes]) -> Mapping[bytes, int]:
+        """How many live slots each of these has; those without any may be missing."""
+
+    def qualified(self, keys: Collection[bytes], rating: int, transactions: int) -> list[Standing]:
+        """The standings among these that are at least so high."""
+
+    def cases_by_phase(self) -> dict[str, int]: ...
+
+    def save(self, *changes: CourtChange) -> None:
+        """As the market's; a Dispute may be among the changes."""

@@ -1,0 +1,293 @@
+"""The file of a case: everything that was said and decided, for whoever wants to check it (see `verify`).
+
+It carries the public keys, because an agent's id is the beginning of a hash of its key, so that they prove the
+names; the PROPOSAL and the ACCEPT of the deal as they were signed, because they prove the stakes; and the pools,
+because with the seed they prove the panel.
+
+While a case is open its file does not show what would help one side over the other: evidence before the time
+for it is over, except the viewer's own, and votes before the verdict.
+
+What the file cannot prove is the hall's word: times, who was in a pool without being drawn, that somebody did not
+answer, and the statements, reasonings and unsigned declines that no signature covers (agentchat wire 8).
+"""
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from moothall.court.phases import Phase
+from moothall.court.records import Dispute, Settlement, Slot, SlotStatus, Submission
+from moothall.court.verdict import reward, votes_cast
+from moothall.identity import PublicKey
+from moothall.market.receipts import SignedAccept, SignedProposal, signed_offer
+from moothall.market.records import Proposal
+from moothall.wire.agentchat.client import Scalar, Verdict
+
+FORMAT: Final = 1
+
+# A double holds each of these, which is what the arithmetic of ratings needs.
+Whole = Annotated[int, Meta(ge=-(2**53), le=2**53)]
+
+
+class Person(Struct, kw_only=True):
+    id: str  # with "@"
+    key: str  # PEM
+
+
+class Deal(Struct, kw_only=True):
+    from_: str = msgspec.field(name="from")
+    to: str
+    proposal: SignedProposal
+    accept: SignedAccept
+
+
+class Reveal(Struct, kw_only=True):
+    nonce: str
+    sig: str
+    at: Whole
+
+
+class Accepted(Struct, kw_only=True):
+    sig: str
+    at: Whole
+
+
+class Declined(Struct, kw_only=True):
+    reason: Scalar | None
+    sig: str | None
+    at: Whole
+
+
+class CastVote(Struct, kw_only=True):
+    verdict: Verdict
+    reasoning: str
+    sig: str
+    at: Whole
+
+
+class Arbiter(Struct, kw_only=True):
+    """`pool` is what a replacement was drawn from."""
+
+    id: str
+    key: str
+    status: SlotStatus
+    is_replacement: bool
+    pool: list[str] | None
+    assigned_at: Whole
+    accepted: Accepted | None
+    declined: Declined | None
+    vote: CastVote | None
+
+
+class Evidence(Struct, kw_only=True):
+    items: list[dict[str, Any]]
+    hashes: list[str]
+    statement: str
+    sig: str
+    at: Whole
+
+
+class BothEvidence(Struct, kw_only=True):
+    disputant: Evidence | None
+    respondent: Evidence | None
+
+
+class Fallback(Struct, kw_only=True):
+    reason: str
+    at: Whole
+
+
+class Result(Struct, kw_only=True):
+    arbiter: str
+    verdict: Verdict | None
+    reward: Whole
+
+
+class Judgement(Struct, kw_only=True):
+    verdict: Verdict
+    votes: list[str]  # the arbiters that voted, in the order of their votes
+    results: list[Result]
+    at: Whole
+
+
+class Share(Struct, kw_only=True):
+    """What the verdict did to one agent. `earned` is aside from stakes, and before the floor."""
+
+    agent: str
+    rating_before: Whole
+    earned: Whole
+    staked: Whole
+    awarded: Whole
+    rating_after: Whole
+
+
+class Stakes(Struct, kw_only=True):
+    disputant: Whole
+    respondent: Whole
+    settlement: Literal["transferred", "burned"]
+    to: str | None
+    amount: Whole
+
+
+class CaseSettlement(Struct, kw_only=True):
+    shares: list[Share]
+    stakes: Stakes
+
+
+class Case(Struct, kw_only=True):
+    format: Literal[1]
+    dispute_id: str
+    proposal_id: str
+    phase: Phase
+    filed_at: Whole
+    deadline: Whole | None
+    disputant: Person
+    respondent: Person
+    deal: Deal
+    reason: str
+    commitment: str
+    intent_sig: str
+    server_nonce: str
+    reveal: Reveal | None
+    seed: str | None
+    pool: list[str] | None
+    arbiters: list[Arbiter]
+    evidence: BothEvidence
+    fallback: Fallback | None
+    judgement: Judgement | None
+    settlement: CaseSettlement | None
+
+
+def exported(case: Dispute, deal: Proposal, viewer: bytes) -> Raw:
+    return Raw(msgspec.json.encode(case_file(case, deal, viewer)))
+
+
+def case_file(case: Dispute, deal: Proposal, viewer: bytes) -> Case:
+    proposal, accept = signed_offer(deal)
+    return Case(
+        format=FORMAT,
+        dispute_id=case.id,
+        proposal_id=case.proposal_id,
+        phase=case.phase,
+        filed_at=case.filed_at,
+        deadline=case.deadline,
+        disputant=Person(id=case.disputant_address, key=PublicKey(case.disputant).pem),
+        respondent=Person(id=case.respondent_address, key=PublicKey(case.respondent).pem),
+        deal=Deal(
+            from_=deal.from_,
+            to=deal.to,
+            proposal=msgspec.convert(proposal, SignedProposal),
+            accept=msgspec.convert(accept, SignedAccept),
+        ),
+        reason=case.reason,
+        commitment=case.commitment,
+        intent_sig=case.intent_sig,
+        server_nonce=case.server_nonce,
+        reveal=_reveal(case),
+        seed=case.seed,
+        pool=None if case.seed is None else list(case.pool),
+        arbiters=[_arbiter(slot, show_vote=not case.is_open) for slot in case.slots],
+        evidence=_evidence(case, viewer),
+        fallback=_fallback(case),
+        judgement=_judgement(case),
+        settlement=None if case.settlement is None else _settlement(case.settlement),
+    )
+
+
+def _reveal(case: Dispute) -> Reveal | None:
+    if case.nonce is None or case.reveal_sig is None or case.revealed_at is None:
+        return None
+    return Reveal(nonce=case.nonce, sig=case.reveal_sig, at=case.revealed_at)
+
+
+def _arbiter(slot: Slot, *, show_vote: bool) -> Arbiter:
+    accepted = declined = vote = None
+    if slot.accept_sig is not None and slot.accepted_at is not None:
+        accepted = Accepted(sig=slot.accept_sig, at=slot.accepted_at)
+    if slot.declined_at is not None:
+        declined = Declined(reason=slot.decline_reason, sig=slot.decline_sig, at=slot.declined_at)
+    if slot.vote is not None and show_vote:
+        vote = CastVote(
+            verdict=slot.vote.verdict, reasoning=slot.vote.reasoning, sig=slot.vote.sig, at=slot.vote.at
+        )
+    return Arbiter(
+        id=slot.address,
+        key=PublicKey(slot.arbiter).pem,
+        status=slot.status,
+        is_replacement=slot.is_replacement,
+        pool=None if slot.pool is None else list(slot.pool),
+        assigned_at=slot.assigned_at,
+        accepted=accepted,
+        declined=declined,
+        vote=vote,
+    )
+
+
+def _evidence(case: Dispute, viewer: bytes) -> BothEvidence:
+    closed = case.deliberation_from is not None
+    return BothEvidence(
+        disputant=_submission(case.disputant_evidence) if closed or viewer == case.disputant else None,
+        respondent=_submission(case.respondent_evidence) if closed or viewer == case.respondent else None,
+    )
+
+
+def _submission(submission: Submission | None) -> Evidence | None:
+    if submission is None:
+        return None
+    return Evidence(
+        items=list(submission.items),
+        hashes=list(submission.hashes),
+        statement=submission.statement,
+        sig=submission.sig,
+        at=submission.at,
+    )
+
+
+def _fallback(case: Dispute) -> Fallback | None:
+    if case.fallback_reason is None or case.closed_at is None:
+        return None
+    return Fallback(reason=case.fallback_reason, at=case.closed_at)
+
+
+def _judgement(case: Dispute) -> Judgement | None:
+    if case.verdict is None or case.closed_at is None:
+        return None
+    return Judgement(
+        verdict=case.verdict,
+        votes=[slot.address for slot in votes_cast(case.slots)],
+        results=[
+            Result(
+                arbiter=slot.address, verdict=None if slot.vote is None else slot.vote.verdict, reward=earned
+            )
+            for slot in case.slots
+            if (earned := reward(slot, case.verdict)) is not None
+        ],
+        at=case.closed_at,
+    )
+
+
+def _settlement(settlement: Settlement) -> CaseSettlement:
+    disputant, respondent = settlement.shares[:2]
+    stakes = settlement.stakes
+    amount = stakes.burned_amount if stakes.settlement == "burned" else stakes.transferred_amount
+    return CaseSettlement(
+        shares=[
+            Share(
+                agent=share.address,
+                rating_before=share.rating_before,
+                earned=share.earned,
+                staked=share.staked,
+                awarded=share.awarded,
+                rating_after=share.rating_after,
+            )
+            for share in settlement.shares
+        ],
+        stakes=Stakes(
+            disputant=disputant.staked,
+            respondent=respondent.staked,
+            settlement="burned" if stakes.settlement == "burned" else "transferred",
+            to=stakes.transferred_to,
+            amount=amount if isinstance(amount, int) else 0,
+        ),
+    )

@@ -1,0 +1,49 @@
+"""Evidence: how much of it there can be, and the hash that stands for an item (agentchat wire 13.5)."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+from moothall.errors import InvalidMessage
+from moothall.market.storable import require_shallow
+from moothall.wire.agentchat.jstext import json_text, utf8, utf16_length
+
+MAX_ITEMS: Final = 10  # seed 000, submit evidence 2
+MAX_STATEMENT: Final = 2000  # agentchat wire 13.1
+MAX_REASONING: Final = 500
+
+
+def require_presentable(items: Sequence[dict[str, Any]], statement: str) -> None:
+    if len(items) > MAX_ITEMS:
+        raise InvalidMessage(f"Invalid `items`: at most {MAX_ITEMS}")
+    if utf16_length(statement) > MAX_STATEMENT:
+        raise InvalidMessage(f"Invalid `statement`: at most {MAX_STATEMENT} characters")
+    require_shallow(items, "items")
+
+
+def require_short(reasoning: str) -> None:
+    if utf16_length(reasoning) > MAX_REASONING:
+        raise InvalidMessage(f"Invalid `reasoning`: at most {MAX_REASONING} characters")
+
+
+def item_hash(item: dict[str, Any]) -> str:
+    return sha256(utf8(canonical_text(item))).hexdigest()
+
+
+def canonical_text(item: dict[str, Any]) -> str:
+    """The item's JSON with its keys sorted. The same list of keys also picks and orders the members of objects
+    inside it: that is what JSON.stringify does with such a list, and what the reference hashes."""
+    return _text(item, sorted(item, key=_utf16))
+
+
+def _utf16(key: str) -> bytes:
+    return key.encode("utf-16-be", "surrogatepass")
+
+
+def _text(value: object, keys: Sequence[str]) -> str:
+    if isinstance(value, dict):
+        members = (f"{json_text(key)}:{_text(value[key], keys)}" for key in keys if key in value)
+        return "{" + ",".join(members) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(_text(element, keys) for element in value) + "]"
+    return json_text(value)

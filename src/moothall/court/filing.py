@@ -1,0 +1,199 @@
+"""How a case begins: the commitment, the reveal, the draw (seed 000, file intent, reveal; agentchat wire 13.3).
+
+Each decision takes the records it needs and a command, and returns an Outcome or raises a Refusal. From the
+commitment on the deal is frozen; `thawed` undoes it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import structs
+
+from moothall.court import notices
+from moothall.court.outcome import Notice, Outcome
+from moothall.court.panel import PANEL_SIZE, Candidate, commitment_of, draw_panel, seed_of
+from moothall.court.phases import Event, next_phase
+from moothall.court.records import Dispute, Slot
+from moothall.court.rules import CourtRules
+from moothall.court.signed import Step, require_signature
+from moothall.errors import (
+    DisputeAlreadyExists,
+    DisputeCommitmentMismatch,
+    DisputeDeadlinePassed,
+    DisputeInvalidPhase,
+    DisputeNotParty,
+    InvalidProposal,
+    ProposalNotFound,
+    Refusal,
+)
+from moothall.identity import PublicKey
+from moothall.market.audit import audit_row
+from moothall.market.proposals import can_expire
+from moothall.market.records import Proposal
+from moothall.wire.agentchat import client
+
+# Builds the pool as it is now, sorted, without these agents. Asked only once everything else holds.
+PoolWithout = Callable[[frozenset[bytes]], Sequence[Candidate]]
+
+TOO_FEW: Final = "Not enough eligible arbiters"
+NOT_REVEALED: Final = "The nonce was not revealed in time"
+
+
+# -- decisions -----------------------------------------------------------------------------------------
+
+
+def file_intent(
+    message: client.DisputeIntent,
+    key: PublicKey,
+    deal: Proposal | None,
+    earlier: Dispute | None,
+    *,
+    dispute_id: str,
+    server_nonce: str,
+    now: int,
+    rules: CourtRules,
+) -> Outcome:
+    """`earlier` is the case that this deal had, if it had one: there is never a second."""
+    require_signature(message, key, rules)
+    deal = _disputable(deal, key, earlier, now, rules)
+    by_proposer = key.raw == deal.proposer
+    case = Dispute(
+        id=dispute_id,
+        proposal_id=deal.id,
+        disputant=key.raw,
+        respondent=deal.recipient if by_proposer else deal.proposer,
+        disputant_address=deal.from_ if by_proposer else deal.to,
+        respondent_address=deal.to if by_proposer else deal.from_,
+        reason=message.reason,
+        commitment=message.commitment,
+        intent_sig=message.sig,
+        server_nonce=server_nonce,
+        deadline=now + rules.reveal_timeout,
+        filed_at=now,
+    )
+    frozen = structs.replace(deal, frozen_by=case.id, updated_at=now)
+    return Outcome(
+        changes=(case, frozen, audit_row("dispute_intent", deal.id, now, actor=key.raw, message=message)),
+        notices=(notices.filed(case, now),),
+        answer=notices.acknowledged(case, now),
+    )
+
+
+def reveal(
+    message: client.DisputeReveal,
+    key: PublicKey,
+    case: Dispute,
+    deal: Proposal,
+    pool_without: PoolWithout,
+    *,
+    now: int,
+    rules: CourtRules,
+) -> Outcome:
+    """From here on the seed decides."""
+    _require_revealable(message, key, case, now, rules)
+    if commitment_of(message.nonce) != case.commitment:
+        raise DisputeCommitmentMismatch("This is not the nonce whose hash was committed; try again")
+    pool = pool_without(frozenset(case.parties))
+    seed = seed_of(case.proposal_id, message.nonce, case.server_nonce)
+    case = structs.replace(
+        case,
+        nonce=message.nonce,
+        reveal_sig=message.sig,
+        revealed_at=now,
+        seed=seed,
+        pool=tuple(candidate.address for candidate in pool),
+    )
+    if len(pool) < PANEL_SIZE:
+        return fall_back(
+            case, deal, "too_few_arbiters", TOO_FEW, now=now, message=message, actor=case.disputant
+        )
+    keys = {candidate.address: candidate.key for candidate in pool}
+    case = structs.replace(
+        case,
+        phase=next_phase(case.phase, "panel_drawn"),
+        deadline=now + rules.response_timeout,
+        slots=tuple(
+            Slot(arbiter=keys[address], address=address, assigned_at=now)
+            for address in draw_panel(seed, case.pool)
+        ),
+    )
+    return Outcome(
+        changes=(case, audit_row("dispute_reveal", deal.id, now, actor=key.raw, message=message)),
+        notices=(notices.panel_formed(case, now), notices.assigned(case, case.slots, now)),
+        answer=notices.revealed(case, now),
+    )
+
+
+def miss_reveal(case: Dispute, deal: Proposal, *, now: int) -> Outcome:
+    """The clock's decision (seed 000, file intent 4)."""
+    return fall_back(case, deal, "reveal_missed", NOT_REVEALED, now=now)
+
+
+def fall_back(
+    case: Dispute,
+    deal: Proposal,
+    event: Event,
+    reason: str,
+    *,
+    now: int,
+    message: Step | None = None,
+    actor: bytes | None = None,
+) -> Outcome:
+    """No verdict; the deal is what it was, and nothing is settled (seed 000, fallback). Whoever acted is answered
+    with it if it is a party, and told nothing if it is not."""
+    ended = structs.replace(
+        case, phase=next_phase(case.phase, event), deadline=None, closed_at=now, fallback_reason=reason
+    )
+    notice = notices.fallen_back(ended, now)
+    told = tuple(key for key in ended.parties if key != actor)
+    return Outcome(
+        changes=(
+            ended,
+            thawed(deal, now),
+            audit_row("fallback", deal.id, now, actor=actor, message=message),
+        ),
+        notices=(Notice(told, notice),),
+        answer=notice if actor in ended.parties else None,
+    )
+
+
+def thawed(deal: Proposal, now: int) -> Proposal:
+    return structs.replace(deal, frozen_by=None, updated_at=now)
+
+
+# -- checks, in the order in which they come ---------------------------------------------------------------
+
+
+def _require_revealable(
+    message: client.DisputeReveal, key: PublicKey, case: Dispute, now: int, rules: CourtRules
+) -> None:
+    if key.raw != case.disputant:
+        raise DisputeNotParty("Only whoever filed the dispute reveals its nonce")
+    require_signature(message, key, rules)
+    if case.phase != "reveal_pending":
+        raise DisputeInvalidPhase(
+            f"The dispute is in phase {case.phase}: its nonce was revealed, or time is up"
+        )
+    require_in_time(case, now)
+
+
+def require_in_time(case: Dispute, now: int) -> None:
+    """A deadline holds from its own millisecond on, whether or not the clock has acted upon it yet."""
+    if case.deadline is not None and now >= case.deadline:
+        raise DisputeDeadlinePassed(f"The time for this ended with the phase {case.phase}")
+
+
+def _disputable(
+    deal: Proposal | None, key: PublicKey, earlier: Dispute | None, now: int, rules: CourtRules
+) -> Proposal:
+    if deal is None:
+        raise ProposalNotFound("There is no proposal with this id")
+    if key.raw not in (deal.proposer, deal.recipient):
+        raise DisputeNotParty("Only its parties can dispute a deal")
+    if earlier is not None or deal.frozen_by is not None:
+        raise DisputeAlreadyExists("There is a dispute about this deal, or there was one")
+    if deal.status == "expired" or can_expire(deal, now):
+        raise Refusal.by_code[rules.expired_code]("The deadline of this proposal has passed")
+    if deal.status != "accepted":
+        raise InvalidProposal("PROPOSAL_NOT_ACCEPTED")
+    return deal

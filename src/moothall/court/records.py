@@ -1,0 +1,117 @@
+"""What the court keeps: one Dispute per case, with everything that was said and decided in it.
+
+Decisions make new ones; nothing changes one in place. Times are whole milliseconds since the Unix epoch, and a
+`key` is the 32 raw bytes of an Ed25519 public key, as in the market's records.
+"""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from moothall.court.phases import OPEN, Phase
+from moothall.market.records import Change
+from moothall.wire.agentchat.client import Scalar, Verdict
+from moothall.wire.agentchat.market import EscrowResult
+
+SlotStatus = Literal["pending", "accepted", "declined", "forfeited", "voted"]
+
+
+class Vote(Struct, kw_only=True, frozen=True):
+    number: int  # the first vote of a case is 0
+    verdict: Verdict
+    reasoning: str
+    sig: str
+    at: int
+
+
+class Slot(Struct, kw_only=True, frozen=True):
+    """A seat on the panel, and the arbiter it was offered to. Whoever replaces a decliner has a slot of its own."""
+
+    arbiter: bytes
+    address: str
+    status: SlotStatus = "pending"
+    assigned_at: int
+    pool: tuple[str, ...] | None = None  # what a replacement was drawn from; None: it is of the first panel
+    accepted_at: int | None = None
+    accept_sig: str | None = None
+    declined_at: int | None = None
+    decline_reason: Scalar | None = None
+    decline_sig: str | None = None
+    vote: Vote | None = None
+
+    @property
+    def is_replacement(self) -> bool:
+        return self.pool is not None
+
+
+class Submission(Struct, kw_only=True, frozen=True):
+    """One party's evidence. `items` as they were sent and signed; `hashes` one each, in their order."""
+
+    items: tuple[dict[str, Any], ...]
+    hashes: tuple[str, ...]
+    statement: str
+    sig: str
+    at: int
+
+
+class Settled(Struct, kw_only=True, frozen=True):
+    """What a verdict did to one agent. `earned` is aside from stakes, and before the floor."""
+
+    address: str
+    rating_before: int
+    rating_after: int
+    earned: int
+    staked: int = 0
+    awarded: int = 0
+
+
+class Settlement(Struct, kw_only=True, frozen=True):
+    """Disputant, respondent, then the arbiters that voted or forfeited, in the order of their slots."""
+
+    shares: tuple[Settled, ...]
+    stakes: EscrowResult
+
+
+class Dispute(Struct, kw_only=True, frozen=True):
+    id: str
+    proposal_id: str
+    disputant: bytes
+    respondent: bytes
+    disputant_address: str
+    respondent_address: str
+    reason: str
+    commitment: str
+    intent_sig: str
+    server_nonce: str
+    phase: Phase = "reveal_pending"
+    deadline: int | None  # of the phase; None when the case is closed
+    filed_at: int
+    nonce: str | None = None
+    reveal_sig: str | None = None
+    revealed_at: int | None = None
+    seed: str | None = None
+    pool: tuple[str, ...] = ()  # what the seed shuffled; sorted
+    slots: tuple[Slot, ...] = ()
+    disputant_evidence: Submission | None = None
+    respondent_evidence: Submission | None = None
+    evidence_from: int | None = None  # when the panel was seated
+    deliberation_from: int | None = None
+    closed_at: int | None = None
+    fallback_reason: str | None = None
+    verdict: Verdict | None = None
+    settlement: Settlement | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.phase in OPEN
+
+    @property
+    def parties(self) -> tuple[bytes, bytes]:
+        return self.disputant, self.respondent
+
+    def slot_of(self, key: bytes) -> int | None:
+        """Which slot is this agent's; nobody ever has two in one case."""
+        return next((number for number, slot in enumerate(self.slots) if slot.arbiter == key), None)
+
+
+CourtChange = Change | Dispute

@@ -1,0 +1,461 @@
+"""Anybody can check a case: nothing here is the hall's word except what `casefile` says cannot be proven.
+
+From the file of a case alone, this recomputes the commitment, the seed, the panel and every replacement, the hashes
+of the evidence, every signature, the tally, what the arbiters get, and what the verdict did to ratings and stakes.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from moothall.court.casefile import Arbiter, Case, Evidence, Person, Result
+from moothall.court.evidence import MAX_ITEMS, item_hash
+from moothall.court.judging import awards
+from moothall.court.panel import PANEL_SIZE, commitment_of, draw_panel, draw_replacement, seed_of
+from moothall.court.phases import OPEN
+from moothall.court.verdict import FORFEIT, REWARD, rating_changes, tally
+from moothall.errors import InvalidKey, InvalidMessage
+from moothall.identity import PublicKey
+from moothall.market.receipts import REDACTED, is_id_of
+from moothall.market.settlement import floored
+from moothall.market.storable import require_shallow
+from moothall.wire.agentchat import client, signing
+
+
+class Report(Struct, frozen=True):
+    """`held`: what was checked and holds. `problems`: what does not, each naming the field. One sentence each."""
+
+    held: list[str]
+    problems: list[str]
+
+
+def verify_case(case: object) -> Report:
+    """`case` is the `case` of a CASE message, as it came out of a JSON parser; any other value is a problem."""
+    try:
+        parsed = msgspec.convert(case, Case)
+        require_shallow([item for each in _evidence_of(parsed) for item in each.items], "evidence")
+        inspection = _Inspection(parsed)
+    except (msgspec.ValidationError, InvalidMessage) as error:
+        return Report([], [f"This is not the file of a case: {error}"])
+    except InvalidKey as error:
+        return Report([], [f"A `key` cannot be read: {error}"])
+    except RecursionError:
+        return Report([], ["This is not the file of a case: it is nested too deeply"])
+    inspection.run()
+    return Report(inspection.held, inspection.problems)
+
+
+class _Inspection:
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.held: list[str] = []
+        self.problems: list[str] = []
+        self.disputant = PublicKey.from_pem(case.disputant.key)
+        self.respondent = PublicKey.from_pem(case.respondent.key)
+        self.arbiters = [PublicKey.from_pem(arbiter.key) for arbiter in case.arbiters]
+        self.proposer = PublicKey.from_pem(case.deal.proposal.key)
+        self.acceptor = PublicKey.from_pem(case.deal.accept.key)
+
+    def run(self) -> None:
+        self.people()
+        self.deal()
+        self.intent()
+        self.revelation()
+        self.panel()
+        for number in range(len(self.case.arbiters)):
+            self.slot(number)
+        self.submission("disputant", self.case.evidence.disputant, self.disputant)
+        self.submission("respondent", self.case.evidence.respondent, self.respondent)
+        self.ending()
+        self.judgement()
+        self.settlement()
+
+    def claim(self, field: str, holds: bool, sentence: str) -> bool:
+        """The sentence is true, or the field is wrong."""
+        if holds:
+            self.held.append(f"{sentence}.")
+        else:
+            self.problems.append(f"`{field}`: it does not hold that {sentence[0].lower()}{sentence[1:]}.")
+        return holds
+
+    def signature(self, field: str, key: PublicKey, text: str, sig: str, sentence: str) -> None:
+        self.claim(field, key.verifies(text, sig), sentence)
+
+    # -- who and what it is about ------------------------------------------------------------------
+
+    def people(self) -> None:
+        case = self.case
+        everybody: list[tuple[str, Person | Arbiter, PublicKey]] = [
+            ("disputant", case.disputant, self.disputant),
+            ("respondent", case.respondent, self.respondent),
+            *(
+                (f"arbiters[{number}]", arbiter, self.arbiters[number])
+                for number, arbiter in enumerate(case.arbiters)
+            ),
+        ]
+        for field, person, key in everybody:
+            self.claim(f"{field}.id", is_id_of(person.id, key), f"{person.id} is the id of its key")
+        keys = {key for _, _, key in everybody}
+        self.claim("arbiters", len(keys) == len(everybody), "Parties and arbiters are different agents")
+
+    def deal(self) -> None:
+        case, deal = self.case, self.case.deal
+        proposal, accept = deal.proposal, deal.accept
+        sentence = "The proposer signed the PROPOSAL"
+        if REDACTED in proposal.task:
+            sentence += " (the hall took a secret out of its task, so nobody can check that)"
+        self.signature(
+            "deal.proposal.sig", self.proposer, signing.proposal_text(proposal), proposal.sig, sentence
+        )
+        self.signature(
+            "deal.accept.sig",
+            self.acceptor,
+            signing.accept_text(accept),
+            accept.sig,
+            "The acceptor signed the ACCEPT",
+        )
+        self.claim(
+            "deal.accept.proposal_id",
+            accept.proposal_id == case.proposal_id,
+            "The ACCEPT is about the disputed deal",
+        )
+        self.claim("deal.from", is_id_of(deal.from_, self.proposer), "The deal is from the proposer")
+        self.claim(
+            "deal.to",
+            is_id_of(deal.to, self.acceptor) and proposal.to == deal.to,
+            "The deal is with the one it was proposed to",
+        )
+        self.claim(
+            "deal",
+            {self.disputant, self.respondent} == {self.proposer, self.acceptor}
+            and {case.disputant.id, case.respondent.id} == {deal.from_, deal.to},
+            "The parties of the case are the parties of the deal",
+        )
+
+    def intent(self) -> None:
+        case = self.case
+        message = client.DisputeIntent(
+            proposal_id=case.proposal_id,
+            reason=case.reason,
+            commitment=case.commitment,
+            sig=case.intent_sig,
+        )
+        self.signature(
+            "intent_sig",
+            self.disputant,
+            signing.dispute_intent_text(message),
+            message.sig,
+            "The disputant signed the reason and the commitment",
+        )
+
+    # -- the panel ---------------------------------------------------------------------------------
+
+    def revelation(self) -> None:
+        case, reveal = self.case, self.case.reveal
+        if reveal is None:
+            self.claim(
+                "reveal",
+                case.phase in ("reveal_pending", "fallback")
+                and case.seed is None
+                and case.pool is None
+                and not case.arbiters,
+                "Nothing was drawn, because nothing was revealed",
+            )
+            return
+        self.claim("phase", case.phase != "reveal_pending", "The case went on when the nonce was revealed")
+        self.claim(
+            "commitment",
+            commitment_of(reveal.nonce) == case.commitment,
+            "The commitment is the hash of the nonce",
+        )
+        message = client.DisputeReveal(proposal_id=case.proposal_id, nonce=reveal.nonce, sig=reveal.sig)
+        self.signature(
+            "reveal.sig",
+            self.disputant,
+            signing.dispute_reveal_text(message),
+            message.sig,
+            "The disputant signed the nonce",
+        )
+        self.claim(
+            "seed",
+            case.seed == seed_of(case.proposal_id, reveal.nonce, case.server_nonce),
+            "The seed is the hash of the proposal's id and both nonces",
+        )
+
+    def panel(self) -> None:
+        case = self.case
+        if case.seed is None or case.pool is None:
+            self.claim("seed", case.reveal is None, "There is a seed and a pool since the nonce was revealed")
+            return
+        self._pool("pool", case.pool, 0)
+        drawn = draw_panel(case.seed, case.pool) if len(case.pool) >= PANEL_SIZE else []
+        first = [arbiter.id for arbiter in case.arbiters[:PANEL_SIZE]]
+        self.claim("arbiters", first == drawn, "The seed and the pool give the first panel")
+        replacements = case.arbiters[PANEL_SIZE:]
+        declines = sum(arbiter.status == "declined" for arbiter in case.arbiters)
+        # The last decline is not replaced when nobody is left, and then there is a fallback.
+        missing = declines - len(replacements)
+        self.claim(
+            "arbiters",
+            missing == 0 or (missing == 1 and case.phase == "fallback"),
+            "Everybody who declined was replaced, or nobody was left",
+        )
+
+    def _pool(self, field: str, pool: Sequence[str], before: int) -> None:
+        """`before`: how many slots there were when it was drawn from."""
+        case = self.case
+        barred = {case.disputant.id, case.respondent.id, *(each.id for each in case.arbiters[:before])}
+        self.claim(field, list(pool) == sorted(set(pool)), "The pool is sorted and names nobody twice")
+        self.claim(field, not barred & set(pool), "The pool has neither a party nor an earlier arbiter")
+
+    def slot(self, number: int) -> None:
+        case, arbiter = self.case, self.case.arbiters[number]
+        field = f"arbiters[{number}]"
+        replaces = number >= PANEL_SIZE
+        self.claim(
+            f"{field}.is_replacement",
+            arbiter.is_replacement == replaces and (arbiter.pool is not None) == replaces,
+            f"{arbiter.id} {'is a replacement' if replaces else 'is of the first panel'}",
+        )
+        if arbiter.pool is not None:
+            self._pool(f"{field}.pool", arbiter.pool, number)
+            self.claim(
+                f"{field}.pool",
+                case.seed is not None and draw_replacement(case.seed, number, arbiter.pool) == arbiter.id,
+                f"The seed and its pool give {arbiter.id}",
+            )
+        self._slot_signatures(field, arbiter, self.arbiters[number])
+        self._slot_status(field, arbiter)
+
+    def _slot_signatures(self, field: str, arbiter: Arbiter, key: PublicKey) -> None:
+        dispute_id = self.case.dispute_id
+        if arbiter.accepted is not None:
+            accepted = client.ArbiterAccept(dispute_id=dispute_id, sig=arbiter.accepted.sig)
+            self.signature(
+                f"{field}.accepted.sig",
+                key,
+                signing.arbiter_accept_text(accepted),
+                accepted.sig,
+                f"{arbiter.id} signed that it accepts",
+            )
+        if arbiter.declined is not None and arbiter.declined.sig is not None:
+            declined = client.ArbiterDecline(
+                dispute_id=dispute_id, reason=arbiter.declined.reason, sig=arbiter.declined.sig
+            )
+            self.signature(
+                f"{field}.declined.sig",
+                key,
+                signing.arbiter_decline_text(declined),
+                arbiter.declined.sig,
+                f"{arbiter.id} signed that it declines",
+            )
+        if arbiter.vote is not None:
+            vote = client.ArbiterVote(
+                dispute_id=dispute_id,
+                verdict=arbiter.vote.verdict,
+                reasoning=arbiter.vote.reasoning,
+                sig=arbiter.vote.sig,
+            )
+            self.signature(
+                f"{field}.vote.sig",
+                key,
+                signing.vote_text(vote),
+                vote.sig,
+                f"{arbiter.id} signed its vote",
+            )
+
+    def _slot_status(self, field: str, arbiter: Arbiter) -> None:
+        case = self.case
+        accepted, declined, voted = (
+            arbiter.accepted is not None,
+            arbiter.declined is not None,
+            arbiter.vote is not None,
+        )
+        said = {
+            "pending": not accepted and not declined and not voted,
+            "accepted": accepted and not declined and not voted,
+            "declined": declined and not accepted and not voted,
+            # A vote is not shown before the verdict.
+            "voted": accepted and not declined and (voted or case.phase == "deliberation"),
+            "forfeited": not declined and not voted and accepted == (case.phase == "resolved"),
+        }
+        possible = {
+            "reveal_pending": (),
+            "arbiter_response": ("pending", "accepted", "declined"),
+            "evidence": ("accepted", "declined"),
+            "deliberation": ("accepted", "declined", "voted"),
+            "resolved": ("declined", "voted", "forfeited"),
+            "fallback": ("pending", "accepted", "declined", "forfeited"),
+        }
+        self.claim(
+            f"{field}.status",
+            said[arbiter.status] and arbiter.status in possible[case.phase],
+            f"{arbiter.id} did what its status says",
+        )
+
+    # -- evidence ----------------------------------------------------------------------------------
+
+    def submission(self, party: str, evidence: Evidence | None, key: PublicKey) -> None:
+        if evidence is None:
+            return
+        field = f"evidence.{party}"
+        self.claim(
+            field,
+            self.case.phase in ("evidence", "deliberation", "resolved"),
+            f"The {party}'s evidence came when it was asked for",
+        )
+        self.claim(
+            f"{field}.items", len(evidence.items) <= MAX_ITEMS, f"The {party} sent at most {MAX_ITEMS} items"
+        )
+        self.claim(
+            f"{field}.hashes",
+            evidence.hashes == [item_hash(item) for item in evidence.items],
+            f"The hashes are those of the {party}'s items",
+        )
+        message = client.Evidence(
+            dispute_id=self.case.dispute_id,
+            items=evidence.items,
+            statement=evidence.statement,
+            sig=evidence.sig,
+        )
+        self.signature(
+            f"{field}.sig",
+            key,
+            signing.evidence_text(message),
+            message.sig,
+            f"The {party} signed its items",
+        )
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def ending(self) -> None:
+        case = self.case
+        self.claim(
+            "fallback",
+            (case.fallback is not None) == (case.phase == "fallback"),
+            "There is a reason to fall back where the case fell back, and only there",
+        )
+        for field, value in (("judgement", case.judgement), ("settlement", case.settlement)):
+            self.claim(
+                field,
+                (value is not None) == (case.phase == "resolved"),
+                f"There is a {field} where the case is resolved, and only there",
+            )
+        self.claim(
+            "deadline",
+            (case.deadline is not None) == (case.phase in OPEN),
+            "There is a deadline where the case is open, and only there",
+        )
+        if case.phase in ("evidence", "deliberation", "resolved"):
+            seated = sum(arbiter.status != "declined" for arbiter in case.arbiters)
+            self.claim("arbiters", seated == PANEL_SIZE, f"The panel has {PANEL_SIZE} arbiters")
+
+    def judgement(self) -> None:
+        case, judgement = self.case, self.case.judgement
+        if judgement is None:
+            return
+        cast = {arbiter.id: arbiter.vote for arbiter in case.arbiters if arbiter.vote is not None}
+        self.claim(
+            "judgement.votes",
+            sorted(judgement.votes) == sorted(cast)
+            and judgement.votes == sorted(judgement.votes, key=lambda each: cast[each].at),
+            "The votes are those of the arbiters, in their order",
+        )
+        self.claim(
+            "judgement.verdict",
+            judgement.verdict == tally(vote.verdict for vote in cast.values()),
+            f"The votes give the verdict {judgement.verdict}",
+        )
+        expected = [
+            Result(
+                arbiter=arbiter.id,
+                verdict=None if arbiter.vote is None else arbiter.vote.verdict,
+                reward=_reward(arbiter, judgement.verdict),
+            )
+            for arbiter in case.arbiters
+            if arbiter.status != "declined"
+        ]
+        self.claim(
+            "judgement.results", judgement.results == expected, "Arbiters get what their votes are worth"
+        )
+
+    def settlement(self) -> None:
+        case, settlement, judgement = self.case, self.case.settlement, self.case.judgement
+        if settlement is None or judgement is None:
+            return
+        shares = settlement.shares
+        names = [case.disputant.id, case.respondent.id, *(each.arbiter for each in judgement.results)]
+        if not self.claim(
+            "settlement.shares",
+            [share.agent for share in shares] == names,
+            "The parties and the arbiters that voted or forfeited have their shares",
+        ):
+            return
+        stakes = self._signed_stakes()
+        won = awards(stakes, judgement.verdict)
+        earned = (
+            *rating_changes(shares[0].rating_before, shares[1].rating_before, judgement.verdict),
+            *(each.reward for each in judgement.results),
+        )
+        staked = (*stakes, *(0 for _ in judgement.results))
+        awarded = (*won, *(0 for _ in judgement.results))
+        for number, share in enumerate(shares):
+            field = f"settlement.shares[{number}]"
+            self.claim(
+                f"{field}.earned",
+                share.earned == earned[number],
+                f"The rating of {share.agent} moves by what the verdict gives",
+            )
+            self.claim(
+                f"{field}.staked", share.staked == staked[number], f"The stake of {share.agent} was signed"
+            )
+            self.claim(
+                f"{field}.awarded",
+                share.awarded == awarded[number],
+                f"{share.agent} gets of the stakes what the verdict gives",
+            )
+            after = floored(share.rating_before + earned[number] + awarded[number] - staked[number])
+            self.claim(
+                f"{field}.rating_after",
+                share.rating_after == after,
+                f"The rating of {share.agent} is what it was, plus that, and not below the floor",
+            )
+        self._stakes(stakes, judgement.verdict)
+
+    def _signed_stakes(self) -> tuple[int, int]:
+        """Of disputant and respondent, as PROPOSAL and ACCEPT say."""
+        deal = self.case.deal
+        own, other = int(deal.proposal.elo_stake or 0), int(deal.accept.elo_stake or 0)
+        return (own, other) if self.disputant == self.proposer else (other, own)
+
+    def _stakes(self, stakes: tuple[int, int], verdict: client.Verdict) -> None:
+        assert self.case.settlement is not None  # noqa: S101  # the caller has looked
+        told = self.case.settlement.stakes
+        self.claim(
+            "settlement.stakes",
+            (told.disputant, told.respondent) == stakes,
+            "The stakes are those that were signed",
+        )
+        fate: tuple[str, str | None, int]
+        if verdict == "mutual":
+            fate = ("burned", None, sum(stakes))
+        elif verdict == "disputant":
+            fate = ("transferred", self.case.disputant.id, stakes[1])
+        else:
+            fate = ("transferred", self.case.respondent.id, stakes[0])
+        self.claim(
+            "settlement.stakes",
+            (told.settlement, told.to, told.amount) == fate,
+            "The stakes went where the verdict sends them",
+        )
+
+
+def _reward(arbiter: Arbiter, verdict: client.Verdict) -> int:
+    if arbiter.vote is None:
+        return FORFEIT
+    return REWARD if arbiter.vote.verdict == verdict else 0
+
+
+def _evidence_of(case: Case) -> list[Evidence]:
+    return [each for each in (case.evidence.disputant, case.evidence.respondent) if each is not None]

@@ -1,0 +1,330 @@
+"""The port for keep clients: it accepts, checks signatures, flushes, sends heartbeats and closes (keep wire 1-9).
+
+A signature takes longer to check than everything else together, and libsodium does it outside the interpreter's
+lock. So packets stand in a line, a few of each connection at a time, and where the hall has a second processor, a
+thread and the loop both take the next one that is unchecked. The loop handles them in the order of the line. A turn
+of work is short, so that a flood here delays nobody's chat by more than a few milliseconds.
+"""
+
+import asyncio
+import os
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from moothall.errors import SettingsError
+from moothall.gateways.keep_connection import Arrival, KeepConnection
+from moothall.gateways.port import BACKLOG, HEAD_TIMEOUT, load_tls
+from moothall.hall.access import Doorkeeper
+from moothall.hall.keep.routing import HEARTBEAT_PACKET, KeepRoom
+from moothall.hall.limits import Rate
+from moothall.hall.outside import Log
+from moothall.identity.signatures import verify
+from moothall.settings import Settings
+
+ROUND: Final = (
+    8  # packets that the loop checks before it handles some; of one connection, before the next has its turn
+)
+ROUNDS: Final = 4  # in one turn of the loop: two to three milliseconds
+ROUND_BYTES: Final = 128 * 1024
+WORTH_SHARING: Final = 6  # packets: a thread is not woken for fewer
+SWEEP: Final = 1.0  # seconds between two looks at heartbeats and deadlines
+GOODBYE: Final = 2.0  # seconds for everybody to read the rest
+
+
+class KeepPort:
+    def __init__(self, room: KeepRoom, door: Doorkeeper, settings: Settings, log: Log) -> None:
+        self.room = room
+        self.loop = asyncio.get_running_loop()
+        self.secure = settings.keep_tls
+        self.soft_mark = settings.keep_outbox
+        self.write_timeout = settings.keep_write_timeout
+        self.rate = Rate(0, 1) if settings.no_limits else settings.keep_rate
+        self.throttled = 0  # times a connection had to wait because of the rate
+        self.overflows = 0  # connections closed because they read nothing
+        self._door = door
+        self._settings = settings
+        self._log = log
+        self._host = settings.keep_host or settings.host
+        self._max_connections = 0 if settings.no_limits else settings.keep_max_connections
+        self._server: asyncio.Server | None = None
+        self._connections: set[KeepConnection] = set()
+        self._ready: deque[KeepConnection] = deque()
+        self._line: deque[Arrival] = deque()  # to be handled, in this order
+        self._unchecked: deque[Arrival] = deque()  # those of the line whose signature nobody has looked at
+        self._at_work = False  # a turn of work is due
+        self._is_helped = False  # the thread is checking
+        self._dirty: list[KeepConnection] = []
+        self._beats: dict[KeepConnection, float] = {}  # when the next heartbeat is due, the earliest first
+        self._deadlines: dict[KeepConnection, float] = {}  # of those who do not read, the earliest first
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._drained = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, "keep-signatures") if _processors() > 1 else None
+        # With a thread, there is something for it to check while the loop reads, handles and writes.
+        self._line_length = ROUND if self._thread is None else ROUND * ROUNDS
+
+    async def open(self) -> None:
+        settings = self._settings
+        tls = load_tls(settings.cert, settings.key) if self.secure else None
+        try:
+            self._server = await self.loop.create_server(
+                lambda: KeepConnection(self),
+                self._host,
+                settings.keep_port,
+                backlog=BACKLOG,
+                ssl=tls,
+                ssl_handshake_timeout=HEAD_TIMEOUT if tls else None,
+            )
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise SettingsError(
+                f"cannot listen on {self._host}:{settings.keep_port} for keep clients: {reason}; "
+                "choose another with --keep-port, or leave them out with --no-keep"
+            ) from None
+        self._sweep()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        assert self._server is not None  # noqa: S101  # open() was awaited
+        host, port, *_ = self._server.sockets[0].getsockname()
+        return host, port
+
+    @property
+    def url(self) -> str:
+        host, port = self.address
+        return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    @property
+    def registered_connections(self) -> int:
+        return len(self._beats)
+
+    @property
+    def waiting_bytes(self) -> int:
+        return sum(connection.waiting_bytes for connection in self._connections)
+
+    async def close(self) -> None:
+        """Stop listening, send what is queued, and wait a moment until it is read."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.say_goodbye()
+        if self._connections:
+            try:
+                async with asyncio.timeout(GOODBYE):
+                    await self._drained.wait()
+            except TimeoutError:
+                for connection in list(self._connections):
+                    connection.abort()
+        if self._thread is not None:
+            self._thread.shutdown()
+
+    # -- packets in --------------------------------------------------------------------------------
+
+    def ready(self, connection: KeepConnection) -> None:
+        """The connection has something in its inbox."""
+        if connection.listed:
+            return
+        connection.listed = True
+        self._ready.append(connection)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if not self._at_work and (self._ready or self._line):
+            self._at_work = True
+            self.loop.call_soon(self._work)
+
+    def _work(self) -> None:
+        unchecked = self._unchecked
+        try:
+            for _ in range(ROUNDS):
+                self._line_up()
+                self._ask_for_help()
+                for _ in range(ROUND):
+                    if not _check_next(unchecked):
+                        break
+                self._handle_checked()
+            self._flush()
+        finally:
+            self._at_work = False
+            if self._ready or unchecked:
+                self._go_on()  # else the line is empty, or the thread has its last ones and will say so
+
+    def _line_up(self) -> None:
+        """Bring more packets into the line, if it has become short."""
+        ready, line = self._ready, self._line
+        size = 0
+        while ready and len(line) < self._line_length and size < ROUND_BYTES:
+            connection = ready.popleft()
+            connection.listed = False
+            if connection.held or connection.closing:
+                continue
+            arrivals: list[Arrival] = []
+            size += connection.take(arrivals, ROUND)
+            line += arrivals
+            self._unchecked += arrivals
+            if connection.inbox and not connection.held:
+                connection.listed = True
+                ready.append(connection)
+
+    def _ask_for_help(self) -> None:
+        if self._thread is not None and not self._is_helped and len(self._unchecked) >= WORTH_SHARING:
+            self._is_helped = True
+            self._thread.submit(self._help)
+
+    def _help(self) -> None:
+        """What the thread does."""
+        try:
+            while _check_next(self._unchecked):
+                pass
+        finally:
+            self.loop.call_soon_threadsafe(self._was_helped)
+
+    def _was_helped(self) -> None:
+        self._is_helped = False
+        self._go_on()
+
+    def _handle_checked(self) -> None:
+        """From the front of the line up to the first packet whose signature is still being checked."""
+        line = self._line
+        while line and line[0].valid is not None:
+            arrival = line.popleft()
+            connection = arrival.connection
+            if connection.held or connection.checked:
+                connection.checked.append(arrival)
+            else:
+                self.handle(arrival)
+
+    def handle(self, arrival: Arrival) -> None:
+        connection, packet = arrival.connection, arrival.packet
+        if connection.closing:
+            return
+        if packet is None:
+            connection.hang_up()
+            return
+        room = self.room
+        if not arrival.valid:
+            room.dropped["bad_signature" if packet.sig and packet.pk else "unsigned"] += 1
+            return
+        if packet.ttl and self.loop.time() - arrival.arrived > packet.ttl:
+            self.expired()
+            return
+        try:
+            room.accept(connection, packet, arrival.forwarded)
+        except Exception:  # noqa: BLE001  # a bug of ours: this connection ends, the others go on
+            self._log.warning("a keep packet could not be handled", exc_info=True)
+            connection.close()
+
+    # -- packets out -------------------------------------------------------------------------------
+
+    def mark(self, connection: KeepConnection) -> None:
+        """The connection has something to send: flush it in this turn of the loop."""
+        if not self._dirty:
+            self.loop.call_soon(self._flush)
+        self._dirty.append(connection)
+
+    def _flush(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for connection in dirty:
+            connection.flush()
+
+    # -- what connections tell ---------------------------------------------------------------------
+
+    def opened(self, connection: KeepConnection) -> bool:
+        """Whether it may stay."""
+        self._connections.add(connection)
+        self._drained.clear()
+        if self._max_connections and len(self._connections) > self._max_connections:
+            self._log.warning("keep_connection_limit", ip=connection.ip)
+            return False
+        if not connection.is_loopback:
+            if not self._door.admit(connection.ip):
+                self._log.warning("ip_connection_limit", ip=connection.ip)
+                return False
+            connection.counted = True
+        return True
+
+    def registered(self, connection: KeepConnection) -> None:
+        """It has its first identity: the heartbeats begin (keep wire 7)."""
+        self._beats.setdefault(connection, self.loop.time() + self._settings.keep_heartbeat)
+
+    def left(self, connection: KeepConnection) -> None:
+        """It will say no more; its identities are free."""
+        self._beats.pop(connection, None)
+        self.room.leave(connection)
+
+    def lost(self, connection: KeepConnection) -> None:
+        self._connections.discard(connection)
+        self._deadlines.pop(connection, None)
+        if connection.counted:
+            connection.counted = False
+            self._door.depart(connection.ip)
+        if not self._connections:
+            self._drained.set()
+
+    def stuck(self, connection: KeepConnection) -> None:
+        self._deadlines[connection] = self.loop.time() + self.write_timeout
+
+    def unstuck(self, connection: KeepConnection) -> None:
+        self._deadlines.pop(connection, None)
+
+    def overflowed(self, connection: KeepConnection) -> None:
+        """More waits for it than may, and nobody can be made to wait: it is closed at the end of the turn."""
+        self._deadlines.pop(connection, None)
+        self.loop.call_soon(self._give_up, connection)
+
+    def malformed(self) -> None:
+        self.room.dropped["malformed"] += 1
+
+    def expired(self) -> None:
+        self.room.dropped["ttl"] += 1
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        now = self.loop.time()
+        self._beat(now)
+        for connection in [late for late, due in self._deadlines.items() if due <= now]:
+            self._give_up(connection)
+        interval = min(SWEEP, self._settings.keep_heartbeat, self.write_timeout)
+        self._sweeper = self.loop.call_later(interval, self._sweep)
+
+    def _beat(self, now: float) -> None:
+        beats = self._beats
+        while beats:
+            connection = next(iter(beats))
+            if beats[connection] > now:
+                return
+            del beats[connection]
+            beats[connection] = now + self._settings.keep_heartbeat
+            if not connection.is_stuck:  # who does not read needs no more to read
+                connection.answer(HEARTBEAT_PACKET)
+
+    def _give_up(self, connection: KeepConnection) -> None:
+        if connection in self._connections:
+            self.overflows += 1
+            self._log.warning("keep_reader_stuck", ip=connection.ip, bytes=connection.waiting_bytes)
+            connection.give_up()
+
+
+def _check_next(unchecked: deque[Arrival]) -> bool:
+    """Check one more signature; False if there is none. Two threads may do this at the same time."""
+    try:
+        arrival = unchecked.popleft()
+    except IndexError:
+        return False
+    packet, valid = arrival.packet, False
+    try:
+        valid = packet is not None and verify(packet.pk, arrival.signed, packet.sig)
+    finally:
+        arrival.valid = valid  # whatever happened: those behind it in the line wait for this
+    return True
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

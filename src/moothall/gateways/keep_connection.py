@@ -1,0 +1,374 @@
+"""One keep socket: frames in, packets out, and queues that are bounded on both sides (keep wire 1, 16).
+
+Packets wait in the inbox until the port checks their signatures, a few of each connection at a time. What leaves
+in one turn of the loop leaves in one write, each frame in one piece. When the kernel takes no more, packets wait
+in the backlog, each with the name of its sender: over the soft mark that sender is not read from until there is
+room again; over the hard mark a packet is not taken at all; and a peer that reads nothing until the write deadline
+is closed, and those whose packets were still waiting are told.
+"""
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from moothall.hall.keep.bridge import DELIVERY_FAILED
+from moothall.hall.keep.discovery import reply
+from moothall.hall.keep.registry import Peer
+from moothall.wire.keep.frames import HEADER, FrameReader
+from moothall.wire.keep.packet import MalformedPacket, Packet, open_packet
+from moothall.wire.origins import is_loopback
+
+if TYPE_CHECKING:
+    from moothall.gateways.keep import KeepPort
+
+TRANSPORT_HIGH_WATER: Final = (
+    64 * 1024
+)  # what waits, waits in our backlog, where it has a sender and a deadline
+HARD_MARK: Final = 4  # times the soft one: as every sender may add one packet before it is held
+MAX_INBOX: Final = 256 * 1024  # bytes that arrived and were not looked at yet, before reading stops
+PER_PACKET: Final = 100  # bytes that a waiting packet costs besides its own, so that tiny ones count too
+
+
+class Arrival:
+    """A packet between its arrival and its handling; without one, where a connection's stream ends."""
+
+    __slots__ = ("arrived", "connection", "forwarded", "packet", "signed", "valid")
+
+    def __init__(
+        self,
+        connection: "KeepConnection",
+        arrived: float,
+        packet: Packet | None = None,
+        signed: bytes = b"",
+        forwarded: bytes = b"",
+    ) -> None:
+        self.connection = connection
+        self.arrived = arrived
+        self.packet = packet
+        self.signed = signed
+        self.forwarded = forwarded
+        self.valid: bool | None = None  # None until it is checked
+
+
+class _Waiting(NamedTuple):
+    frame: bytes
+    sender: Peer | None
+    message_id: str
+    expires: float | None
+
+
+class KeepConnection(asyncio.Protocol):
+    """See `hall.keep.registry.Peer` for what the room calls."""
+
+    __slots__ = (
+        "_backlog",
+        "_backlog_bytes",
+        "_ended",
+        "_held_back",
+        "_inbox_bytes",
+        "_linger",
+        "_period",
+        "_period_packets",
+        "_port",
+        "_reader",
+        "_reading",
+        "_stuck",
+        "_transport",
+        "checked",
+        "closing",
+        "counted",
+        "held",
+        "inbox",
+        "ip",
+        "is_loopback",
+        "listed",
+        "queue",
+    )
+
+    _transport: asyncio.Transport
+
+    def __init__(self, port: "KeepPort") -> None:
+        self._port = port
+        self._reader = FrameReader()
+        self._reading = True
+        self._ended = False  # the peer will send no more
+        self.closing = False  # nothing more is taken in or queued
+        self._stuck = False  # the transport takes no more
+        self._backlog: deque[_Waiting] = deque()
+        self._backlog_bytes = 0
+        self._held_back: set[KeepConnection] = set()  # senders who wait until this peer has read some
+        self._inbox_bytes = 0
+        self._linger: asyncio.TimerHandle | None = None
+        self._period = 0.0  # when the current period of the rate limit began
+        self._period_packets = 0
+        self.inbox: deque[tuple[bytes | None, float]] = deque()  # None: the stream ends here
+        self.checked: deque[Arrival] = deque()  # whose turn came while the connection was held
+        self.held = 0  # reasons to leave the inbox alone
+        self.listed = False  # among those the port will look at
+        self.counted = False  # towards the connections of its address
+        self.queue: list[bytes] = []  # pieces of this turn's write
+        self.ip = ""
+        self.is_loopback = False
+
+    # -- what the event loop calls -----------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=TRANSPORT_HIGH_WATER)
+        peer = transport.get_extra_info("peername")
+        self.ip = str(peer[0]) if peer else "unknown"
+        self.is_loopback = is_loopback(self.ip)
+        if not self._port.opened(self):
+            self.closing = True
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closing = True
+        if self._linger is not None:
+            self._linger.cancel()
+        self._leave()
+        self._tell_senders()
+        self._port.lost(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.closing:
+            return
+        payloads = self._reader.feed(data)
+        if payloads:
+            now = self._port.loop.time()
+            for payload in payloads:
+                self.inbox.append((payload, now))
+                self._inbox_bytes += len(payload) + PER_PACKET
+            if self._inbox_bytes > MAX_INBOX:
+                self._pause()
+            self._port.ready(self)
+        if self._reader.broken:
+            self._pause()
+            self._end_input()
+
+    def eof_received(self) -> bool:
+        """A client that has said all still gets its answers (keep wire 1, half close)."""
+        self._ended = True
+        if self.closing:
+            self._transport.close()
+            return True
+        self._end_input()
+        return not self._port.secure  # TLS knows no half close
+
+    def pause_writing(self) -> None:
+        self._stuck = True
+        self._port.stuck(self)
+
+    def resume_writing(self) -> None:
+        self._stuck = False
+        self._port.unstuck(self)
+        self._drain()
+        if self._backlog_bytes <= self._port.soft_mark // 2:
+            self._let_go()
+        if self.closing and not self._backlog:
+            self._end_stream()
+
+    # -- what the room calls -----------------------------------------------------------------------
+
+    def answer(self, payload: bytes) -> None:
+        self.deliver(payload, self, "", 0)
+
+    def deliver(self, payload: bytes, sender: Peer | None, message_id: str, ttl: int) -> bool:
+        if self.closing:
+            return False
+        if not self._stuck:
+            if not self.queue:
+                self._port.mark(self)
+            self.queue += (len(payload).to_bytes(HEADER, "big"), payload)
+            return True
+        return self._wait(len(payload).to_bytes(HEADER, "big") + payload, sender, message_id, ttl)
+
+    def hold(self) -> None:
+        self.held += 1
+
+    def release(self) -> None:
+        self.held -= 1
+        while self.checked and not self.held:
+            self._port.handle(self.checked.popleft())
+        if self.inbox and not self.held:
+            self._port.ready(self)
+
+    def registered(self) -> None:
+        self._port.registered(self)
+
+    def close(self) -> None:
+        """Later in this turn: whoever calls may be going through a list that this connection is in."""
+        if not self.closing:
+            self.closing = True
+            self._port.loop.call_soon(self.hang_up)
+
+    # -- what the port calls -----------------------------------------------------------------------
+
+    @property
+    def is_stuck(self) -> bool:
+        return self._stuck
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self._backlog_bytes + self._transport.get_write_buffer_size()
+
+    def take(self, batch: list[Arrival], most: int) -> int:
+        """Move up to so many packets from the inbox to the batch; how many bytes they have."""
+        taken = 0
+        inbox = self.inbox
+        for _ in range(self._allowed(min(most, len(inbox)))):
+            payload, arrived = inbox.popleft()
+            if payload is None:
+                batch.append(Arrival(self, arrived))
+                break
+            taken += len(payload)
+            self._inbox_bytes -= len(payload) + PER_PACKET
+            try:
+                packet, signed, forwarded = open_packet(payload)
+            except MalformedPacket:
+                self._port.malformed()
+                inbox.clear()
+                batch.append(Arrival(self, arrived))
+                break
+            batch.append(Arrival(self, arrived, packet, signed, forwarded))
+        if not self._reading and self._inbox_bytes < MAX_INBOX // 2:
+            self._resume()
+        return taken
+
+    def flush(self) -> None:
+        if self.queue:
+            joined = b"".join(self.queue)
+            self.queue = []
+            self._transport.write(joined)
+
+    def hang_up(self) -> None:
+        """Send what is queued and no more. What still arrives is thrown away until the peer is gone too.
+
+        To close the socket instead would make the kernel answer late bytes with a reset, and a reset can
+        destroy our last words before the peer has read them.
+        """
+        self.closing = True
+        self.inbox.clear()
+        self.checked.clear()
+        self._leave()
+        if self._transport.is_closing():
+            return
+        if not self._reading:
+            self._resume()  # or we would not see the peer go
+        self.flush()
+        if not self._backlog:
+            self._end_stream()
+        if self._linger is None:
+            self._linger = self._port.loop.call_later(self._port.write_timeout, self._transport.abort)
+
+    def say_goodbye(self) -> None:
+        """The hall closes: what is queued is sent, and the peer sees the end of the stream."""
+        self.closing = True
+        self.flush()
+        self._leave()
+        self._transport.close()
+
+    def give_up(self) -> None:
+        """It read nothing for too long, or more waits for it than may."""
+        self.closing = True
+        self._leave()
+        self._tell_senders()
+        self._transport.abort()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    # -- the inbox ---------------------------------------------------------------------------------
+
+    def _end_input(self) -> None:
+        self.inbox.append((None, self._port.loop.time()))
+        self._port.ready(self)
+
+    def _allowed(self, wanted: int) -> int:
+        """How many of these packets the rate lets through now. The connection is held if they are fewer."""
+        rate = self._port.rate
+        if not rate.limit:
+            return wanted
+        now = self._port.loop.time()
+        if now - self._period >= rate.seconds:
+            self._period = now
+            self._period_packets = 0
+        allowed = min(wanted, rate.limit - self._period_packets)
+        self._period_packets += allowed
+        if allowed < wanted:
+            self._port.throttled += 1
+            self.hold()
+            self._port.loop.call_later(self._period + rate.seconds - now, self.release)
+        return allowed
+
+    def _pause(self) -> None:
+        if self._reading and not self._transport.is_closing():
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        self._reading = True
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    # -- the backlog -------------------------------------------------------------------------------
+
+    def _wait(self, frame: bytes, sender: Peer | None, message_id: str, ttl: int) -> bool:
+        port = self._port
+        if self._backlog_bytes + len(frame) > port.soft_mark * HARD_MARK:
+            if sender is None:
+                port.overflowed(self)
+            return False
+        expires = port.loop.time() + ttl if ttl else None
+        self._backlog.append(_Waiting(frame, sender, message_id, expires))
+        self._backlog_bytes += len(frame) + PER_PACKET
+        if self._backlog_bytes > port.soft_mark and isinstance(sender, KeepConnection):
+            self._hold_back(sender)
+        return True
+
+    def _hold_back(self, sender: "KeepConnection") -> None:
+        if sender not in self._held_back:
+            self._held_back.add(sender)
+            sender.hold()
+
+    def _let_go(self) -> None:
+        waiting, self._held_back = self._held_back, set()
+        for sender in waiting:
+            sender.release()
+
+    def _drain(self) -> None:
+        """Hand over what the transport has room for, without what has waited longer than it may."""
+        backlog, now = self._backlog, self._port.loop.time()
+        while backlog and not self._stuck:
+            pieces: list[bytes] = []
+            size = 0
+            while backlog and size < TRANSPORT_HIGH_WATER:
+                waiting = backlog.popleft()
+                self._backlog_bytes -= len(waiting.frame) + PER_PACKET
+                if waiting.expires is not None and waiting.expires < now:
+                    self._port.expired()
+                else:
+                    pieces.append(waiting.frame)
+                    size += len(waiting.frame)
+            if pieces:
+                self._transport.write(b"".join(pieces))
+
+    def _tell_senders(self) -> None:
+        """What still waits will not arrive (seed 004, routing: forward write fails)."""
+        undelivered, self._backlog = self._backlog, deque()
+        self._backlog_bytes = 0
+        for waiting in undelivered:
+            if waiting.sender is not None and waiting.sender is not self:
+                waiting.sender.answer(reply(waiting.message_id, DELIVERY_FAILED))
+        self._let_go()
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def _end_stream(self) -> None:
+        if not self._ended and self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+    def _leave(self) -> None:
+        self._port.left(self)

@@ -1,0 +1,400 @@
+"""Keep agents in the hall: one roster for all wires (keep wire 5; agentchat wire 9).
+
+Every keep identity has a resident, which the hall takes for an agent like any other. What the hall sends it is
+a WebSocket frame; the resident reads the one kind a keep client understands, a chat message, and passes it on as
+a packet signed with the hall's own key, from `agent:<id>`. A chat message that a keep client wrote itself travels
+on as the packet it was, so that it can be checked against its author's key on either side.
+
+A packet can be replayed, so it proves less than a challenge: residents are never shown as verified, never have a
+key in the hall's eyes, and leave their id to whoever proves the key.
+"""
+
+import json
+import re
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+import msgspec
+
+from moothall.errors import Refusal
+from moothall.hall.channels import Channel
+from moothall.hall.hall import Hall
+from moothall.hall.keep.registry import Peer
+from moothall.hall.limits import Window
+from moothall.hall.membership import arrive
+from moothall.hall.session import Agent, Session
+from moothall.identity import PublicKey
+from moothall.wire.agentchat.client import MAX_CONTENT
+from moothall.wire.agentchat.jstext import utf16_length
+from moothall.wire.agentchat.names import SERVER
+from moothall.wire.agentchat.server import Chat
+from moothall.wire.keep.packet import Packet, encode, signing_bytes
+
+AGENT: Final = "agent:"  # what a WebSocket agent's identity on keep starts with
+HUMAN: Final = "human:"
+VIA: Final = "keep"
+MAX_BRIDGED: Final = 32 * 1024  # bytes of a packet that is attached to a chat message, scar and all
+MAX_NAME: Final = 32
+
+BANNED: Final = "error:banned"
+NOT_ALLOWED: Final = "error:not_allowed"
+OFFLINE: Final = "error:offline"
+RATE_LIMITED: Final = "error:rate_limited"
+RESERVED: Final = "error:reserved_identity"
+TOO_LONG: Final = "error:too_long"
+DELIVERY_FAILED: Final = "error:delivery_failed"
+
+_not_in_names: Final = re.compile(r"[^A-Za-z0-9_-]+").sub
+_CHAT: Final = b'{"type":"MSG"'
+
+Sign = Callable[[bytes], bytes]
+
+
+class Refused(Exception):
+    """What a packet asks for is not done; `body` is the answer."""
+
+    def __init__(self, body: str) -> None:
+        super().__init__(body)
+        self.body = body
+
+
+class Found(NamedTuple):
+    """What the directory knows: who offers a skill, and how keys stand, as (rating, transactions)."""
+
+    offering: frozenset[bytes]
+    standings: dict[bytes, tuple[int, int]]
+
+
+class Resident:
+    """One keep identity in the hall; for the hall, the link of its agent."""
+
+    __slots__ = ("_bridge", "agent", "identity", "key", "peer", "window")
+
+    agent: Agent
+
+    def __init__(
+        self, bridge: "Bridge", peer: Peer, identity: str, key: bytes, window: Window | None
+    ) -> None:
+        self._bridge = bridge
+        self.peer = peer
+        self.identity = identity
+        self.key = key
+        self.window = window  # one for all identities of a connection: names are free, time is not
+
+    def put(self, frame: bytes) -> None:
+        payload = self._bridge.as_packet(frame, self.identity)
+        if payload is not None:
+            self.peer.deliver(payload, None, "", 0)
+
+    def close(self, code: int, reason: str) -> None:
+        self.peer.close()
+
+    def pause(self) -> None:
+        """The hall does nothing for a resident that would have to wait for a disk."""
+
+    resume = pause
+
+
+class _Line(msgspec.Struct):
+    """What matters in a MSG."""
+
+    content: str
+    to: str
+    from_: str = msgspec.field(name="from")
+    msg_id: str | None = None
+    packet: str | None = None
+
+
+_read_line: Final = msgspec.json.Decoder(_Line).decode
+
+
+class Bridge:
+    def __init__(self, hall: Hall, sign: Sign, pk: bytes, channel: str) -> None:
+        self.hall = hall
+        self.pk = pk
+        self.channel = channel
+        self.residents: dict[str, Resident] = {}  # by identity
+        self._by_id: dict[str, Resident] = {}  # by agent id
+        self._by_key: dict[bytes, dict[str, Resident]] = {}  # by key and identity
+        self._sign = sign
+        self._last_frame = b""
+        self._last_packet: bytes | None = None
+        if channel and hall.channels.get(channel) is None:
+            hall.channels.create(channel, hall.now())
+
+    # -- coming and going --------------------------------------------------------------------------
+
+    def admit(self, identity: str, key: bytes) -> None:
+        """Refused, if an agent with this key and identity may not come in."""
+        if identity.startswith(AGENT):
+            raise Refused(RESERVED)
+        hall, settings = self.hall, self.hall.settings
+        if len(hall.bans) and hall.bans.find(PublicKey(key)):
+            raise Refused(BANNED)
+        if settings.allowlist and settings.allowlist_strict and PublicKey(key) not in hall.allowlist:
+            raise Refused(NOT_ALLOWED)
+
+    def arrive(self, peer: Peer, identity: str, key: bytes, beside: Resident | None) -> None:
+        """`beside` is another resident of the same connection, if there is one."""
+        settings = self.hall.settings
+        if beside is not None:
+            window = beside.window
+        else:
+            window = None if settings.no_limits else settings.rate_message.window()
+        resident = self.residents[identity] = Resident(self, peer, identity, key, window)
+        self._by_key.setdefault(key, {})[identity] = resident
+        self._enter(resident, self._choose_id(resident), (self.channel,))
+
+    def depart(self, identity: str) -> None:
+        resident = self.residents.pop(identity)
+        namesakes = self._by_key[resident.key]
+        del namesakes[identity]
+        if not namesakes:
+            del self._by_key[resident.key]
+        self._leave(resident)
+
+    def resident_of(self, agent: Agent) -> Resident | None:
+        resident = self._by_id.get(agent.id)
+        return resident if resident is not None and resident.agent is agent else None
+
+    def _enter(self, resident: Resident, agent_id: str, channels: tuple[str, ...]) -> None:
+        hall = self.hall
+        session = Session(resident, resident.peer.ip, VIA, hall.clock.time(), None)
+        kind = "human" if resident.identity.startswith(HUMAN) else None
+        agent = Agent(session, agent_id, _name(resident.identity) or agent_id, None, kind)
+        resident.agent = agent
+        self._by_id[agent_id] = resident
+        hall.add(agent)
+        hall.makes_way[agent_id] = lambda: self._make_way(resident)
+        for name in channels:
+            channel = hall.channels.get(name)
+            if channel is not None:
+                arrive(hall, channel, agent)
+        if hall.settings.service_lines:
+            hall.announce("#general", f"{agent.name} came online")
+
+    def _leave(self, resident: Resident) -> None:
+        agent = resident.agent
+        if self._by_id.get(agent.id) is resident:  # it may have been put out, and its id given to another
+            del self._by_id[agent.id]
+            del self.hall.makes_way[agent.id]
+        self.hall.disconnect(agent.session)
+
+    def _make_way(self, resident: Resident) -> None:
+        """Somebody proved the key on the WebSocket: the id is theirs, and the resident takes its other one."""
+        channels = tuple(resident.agent.channels)
+        taken = resident.agent.id
+        self._leave(resident)
+        self._enter(resident, self._other_id(resident, taken), channels)
+
+    def _choose_id(self, resident: Resident) -> str:
+        key = PublicKey(resident.key)
+        agent_id = key.agent_id(self.hall.settings.id_length)
+        if agent_id in self.hall.agents or self.hall.keyring.belongs_to_another(agent_id, key):
+            return self._other_id(resident, agent_id)
+        return agent_id
+
+    def _other_id(self, resident: Resident, taken: str) -> str:
+        """From key and identity together, because one key may have several identities."""
+        length, text = self.hall.settings.id_length, resident.identity.encode()
+        agent_id = taken
+        while agent_id == taken or agent_id in self.hall.agents or agent_id in self.hall.keyring:
+            text = sha256(resident.key + text).digest()
+            agent_id = text.hex()[:length]
+        return agent_id
+
+    # -- from the hall to keep ---------------------------------------------------------------------
+
+    def as_packet(self, frame: bytes, identity: str) -> bytes | None:
+        """A chat message of the hall as a packet; None for everything else.
+
+        All members of a channel get the same frame, one after the other: it is signed once.
+        """
+        if frame is self._last_frame:
+            return self._last_packet
+        length = frame[1]
+        start = 2 if length < 126 else 4 if length == 126 else 10
+        if not frame.startswith(_CHAT, start):
+            return None
+        line = _parse(frame[start:])
+        is_to_all = line.to.startswith("#")
+        payload: bytes | None
+        if is_to_all and line.from_ == SERVER:
+            payload = None  # a nudge for idle agents: a client that waits for a reply would take it for one
+        elif line.packet is not None:
+            payload = a2b_base64(line.packet)
+        else:
+            payload = self._signed(line, line.to if is_to_all else identity)
+        if is_to_all:
+            self._last_frame, self._last_packet = frame, payload
+        return payload
+
+    def _signed(self, line: _Line, dst: str) -> bytes:
+        packet = Packet(
+            id=line.msg_id or "",
+            src=AGENT + line.from_.removeprefix("@"),
+            dst=dst,
+            body=line.content,
+            pk=self.pk,
+        )
+        packet.sig = self._sign(signing_bytes(packet))
+        return encode(packet)
+
+    # -- from keep to the hall ---------------------------------------------------------------------
+
+    def say(self, src: str, packet: Packet, forwarded: bytes) -> None:
+        """Into a public channel, which the speaker is in from then on."""
+        hall, resident = self.hall, self.residents[src]
+        channel = hall.channels.get(packet.dst)
+        if channel is None or channel.invite_only or channel.verified_only:
+            raise Refused(OFFLINE)
+        agent = resident.agent
+        line = self._line(resident, packet, forwarded, packet.dst, channel)
+        if channel.name not in agent.channels:
+            arrive(hall, channel, agent)
+        hall.say(channel, line, agent, by_agent=agent.kind is None)
+        channel.last_activity = hall.now()
+
+    def tell(self, src: str, agent: Agent, packet: Packet, forwarded: bytes) -> None:
+        """One agent, whatever wire it is on."""
+        other = self.resident_of(agent)
+        if other is None:
+            resident = self.residents[src]
+            self.hall.tell(agent, self._line(resident, packet, forwarded, agent.address, None))
+        elif not other.peer.deliver(forwarded, self.residents[src].peer, packet.id, packet.ttl):
+            raise Refused(DELIVERY_FAILED)
+
+    def tell_all(self, src: str, agents: list[Agent], packet: Packet, forwarded: bytes) -> None:
+        """As many as can be told; Refused if that is nobody."""
+        sender = self.residents[src].peer
+        failed = ""
+        told = 0
+        strangers: list[Agent] = []
+        for agent in agents:
+            other = self.resident_of(agent)
+            if other is None:
+                strangers.append(agent)
+            elif other.peer.deliver(forwarded, sender, packet.id, packet.ttl):
+                told += 1
+            else:
+                failed = DELIVERY_FAILED
+        if strangers:
+            try:
+                told += self._tell_strangers(src, strangers, packet, forwarded)
+            except Refused as refused:
+                failed = refused.body
+        if not told:
+            raise Refused(failed)
+
+    def _tell_strangers(self, src: str, agents: list[Agent], packet: Packet, forwarded: bytes) -> int:
+        """One message, as far as the limits are concerned."""
+        line = self._line(self.residents[src], packet, forwarded, agents[0].address, None)
+        for agent in agents:
+            line.to = agent.address
+            self.hall.tell(agent, line)
+        return len(agents)
+
+    def _line(
+        self, resident: Resident, packet: Packet, forwarded: bytes, to: str, channel: Channel | None
+    ) -> Chat:
+        """The packet as a chat message, after all that the hall asks of one (agentchat wire 9.3)."""
+        hall, agent = self.hall, resident.agent
+        body = packet.body
+        if utf16_length(body) > MAX_CONTENT or len(forwarded) > MAX_BRIDGED:
+            raise Refused(TOO_LONG)
+        if resident.window is not None and not resident.window.admit(hall.now()):
+            raise Refused(RATE_LIMITED)
+        if hall.order is not None:
+            try:
+                hall.order.review(hall, agent, body, channel.name if channel is not None else None)
+            except Refusal:
+                raise Refused(NOT_ALLOWED) from None
+        content = self._without_secrets(agent, body)
+        now = hall.timestamp()
+        return Chat(
+            agent.address,
+            agent.name,
+            to,
+            content,
+            hall.ids.message_id(now),
+            agent.verified,
+            agent.kind,
+            via=VIA,
+            # With a secret taken out of the text, the packet that has it must not be passed on either.
+            packet=b2a_base64(forwarded, newline=False).decode() if content == body else None,
+            ts=now,
+        )
+
+    def _without_secrets(self, agent: Agent, body: str) -> str:
+        hall = self.hall
+        if hall.suspects is None or not hall.suspects(body):
+            return body
+        content, found = hall.redactor.redact(body)
+        if found:
+            hall.tally.redacted.update(found)
+            hall.note("secrets_redacted", ip=agent.session.ip, agent=agent.id, kinds=sorted(set(found)))
+        return content
+
+    # -- who is meant ------------------------------------------------------------------------------
+
+    def named(self, word: str, but: str) -> list[Agent]:
+        """Agents of this name on any wire, except the one whose identity is `but`."""
+        asking, word = self.residents[but].agent, word.lower()
+        return [
+            agent for agent in self.hall.agents.values() if agent is not asking and agent.name.lower() == word
+        ]
+
+    def key_of(self, agent: Agent) -> bytes | None:
+        if agent.key is not None:
+            return agent.key.raw
+        resident = self.resident_of(agent)
+        return resident.key if resident is not None else None
+
+    def candidates(self, named: list[Agent], found: Found, but: str) -> list[Agent]:
+        """Who has the name and is still here, or offers the skill; the best rated first (seed 004, dst)."""
+        hall, asking = self.hall, self.residents[but].agent
+        chosen = {agent.id: agent for agent in named if hall.agents.get(agent.id) is agent}
+        for key in found.offering:
+            if agent := hall.by_key.get(key):
+                chosen[agent.id] = agent
+            for resident in self._by_key.get(key, {}).values():
+                chosen[resident.agent.id] = resident.agent
+        chosen.pop(asking.id, None)
+
+        def rank(agent: Agent) -> tuple[int, int, str, str]:
+            rating, transactions = found.standings.get(self.key_of(agent) or b"", DEFAULT_STANDING)
+            return -rating, -transactions, agent.name, agent.id
+
+        return sorted(chosen.values(), key=rank)
+
+    def members(self, channel_name: str, but: str) -> list[Agent]:
+        """Of a public channel; what is said in others is not for everybody who knows their name."""
+        channel = self.hall.channels.get(channel_name)
+        if channel is None or channel.invite_only or channel.verified_only:
+            return []
+        asking = self.residents[but].agent
+        return [member for member in channel.members.values() if member is not asking]
+
+
+DEFAULT_STANDING: Final = (1200, 0)  # seed 001, reputation
+
+
+def _name(identity: str) -> str:
+    """What the hall calls it: the part after the colon, as far as names allow (agentchat wire 3.3)."""
+    return _not_in_names("", identity.partition(":")[2] or identity)[:MAX_NAME]
+
+
+def _parse(encoded: bytes) -> _Line:
+    try:
+        return _read_line(encoded)
+    except msgspec.DecodeError:
+        # A lone surrogate, which UTF-8 cannot express and a packet cannot carry.
+        fields = json.loads(encoded)
+        text = {
+            name: value.encode(errors="replace").decode()
+            for name, value in fields.items()
+            if isinstance(value, str)
+        }
+        return _Line(text["content"], text["to"], text["from"], text.get("msg_id"), text.get("packet"))

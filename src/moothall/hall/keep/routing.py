@@ -1,0 +1,261 @@
+"""One packet's way: registered, counted, and handled by what its `dst` says (seed 004, routing; keep wire 4, 6).
+
+What arrives here has been parsed and its signature has held. `RESERVED` and `PREFIXES` are looked at before the
+registry, `EXTENSIONS` only after it: where the reference would answer `error:offline` there is room for more.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from moothall.hall.keep import discovery
+from moothall.hall.keep.bridge import AGENT, DELIVERY_FAILED, OFFLINE, Bridge, Found, Refused
+from moothall.hall.keep.discovery import Answer
+from moothall.hall.keep.listing import Listing
+from moothall.hall.keep.registry import Peer, Pins, Registry
+from moothall.hall.keep.replays import Replays
+from moothall.hall.keep.scars import Scars
+from moothall.hall.session import Agent
+from moothall.wire.keep.packet import HEARTBEAT, Packet, encode
+
+DONE: Final = "done"
+UNKNOWN_DISCOVERY: Final = "error:unknown_discovery"
+FEE_TOO_LOW: Final = "error:fee_too_low"
+PINNED: Final = "error:pinned"
+SRC_REQUIRED: Final = "error:src_required"
+TOO_MANY_IDENTITIES: Final = "error:too_many_identities"
+
+MAX_IDENTITIES: Final = 1000  # of one connection
+HEARTBEAT_PACKET: Final = encode(Packet(typ=HEARTBEAT, src=discovery.SERVER))
+
+Failed = Callable[[BaseException], None]
+# "Who offers this skill, and how do they and these keys stand?" Answered later, with one of two calls.
+Directory = Callable[[str, list[bytes], Callable[[Found], None], Failed], None]
+
+
+class KeepRoom:
+    def __init__(
+        self, bridge: Bridge, directory: Directory, *, version: str, pins: Pins | None = None
+    ) -> None:
+        settings = bridge.hall.settings
+        self.registry = Registry()
+        self.scars = Scars()
+        self.listing = Listing()  # everybody, of all wires
+        self.packets = 0  # valid ones
+        self.forwarded = 0
+        self.dropped: Counter[str] = Counter()  # by reason
+        self.bridge = bridge
+        self.hall = bridge.hall
+        self._directory = directory
+        self.version = version
+        self.started = bridge.hall.now()
+        self._swarm_fee = settings.keep_swarm_fee
+        self._pins = pins
+        # Identities that start "agent:" are the hall's to give, so these two never meet those of keep clients.
+        self.hall.arrivals.append(lambda agent: self.listing.add(AGENT + agent.id))
+        self.hall.departures.append(lambda agent: self.listing.discard(AGENT + agent.id))
+        self._replays = Replays(settings.keep_replay_window) if settings.keep_replay_window else None
+
+    def accept(self, peer: Peer, packet: Packet, forwarded: bytes) -> None:
+        """A packet whose signature held; `forwarded` are the bytes in which it travels on (keep wire 4)."""
+        if self._replays is not None and not self._replays.admit(packet.sig, self.hall.now()):
+            self.dropped["replay"] += 1
+            return
+        src, dst = packet.src, packet.dst
+        try:
+            if src:
+                resident = self.bridge.residents.get(src)
+                if resident is None or resident.peer is not peer or resident.key != packet.pk:
+                    self._register(peer, src, packet.pk)
+            else:
+                self.bridge.admit(src, packet.pk)
+            self.packets += 1
+            if packet.scar:
+                self.scars.note(src, packet.scar)
+            body = self._route(peer, packet, forwarded, dst)
+        except Refused as refused:
+            body = refused.body
+        if body is not None:
+            peer.answer(discovery.reply(packet.id, body))
+
+    def leave(self, peer: Peer) -> None:
+        """The connection is gone, and all its identities with it."""
+        for identity in self.registry.of(peer):
+            self._free(identity)
+
+    # -- identities --------------------------------------------------------------------------------
+
+    def _register(self, peer: Peer, src: str, key: bytes) -> None:
+        self.bridge.admit(src, key)
+        if self._pins is not None and not self._pins.admit(src, key):
+            self.hall.note("keep_identity_pinned", ip=peer.ip)
+            raise Refused(PINNED)
+        owner = self.registry.owner(src)
+        mine = self.registry.of(peer)
+        if owner is not peer and len(mine) >= MAX_IDENTITIES:
+            raise Refused(TOO_MANY_IDENTITIES)
+        beside = self.bridge.residents[mine[0]] if mine else None
+        if owner is not None:
+            self._free(src)
+        self.registry.claim(src, peer)
+        self.listing.add(src)
+        self.bridge.arrive(peer, src, key, beside)
+        if owner is not None and owner is not peer:
+            self.hall.log.info("keep_identity_moved", old_ip=owner.ip, new_ip=peer.ip)
+            owner.close()
+        if not mine:
+            peer.registered()
+
+    def _free(self, identity: str) -> None:
+        self.registry.free(identity)
+        self.listing.discard(identity)
+        self.bridge.depart(identity)
+
+    # -- the table of destinations (seed 004, routing) ---------------------------------------------
+
+    def _route(self, peer: Peer, packet: Packet, forwarded: bytes, dst: str) -> str | None:
+        """The body of the reply, or None if there is none."""
+        if dst in RESERVED:
+            return DONE
+        if dst.startswith(DISCOVER):
+            return self._discover(packet, dst[len(DISCOVER) :])
+        owner = self.registry.owner(dst)
+        if owner is not None:
+            if not owner.deliver(forwarded, peer, packet.id, packet.ttl):
+                return DELIVERY_FAILED
+            self.forwarded += 1
+            return None
+        for prefix, handle in EXTENSIONS:
+            if dst.startswith(prefix):
+                if not packet.src:
+                    return SRC_REQUIRED
+                handle(self, peer, packet, forwarded)
+                return None
+        return OFFLINE
+
+    def to_agent(self, peer: Peer, packet: Packet, forwarded: bytes) -> None:
+        agent = self.hall.agents.get(packet.dst[len(AGENT) :])
+        if agent is None:
+            raise Refused(OFFLINE)
+        self.bridge.tell(packet.src, agent, packet, forwarded)
+        self.forwarded += 1
+
+    def to_channel(self, peer: Peer, packet: Packet, forwarded: bytes) -> None:
+        self.bridge.say(packet.src, packet, forwarded)
+        self.forwarded += 1
+
+    def to_nearest(self, peer: Peer, packet: Packet, forwarded: bytes) -> None:
+        word = packet.dst[len(NEAREST) :]
+
+        def deliver(candidates: list[Agent]) -> None:
+            self.bridge.tell(packet.src, candidates[0], packet, forwarded)
+
+        self._look_for(peer, packet, word, deliver)
+
+    def to_swarm(self, peer: Peer, packet: Packet, forwarded: bytes) -> None:
+        if packet.fee < self._swarm_fee:
+            raise Refused(FEE_TOO_LOW)
+        word = packet.dst[len(SWARM) :]
+
+        def deliver(candidates: list[Agent]) -> None:
+            self.bridge.tell_all(packet.src, candidates, packet, forwarded)
+
+        self._look_for(peer, packet, word, deliver, channel=f"#{word}")
+
+    def _look_for(
+        self,
+        peer: Peer,
+        packet: Packet,
+        word: str,
+        deliver: Callable[[list[Agent]], None],
+        channel: str | None = None,
+    ) -> None:
+        """Ask the directory; the sender's later packets wait for the answer."""
+        bridge, src = self.bridge, packet.src
+        peer.hold()
+
+        def finish(body: str | None) -> None:
+            if body is not None:
+                peer.answer(discovery.reply(packet.id, body))
+            peer.release()
+
+        def found(answer: Found) -> None:
+            if self.registry.owner(src) is not peer:
+                finish(None)  # it left, or lost its identity, while we looked
+                return
+            chosen = bridge.candidates(named, answer, src)
+            if channel is not None:
+                known = {agent.id for agent in chosen}
+                chosen += [member for member in bridge.members(channel, src) if member.id not in known]
+            if not chosen:
+                finish(OFFLINE)
+                return
+            try:
+                deliver(chosen)
+            except Refused as refused:
+                finish(refused.body)
+            else:
+                self.forwarded += 1
+                finish(None)
+
+        def failed(error: BaseException) -> None:
+            self.hall.log.warning("keep_directory_failed", error=repr(error))
+            finish(DELIVERY_FAILED)
+
+        named = bridge.named(word, src)
+        keys = [key for agent in named if (key := bridge.key_of(agent)) is not None]
+        self._directory(word, keys, found, failed)
+
+    # -- questions (keep wire 8) -------------------------------------------------------------------
+
+    def _discover(self, packet: Packet, question: str) -> str:
+        ask = QUESTIONS.get(question)
+        if ask is None:
+            return UNKNOWN_DISCOVERY
+        answer = ask(self, discovery.room(packet.id))
+        if answer.left_out:
+            self.hall.log.warning("keep_discovery_truncated", question=question, left_out=answer.left_out)
+        return answer.body
+
+
+def info(keep: KeepRoom, space: int) -> Answer:
+    return discovery.info(
+        agents_online=len(keep.hall.agents), uptime=keep.hall.now() - keep.started, version=keep.version
+    )
+
+
+def agents(keep: KeepRoom, space: int) -> Answer:
+    return discovery.agents(keep.listing, space)
+
+
+def stats(keep: KeepRoom, space: int) -> Answer:
+    return discovery.stats(keep.scars, keep.packets, space)
+
+
+def scars(keep: KeepRoom, space: int) -> Answer:
+    return discovery.scars(keep.scars, space)
+
+
+def about_hall(keep: KeepRoom, space: int) -> Answer:
+    bridge = keep.bridge
+    return discovery.hall(channel=bridge.channel, name=keep.hall.settings.server_name, pk=bridge.pk)
+
+
+DISCOVER: Final = "discover:"
+NEAREST: Final = "nearest:"
+SWARM: Final = "swarm:"
+
+RESERVED: Final = frozenset(("", discovery.SERVER))  # an agent of this name is listed, and never addressed
+EXTENSIONS: Final = (
+    (AGENT, KeepRoom.to_agent),
+    ("#", KeepRoom.to_channel),
+    (NEAREST, KeepRoom.to_nearest),
+    (SWARM, KeepRoom.to_swarm),
+)
+QUESTIONS: Final = {
+    "info": info,
+    "agents": agents,
+    "stats": stats,
+    "scars": scars,
+    "hall": about_hall,
+}

@@ -1,0 +1,78 @@
+"""Whether the court's tables hold together, with each other and with the deals: a part of `checks`."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from moothall.court.casefile import case_file
+from moothall.court.records import Dispute
+from moothall.court.verify import verify_case
+from moothall.market.receipts import REDACTED
+from moothall.market.records import Proposal
+from moothall.store.dialect import Connection, Row
+from moothall.store.rows import parts_of
+
+_proposal: Final = msgspec.json.Decoder(Proposal).decode
+_dispute: Final = msgspec.json.Decoder(Dispute).decode
+
+Parts = dict[tuple[str, bytes], tuple[str, int, int]]
+
+
+def case_problems(connection: Connection, open_deals: Sequence[Proposal]) -> Iterator[str]:
+    frozen = {deal.frozen_by: deal.id for deal in open_deals if deal.frozen_by is not None}
+    parts: Parts = {}
+    columns = "id, proposal_id, phase, is_open, deadline, filed_at, record"
+    for row in connection.stream(
+        f"SELECT {', '.join(f'disputes.{column}' for column in columns.split(', '))}, proposals.record"  # noqa: S608
+        " FROM disputes JOIN proposals ON proposals.id = proposal_id ORDER BY disputes.id"
+    ):
+        yield from _row_problems(row, frozen, parts)
+    for dispute_id, deal in frozen.items():
+        yield f"deal {deal} is frozen by {dispute_id}, which is not an open case of it"
+    for (deal,) in connection.stream(
+        "SELECT id FROM proposals WHERE frozen = 1 AND status <> 'accepted' ORDER BY id"
+    ):
+        yield f"deal {deal} is over and still frozen"
+    yield from _part_problems(connection, parts)
+    yield from _story_problems(connection)
+
+
+def _row_problems(row: Row, frozen: dict[str, str], parts: Parts) -> Iterator[str]:
+    """Takes the case out of `frozen`, and adds its parts to `parts`."""
+    case, deal = _dispute(row[6]), _proposal(row[7])
+    said = (case.id, case.proposal_id, case.phase, int(case.is_open), case.deadline, case.filed_at)
+    if said != tuple(row[:6]):
+        yield f"case {row[0]}: the columns do not say what the record says"
+    for key, role, live in parts_of(case):
+        parts[case.id, key] = (role, int(live), case.filed_at)
+    if case.is_open:
+        if frozen.pop(case.id, None) != case.proposal_id:
+            yield f"case {case.id} is open, and its deal {case.proposal_id} is not frozen by it"
+        return
+    if case.phase == "resolved" and deal.status != "disputed":
+        yield f"case {case.id} has a verdict, and its deal {deal.id} is {deal.status}"
+    report = verify_case(msgspec.to_builtins(case_file(case, deal, case.disputant)))
+    for problem in report.problems:
+        # What the hall redacted, nobody can check against its signature any more.
+        if not (REDACTED in deal.task and problem.startswith("`deal.proposal.sig`")):
+            yield f"case {case.id}: {problem}"
+
+
+def _part_problems(connection: Connection, parts: Parts) -> Iterator[str]:
+    for dispute_id, key, *found in connection.stream(
+        "SELECT dispute_id, key, role, live, filed_at FROM case_parts ORDER BY dispute_id, key"
+    ):
+        if parts.pop((dispute_id, key), None) != tuple(found):
+            yield f"case {dispute_id}: the part of {key.hex()[:16]} is not the one that the record says"
+    for dispute_id, key in parts:
+        yield f"case {dispute_id}: the part of {key.hex()[:16]} is missing"
+
+
+def _story_problems(connection: Connection) -> Iterator[str]:
+    untold = (
+        "SELECT id FROM disputes WHERE phase = 'resolved' AND NOT EXISTS"
+        " (SELECT 1 FROM audit WHERE deal = proposal_id AND operation = 'verdict') ORDER BY id"
+    )
+    for (dispute_id,) in connection.stream(untold):
+        yield f"case {dispute_id} has a verdict, and the audit trail does not know it"

@@ -1,0 +1,150 @@
+"""The court's part of the books, in SQL. Lookups ask in the same order as those of the market (see `books`)."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from moothall.court.books import Page
+from moothall.court.records import Dispute
+from moothall.identity import PublicKey
+from moothall.market.notices import how_many_fit
+from moothall.market.records import Standing
+from moothall.store.dialect import Connection, Row
+from moothall.store.memory import Memory
+from moothall.store.rows import Draft, Stored, parts_of
+
+KEYS_AT_ONCE: Final = 256  # in one statement; a short list is filled up, so that few statements are prepared
+
+MAX_READ: Final = 16 * 1024 * 1024  # bytes of cases for one answer: nobody else's commit waits longer for it
+
+_dispute: Final = msgspec.json.Decoder(Dispute).decode
+_MARKS: Final = ", ".join("?" for _ in range(KEYS_AT_ONCE))
+
+
+class CaseBooks:
+    """What `SqlBooks` is made of besides the market's part."""
+
+    _connection: Connection
+    _memory: Memory
+    _before: Draft
+    _draft: Draft
+
+    def case(self, dispute_id: str) -> Dispute | None:
+        stored = self._known_case(dispute_id)
+        if stored is None:
+            if not is_plain(dispute_id):
+                return None
+            row = self._connection.execute(
+                f"SELECT version, record FROM disputes WHERE id = ?{self._connection.dialect.for_update}",  # noqa: S608
+                (dispute_id,),
+            ).fetchone()
+            if row is None:
+                return None
+            stored = Stored(row[0], _dispute(row[1]))
+            self._memory.disputes[dispute_id] = stored
+        return stored.record
+
+    def case_of(self, proposal_id: str) -> Dispute | None:
+        if not is_plain(proposal_id):
+            return None
+        rows = self._query("SELECT id FROM disputes WHERE proposal_id = ?", proposal_id)
+        return self.case(rows[0][0]) if rows else None
+
+    def cases_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> Page:
+        query = (
+            "SELECT {} FROM case_parts JOIN disputes ON id = dispute_id WHERE key = ?"  # noqa: S608
+            f"{' AND is_open = 1' if open_only else ''} ORDER BY case_parts.filed_at DESC, id DESC LIMIT ?"
+        )
+        sizes = [row[0] for row in self._query(query.format("length(record)"), key, limit)]
+        fitting = how_many_fit(sizes, MAX_READ)
+        rows = self._query(query.format("record"), key, fitting)
+        return Page([_dispute(row[0]) for row in rows], truncated=fitting < len(sizes))
+
+    def due_cases(self, now: int, limit: int = 100) -> list[str]:
+        rows = self._query(
+            "SELECT id FROM disputes WHERE is_open = 1 AND deadline <= ? ORDER BY deadline, id LIMIT ?",
+            now,
+            limit,
+        )
+        return [row[0] for row in rows]
+
+    def next_case_deadline(self) -> int | None:
+        earliest: int | None = self._query("SELECT min(deadline) FROM disputes WHERE is_open = 1")[0][0]
+        return earliest
+
+    def seats(self) -> list[tuple[bytes, str]]:
+        rows = self._query("SELECT key, dispute_id FROM case_parts WHERE live = 1 AND role = 'arbiter'")
+        return [(key, dispute_id) for key, dispute_id in rows]
+
+    def panels(self, keys: Collection[bytes]) -> Mapping[bytes, int]:
+        counts: dict[bytes, int] = {}
+        for some in _runs(keys):
+            counts.update(
+                self._query(
+                    "SELECT key, count(*) FROM case_parts WHERE live = 1 AND role = 'arbiter'"  # noqa: S608
+                    f" AND key IN ({_MARKS}) GROUP BY key",
+                    *some,
+                )
+            )
+        return counts
+
+    def qualified(self, keys: Collection[bytes], rating: int, transactions: int) -> list[Standing]:
+        if self._memory.expects_imports(self._connection):
+            for key in keys:
+                # Its rating may still be one that the reference server left behind.
+                if self._memory.may_be_imported(self._connection, PublicKey(key).fingerprint):
+                    self.standing(key)
+        found: list[Standing] = []
+        for some in _runs(keys):
+            rows = self._query(
+                "SELECT key, version, record FROM standings"  # noqa: S608
+                f" WHERE rating >= ? AND transactions >= ? AND key IN ({_MARKS})",
+                rating,
+                transactions,
+                *some,
+            )
+            found += [self._seen_standing(*row) for row in rows]
+        return found
+
+    def cases_by_phase(self) -> dict[str, int]:
+        return dict(self._query("SELECT phase, count(*) FROM disputes GROUP BY phase"))
+
+    def _save_case(self, case: Dispute) -> None:
+        for key, _, _ in parts_of(case):
+            self._put_key(key)
+        known = self._known_case(case.id)
+        self._draft.put_dispute(case, 1 if known is None else known.version + 1)
+
+    def _known_case(self, dispute_id: str) -> Stored[Dispute] | None:
+        return (
+            self._draft.disputes.get(dispute_id)
+            or self._before.disputes.get(dispute_id)
+            or self._memory.disputes.get(dispute_id)
+        )
+
+    # -- what the market's part does -----------------------------------------------------------------
+
+    def standing(self, key: bytes) -> Standing:
+        raise NotImplementedError
+
+    def _seen_standing(self, key: bytes, version: int, record: bytes) -> Standing:
+        raise NotImplementedError
+
+    def _put_key(self, key: bytes) -> None:
+        raise NotImplementedError
+
+    def _query(self, sql: str, *parameters: Any) -> list[Row]:
+        raise NotImplementedError
+
+
+def is_plain(text: str) -> bool:
+    """Ids of ours are. What an agent sends in their place may hold what no database takes: NUL, half letters."""
+    return text.isascii() and text.isprintable()
+
+
+def _runs(keys: Collection[bytes]) -> Iterator[Sequence[bytes]]:
+    listed = list(keys)
+    for start in range(0, len(listed), KEYS_AT_ONCE):
+        some = listed[start : start + KEYS_AT_ONCE]
+        yield [*some, *some[:1] * (KEYS_AT_ONCE - len(some))]

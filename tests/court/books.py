@@ -1,0 +1,75 @@
+"""The court's books in memory. What is kept is kept as JSON, as a database would."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from moothall.court.books import Books, Page
+from moothall.court.records import CourtChange, Dispute
+from moothall.market.records import AuditRow, Standing
+from tests.market.support import MemoryBooks as MarketBooks
+
+decode = msgspec.json.Decoder(Dispute).decode
+
+
+class MemoryBooks(MarketBooks, Books):
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: dict[str, bytes] = {}
+        self._by_deal: dict[str, str] = {}
+
+    @property
+    def cases(self) -> list[Dispute]:
+        return [decode(record) for record in self.records.values()]
+
+    def case(self, dispute_id: str) -> Dispute | None:
+        record = self.records.get(dispute_id)
+        return None if record is None else decode(record)
+
+    def case_of(self, proposal_id: str) -> Dispute | None:
+        return self.case(self._by_deal.get(proposal_id, ""))
+
+    def cases_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> Page:
+        found = [
+            case
+            for case in reversed(self.cases)
+            if (key in case.parties or case.slot_of(key) is not None) and (case.is_open or not open_only)
+        ]
+        return Page(found[:limit])
+
+    def due_cases(self, now: int, limit: int = 100) -> list[str]:
+        due = [case for case in self.cases if case.deadline is not None and case.deadline <= now]
+        return [case.id for case in sorted(due, key=lambda case: case.deadline or 0)][:limit]
+
+    def next_case_deadline(self) -> int | None:
+        return min((case.deadline for case in self.cases if case.deadline is not None), default=None)
+
+    def seats(self) -> list[tuple[bytes, str]]:
+        return [
+            (slot.arbiter, case.id)
+            for case in self.cases
+            if case.is_open
+            for slot in case.slots
+            if slot.status != "declined"
+        ]
+
+    def panels(self, keys: Collection[bytes]) -> Mapping[bytes, int]:
+        return Counter(key for key, _ in self.seats() if key in keys)
+
+    def qualified(self, keys: Collection[bytes], rating: int, transactions: int) -> list[Standing]:
+        standings = [self.stands[key] for key in keys if key in self.stands]
+        return [each for each in standings if each.rating >= rating and each.transactions >= transactions]
+
+    def cases_by_phase(self) -> dict[str, int]:
+        return Counter(case.phase for case in self.cases)
+
+    def save(self, *changes: CourtChange) -> None:
+        assert sum(isinstance(change, AuditRow) for change in changes) == 1
+        for change in changes:
+            if isinstance(change, Dispute):
+                known = self._by_deal.setdefault(change.proposal_id, change.id)
+                assert known == change.id, "a deal has one case"
+                self.records[change.id] = msgspec.json.encode(change)
+            else:
+                self._save(change)

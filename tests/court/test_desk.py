@@ -1,0 +1,267 @@
+"""Looking cases up, coming back, and a hall that comes back (seed 000; agentchat wire 5.5)."""
+
+from typing import Any
+
+import pytest
+
+from tests.court.support import ITEM, Courtroom, kinds
+from tests.identity.vectors import ALICE, BOB, CAROL
+from tests.support.cases import ARBITERS, NONCE
+from tests.support.world import World, assert_refused, assert_sent, assert_silent
+
+# -- LIST_CASES and GET_CASE -------------------------------------------------------------------------------
+
+
+def test_everybody_with_a_part_finds_the_case() -> None:
+    court = Courtroom(judges=4)
+    court.reveal()
+    court.world.hush()
+    arbiter = court.panel[0]
+    roles = {ALICE: ("disputant", None), BOB: ("respondent", None), arbiter: ("arbiter", "pending")}
+    for key, (role, slot) in roles.items():
+        court.world.send(court.guests[key], "LIST_CASES", ref="l")
+        (entry,) = assert_sent(court.guests[key], "CASES", ref="l")["list"]
+        assert entry == {
+            "dispute_id": court.dispute_id,
+            "proposal_id": court.deal_id,
+            "phase": "arbiter_response",
+            "disputant": court.alice.id,
+            "respondent": court.bob.id,
+            "reason": "nothing came",
+            "role": role,
+            "slot": slot,
+            "deadline": court.case.deadline,
+            "filed_at": court.case.filed_at,
+            "verdict": None,
+        }
+    stranger = court.arrive(CAROL)
+    court.world.send(stranger, "LIST_CASES")
+    assert assert_sent(stranger, "CASES")["list"] == []
+
+
+def test_closed_cases_are_listed_unless_only_open_ones_are_wanted() -> None:
+    court = Courtroom()
+    court.judge("disputant", "disputant", "disputant")
+    court.world.hush()
+    court.world.send(court.bob, "LIST_CASES", open_only=True)
+    assert assert_sent(court.bob, "CASES")["list"] == []
+    court.world.send(court.bob, "LIST_CASES")
+    (entry,) = assert_sent(court.bob, "CASES")["list"]
+    assert (entry["phase"], entry["verdict"], entry["deadline"]) == ("resolved", "disputant", None)
+
+
+def test_a_case_is_for_those_who_have_a_part_in_it() -> None:
+    court = Courtroom(judges=4)
+    court.reveal()
+    court.world.hush()
+    for question in ({"dispute_id": court.dispute_id}, {"proposal_id": court.deal_id}):
+        for key in (ALICE, BOB, *court.panel):
+            court.world.send(court.guests[key], "GET_CASE", **question, ref="g")
+            assert_sent(court.guests[key], "CASE", ref="g")
+    stranger = court.arrive(CAROL)
+    court.world.send(stranger, "GET_CASE", dispute_id=court.dispute_id)
+    assert_refused(stranger, "DISPUTE_NOT_PARTY")
+    court.world.send(stranger, "GET_CASE", dispute_id="disp_none")
+    assert_refused(stranger, "DISPUTE_NOT_FOUND")
+    court.world.send(stranger, "GET_CASE")
+    assert_refused(stranger, "INVALID_MSG")
+
+
+def test_nobody_sees_the_other_sides_evidence_or_votes_before_it_is_time() -> None:
+    court = Courtroom()
+    court.seat()
+    court.act(ALICE, "EVIDENCE", dispute_id=court.dispute_id, items=[ITEM], statement="look")
+    assert court.file_of(ALICE)["evidence"]["disputant"]["items"] == [ITEM]
+    for key in (BOB, court.panel[0]):
+        assert court.file_of(key)["evidence"]["disputant"] is None
+    court.act(BOB, "EVIDENCE", dispute_id=court.dispute_id, items=[], statement="")
+    assert court.file_of(BOB)["evidence"]["disputant"]["statement"] == "look"
+    court.vote(court.panel[0], "disputant")
+    for key in (ALICE, court.panel[0], court.panel[1]):
+        arbiter = court.file_of(key)["arbiters"][0]
+        assert (arbiter["status"], arbiter["vote"]) == ("voted", None)
+    for key in court.panel[1:]:
+        court.vote(key, "disputant")
+    assert court.file_of(BOB)["arbiters"][0]["vote"]["verdict"] == "disputant"
+
+
+# -- who comes back ----------------------------------------------------------------------------------------
+
+
+def test_an_arbiter_that_comes_back_is_asked_again() -> None:
+    court = Courtroom(judges=4)
+    court.reveal()
+    arbiter = court.panel[0]
+    court.leave(arbiter)
+    court.world.advance(60)
+    guest = court.world.connect()
+    court.world.identify(guest, "back", key=arbiter)
+    assert_sent(guest, "WELCOME")
+    asked = assert_sent(guest, "ARBITER_ASSIGNED", dispute_id=court.dispute_id)
+    assert asked["response_deadline"] == court.case.deadline
+    assert_silent(guest)
+
+
+def test_an_arbiter_that_comes_back_gets_the_case_to_vote_on() -> None:
+    court = Courtroom()
+    court.plead()
+    arbiter = court.panel[0]
+    guest = court.world.connect()
+    court.world.identify(guest, "back", key=arbiter)
+    assert_sent(guest, "WELCOME")
+    assert_sent(guest, "CASE_READY", vote_deadline=court.case.deadline)
+    court.guests[arbiter] = guest
+    court.vote(arbiter, "mutual")
+    guest = court.arrive(arbiter)
+    assert_silent(guest)
+
+
+def test_who_has_nothing_to_do_is_let_in_without_a_question_to_the_store() -> None:
+    court = Courtroom(judges=4)
+    court.seat()
+    asked: list[Any] = []
+    store = court.world.court._store
+
+    class Watched:
+        def submit(self, *unit: Any) -> None:
+            asked.append(unit)
+            store.submit(*unit)
+
+    court.world.court._store = Watched()
+    outsider = next(key for key in court.judges if key not in court.panel)
+    for key in (CAROL, outsider, ALICE):
+        court.arrive(key)
+    assert asked == []
+    court.arrive(court.panel[0])
+    assert len(asked) == 1
+    court.world.advance(3601)
+    court.world.advance(3601)
+    assert court.case.phase == "resolved"
+    asked.clear()
+    court.arrive(court.panel[0])
+    assert asked == []
+
+
+def test_an_arbiter_that_was_gone_when_it_was_drawn_still_has_its_slot() -> None:
+    court = Courtroom()
+    court.file()
+    for key in court.judges:
+        court.leave(key)
+    assert len(court.world.hall.agents) == 2
+    for key in court.judges:
+        court.arrive(key)
+    court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
+    court.leave(court.panel[0])
+    court.arrive(court.panel[0])
+    for key in court.panel:
+        court.act(key, "ARBITER_ACCEPT", dispute_id=court.dispute_id)
+    assert court.case.phase == "evidence"
+
+
+# -- a hall that comes back --------------------------------------------------------------------------------
+
+
+def restarted(court: Courtroom, after: float = 0) -> None:
+    """The hall is gone, time passes, and it comes back with nothing but its books."""
+    old = court.world
+    old.clock.move_to(old.clock.monotonic() + after)
+    court.world = World(no_limits=True, idle_prompts=False, books=old.books, clock=old.clock)
+    for number, key in enumerate(list(court.guests)):
+        guest = court.world.connect()
+        court.world.identify(guest, f"agent{number}", key=key)
+        guest.id = assert_sent(guest, "WELCOME")["agent_id"]
+        court.guests[key] = guest
+
+
+@pytest.mark.parametrize("phase", ["file", "reveal", "seat", "plead"])
+def test_a_hall_that_restarts_in_any_phase_goes_on_where_it_was(phase: str) -> None:
+    court = Courtroom(judges=5)
+    getattr(court, phase)()
+    before = court.case
+    restarted(court, after=60)
+    assert court.case == before
+    court.world.hush()
+    if phase == "file":
+        court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
+        restarted(court)
+    if phase in ("file", "reveal"):
+        for key in court.panel:
+            court.act(key, "ARBITER_ACCEPT", dispute_id=court.dispute_id)
+            restarted(court)
+    if phase != "plead":
+        for key in (ALICE, BOB):
+            court.act(key, "EVIDENCE", dispute_id=court.dispute_id, items=[ITEM], statement="")
+            restarted(court)
+    for key in court.panel:
+        court.vote(key, "respondent")
+        restarted(court)
+    assert (court.case.phase, court.case.verdict) == ("resolved", "respondent")
+    assert court.report().problems == []
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected", "told"),
+    [
+        ("file", "fallback", []),
+        ("reveal", "fallback", []),
+        ("seat", "deliberation", ["CASE_READY"]),
+        ("plead", "resolved", []),
+    ],
+)
+def test_a_deadline_that_passed_while_the_hall_was_gone_is_acted_upon_once(
+    phase: str, expected: str, told: list[str]
+) -> None:
+    court = Courtroom()
+    getattr(court, phase)()
+    rows = len(court.world.books.audit)
+    restarted(court, after=100_000)
+    assert court.case.phase == expected
+    assert len(court.world.books.audit) == rows + 1
+    if court.case.slots:
+        assert kinds(court.guests[court.panel[0]].read()) == told
+    restarted(court)
+    assert len(court.world.books.audit) == rows + 1
+    if expected == "deliberation":
+        assert court.case.deadline == court.world.now_ms + 3_600_000, "the arbiters have their full hour"
+
+
+def test_cases_are_counted_by_phase() -> None:
+    court = Courtroom()
+    court.file()
+    court.world.advance(2)
+    assert court.world.court.counts == {"reveal_pending": 1}
+
+
+def test_one_case_that_cannot_be_closed_keeps_no_other_from_it() -> None:
+    """Its deal is lost: that is our fault and logged, and it is tried again later, not at once."""
+    court = Courtroom()
+    store = court.world.court._store
+
+    class Answering:
+        """As a real store: whatever a unit raises is an answer."""
+
+        def submit(self, work: Any, done: Any, failed: Any) -> None:
+            try:
+                store.submit(work, done, failed)
+            except LookupError as error:
+                failed(error)
+
+    court.world.court._store = Answering()
+    court.file()
+    lost = court.deal_id
+    court.file()
+    court.world.books.deals.pop(lost)
+    court.world.advance(300)
+    assert court.case.phase == "fallback"
+    assert len(court.world.log.find("court_deadline_failed")) == 1
+    court.world.advance(10)
+    assert len(court.world.log.find("court_deadline_failed")) == 3
+
+
+def test_presence_decides_when_the_pool_is_built_not_before() -> None:
+    court = Courtroom(judges=3)
+    court.world.send(court.guests[ARBITERS[0]], "SET_PRESENCE", status="away")
+    court.file()
+    court.world.send(court.guests[ARBITERS[0]], "SET_PRESENCE", status="online")
+    court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
+    assert court.case.phase == "arbiter_response"

@@ -1,0 +1,76 @@
+"""What stands for an item of evidence, and how much of it there can be (agentchat wire 13.5)."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moothall.court.evidence import canonical_text, item_hash, require_presentable, require_short
+from moothall.errors import InvalidMessage
+from moothall.wire.agentchat import client, signing
+from tests.identity.vectors import ALICE, VECTORS
+
+VECTOR = VECTORS["court_evidence"]
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+items = st.dictionaries(st.text(), json_values, max_size=5)
+
+
+@pytest.mark.parametrize("number", range(len(VECTOR["items"])))
+def test_items_hash_as_the_vectors(number: int) -> None:
+    """Seed 000, submit evidence 3."""
+    item, expected = VECTOR["items"][number], VECTOR["per_item"][number]
+    assert canonical_text(item) == expected["canonical"]
+    assert item_hash(item) == expected["hash"]
+
+
+def test_the_signature_covers_the_items_as_the_vector() -> None:
+    message = client.Evidence(
+        dispute_id=VECTOR["dispute_id"], items=VECTOR["items"], statement="any", sig=VECTOR["sig"]
+    )
+    assert signing.evidence_text(message) == VECTOR["signing_text"]
+    assert ALICE.public.verifies(signing.evidence_text(message), message.sig)
+
+
+@given(items)
+def test_the_order_in_which_keys_were_sent_does_not_matter(item: dict[str, object]) -> None:
+    assert canonical_text(dict(reversed(item.items()))) == canonical_text(item)
+
+
+@given(items)
+def test_the_text_is_json_and_keeps_the_top_level(item: dict[str, object]) -> None:
+    read = json.loads(canonical_text(item))
+    assert list(read) == sorted(item, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
+    for key, value in item.items():
+        if not isinstance(value, (dict, list)):
+            assert read[key] == value
+
+
+def test_keys_that_look_like_numbers_are_sorted_as_texts() -> None:
+    """A list of keys, unlike an object, is not put in the order of array indices."""
+    assert canonical_text({"2": 1, "10": {"2": 1, "10": 2}}) == '{"10":{"10":2,"2":1},"2":1}'
+
+
+def test_keys_are_sorted_by_utf16_code_units() -> None:
+    assert list(json.loads(canonical_text({"\uffff": 1, "\U00010000": 2}))) == ["\U00010000", "\uffff"]
+
+
+def test_what_is_too_much_is_refused_with_the_name_of_the_field() -> None:
+    """Seed 000, submit evidence 2: item count <= 10."""
+    require_presentable([{}] * 10, "x" * 2000)
+    with pytest.raises(InvalidMessage, match="`items`"):
+        require_presentable([{}] * 11, "")
+    with pytest.raises(InvalidMessage, match="`statement`"):
+        require_presentable([], "\U0001f600" * 1001)  # two code units each
+    with pytest.raises(InvalidMessage, match="`reasoning`"):
+        require_short("x" * 501)
+    require_short("x" * 500)
+    deep: dict[str, object] = {}
+    for _ in range(70):
+        deep = {"a": deep}
+    with pytest.raises(InvalidMessage, match="`items`"):
+        require_presentable([deep], "")

@@ -1,0 +1,229 @@
+"""A good case verifies; a case in which anything that can be proven was changed does not."""
+
+import copy
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moothall.court.verify import verify_case
+from tests.court.support import Courtroom
+from tests.identity.vectors import ALICE, BOB
+from tests.support.cases import ARBITERS, COMMITMENT
+from tests.support.deals import signed
+
+Path = tuple[str | int, ...]
+
+
+@cache
+def judged() -> str:
+    """A case with everything: stakes, a replacement, evidence with odd keys, a forfeit, an amount."""
+    court = Courtroom(judges=6)
+    court.reveal(stakes=(30, 20), amount=5, currency="EUR")
+    court.act(court.panel[0], "ARBITER_DECLINE", dispute_id=court.dispute_id, reason="a friend")
+    for key in court.panel:
+        court.act(key, "ARBITER_ACCEPT", dispute_id=court.dispute_id)
+    items = [{"kind": "commit", "value": "abc"}, {"b": {"a": 1, "b": [True, None]}, "a": 1.5}]
+    court.act(ALICE, "EVIDENCE", dispute_id=court.dispute_id, items=items, statement="look")
+    court.act(BOB, "EVIDENCE", dispute_id=court.dispute_id, items=[{"hash": "mine"}], statement="no")
+    court.vote(court.panel[0], "disputant")
+    court.world.advance(1)
+    court.vote(court.panel[2], "disputant")
+    court.world.advance(3601)
+    assert court.case.phase == "resolved"
+    return json.dumps(court.file_of())
+
+
+@cache
+def fallen_back() -> str:
+    court = Courtroom(judges=4)
+    court.reveal()
+    for _ in range(2):
+        court.act(court.panel[0], "ARBITER_DECLINE", dispute_id=court.dispute_id)
+    assert court.case.phase == "fallback"
+    return json.dumps(court.file_of())
+
+
+def good_case(name: str) -> Any:
+    return json.loads({"judged": judged, "fallen back": fallen_back}[name]())
+
+
+def leaves(value: Any, path: Path = ()) -> Iterator[Path]:
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield from leaves(member, (*path, key))
+    elif isinstance(value, list):
+        for number, member in enumerate(value):
+            yield from leaves(member, (*path, number))
+    else:
+        yield path
+
+
+def at(value: Any, path: Path) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+def replaced(case: Any, path: Path, new: Any) -> Any:
+    changed = copy.deepcopy(case)
+    at(changed, path[:-1])[path[-1]] = new
+    return changed
+
+
+def is_the_halls_word(case: Any, path: Path) -> bool:
+    """What no signature and no computation covers: see `casefile`."""
+    if path[-1] in ("at", "filed_at", "assigned_at", "statement", "reasoning"):
+        return True
+    if path[-1] in ("terms", "capability", "ref"):  # of the PROPOSAL: not signed (agentchat wire 8)
+        return True
+    if path == ("fallback", "reason"):
+        return True
+    if "pool" in path:  # who was not drawn
+        drawn = {arbiter["id"] for arbiter in case["arbiters"]}
+        return at(case, path) not in drawn
+    return False
+
+
+def flipped(value: Any) -> Any:
+    """Another value of the same kind."""
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return value + 1
+        case str():
+            return ("A" if value[:1] != "A" else "B") + value[1:]
+        case _:
+            return "something"
+
+
+@pytest.mark.parametrize("name", ["judged", "fallen back"])
+def test_a_good_case_holds(name: str) -> None:
+    report = verify_case(good_case(name))
+    assert report.problems == []
+    assert len(report.held) > 20
+
+
+@pytest.mark.parametrize("name", ["judged", "fallen back"])
+def test_no_value_that_bears_weight_can_be_changed(name: str) -> None:
+    case = good_case(name)
+    paths = [path for path in leaves(case) if not is_the_halls_word(case, path)]
+    assert len(paths) > 40
+    unnoticed = [
+        path for path in paths if verify_case(replaced(case, path, flipped(at(case, path)))).problems == []
+    ]
+    assert unnoticed == []
+
+
+@pytest.mark.parametrize("name", ["judged", "fallen back"])
+def test_nothing_can_be_left_out(name: str) -> None:
+    case = good_case(name)
+    for key in case:
+        shorter = {other: value for other, value in case.items() if other != key}
+        (problem,) = verify_case(shorter).problems
+        assert key in problem
+
+
+@given(st.data())
+def test_parts_of_a_case_cannot_be_exchanged(data: st.DataObject) -> None:
+    case = good_case("judged")
+    paths = [
+        ("arbiters",),
+        ("evidence", "disputant", "items"),
+        ("evidence", "disputant", "hashes"),
+        ("judgement", "results"),
+        ("judgement", "votes"),
+        ("settlement", "shares"),
+    ]
+    path = data.draw(st.sampled_from(paths))
+    members = at(case, path)
+    order = data.draw(st.permutations(range(len(members))))
+    if order != sorted(order):
+        changed = replaced(case, path, [members[number] for number in order])
+        assert verify_case(changed).problems
+
+
+def test_a_vote_of_somebody_else_does_not_count() -> None:
+    case = good_case("judged")
+    arbiter = next(each for each in case["arbiters"] if each["status"] == "voted")
+    arbiter["id"] = f"@{ARBITERS[11].public.agent_id()}"
+    arbiter["key"] = ARBITERS[11].public.pem
+    assert verify_case(case).problems
+
+
+def test_a_task_that_was_redacted_cannot_be_checked_and_the_report_says_so() -> None:
+    court = Courtroom()
+    secret = "ghp_" + "a" * 36
+    court.agree()
+    offer = signed(ALICE, "PROPOSAL", to=court.bob.id, task=f"use {secret}")
+    court.world.send(court.alice, "PROPOSAL", **offer)
+    court.deal_id = court.alice.read()[0]["id"]
+    court.world.send(court.bob, "ACCEPT", **signed(BOB, "ACCEPT", proposal_id=court.deal_id))
+    court.world.hush()
+    (answer,) = court.act(
+        ALICE, "DISPUTE_INTENT", proposal_id=court.deal_id, reason="late", commitment=COMMITMENT
+    )
+    court.dispute_id = answer["dispute_id"]
+    (problem,) = court.report().problems
+    assert problem.startswith("`deal.proposal.sig`")
+    assert "secret" in problem
+
+
+def test_problems_name_the_field() -> None:
+    case = good_case("judged")
+    changed = replaced(case, ("settlement", "shares", 1, "rating_after"), 9999)
+    assert [problem.split(":")[0] for problem in verify_case(changed).problems] == [
+        "`settlement.shares[1].rating_after`"
+    ]
+    assert "`seed`" in verify_case(replaced(case, ("seed",), "0" * 64)).problems[0]
+
+
+@pytest.mark.parametrize("phase", ["file", "reveal", "seat", "plead"])
+def test_an_open_case_holds_as_far_as_it_goes(phase: str) -> None:
+    court = Courtroom(judges=4)
+    getattr(court, phase)()
+    if phase == "plead":
+        court.vote(court.panel[0], "disputant")
+    for key in (ALICE, BOB):
+        assert court.report(key).problems == []
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=())),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(json_values)
+def test_no_value_makes_it_raise(value: Any) -> None:
+    assert verify_case(value).problems
+
+
+@given(st.data(), json_values)
+def test_no_value_in_the_place_of_another_makes_it_raise(data: st.DataObject, value: Any) -> None:
+    case = good_case("judged")
+    path = data.draw(st.sampled_from(sorted(leaves(case), key=str)))
+    changed = replaced(case, path, value)
+    report = verify_case(changed)
+    if value != at(case, path) and type(value) is type(at(case, path)) and not is_the_halls_word(case, path):
+        assert report.problems
+
+
+def test_neither_depth_nor_size_makes_it_raise() -> None:
+    case = good_case("judged")
+    deep: Any = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    assert verify_case(deep).problems
+    assert verify_case(replaced(case, ("evidence", "disputant", "items", 0), deep)).problems
+    assert verify_case(replaced(case, ("settlement", "shares", 0, "rating_before"), 10**400)).problems
+    assert verify_case(replaced(case, ("deal", "proposal", "elo_stake"), 10**400)).problems
+    # Freed one by one: a destructor that goes as deep as that is another library's problem.
+    while deep:
+        deep = deep.pop("a")

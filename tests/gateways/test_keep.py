@@ -1,0 +1,478 @@
+"""The keep port under load and under attack: nothing is lost, nothing is unbounded, nobody waits for others."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from moothall.app import App
+from moothall.gateways.keep import KeepPort
+from moothall.gateways.keep_connection import TRANSPORT_HIGH_WATER, KeepConnection
+from moothall.gateways.keep_directory import SkillDirectory
+from moothall.hall.keep.bridge import Found
+from moothall.hall.limits import Rate
+from moothall.market.records import Registration
+from moothall.settings import Settings
+from moothall.wire.keep.frames import HEADER, frame
+from moothall.wire.keep.packet import Packet, decode, encode
+from tests.court.books import MemoryBooks
+from tests.support.keep import ALICE, BOB, CAROL, VECTORS, Signer
+from tests.support.world import LogBook, PromptStore
+
+PATIENCE = 20.0
+BIG = "x" * 60_000
+
+OpenHall = Callable[..., AbstractAsyncContextManager[App]]
+
+
+@pytest.fixture
+def open_hall(tmp_path: Path) -> OpenHall:
+    @asynccontextmanager
+    async def open_one(**settings: Any) -> AsyncIterator[App]:
+        chosen: dict[str, Any] = {"port": 0, "keep_port": 0, "data_dir": tmp_path / "hall", **settings}
+        async with App(Settings(**chosen), LogBook()) as app:
+            yield app
+
+    return open_one
+
+
+@pytest.fixture
+async def app(open_hall: OpenHall) -> AsyncIterator[App]:
+    async with open_hall() as app:
+        yield app
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Nothing on the far side of a socket can tell us when; each turn of the loop is a chance."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+def keep(app: App) -> KeepPort:
+    assert app.keep is not None
+    return app.keep
+
+
+class Client:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, signer: Signer, src: str):
+        self._reader = reader
+        self._writer = writer
+        self._signer = signer
+        self.src = src
+
+    @classmethod
+    async def connect(
+        cls, app: App, src: str, signer: Signer = ALICE, *, read_ahead: int = 65536
+    ) -> "Client":
+        """One that has registered."""
+        host, port = keep(app).address
+        client = cls(*await asyncio.open_connection(host, port, limit=read_ahead), signer, src)
+        try:
+            assert (await client.ask()).body == "done"
+        except (asyncio.IncompleteReadError, ConnectionError):
+            client.close()
+            raise
+        return client
+
+    def packet(self, dst: str = "server", body: str = "", **fields: Any) -> bytes:
+        return frame(encode(self._signer.packet(src=self.src, dst=dst, body=body, **fields)))
+
+    async def send(self, dst: str = "server", body: str = "", **fields: Any) -> None:
+        await self.send_bytes(self.packet(dst, body, **fields))
+
+    async def send_bytes(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def receive(self) -> Packet:
+        async with asyncio.timeout(PATIENCE):
+            size = int.from_bytes(await self._reader.readexactly(HEADER), "big")
+            return decode(await self._reader.readexactly(size))
+
+    async def ask(self, dst: str = "server", body: str = "", **fields: Any) -> Packet:
+        await self.send(dst, body, **fields)
+        return await self.receive()
+
+    async def assert_closed(self) -> None:
+        async with asyncio.timeout(PATIENCE):
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await self.receive()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+# -- many to one ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("with_thread", [True, False])
+async def test_sixteen_senders_to_one_receiver_lose_and_corrupt_nothing(app: App, with_thread: bool) -> None:
+    if not with_thread:
+        keep(app)._thread = None
+    receiver = await Client.connect(app, "bot:receiver", BOB)
+    senders = [await Client.connect(app, f"bot:{number}") for number in range(16)]
+
+    async def send_all(sender: Client) -> None:
+        packets = (
+            sender.packet("bot:receiver", "y" * (number % 700), id=str(number)) for number in range(100)
+        )
+        await sender.send_bytes(b"".join(packets))
+
+    heard: dict[str, list[int]] = {sender.src: [] for sender in senders}
+    async with asyncio.TaskGroup() as group:
+        for sender in senders:
+            group.create_task(send_all(sender))
+        for _ in range(1600):
+            packet = await receiver.receive()
+            assert packet.body == "y" * (int(packet.id) % 700)
+            heard[packet.src].append(int(packet.id))
+    assert all(numbers == list(range(100)) for numbers in heard.values())
+    for client in (receiver, *senders):
+        client.close()
+
+
+async def test_a_flood_of_bad_signatures_delays_nobodys_packets_for_ever(app: App) -> None:
+    attacker, alice = await Client.connect(app, "bot:attacker", BOB), await Client.connect(app, "bot:alice")
+    bad = encode(BOB.packet(src="bot:attacker", body="x"))
+    await attacker.send_bytes(frame(bad[:2] + bytes(64) + bad[66:]) * 2000)
+    assert (await alice.ask()).body == "done"
+    assert (await attacker.ask()).body == "done"
+    assert keep(app).room.dropped == {"bad_signature": 2000}
+    attacker.close()
+    alice.close()
+
+
+# -- who does not read ---------------------------------------------------------------------------------
+
+
+async def test_who_stops_reading_is_closed_and_its_sender_told_and_nobody_else_loses_a_packet(
+    open_hall: OpenHall,
+) -> None:
+    async with open_hall(keep_outbox=256 * 1024, keep_write_timeout=0.5) as app:
+        stuck = await Client.connect(app, "bot:stuck", BOB, read_ahead=1024)
+        flooder = await Client.connect(app, "bot:flooder")
+        alice, carol = await Client.connect(app, "bot:alice"), await Client.connect(app, "bot:carol", CAROL)
+        flood = asyncio.create_task(
+            flooder.send_bytes(b"".join(flooder.packet("bot:stuck", BIG, id=str(n)) for n in range(300)))
+        )
+        failed = await flooder.receive()
+        assert failed.body == "error:delivery_failed"
+        assert 0 < int(failed.id) < 300
+        for number in range(50):
+            await alice.send("bot:carol", str(number))
+        assert [(await carol.receive()).body for _ in range(50)] == [str(number) for number in range(50)]
+        answers = [failed.body]
+        while answers[-1] != "error:offline":
+            answers.append((await flooder.receive()).body)
+        await flood
+        assert keep(app).overflows == 1
+        assert "bot:stuck" not in (await alice.ask("discover:agents")).body
+        for client in (stuck, flooder, alice, carol):
+            client.close()
+
+
+async def test_a_sender_that_is_too_fast_waits_and_loses_nothing(open_hall: OpenHall) -> None:
+    async with open_hall(keep_outbox=64 * 1024, keep_write_timeout=PATIENCE) as app:
+        slow = await Client.connect(app, "bot:slow", BOB, read_ahead=1024)
+        fast = await Client.connect(app, "bot:fast")
+        flood = asyncio.create_task(
+            fast.send_bytes(b"".join(fast.packet("bot:slow", BIG, id=str(n)) for n in range(300)))
+        )
+        port = keep(app)
+        await until(lambda: port.waiting_bytes > 64 * 1024)
+        assert [int((await slow.receive()).id) for _ in range(300)] == list(range(300))
+        await flood
+        assert port.room.forwarded == 300
+        assert port.overflows == 0
+        slow.close()
+        fast.close()
+
+
+async def test_a_client_that_never_reads_its_own_answers_is_not_read_from(open_hall: OpenHall) -> None:
+    async with open_hall(keep_outbox=32 * 1024, keep_write_timeout=0.5) as app:
+        greedy = await Client.connect(app, "bot:" + "x" * 20_000, read_ahead=1024)
+        questions = greedy.packet("discover:agents") * 400
+        asking = asyncio.create_task(greedy.send_bytes(questions))
+        port = keep(app)
+        await until(lambda: port.overflows == 1)
+        await until(lambda: port.connections == 0)
+        assert port.room.packets < 400
+        asking.cancel()
+        greedy.close()
+
+
+# -- limits --------------------------------------------------------------------------------------------
+
+
+async def test_a_client_over_its_rate_waits_and_loses_nothing(open_hall: OpenHall) -> None:
+    async with open_hall(keep_rate=Rate(10, 0.05)) as app:
+        alice = await Client.connect(app, "bot:alice")
+        await alice.send_bytes(b"".join(alice.packet(id=str(number)) for number in range(35)))
+        assert [(await alice.receive()).id for _ in range(35)] == [str(number) for number in range(35)]
+        assert keep(app).throttled >= 3
+        alice.close()
+
+
+async def test_there_can_be_so_many_connections(open_hall: OpenHall) -> None:
+    async with open_hall(keep_max_connections=2) as app:
+        first, second = await Client.connect(app, "bot:1"), await Client.connect(app, "bot:2")
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await Client.connect(app, "bot:3")
+        second.close()
+        await until(lambda: keep(app).connections == 1)
+        third = await Client.connect(app, "bot:3")
+        first.close()
+        third.close()
+
+
+async def test_a_bug_of_ours_ends_one_connection_and_no_other(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = await Client.connect(app, "bot:alice"), await Client.connect(app, "bot:bob", BOB)
+    monkeypatch.setattr(keep(app).room.scars, "note", lambda src, scar: 1 / 0)
+    await alice.send(scar=b"boom")
+    await alice.assert_closed()
+    assert (await bob.ask()).body == "done"
+    alice.close()
+    bob.close()
+
+
+async def test_an_ephemeral_client_leaves_nothing_behind(app: App) -> None:
+    for number in range(50):
+        client = await Client.connect(app, f"bot:{number}")
+        client.close()
+    port = keep(app)
+    await until(lambda: port.connections == 0)
+    assert len(port.room.registry) == 0
+    assert port.registered_connections == 0
+    assert app.hall.agents == {}
+    assert app.hall.makes_way == {}
+
+
+async def test_the_hall_closes_with_a_goodbye(open_hall: OpenHall) -> None:
+    async with open_hall() as app:
+        alice = await Client.connect(app, "bot:alice")
+    await alice.assert_closed()
+    alice.close()
+
+
+# -- the directory -------------------------------------------------------------------------------------
+
+
+class HeldStore:
+    """A slow store: nothing is answered before the test lets it."""
+
+    def __init__(self, books: MemoryBooks) -> None:
+        self._prompt = PromptStore(books)
+        self.waiting: list[Callable[[], None]] = []
+
+    def submit(self, work: Any, done: Any, failed: Any) -> None:
+        self.waiting.append(lambda: self._prompt.submit(work, done, failed))
+
+
+def test_questions_that_come_together_are_one_unit_of_work() -> None:
+    books = MemoryBooks()
+    store = HeldStore(books)
+    directory = SkillDirectory(store)
+    answers: dict[str, Found] = {}
+    failures: list[BaseException] = []
+
+    def ask(skill: str) -> None:
+        directory.find(skill, [ALICE.pk], lambda found: answers.update({skill: found}), failures.append)
+
+    ask("first")
+    for number in range(50):
+        ask(f"skill {number}")
+    assert len(store.waiting) == 1
+    # What was committed before a question was asked counts for it, whatever is being answered just now.
+    books.skills[BOB.pk] = Registration(
+        key=BOB.pk, agent_id="b", skills=[{"capability": "Skill 7"}], registered_at=0, sig=""
+    )
+    store.waiting.pop()()
+    assert answers.keys() == {"first"}
+    assert len(store.waiting) == 1
+    store.waiting.pop()()
+    assert len(answers) == 51
+    assert answers["skill 7"].offering == {BOB.pk}
+    assert answers["skill 8"].offering == frozenset()
+    assert answers["skill 7"].standings.keys() == {ALICE.pk, BOB.pk}
+    assert store.waiting == []
+    assert failures == []
+
+
+def test_a_store_that_fails_fails_who_asked_and_serves_the_next() -> None:
+    failures: list[BaseException] = []
+    directory = SkillDirectory(FailingStore())
+    for _ in range(2):
+        directory.find("skill", [], lambda found: pytest.fail("there is no store"), failures.append)
+    assert [str(error) for error in failures] == ["disk", "disk"]
+
+
+class FailingStore:
+    def submit(self, work: Any, done: Any, failed: Callable[[BaseException], None]) -> None:
+        failed(OSError("disk"))
+
+
+# -- one connection with its time and its socket made up -----------------------------------------------
+
+
+class FakeTransport:
+    def __init__(self) -> None:
+        self.written = b""
+        self.closed = self.aborted = self.ended = False
+        self.reading = True
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        assert high == TRANSPORT_HIGH_WATER
+
+    def get_extra_info(self, name: str) -> tuple[str, int]:
+        return ("192.0.2.9", 1)
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return self.closed or self.aborted
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.ended = True
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+
+class MadeUpTime:
+    """The running loop, with a clock in the test's hand."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.call_soon = loop.call_soon
+        self.call_later = loop.call_later
+        self.call_soon_threadsafe = loop.call_soon_threadsafe
+        self.now = 1000.0
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+async def clock(app: App) -> MadeUpTime:
+    port = keep(app)
+    port.loop = clock = MadeUpTime(asyncio.get_running_loop())  # type: ignore[assignment]  # what is used of it
+    return clock
+
+
+def plugged(app: App) -> tuple[KeepConnection, FakeTransport]:
+    connection, transport = KeepConnection(keep(app)), FakeTransport()
+    connection.connection_made(cast("asyncio.Transport", transport))
+    return connection, transport
+
+
+async def handled(app: App) -> None:
+    await until(lambda: not (keep(app)._at_work or keep(app)._ready or keep(app)._line))
+
+
+def bodies(written: bytes) -> list[str]:
+    found = []
+    while written:
+        size = int.from_bytes(written[:HEADER], "big")
+        found.append(decode(written[HEADER : HEADER + size]).body)
+        written = written[HEADER + size :]
+    return found
+
+
+async def test_a_packet_waits_for_its_reader_no_longer_than_its_ttl(app: App, clock: MadeUpTime) -> None:
+    connection, transport = plugged(app)
+    connection.pause_writing()
+    for ttl in (5, 0, 20):
+        assert connection.deliver(encode(Packet(body=f"ttl {ttl}")), None, "", ttl)
+    clock.now += 6
+    connection.resume_writing()
+    assert bodies(transport.written) == ["ttl 0", "ttl 20"]
+    assert keep(app).room.dropped == {"ttl": 1}
+
+
+async def test_a_packet_waits_for_its_turn_no_longer_than_its_ttl(app: App, clock: MadeUpTime) -> None:
+    connection, transport = plugged(app)
+    connection.hold()
+    for ttl in (5, 0, 20):
+        packet = ALICE.packet(src="bot:alice", dst="bot:alice", body=f"ttl {ttl}", ttl=ttl)
+        connection.data_received(frame(encode(packet)))
+    await handled(app)
+    clock.now += 6
+    connection.release()
+    await handled(app)
+    assert bodies(transport.written) == ["ttl 0", "ttl 20"]
+    connection.connection_lost(None)
+
+
+async def test_a_backlog_has_an_end(app: App) -> None:
+    connection, _ = plugged(app)
+    connection.pause_writing()
+    payload = b"\x3a" + bytes([0x80, 0x80, 3]) + b"x" * 49152
+    taken = 0
+    while connection.deliver(payload, connection, "", 0):
+        taken += 1
+    assert 0 < taken * len(payload) <= 4 * keep(app).soft_mark
+    assert connection.held == 1
+    connection.connection_lost(None)
+    assert connection.held == 0
+
+
+async def test_heartbeats_are_counted_from_registration(app: App, clock: MadeUpTime) -> None:
+    port = keep(app)
+    first, early = plugged(app)
+    first.registered()
+    clock.now += 30
+    second, late = plugged(app)
+    second.registered()
+    clock.now += 31
+    port._beat(clock.now)
+    port._flush()
+    assert (bool(early.written), bool(late.written)) == (True, False)
+    clock.now += 30
+    port._beat(clock.now)
+    port._flush()
+    assert len(late.written) == len(early.written)
+    for connection in (first, second):
+        connection.connection_lost(None)
+
+
+async def test_mutated_frames_never_raise_past_the_gateway(app: App) -> None:
+    dice = random.Random(7)  # noqa: S311  # the same every time is the point
+    seeds = [
+        bytes.fromhex(v.get("frame_hex") or v["bytes_hex"]) for v in VECTORS["packets"] + VECTORS["negative"]
+    ]
+    for _ in range(1500):
+        connection, _ = plugged(app)
+        stream = bytearray(b"".join(dice.choices(seeds, k=3)))
+        for _ in range(dice.randint(1, 6)):
+            stream[dice.randrange(len(stream))] = dice.randrange(256)
+        for piece in (stream[: len(stream) // 2], stream[len(stream) // 2 :]):
+            connection.data_received(bytes(piece))
+        connection.eof_received()
+        await handled(app)
+        connection.connection_lost(None)
+    log = cast("LogBook", app.log)
+    assert log.find("a keep packet could not be handled") == []
+    assert keep(app).connections == 0
+    assert app.hall.agents == {}

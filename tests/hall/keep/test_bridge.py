@@ -1,0 +1,387 @@
+"""Keep agents and WebSocket agents in one hall: who sees whom, who hears what, and what can be checked."""
+
+from base64 import b64decode
+from typing import Any
+
+import pytest
+
+from moothall.hall.limits import Rate
+from moothall.identity import PrivateKey, PublicKey
+from moothall.identity.signatures import verify
+from moothall.market.records import Registration, Standing
+from moothall.wire.keep.packet import Packet, decode, encode, signing_bytes
+from tests.hall.keep.town import FakePeer, Town, assert_signed_by_the_hall
+from tests.support.keep import ALICE, BOB, CAROL, VECTORS, Signer
+from tests.support.world import (
+    ABSENT,
+    ADMIN_KEY,
+    assert_consistent,
+    assert_open,
+    assert_sent,
+    assert_silent,
+)
+
+ALICE_KEY = PrivateKey(bytes.fromhex(VECTORS["keys"]["alice"]["seed_hex"]))
+ALICE_ID = PublicKey(ALICE.pk).agent_id(8)
+
+
+@pytest.fixture
+def town() -> Town:
+    """Where messages have no limit."""
+    return Town(rate_message=Rate(0, 1))
+
+
+def agent_id(town: Town, identity: str) -> str:
+    return town.bridge.residents[identity].agent.id
+
+
+# -- who is there --------------------------------------------------------------------------------------
+
+
+def test_a_keep_agent_joins_and_leaves_the_keep_channel(town: Town) -> None:
+    carol = town.agent("carol", join="#keep")
+    alice = town.peer("bot:alice")
+    assert_sent(
+        carol,
+        "AGENT_JOINED",
+        channel="#keep",
+        agent=f"@{ALICE_ID}",
+        name="alice",
+        verified=False,
+        kind=ABSENT,
+    )
+    town.send(carol, "LIST_AGENTS", channel="#keep")
+    listed = assert_sent(carol, "AGENTS")["list"]
+    assert {entry["id"]: entry["verified"] for entry in listed} == {carol.id: False, f"@{ALICE_ID}": False}
+    town.room.leave(alice)
+    assert_sent(carol, "AGENT_LEFT", channel="#keep", agent=f"@{ALICE_ID}")
+    assert_consistent(town)
+
+
+def test_humans_are_shown_as_such(town: Town) -> None:
+    carol = town.agent("carol", join="#keep")
+    town.peer("human:chris")
+    assert_sent(carol, "AGENT_JOINED", name="chris", kind="human")
+
+
+@pytest.mark.parametrize(
+    ("identity", "name"),
+    [
+        ("bot:weather", "weather"),
+        ("bot:my agent!", "myagent"),
+        ("plain", "plain"),
+        ("bot:", "bot"),
+        ("a:b:c", "bc"),
+        ("bot:" + "x" * 50, "x" * 32),
+        ("bot:天気", ALICE_ID),
+    ],
+)
+def test_the_name_is_what_follows_the_colon_as_far_as_names_allow(identity: str, name: str) -> None:
+    town = Town()
+    town.peer(identity)
+    assert town.bridge.residents[identity].agent.name == name
+
+
+def test_a_keep_agent_has_no_key_in_the_eyes_of_the_hall(town: Town) -> None:
+    town.peer("bot:alice")
+    assert ALICE.pk not in town.hall.by_key
+    assert town.hall.agents[ALICE_ID].key is None
+
+
+def test_each_identity_of_a_key_is_an_agent_of_its_own(town: Town) -> None:
+    peer = FakePeer()
+    for identity in ("bot:a", "bot:b", "bot:c"):
+        town.post(peer, identity, "server")
+    ids = {agent_id(town, identity) for identity in ("bot:a", "bot:b", "bot:c")}
+    assert len(ids) == 3
+    assert ALICE_ID in ids
+    again = Town()
+    for identity in ("bot:a", "bot:b", "bot:c"):
+        again.post(peer, identity, "server")
+    assert {agent_id(again, identity) for identity in ("bot:a", "bot:b", "bot:c")} == ids
+
+
+def test_websocket_agents_are_discovered_under_their_id(town: Town) -> None:
+    carol = town.agent("carol")
+    alice = town.peer("bot:alice")
+    body = town.ask(alice, "bot:alice", "discover:agents")
+    assert body == f'{{"agents":["agent:{carol.id[1:]}","bot:alice"]}}'
+    assert '"agents_online":2' in town.ask(alice, "bot:alice", "discover:info")
+
+
+# -- the id --------------------------------------------------------------------------------------------
+
+
+def test_a_keep_agent_never_displaces_a_session(town: Town) -> None:
+    session = town.agent("alice", key=ALICE_KEY)
+    town.peer("bot:alice")
+    assert_silent(session)
+    assert_open(session)
+    assert town.hall.agents[ALICE_ID].session is session.session
+    assert agent_id(town, "bot:alice") != ALICE_ID
+
+
+def test_who_proves_the_key_takes_the_id_from_the_keep_agent(town: Town) -> None:
+    carol = town.agent("carol", join=["#keep", "#general"])
+    alice = town.peer("bot:alice")
+    town.post(alice, "bot:alice", "#general", "hello")
+    town.hush()
+    session = town.agent("alice", key=ALICE_KEY)
+    assert session.id == f"@{ALICE_ID}"
+    other = agent_id(town, "bot:alice")
+    assert other != ALICE_ID
+    assert [message["type"] for message in carol.read()] == ["AGENT_LEFT"] * 2 + ["AGENT_JOINED"] * 2
+    town.send(carol, "MSG", to=f"@{other}", content="still there?")
+    assert alice.only().body == "still there?"
+    town.room.leave(alice)
+    assert_consistent(town)
+
+
+def test_an_id_that_another_key_had_first_is_not_taken(town: Town) -> None:
+    town.hall.keyring.bind(ALICE_ID, PublicKey(BOB.pk), lambda _: False)
+    town.peer("bot:alice")
+    assert agent_id(town, "bot:alice") != ALICE_ID
+
+
+# -- from the hall to keep -----------------------------------------------------------------------------
+
+
+def test_a_direct_message_arrives_signed_by_the_hall(town: Town) -> None:
+    carol, alice = town.agent("carol"), town.peer("bot:alice")
+    town.send(carol, "MSG", to=f"@{ALICE_ID}", content="hé", ref="r")
+    msg_id = assert_sent(carol, "ACK")["msg_id"]
+    packet = alice.only()
+    assert (packet.src, packet.dst, packet.body) == (f"agent:{carol.id[1:]}", "bot:alice", "hé")
+    assert packet.id == msg_id
+    assert_signed_by_the_hall(packet)
+
+
+def test_what_is_said_in_the_keep_channel_reaches_all_keep_agents_signed_once(town: Town) -> None:
+    signed: list[bytes] = []
+    sign = town.bridge._sign
+
+    def counting(message: bytes) -> bytes:
+        signed.append(message)
+        return sign(message)
+
+    town.bridge._sign = counting
+    carol = town.agent("carol", join="#keep")
+    alice, bob = town.peer("bot:alice"), town.peer("bot:bob", BOB)
+    town.send(carol, "MSG", to="#keep", content="hello all")
+    (packet,) = alice.read()
+    assert bob.read() == [packet]
+    assert (packet.dst, packet.body) == ("#keep", "hello all")
+    assert_signed_by_the_hall(packet)
+    assert len(signed) == 1
+
+
+def test_a_lone_surrogate_does_not_stop_anything(town: Town) -> None:
+    carol, alice = town.agent("carol", join="#keep"), town.peer("bot:alice")
+    town.send_raw(carol, b'{"type":"MSG","to":"#keep","content":"a\\ud83db"}')
+    assert alice.only().body == "a?b"
+
+
+def test_everything_but_chat_is_left_out(town: Town) -> None:
+    alice = town.peer("bot:alice")
+    carol = town.agent("carol", join="#keep")
+    town.send(carol, "TYPING", channel="#keep")
+    town.send(carol, "SET_PRESENCE", status="away")
+    town.send(carol, "LEAVE", channel="#keep")
+    assert alice.read() == []
+
+
+def test_nudges_of_the_hall_are_not_for_keep_clients(town: Town) -> None:
+    town.agent("carol", join="#keep")
+    alice = town.peer("bot:alice")
+    town.hall.announce("#keep", "It is quiet here")
+    assert alice.read() == []
+
+
+def test_an_answer_goes_to_whoever_wrote(town: Town) -> None:
+    """The seed's example of two agents, with one of them on the other wire."""
+    carol, alice = town.agent("carol"), town.peer("bot:alice")
+    town.send(carol, "MSG", to=f"@{ALICE_ID}", content="coordinate task")
+    town.post(alice, "bot:alice", alice.only().src, "ok")
+    assert_sent(carol, "MSG", content="ok", **{"from": f"@{ALICE_ID}"})
+
+
+# -- from keep to the hall -----------------------------------------------------------------------------
+
+
+def attached(message: dict[str, Any]) -> Packet:
+    """The packet, if it can be verified end to end."""
+    packet = decode(b64decode(message["packet"]))
+    assert verify(packet.pk, signing_bytes(packet), packet.sig)
+    return packet
+
+
+def test_a_packet_to_an_agent_arrives_as_a_message_with_the_packet(town: Town) -> None:
+    carol, alice = town.agent("carol"), town.peer("bot:alice")
+    sent = town.post(alice, "bot:alice", f"agent:{carol.id[1:]}", "hi", scar=b"memory")
+    message = assert_sent(
+        carol, "MSG", to=carol.id, content="hi", from_name="alice", verified=False, via="keep"
+    )
+    assert message["from"] == f"@{ALICE_ID}"
+    assert attached(message) == sent
+    assert alice.read() == []
+
+
+def test_speaking_into_a_channel_joins_it_and_other_keep_members_get_the_packet(town: Town) -> None:
+    carol = town.agent("carol", join="#general")
+    alice, bob = town.peer("bot:alice"), town.peer("bot:bob", BOB)
+    town.post(bob, "bot:bob", "#general", "first")
+    bob.read()
+    town.hush()
+    sent = town.post(alice, "bot:alice", "#general", "hello")
+    assert_sent(carol, "AGENT_JOINED", channel="#general", agent=f"@{ALICE_ID}")
+    message = assert_sent(carol, "MSG", to="#general", content="hello", via="keep")
+    assert attached(message) == sent
+    assert bob.payloads == [encode(sent)]
+    assert alice.read() == []
+    town.send(carol, "MSG", to="#general", content="welcome")
+    assert alice.only().body == "welcome"
+
+
+def test_it_is_in_the_buffer_for_those_who_come_later(town: Town) -> None:
+    alice = town.peer("bot:alice")
+    sent = town.post(alice, "bot:alice", "#general", "hello")
+    late = town.agent("late")
+    town.send(late, "JOIN", channel="#general")
+    assert attached(assert_sent(late, "MSG", content="hello", replay=True, via="keep")) == sent
+
+
+@pytest.mark.parametrize("options", [{"invite_only": True}, {"verified_only": True}])
+def test_channels_that_are_not_public_are_not_there(options: dict[str, bool], town: Town) -> None:
+    owner = town.agent("owner", key=PrivateKey(b"o" * 32))
+    town.send(owner, "CREATE_CHANNEL", channel="#inner", **options)
+    alice = town.peer("bot:alice")
+    assert town.ask(alice, "bot:alice", "#inner", "let me in") == "error:offline"
+    assert town.ask(alice, "bot:alice", "swarm:inner", "let me in") == "error:offline"
+
+
+def test_secrets_are_taken_out_and_then_the_packet_is_not_attached(town: Town) -> None:
+    secret = "sk-ant-" + "a1B2" * 12
+    carol, alice, bob = town.agent("carol", join="#keep"), town.peer("bot:alice"), town.peer("bot:bob", BOB)
+    town.hush()
+    town.post(alice, "bot:alice", "#keep", f"the key is {secret}")
+    message = assert_sent(carol, "MSG", packet=ABSENT, via="keep")
+    assert secret not in message["content"]
+    packet = bob.only()
+    assert secret not in packet.body
+    assert_signed_by_the_hall(packet)
+
+
+@pytest.mark.parametrize(("body", "scar"), [("x" * 4097, b""), ("🦀" * 2049, b""), ("small", b"s" * 40_000)])
+def test_what_is_longer_than_the_hall_takes_is_refused(body: str, scar: bytes, town: Town) -> None:
+    carol, alice = town.agent("carol"), town.peer("bot:alice")
+    for dst in (f"agent:{carol.id[1:]}", "#general"):
+        assert town.ask(alice, "bot:alice", dst, body, scar=scar) == "error:too_long"
+    assert_silent(carol)
+
+
+def test_the_limit_of_messages_holds_for_keep_agents_too() -> None:
+    town = Town()
+    carol, alice = town.agent("carol"), town.peer("bot:alice")
+    town.post(alice, "bot:alice", "#general", "one")
+    assert town.ask(alice, "bot:alice", f"agent:{carol.id[1:]}", "two") == "error:rate_limited"
+    assert town.ask(alice, "bot:another", "#general", "three") == "error:rate_limited"
+    assert town.ask(alice, "bot:alice", "#general", "four", signer=CAROL) == "error:rate_limited"
+    bob = town.peer("bot:bob", BOB)
+    for number in range(5):
+        town.post(alice, "bot:alice", "bot:bob", str(number))
+    assert [packet.body for packet in bob.read()] == ["0", "1", "2", "3", "4"]
+
+
+def test_moderation_holds_for_keep_agents_too() -> None:
+    town = Town(moderation=True, no_limits=True)
+    alice = town.peer("bot:alice")
+    for _ in range(12):
+        town.post(alice, "bot:alice", "#general", "see http://example.com")
+    heard = alice.read()
+    assert heard[0].src == "agent:server"
+    assert heard[0].body.startswith("Warning: ")
+    assert "error:not_allowed" in [packet.body for packet in heard]
+
+
+def test_an_admin_can_put_a_keep_agent_out() -> None:
+    town = Town(admin_key=ADMIN_KEY)
+    admin, alice = town.agent("admin"), town.peer("bot:alice")
+    town.send(admin, "ADMIN_KICK", admin_key=ADMIN_KEY, agent_id=f"@{ALICE_ID}")
+    assert alice.closed
+    town.room.leave(alice)
+    assert_consistent(town)
+
+
+def test_who_was_put_out_leaves_its_id_to_the_next_at_once() -> None:
+    town = Town(admin_key=ADMIN_KEY)
+    admin, alice = town.agent("admin"), town.peer("bot:alice")
+    town.send(admin, "ADMIN_KICK", admin_key=ADMIN_KEY, agent_id=f"@{ALICE_ID}")
+    again = town.peer("bot:again")
+    assert agent_id(town, "bot:again") == ALICE_ID
+    town.room.leave(alice)  # its connection ends a moment later
+    town.send(admin, "MSG", to=f"@{ALICE_ID}", content="hello")
+    assert again.only().body == "hello"
+    town.room.leave(again)
+    assert town.hall.makes_way == {}
+    assert_consistent(town)
+
+
+# -- who is nearest ------------------------------------------------------------------------------------
+
+
+def skilled(town: Town, signer: Signer, skill: str, rating: int = 1200, transactions: int = 0) -> None:
+    key = signer.pk
+    town.books.skills[key] = Registration(
+        key=key,
+        agent_id=PublicKey(key).agent_id(8),
+        skills=[{"capability": skill}],
+        registered_at=town.now_ms,
+        sig="",
+    )
+    town.books.stands[key] = Standing(key=key, rating=rating, transactions=transactions)
+
+
+def test_the_best_rated_is_nearest_on_whatever_wire(town: Town) -> None:
+    asking = town.peer("bot:asking", CAROL)
+    alice, bob = town.agent("alice", key=ALICE_KEY), town.peer("bot:bob", BOB)
+    skilled(town, ALICE, "Weather", rating=1300)
+    skilled(town, BOB, "weather", rating=1250)
+    town.post(asking, "bot:asking", "nearest:weather", "rain?")
+    assert_sent(alice, "MSG", content="rain?")
+    skilled(town, BOB, "weather", rating=1400)
+    town.post(asking, "bot:asking", "nearest:weather", "and now?")
+    assert bob.only().body == "and now?"
+    assert_silent(alice)
+
+
+def test_equal_ratings_are_told_apart_by_transactions_then_by_name(town: Town) -> None:
+    asking = town.peer("bot:asking", CAROL)
+    alice, bob = town.peer("bot:zoe", ALICE), town.peer("bot:bob", BOB)
+    skilled(town, ALICE, "weather", transactions=3)
+    skilled(town, BOB, "weather", transactions=2)
+    town.post(asking, "bot:asking", "nearest:weather", "1")
+    skilled(town, BOB, "weather", transactions=3)
+    town.post(asking, "bot:asking", "nearest:weather", "2")
+    assert (alice.only().body, bob.only().body) == ("1", "2")
+
+
+def test_who_is_offline_is_not_nearest(town: Town) -> None:
+    asking = town.peer("bot:asking", CAROL)
+    skilled(town, ALICE, "weather", rating=2000)
+    assert town.ask(asking, "bot:asking", "nearest:weather") == "error:offline"
+
+
+def test_part_of_a_word_is_another_skill(town: Town) -> None:
+    asking, bob = town.peer("bot:asking", CAROL), town.peer("bot:bob", BOB)
+    skilled(town, BOB, "weatherforecast")
+    assert town.ask(asking, "bot:asking", "nearest:weather") == "error:offline"
+    assert bob.read() == []
+
+
+def test_a_swarm_that_nobody_can_be_told_of_is_refused(town: Town) -> None:
+    asking, bob = town.peer("bot:asking", CAROL), town.peer("bot:planner", BOB)
+    bob.full = True
+    assert town.ask(asking, "bot:asking", "swarm:planner") == "error:delivery_failed"
+    planner = town.agent("planner")
+    assert town.ask(asking, "bot:asking", "swarm:planner", "x" * 5000) == "error:too_long"
+    assert_silent(planner)

@@ -1,0 +1,123 @@
+"""Identities and their connections, pins, scars, replays and discovery: the small rules."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moothall.hall.keep import discovery
+from moothall.hall.keep.listing import Listing
+from moothall.hall.keep.registry import Pins, Registry
+from moothall.hall.keep.replays import Replays
+from moothall.hall.keep.scars import MAX_SENDERS, RECENT, Scars
+from moothall.wire.keep.packet import MAX_PACKET, decode
+from tests.hall.keep.town import FakePeer
+
+names = st.sampled_from(["bot:a", "bot:b", "bot:c", "server"])
+
+
+@given(st.lists(st.tuples(st.sampled_from(["claim", "free", "leave"]), names, st.integers(0, 2))))
+def test_every_identity_has_one_owner_and_owners_know_theirs(history: list[tuple[str, str, int]]) -> None:
+    registry, peers = Registry(), [FakePeer() for _ in range(3)]
+    owners: dict[str, FakePeer] = {}
+    for step, name, number in history:
+        peer = peers[number]
+        if step == "claim":
+            before = owners.get(name)
+            assert registry.claim(name, peer) is (before if before is not peer else None)
+            owners[name] = peer
+        elif step == "free" and name in owners:
+            registry.free(name)
+            del owners[name]
+        elif step == "leave":
+            for mine in registry.of(peer):
+                registry.free(mine)
+            owners = {name: owner for name, owner in owners.items() if owner is not peer}
+        assert len(registry) == len(owners)
+        for each in peers:
+            assert set(registry.of(each)) == {name for name, owner in owners.items() if owner is each}
+        for name in owners:
+            assert registry.owner(name) is owners[name]
+
+
+def test_a_pin_holds_for_good_and_no_crowd_of_names_loosens_it() -> None:
+    remembered: dict[str, bytes] = {}
+    pins = Pins(2, (), remembered.__setitem__)
+    assert pins.admit("a", b"1")
+    assert not pins.admit("a", b"2")
+    assert pins.admit("b", b"2")
+    for number in range(10):
+        assert pins.admit(f"c{number}", b"3")
+        assert pins.admit(f"c{number}", b"4")  # there was no room left to pin it
+    assert not pins.admit("a", b"2")
+    assert sorted(remembered.values()) == [b"1", b"2"]
+    again = Pins(3, remembered.items(), remembered.__setitem__)
+    assert not again.admit("b", b"9")
+    assert again.admit("b", b"2")
+    assert len(remembered) == 2
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 30)), max_size=50))
+def test_a_signature_is_new_again_when_its_window_has_passed(steps: list[tuple[str, float]]) -> None:
+    replays = Replays(window=10.0)
+    admitted: dict[str, float] = {}
+    now = 0.0
+    for letter, passed in steps:
+        now += passed
+        is_new = letter not in admitted or now - admitted[letter] >= 10.0
+        assert replays.admit(letter.encode(), now) is is_new
+        if is_new:
+            admitted[letter] = now
+
+
+def test_so_many_signatures_are_remembered_and_no_more() -> None:
+    replays = Replays(window=10.0, limit=3)
+    for number in range(100):
+        assert replays.admit(bytes([number]), 0.0)
+        assert len(replays) <= 3
+
+
+def test_scars_of_a_thousand_senders_are_counted_and_the_latest_listed() -> None:
+    scars = Scars()
+    for number in range(MAX_SENDERS + 5):
+        scars.note(f"bot:{number}", b"x")
+    for size in range(20):
+        scars.note("bot:0", b"y" * size)
+    assert len(scars.counts) == MAX_SENDERS
+    assert scars.counts["bot:0"] == 21
+    assert [scar.size for scar in scars.recent["bot:0"]] == list(range(20 - RECENT, 20))
+
+
+@given(st.lists(st.text(max_size=200), max_size=400), st.text(max_size=300))
+def test_a_list_of_agents_fits_and_is_json(identities: list[str], request_id: str) -> None:
+    listing = Listing()
+    for identity in identities:
+        listing.add(identity)
+    assert list(listing) == sorted(set(identities))
+    answer = discovery.agents(listing, discovery.room(request_id))
+    payload = discovery.reply(request_id, answer.body)
+    assert len(payload) <= MAX_PACKET
+    listed = json.loads(decode(payload).body)["agents"]
+    assert listed == list(listing)[: len(listed)]
+    assert len(listed) + answer.left_out == len(listing)
+    for identity in identities:
+        listing.discard(identity)
+    assert len(listing) == 0
+
+
+@pytest.mark.parametrize("size", [65_000, 65_400])
+def test_a_question_with_an_enormous_id_is_answered_too(size: int) -> None:
+    request_id = "i" * size
+    space = discovery.room(request_id)
+    listing, scars = Listing(), Scars()
+    for number in range(1000):
+        listing.add(f"bot:{number}")
+        scars.note(f"bot:{number}", b"memory")
+    for answer in (
+        discovery.agents(listing, space),
+        discovery.stats(scars, 10**18, space),
+        discovery.scars(scars, space),
+        discovery.info(agents_online=10**6, uptime=10**9, version="10.20.30"),
+    ):
+        assert len(discovery.reply(request_id, answer.body)) <= MAX_PACKET

@@ -1,0 +1,243 @@
+"""The order of processing and the table of destinations (seed 004, routing; keep wire 4 to 6)."""
+
+import json
+
+import pytest
+
+from moothall.identity import PublicKey
+from moothall.wire.keep.packet import Packet, encode
+from tests.hall.keep.town import FakePeer, Town
+from tests.support.keep import ALICE, BOB, CAROL
+from tests.support.world import assert_sent, assert_silent
+
+
+@pytest.fixture
+def town() -> Town:
+    return Town()
+
+
+TABLE = [
+    ("server", "done"),
+    ("", "done"),
+    ("discover:zzz", "error:unknown_discovery"),
+    ("discover:", "error:unknown_discovery"),
+    ("bot:nobody", "error:offline"),
+    ("Server", "error:offline"),
+    ("server ", "error:offline"),
+    ("discover", "error:offline"),
+    ("nearest:weather", "error:offline"),
+    ("nearest:", "error:offline"),
+    ("swarm:planner", "error:offline"),
+    ("agent:00000000", "error:offline"),
+    ("#nowhere", "error:offline"),
+]
+
+
+@pytest.mark.parametrize(("dst", "body"), TABLE)
+def test_what_each_destination_is_answered(dst: str, body: str, town: Town) -> None:
+    alice = town.peer("bot:alice")
+    town.post(alice, "bot:alice", dst, id="x")
+    assert alice.only() == Packet(typ=1, id="x", src="server", body=body)
+
+
+def test_a_forward_is_byte_for_byte_and_not_acknowledged(town: Town) -> None:
+    alice, bob = town.peer("bot:alice"), town.peer("bot:bob", BOB)
+    sent = town.post(alice, "bot:alice", "bot:bob", "task", scar=b"m", ttl=60)
+    assert bob.payloads == [encode(sent)]
+    assert bob.senders == [alice]
+    assert alice.read() == []
+
+
+def test_who_does_not_read_fails_its_senders(town: Town) -> None:
+    alice, bob = town.peer("bot:alice"), town.peer("bot:bob", BOB)
+    bob.full = True
+    assert town.ask(alice, "bot:alice", "bot:bob") == "error:delivery_failed"
+
+
+def test_names_that_mean_something_are_listed_and_never_addressed(town: Town) -> None:
+    odd = FakePeer()
+    for name in ("server", "discover:info"):
+        town.post(odd, name, "server")
+    odd.read()
+    alice = town.peer("bot:alice")
+    assert town.ask(alice, "bot:alice", "server") == "done"
+    town.ask(alice, "bot:alice", "discover:info")
+    assert odd.read() == []
+    assert json.loads(town.ask(alice, "bot:alice", "discover:agents"))["agents"] == [
+        "bot:alice",
+        "discover:info",
+        "server",
+    ]
+
+
+@pytest.mark.parametrize("name", ["swarm:x", "nearest:x", "#general"])
+def test_an_identity_comes_before_any_meaning_of_its_name(name: str, town: Town) -> None:
+    alice, odd = town.peer("bot:alice"), town.peer(name, BOB)
+    town.post(alice, "bot:alice", name, "you")
+    assert odd.only().body == "you"
+    assert town.questions == []
+
+
+# -- identities ----------------------------------------------------------------------------------------
+
+
+def test_the_last_to_sign_has_the_identity_whatever_its_key(town: Town) -> None:
+    old, new = town.peer("bot:alice"), town.peer("bot:alice", BOB)
+    assert old.closed
+    town.room.leave(old)  # its connection ends a moment later
+    carol = town.peer("bot:carol", CAROL)
+    town.post(carol, "bot:carol", "bot:alice", "hi")
+    assert new.only().body == "hi"
+
+
+def test_a_connection_that_ends_frees_all_its_identities(town: Town) -> None:
+    alice = FakePeer()
+    for name in ("bot:m1", "bot:m2"):
+        town.post(alice, name, "server")
+    town.room.leave(alice)
+    assert len(town.room.registry) == 0
+    assert town.bridge.residents == {}
+    assert town.hall.agents == {}
+
+
+def test_heartbeats_are_owed_from_the_first_identity_on(town: Town) -> None:
+    peer = FakePeer()
+    town.post(peer, "", "server")
+    assert not peer.is_registered
+    town.post(peer, "bot:alice", "server")
+    assert peer.is_registered
+
+
+def test_one_connection_has_so_many_identities(town: Town) -> None:
+    peer = FakePeer()
+    for number in range(1000):
+        town.post(peer, f"bot:{number}", "server")
+    peer.read()
+    assert town.ask(peer, "bot:one-more", "server") == "error:too_many_identities"
+    assert town.ask(peer, "bot:7", "server") == "done"
+
+
+def test_a_pinned_identity_is_refused_to_another_key() -> None:
+    town = Town(keep_pin=True)
+    alice = town.peer("bot:alice")
+    thief = FakePeer()
+    assert town.ask(thief, "bot:alice", "server", signer=BOB) == "error:pinned"
+    assert not alice.closed
+    assert town.room.packets == 1
+
+
+def test_the_same_packet_counts_once_while_the_window_is_open() -> None:
+    town = Town(keep_replay_window=10.0)
+    alice = FakePeer()
+    town.post(alice, "bot:alice", "server", id="1")
+    town.post(alice, "bot:alice", "server", id="1")
+    assert len(alice.read()) == 1
+    assert town.room.dropped == {"replay": 1}
+    town.advance(10)
+    town.post(alice, "bot:alice", "server", id="1")
+    assert len(alice.read()) == 1
+
+
+def test_banned_keys_and_keys_that_are_not_approved_stay_out() -> None:
+    banned = Town(banned=[PublicKey(ALICE.pk).fingerprint])
+    assert banned.ask(FakePeer(), "bot:alice", "server") == "error:banned"
+    assert banned.ask(FakePeer(), "", "server") == "error:banned"
+    closed = Town(allowlist=True)
+    assert closed.ask(FakePeer(), "bot:alice", "server") == "error:not_allowed"
+    assert closed.hall.agents == {}
+
+
+# -- counting ------------------------------------------------------------------------------------------
+
+
+def test_every_valid_packet_is_counted_whatever_it_asks(town: Town) -> None:
+    alice = town.peer("bot:alice")
+    for dst in ("bot:nobody", "discover:info", "nearest:x"):
+        town.ask(alice, "bot:alice", dst, scar=b"m")
+    stats = json.loads(town.ask(alice, "bot:alice", "discover:stats"))
+    assert stats == {"scar_exchanges": {"bot:alice": 3}, "total_packets": 5}
+
+
+def test_uptime_is_in_whole_seconds(town: Town) -> None:
+    alice = town.peer("bot:alice")
+    town.advance(61.7)
+    assert town.ask(alice, "bot:alice", "discover:info") == (
+        '{"agents_online":1,"uptime_sec":61,"version":"1.2.3"}'
+    )
+
+
+def test_a_list_that_does_not_fit_is_cut_and_logged(town: Town) -> None:
+    alice = FakePeer()
+    for number in range(300):
+        town.post(alice, f"bot:{number:04}{'x' * 400}", "server")
+    alice.read()
+    town.post(alice, f"bot:{0:04}{'x' * 400}", "discover:agents", id="i" * 1000)
+    (payload,) = alice.payloads
+    assert len(payload) <= 65_536
+    assert len(json.loads(alice.only().body)["agents"]) > 100
+    assert town.log.find("keep_discovery_truncated")
+
+
+def test_the_hall_tells_its_own_key(town: Town) -> None:
+    alice = town.peer("bot:alice")
+    about = json.loads(town.ask(alice, "bot:alice", "discover:hall"))
+    assert about == {"channel": "#keep", "name": "moothall", "pk": town.bridge.pk.hex()}
+
+
+# -- nearest and swarm ---------------------------------------------------------------------------------
+
+
+def test_later_packets_wait_until_the_directory_has_answered(town: Town) -> None:
+    alice, bob = town.peer("bot:alice"), town.peer("bot:weather", BOB)
+    town.asked_later = []
+    town.post(alice, "bot:alice", "nearest:weather", "rain?")
+    assert alice.held == 1
+    assert bob.read() == []
+    town.asked_later.pop()()
+    assert alice.held == 0
+    assert bob.only().body == "rain?"
+    assert alice.read() == []
+
+
+def test_who_left_while_the_directory_was_asked_is_neither_served_nor_answered(town: Town) -> None:
+    alice, bob = town.peer("bot:alice"), town.peer("bot:weather", BOB)
+    town.asked_later = []
+    town.post(alice, "bot:alice", "nearest:weather", "rain?")
+    town.room.leave(alice)
+    town.asked_later.pop()()
+    assert bob.read() == []
+
+
+def test_the_sender_is_never_its_own_nearest(town: Town) -> None:
+    weather = town.peer("bot:weather")
+    assert town.ask(weather, "bot:weather", "nearest:Weather") == "error:offline"
+
+
+def test_a_failing_directory_is_a_failed_delivery(town: Town) -> None:
+    alice = town.peer("bot:alice")
+    town.room._directory = lambda word, named, found, failed: failed(OSError("disk"))
+    assert town.ask(alice, "bot:alice", "nearest:weather") == "error:delivery_failed"
+    assert alice.held == 0
+
+
+def test_a_swarm_costs_its_fee_and_reaches_everybody_once() -> None:
+    town = Town(keep_swarm_fee=5)
+    alice, bob = town.peer("bot:alice"), town.peer("bot:planner", BOB)
+    carol = town.agent("carol", join="#general")
+    planner = town.agent("planner")
+    town.send(carol, "CREATE_CHANNEL", channel="#planner")
+    town.send(planner, "JOIN", channel="#planner")
+    town.hush()
+    assert town.ask(alice, "bot:alice", "swarm:planner", fee=4) == "error:fee_too_low"
+    town.post(alice, "bot:alice", "swarm:planner", "all hands", fee=5)
+    assert bob.only().body == "all hands"
+    for member in (carol, planner):
+        assert_sent(member, "MSG", content="all hands", to=member.id, via="keep")
+    assert_silent(carol, planner)
+    assert alice.read() == []
+
+
+def test_a_packet_without_src_cannot_use_what_the_hall_adds(town: Town) -> None:
+    nobody = FakePeer()
+    for dst in ("nearest:x", "swarm:x", "#general", "agent:1"):
+        assert town.ask(nobody, "", dst) == "error:src_required"

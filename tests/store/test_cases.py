@@ -1,0 +1,410 @@
+"""The court's part of the books, on both engines: every question, every race, every damage."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+import pytest
+
+from moothall.court import clerk
+from moothall.court.books import Books
+from moothall.court.outcome import Outcome
+from moothall.court.panel import Candidate
+from moothall.court.records import Dispute, Slot
+from moothall.court.rules import CourtRules
+from moothall.errors import Refusal
+from moothall.identity import PrivateKey
+from moothall.market import ledger
+from moothall.market.audit import audit_row
+from moothall.market.records import Standing
+from moothall.store import cases, migrations, schema
+from moothall.store.dialect import Connection
+from moothall.store.export import exported
+from moothall.store.units import Store
+from tests.market.support import address
+from tests.store.support import ALICE, BOB, CAROL, DAVE, NOW_MS, Place, accept, complete, propose, run
+from tests.store.test_checks import edited
+from tests.support.cases import ARBITERS, COMMITMENT, MESSAGES, NONCE, signed_step
+
+RULES = CourtRules()
+JUDGES = ARBITERS[:5]
+HERE = [Candidate(key.public.raw, address(key)) for key in (ALICE, BOB, *JUDGES)]
+HOUR = 3_600_000
+
+Work = Callable[[Books], Any]
+
+
+def step(key: PrivateKey, kind: str, **fields: Any) -> Any:
+    return MESSAGES[kind](**signed_step(key, kind, **fields))
+
+
+def rate(books: Any) -> None:
+    for key in JUDGES:
+        books._save(Standing(key=key.public.raw, rating=1300, transactions=20))
+        books._save(ledger.opening(key.public.raw, 1300, 1))
+
+
+def intent(deal: str, by: PrivateKey = ALICE, *, name: str = "disp_1", now: int = NOW_MS) -> Work:
+    message = step(by, "DISPUTE_INTENT", proposal_id=deal, reason="late", commitment=COMMITMENT)
+    return lambda books: clerk.file_intent(
+        books, message, by.public, dispute_id=name, server_nonce="0" * 32, now=now, rules=RULES
+    )
+
+
+def reveal(deal: str) -> Work:
+    message = step(ALICE, "DISPUTE_REVEAL", proposal_id=deal, nonce=NONCE)
+    return lambda books: clerk.reveal(books, message, ALICE.public, HERE, now=NOW_MS, rules=RULES)
+
+
+def take_seat(key: PrivateKey, case: str = "disp_1") -> Work:
+    message = step(key, "ARBITER_ACCEPT", dispute_id=case)
+    return lambda books: clerk.accept(books, message, key.public, now=NOW_MS, rules=RULES)
+
+
+def decline(key: PrivateKey, case: str = "disp_1") -> Work:
+    message = step(key, "ARBITER_DECLINE", dispute_id=case)
+    return lambda books: clerk.decline(books, message, key.public, HERE, now=NOW_MS, rules=RULES)
+
+
+def plead(key: PrivateKey, case: str = "disp_1") -> Work:
+    items = [{"kind": "ü", "value": [1, None, 0.5]}]
+    message = step(key, "EVIDENCE", dispute_id=case, items=items, statement="look")
+    return lambda books: clerk.submit_evidence(books, message, key.public, now=NOW_MS, rules=RULES)
+
+
+def vote(key: PrivateKey, verdict: str, case: str = "disp_1") -> Work:
+    message = step(key, "ARBITER_VOTE", dispute_id=case, verdict=verdict, reasoning="so")
+    return lambda books: clerk.vote(books, message, key.public, now=NOW_MS, rules=RULES)
+
+
+def lapse(case: str = "disp_1", *, now: int = NOW_MS + HOUR) -> Work:
+    return lambda books: clerk.lapse(books, case, now=now, rules=RULES)
+
+
+def case_of(name: str = "disp_1") -> Work:
+    return lambda books: books.case(name)
+
+
+async def panel(store: Store, name: str = "disp_1") -> list[PrivateKey]:
+    keys = {key.public.raw: key for key in JUDGES}
+    case = await run(store, case_of(name))
+    return [keys[slot.arbiter] for slot in case.slots if slot.status != "declined"]
+
+
+async def deliberating(store: Store, deal: str = "prop_1", name: str = "disp_1") -> None:
+    await run(store, propose(deal, elo_stake=20))
+    await run(store, accept(deal, elo_stake=10))
+    await run(store, intent(deal, name=name))
+    await run(store, reveal(deal))
+    await run(store, decline((await panel(store, name))[0], name))
+    for key in await panel(store, name):
+        await run(store, take_seat(key, name))
+    for key in (ALICE, BOB):
+        await run(store, plead(key, name))
+
+
+# -- questions -------------------------------------------------------------------------------------------
+
+
+async def test_a_case_is_there_when_the_store_is_opened_again(place: Place) -> None:
+    async with place.opened() as store:
+        await run(store, rate)
+        await deliberating(store)
+        await run(store, vote((await panel(store))[1], "disputant"))
+        before = await run(store, case_of())
+    async with place.opened() as store:
+        assert await run(store, case_of()) == before
+        assert await run(store, lambda books: books.case_of("prop_1")) == before
+        assert await run(store, lambda books: books.next_case_deadline()) == NOW_MS + HOUR
+        outcome = await run(store, lapse())
+        assert isinstance(outcome, Outcome)
+        assert await run(store, lapse()) is None
+    assert place.problems() == []
+
+
+def test_questions_about_cases(place: Place) -> None:
+    def case(number: int, phase: Any = "reveal_pending", *arbiters: PrivateKey, **fields: Any) -> Dispute:
+        slots = tuple(
+            Slot(arbiter=key.public.raw, address=address(key), assigned_at=NOW_MS) for key in arbiters
+        )
+        wanted: dict[str, Any] = {
+            "id": f"disp_{number}",
+            "proposal_id": f"prop_{number}",
+            "disputant": ALICE.public.raw,
+            "respondent": BOB.public.raw,
+            "disputant_address": "@a",
+            "respondent_address": "@b",
+            "reason": "late",
+            "commitment": "c",
+            "intent_sig": "s",
+            "server_nonce": "n",
+            "phase": phase,
+            "deadline": NOW_MS + 100 - number,
+            "filed_at": NOW_MS + number,
+            "slots": slots,
+        }
+        return Dispute(**{**wanted, **fields})
+
+    declined = msgspec.structs.replace(case(2, "arbiter_response", CAROL, DAVE).slots[1], status="declined")
+    kept = [
+        case(1),
+        case(2, "arbiter_response", slots=(case(2, "evidence", CAROL).slots[0], declined)),
+        case(3, "resolved", CAROL, deadline=None),
+        case(4, "evidence", CAROL, disputant=DAVE.public.raw),
+    ]
+    with place.books() as books:
+        assert books.next_case_deadline() is None
+        assert books.cases_by_phase() == {}
+        for number, each in enumerate(kept, 1):
+            propose(f"prop_{number}")(books)
+            books.save(each, audit_row("test", each.proposal_id, NOW_MS))
+        assert books.case("disp_2") == kept[1], "within the unit"
+    alice, carol, dave = (key.public.raw for key in (ALICE, CAROL, DAVE))
+    with place.books() as books:
+        assert books.case("disp_2") == kept[1]
+        assert books.case_of("prop_3") == kept[2]
+        for odd in ("", "\0", "\ud800", "disp_none", "x" * 10_000):
+            assert books.case(odd) is None
+            assert books.case_of(odd) is None
+        assert [each.id for each in books.cases_of(alice).cases] == ["disp_3", "disp_2", "disp_1"]
+        assert [each.id for each in books.cases_of(alice, limit=1).cases] == ["disp_3"]
+        assert [each.id for each in books.cases_of(alice, open_only=True).cases] == ["disp_2", "disp_1"]
+        assert [each.id for each in books.cases_of(dave).cases] == ["disp_4", "disp_2"]
+        assert books.due_cases(NOW_MS + 95) == []
+        assert books.due_cases(NOW_MS + 99) == ["disp_4", "disp_2", "disp_1"]
+        assert books.due_cases(NOW_MS + 99, limit=1) == ["disp_4"]
+        assert books.next_case_deadline() == NOW_MS + 96
+        assert sorted(books.seats()) == [(carol, "disp_2"), (carol, "disp_4")]
+        assert dict(books.panels([alice, carol, dave])) == {carol: 2}
+        assert books.panels([]) == {}
+        assert books.cases_by_phase() == {
+            "reveal_pending": 1,
+            "arbiter_response": 1,
+            "resolved": 1,
+            "evidence": 1,
+        }
+
+
+async def test_a_list_reads_no_more_than_it_may(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with place.opened() as store:
+        for number in range(4):
+            await run(store, propose(f"prop_{number}"))
+            await run(store, accept(f"prop_{number}"))
+            await run(store, intent(f"prop_{number}", name=f"disp_{number}", now=NOW_MS + number))
+        whole = await run(store, lambda books: books.cases_of(ALICE.public.raw))
+        assert ([case.id for case in whole.cases], whole.truncated) == (
+            ["disp_3", "disp_2", "disp_1", "disp_0"],
+            False,
+        )
+        monkeypatch.setattr(cases, "MAX_READ", 2000)
+        part = await run(store, lambda books: books.cases_of(ALICE.public.raw))
+        assert part.truncated
+        assert part.cases == whole.cases[: len(part.cases)]
+        assert 1 <= len(part.cases) < 4
+        limited = await run(store, lambda books: books.cases_of(ALICE.public.raw, limit=1))
+        assert (len(limited.cases), limited.truncated) == (1, False)
+
+
+def test_who_qualifies_among_many(place: Place) -> None:
+    crowd = [sha256(f"one of many {number}".encode()).digest() for number in range(600)]
+    with place.books() as books:
+        for number, key in enumerate(crowd):
+            books._save(Standing(key=key, rating=1000 + number, transactions=number % 20))
+        books.save(audit_row("test", "", NOW_MS))
+    with place.books() as books:
+        found = books.qualified(crowd, 1200, 10)
+        assert {each.key for each in found} == {
+            key for number, key in enumerate(crowd) if number >= 200 and number % 20 >= 10
+        }
+        assert len(found) == len({each.key for each in found})
+        assert books.qualified([b"x" * 32], 0, 0) == []
+        assert books.qualified([], 0, 0) == []
+
+
+def test_an_imported_rating_qualifies(place: Place) -> None:
+    """What the reference left is known by 16 digits until its key is asked about."""
+    name = f"@{CAROL.public.agent_id(16)}"
+    rating = {name: {"rating": 1400, "transactions": 30, "updated": "2026-01-02T03:04:05.678Z"}}
+    place.directory.write("ratings.json", json.dumps(rating).encode())
+    with place.books() as books:
+        (found,) = books.qualified([CAROL.public.raw, DAVE.public.raw], 1200, 10)
+        assert (found.key, found.rating) == (CAROL.public.raw, 1400)
+
+
+# -- races -----------------------------------------------------------------------------------------------
+
+
+async def answers(store: Store, *works: Work) -> list[Any]:
+    found = await asyncio.gather(*(run(store, work) for work in works), return_exceptions=True)
+    for each in found:
+        assert isinstance(each, Refusal) or not isinstance(each, BaseException), each
+    return found
+
+
+def won(found: list[Any]) -> int:
+    return sum(not isinstance(each, BaseException) for each in found)
+
+
+async def test_of_two_disputes_about_one_deal_one_is_filed(place: Place) -> None:
+    async with place.opened() as store:
+        for number in range(10):
+            deal = f"prop_{number}"
+            await run(store, propose(deal))
+            await run(store, accept(deal))
+            rivals = (intent(deal, ALICE, name=f"disp_a{number}"), intent(deal, BOB, name=f"disp_b{number}"))
+            assert won(await answers(store, *rivals, complete(deal))) == 1
+    assert place.problems() == []
+    assert place.select("SELECT proposal_id FROM disputes GROUP BY proposal_id HAVING count(*) > 1") == []
+
+
+async def test_votes_that_come_together_with_the_deadline_settle_once(place: Place) -> None:
+    async with place.opened() as store:
+        await run(store, rate)
+        for number in range(6):
+            name, deal = f"disp_{number}", f"prop_{number}"
+            await deliberating(store, deal, name)
+            votes = [vote(key, "disputant", name) for key in await panel(store, name)]
+            await answers(store, *votes, lapse(name), *votes, lapse(name))
+            case = await run(store, case_of(name))
+            assert case.phase == "resolved"
+    assert place.select("SELECT count(*) FROM audit WHERE operation = 'verdict'") == [(6,)]
+    assert place.problems() == []
+
+
+async def test_seats_that_are_taken_together_are_all_taken(place: Place) -> None:
+    async with place.opened() as store:
+        await run(store, rate)
+        await run(store, propose("prop_1"))
+        await run(store, accept("prop_1"))
+        await run(store, intent("prop_1"))
+        # Seed 000, reveal 4: there is nothing in between two phases.
+        assert won(await answers(store, reveal("prop_1"), reveal("prop_1"))) == 1
+        await answers(store, *(take_seat(key) for key in await panel(store)))
+        assert (await run(store, case_of())).phase == "evidence"
+    assert place.problems() == []
+
+
+# -- damage ----------------------------------------------------------------------------------------------
+
+
+def executed(statement: str) -> Callable[[Connection], object]:
+    return lambda connection: connection.execute(statement)
+
+
+JUDGED = "id = 'disp_1'"
+DAMAGES: dict[str, tuple[Callable[[Connection], object], str]] = {
+    "a phase": (
+        executed("UPDATE disputes SET phase = 'evidence' WHERE id = 'disp_1'"),
+        "case disp_1: the columns do not say what the record says",
+    ),
+    "a deal that is not frozen": (
+        edited("proposals", "id = 'prop_2'", b'"frozen_by":"disp_2"', b'"frozen_by":null'),
+        "case disp_2 is open, and its deal prop_2 is not frozen by it",
+    ),
+    "a deal that another case holds": (
+        edited("proposals", "id = 'prop_2'", b'"frozen_by":"disp_2"', b'"frozen_by":"disp_9"'),
+        "deal prop_2 is frozen by disp_9, which is not an open case of it",
+    ),
+    "a deal that stays frozen": (
+        executed("UPDATE proposals SET frozen = 1 WHERE id = 'prop_1'"),
+        "deal prop_1 is over and still frozen",
+    ),
+    "a verdict": (
+        edited("disputes", JUDGED, b'"verdict":"disputant","settlement"', b'"verdict":"mutual","settlement"'),
+        "case disp_1: `judgement.verdict`",
+    ),
+    "a vote": (
+        edited("disputes", JUDGED, b'"verdict":"disputant","reasoning"', b'"verdict":"mutual","reasoning"'),
+        "case disp_1: `arbiters[",
+    ),
+    "a part": (
+        executed("UPDATE case_parts SET live = 0 WHERE dispute_id = 'disp_2'"),
+        "is not the one that the record says",
+    ),
+    "a part gone": (
+        executed("DELETE FROM case_parts WHERE dispute_id = 'disp_2' AND role = 'respondent'"),
+        "is missing",
+    ),
+}
+
+
+async def two_cases(place: Place) -> None:
+    async with place.opened() as store:
+        await run(store, rate)
+        await deliberating(store, "prop_1", "disp_1")
+        for key in await panel(store):
+            await run(store, vote(key, "disputant"))
+        await deliberating(store, "prop_2", "disp_2")
+
+
+async def test_cases_that_were_only_judged_are_no_problem_and_are_exported(place: Place) -> None:
+    await two_cases(place)
+    assert place.problems() == []
+    events = place.select("SELECT name FROM hooks WHERE deal = 'prop_1' ORDER BY number")
+    assert events == [("escrow:created",), ("settlement:verdict",)]
+    with place.connected() as connection:
+        lines = [json.loads(line) for line in exported(connection)]
+    judged = [line for line in lines if line["table"] == "disputes"]
+    assert [(line["id"], line["phase"]) for line in judged] == [
+        ("disp_1", "resolved"),
+        ("disp_2", "deliberation"),
+    ]
+    assert judged[0]["record"]["verdict"] == "disputant"
+    parts = [line["role"] for line in lines if line["table"] == "case_parts"]
+    assert (parts.count("arbiter"), len(parts)) == (8, 12)
+
+
+async def test_a_task_that_was_redacted_is_no_damage(place: Place) -> None:
+    """Nobody can check its signature any more, and that is as it should be."""
+
+    def redacted(books: Books) -> None:
+        deal = books.proposal("prop_1")
+        assert deal is not None
+        again = msgspec.structs.replace(deal, task="use [REDACTED:github_pat]")
+        books.save(again, audit_row("test", deal.id, NOW_MS))
+
+    async with place.opened() as store:
+        await run(store, rate)
+        await run(store, propose("prop_1"))
+        await run(store, redacted)
+        await run(store, accept("prop_1"))
+        await run(store, intent("prop_1"))
+        await run(store, lapse())
+        assert (await run(store, case_of())).phase == "fallback"
+    assert place.problems() == []
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+async def test_damage_is_named(place: Place, name: str) -> None:
+    damage, complaint = DAMAGES[name]
+    await two_cases(place)
+    with place.connected() as connection:
+        damage(connection)
+    assert any(complaint in problem for problem in place.problems()), place.problems()
+
+
+# -- from before there was a court -----------------------------------------------------------------------
+
+
+def test_a_store_from_before_the_court_gets_its_tables(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = len(schema.MIGRATIONS) - 1
+    assert "disputes" in schema.MIGRATIONS[before][0]
+    with monkeypatch.context() as older:
+        older.setattr(migrations, "VERSION", before)
+        with place.connected() as connection:
+            connection.execute(connection.dialect.begin)
+            migrations.upgrade(connection, NOW_MS)
+            connection.execute("COMMIT")
+    with place.connected() as connection:
+        connection.execute(connection.dialect.begin)
+        assert migrations.upgrade(connection, NOW_MS) == before
+        connection.execute("COMMIT")
+    with place.books() as books:
+        propose("prop_1")(books)
+        accept("prop_1")(books)
+        intent("prop_1")(books)
+    with place.books() as books:
+        assert books.case_of("prop_1") is not None
