@@ -13,15 +13,20 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.build import BuildFailed, build_generator
+from benchmarks.build import BUILD, BuildFailed, build_generator, build_slow_disk
+from benchmarks.deals import DEALS
+from benchmarks.keep import KEEP
 from benchmarks.measure import Bench, Measurement, measure
 from benchmarks.report import as_json, summary, table
+from benchmarks.store import fsync_time
 from benchmarks.workloads import WORKLOADS
 
-NAMES = tuple(workload.name for workload in WORKLOADS)
+ALL = (*WORKLOADS, *DEALS, *KEEP)
+NAMES = tuple(workload.name for workload in ALL)
 
 
 def main() -> None:
+    BUILD.mkdir(exist_ok=True)
     options = _options()
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, lambda *_: sys.exit(1))  # on the way out, the server under test is stopped too
@@ -31,19 +36,25 @@ def main() -> None:
         sys.exit("The benchmarks need two processors: one for the server, one for the generator.")
     try:
         generator = build_generator()
+        build_slow_disk()
     except BuildFailed as failure:
         sys.exit(str(failure))
 
     rounds, seconds = (1, 1.0) if options.quick else (options.rounds, options.seconds)
-    bench = Bench(generator, server_cpu=cpus[0], generator_cpu=cpus[1], seconds=seconds, rounds=rounds)
+    disk: Path = options.disk
+    bench = Bench(generator, disk, server_cpu=cpus[0], generator_cpu=cpus[1], seconds=seconds, rounds=rounds)
     measurements: list[Measurement] = []
-    for workload in WORKLOADS:
+    fsync = fsync_time(disk)
+    print(f"An fsync in {disk} takes {fsync * 1e3:.2f} ms.", end="\n\n", flush=True)
+    for workload in ALL:
         if not options.only or workload.name in options.only:
             measurements.append(measure(bench, workload))
             print(table(measurements[-1]), end="\n\n", flush=True)
     print(summary(measurements))
     if options.json:
-        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(as_json(bench, measurements))))
+        options.json.write_bytes(
+            msgspec.json.format(msgspec.json.encode(as_json(bench, fsync, measurements)))
+        )
 
 
 def _options() -> argparse.Namespace:
@@ -52,6 +63,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=2.0, help="length of each measured window (2)")
     parser.add_argument("--rounds", type=int, default=3, help="runs per server, interleaved (3)")
     parser.add_argument("--quick", action="store_true", help="one round of one second: a smoke test")
+    parser.add_argument(
+        "--disk",
+        type=Path,
+        default=BUILD,
+        metavar="FOLDER",
+        help="where databases are; a real disk, not tmpfs",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every run to this file")
     return parser.parse_args()
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.servers import SERVERS, ServerFailed, running
+from benchmarks.servers import ROOT, SERVERS, ServerFailed, running
 from benchmarks.workloads import Contender, Run, Workload
 
 WARM_UP: Final = 0.5  # seconds
@@ -25,6 +25,7 @@ class RunFailed(Exception):
 @dataclass(frozen=True, slots=True)
 class Bench:
     generator: Path
+    disk: Path
     server_cpu: int
     generator_cpu: int
     seconds: float
@@ -69,23 +70,33 @@ def _undisturbed_run(bench: Bench, contender: Contender, seconds: float) -> Run:
 
 
 def _run(bench: Bench, contender: Contender, seconds: float) -> Run:
-    with running(SERVERS[contender.server], bench.server_cpu) as server:
+    cpus = {bench.server_cpu, bench.generator_cpu} if contender.both_cores else {bench.server_cpu}
+    if contender.server is None:
+        module = [sys.executable, "-m", *contender.arguments, str(seconds)]
+        return _outcome(module, cpus)
+    with running(SERVERS[contender.server], cpus, bench.disk) as server:
         command = [
             *(str(bench.generator), *contender.arguments),
             *("--wire", server.server.wire, "--port", str(server.port), "--pid", str(server.pid)),
             *("--seconds", str(seconds), "--warm-up", str(WARM_UP)),
         ]
-        try:
-            outcome = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                timeout=TIME_LIMIT,
-                check=False,
-                preexec_fn=lambda: os.sched_setaffinity(0, {bench.generator_cpu}),
-            )
-        except subprocess.TimeoutExpired:
-            raise RunFailed(f"not finished after {TIME_LIMIT:.0f} s") from None
-        if outcome.returncode != 0:
-            raise RunFailed(outcome.stderr.strip() or f"the generator ended with {outcome.returncode}")
-        return msgspec.json.decode(outcome.stdout, type=Run)
+        return _outcome(command, {bench.generator_cpu})
+
+
+def _outcome(command: list[str], cpus: set[int]) -> Run:
+    """What a program that measures says at its end."""
+    try:
+        outcome = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT,
+            check=False,
+            cwd=ROOT,
+            preexec_fn=lambda: os.sched_setaffinity(0, cpus),
+        )
+    except subprocess.TimeoutExpired:
+        raise RunFailed(f"not finished after {TIME_LIMIT:.0f} s") from None
+    if outcome.returncode != 0:
+        raise RunFailed(outcome.stderr.strip() or f"the generator ended with {outcome.returncode}")
+    return msgspec.json.decode(outcome.stdout, type=Run)

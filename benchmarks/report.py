@@ -31,6 +31,8 @@ class Verdict:
     def __str__(self) -> str:
         against = f" / {self.bound.against}" if self.bound.against else ""
         text = f"{self.bound.measured + against:<30}"
+        if self.bound.quantity is not None:
+            text += f" {self.bound.quantity.unit}"
         if self.value is None:
             return f"{text} not measured; must <= {self.bound.must:.3g}"
         text += f" {self.value:>6.3f}"
@@ -48,7 +50,7 @@ def judge(measurement: Measurement) -> list[Verdict]:
 
 def _values(measurement: Measurement, bound: Bound) -> tuple[float, ...]:
     """Ratios are taken within a round, whose runs shared the same minute of a machine that changes its speed."""
-    quantity = measurement.workload.quantity.of
+    quantity = (bound.quantity or measurement.workload.quantity).of
     measured = measurement.runs.get(bound.measured, [])
     if bound.against is None:
         return tuple(quantity(run) for run in measured)
@@ -94,15 +96,23 @@ def summary(measurements: list[Measurement]) -> str:
     lines = ["MUST MISSED:", *missed] if missed else ["No bound that was measured is missed."]
     if unknown:
         lines.append(f"Not measured: {', '.join(unknown)}")
+    disturbed = [m.workload.name for m in measurements if _was_disturbed(m)]
+    if disturbed:
+        lines.append(f"Disturbed by others, so neither met nor missed is worth much: {', '.join(disturbed)}")
     return "\n".join(lines)
 
 
-def as_json(bench: Bench, measurements: list[Measurement]) -> dict[str, Any]:
+def _was_disturbed(measurement: Measurement) -> bool:
+    return any(run.others > MAX_OTHERS for runs in measurement.runs.values() for run in runs)
+
+
+def as_json(bench: Bench, fsync: float, measurements: list[Measurement]) -> dict[str, Any]:
     return {
         "machine": {"processor": _processor(), "cpus": os.cpu_count(), "kernel": platform.release()},
         "python": platform.python_version(),
         "seconds": bench.seconds,
         "rounds": bench.rounds,
+        "fsync_seconds": fsync,
         "workloads": [
             {
                 "name": measurement.workload.name,
@@ -113,6 +123,7 @@ def as_json(bench: Bench, measurements: list[Measurement]) -> dict[str, Any]:
                     {
                         "measured": verdict.bound.measured,
                         "against": verdict.bound.against,
+                        "unit": (verdict.bound.quantity or measurement.workload.quantity).unit,
                         "must": verdict.bound.must,
                         "aim": verdict.bound.aim,
                         "value": verdict.value,

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from benchmarks.build import SLOW_DISK
+
 ROOT: Final = Path(__file__).parent.parent
 SCRIPTS: Final = Path(sys.executable).parent
 READY_WITHIN: Final = 20.0  # seconds
@@ -70,7 +72,17 @@ def _nats(port: int, _folder: Path) -> list[str]:
 def _moothall(port: int, folder: Path) -> list[str]:
     program = _installed("moothall")
     place = ["--host", "127.0.0.1", "--port", str(port), "--data-dir", str(folder / "hall")]
-    return [program, "serve", *place, "--no-limits", "--log-format", "json"]
+    return [program, "serve", *place, "--no-keep", "--no-limits", "--log-format", "json"]
+
+
+def _keep(port: int, folder: Path) -> list[str]:
+    """The same hall, on the port of its keep clients."""
+    program = _installed("moothall")
+    place = ["--host", "127.0.0.1", "--port", str(_free_port()), "--keep-port", str(port)]
+    return [
+        *(program, "serve", *place, "--data-dir", str(folder / "hall")),
+        *("--no-limits", "--log-format", "json"),
+    ]
 
 
 def _echo(port: int, _folder: Path) -> list[str]:
@@ -92,15 +104,23 @@ SERVERS: Final = {
         Server("nats", "nats", _nats, _accepts),
         # Idle prompts would be deliveries that nobody asked for.
         Server("moothall", "agentchat", _moothall, _is_healthy, (("MOOTHALL_IDLE_PROMPTS", "false"),)),
+        Server(
+            "moothall-slow-disk",
+            "agentchat",
+            _moothall,
+            _is_healthy,
+            (("MOOTHALL_IDLE_PROMPTS", "false"), ("LD_PRELOAD", str(SLOW_DISK)), ("SLOW_DISK_US", "4000")),
+        ),
+        Server("keep", "keep", _keep, _accepts, (("MOOTHALL_IDLE_PROMPTS", "false"),)),
         Server("echo", "agentchat", _echo, _accepts, (("PYTHONPATH", str(ROOT)),)),
     )
 }
 
 
 @contextmanager
-def running(server: Server, cpu: int) -> Iterator[RunningServer]:
-    """A fresh process of this server, alone on one processor."""
-    with tempfile.TemporaryDirectory(prefix="moothall-bench-") as name:
+def running(server: Server, cpus: set[int], disk: Path) -> Iterator[RunningServer]:
+    """A fresh process of this server, on these processors, with its files in a folder of this disk."""
+    with tempfile.TemporaryDirectory(prefix="moothall-bench-", dir=disk) as name:
         folder = Path(name)
         port = _free_port()
         command = server.command(port, folder)
@@ -113,7 +133,7 @@ def running(server: Server, cpu: int) -> Iterator[RunningServer]:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                preexec_fn=lambda: os.sched_setaffinity(0, {cpu}),
+                preexec_fn=lambda: os.sched_setaffinity(0, cpus),
             )
         try:
             _wait_until_ready(server, port, process, log)

@@ -106,6 +106,7 @@ def fsync_time(folder: Path) -> float:
         os.fsync(descriptor)
         took.append(perf_counter() - began)
     os.close(descriptor)
+    (folder / "fsync").unlink()
     return median(took)
 
 

@@ -45,11 +45,13 @@ P99: Final = Quantity("p99 us", lambda run: run.p99_us)
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A server in a workload, and what the generator does to it."""
+    """A server in a workload, and what the generator does to it. Without a server, `arguments` are a module to
+    run in its place."""
 
     label: str
-    server: str
+    server: str | None
     arguments: tuple[str, ...]
+    both_cores: bool = False  # the generator's too, and not the server's alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class Bound:
     against: str | None
     must: float
     aim: float | None = None
+    quantity: Quantity | None = None  # another than the workload's
 
 
 @dataclass(frozen=True, slots=True)

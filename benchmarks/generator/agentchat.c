@@ -49,7 +49,7 @@ static void write_pem(const struct key *key, char *pem, size_t room)
     snprintf(pem, room, "-----BEGIN PUBLIC KEY-----\\n%s\\n-----END PUBLIC KEY-----\\n", base64);
 }
 
-__attribute__((format(printf, 2, 3))) static void send_json(struct agent *a, const char *format, ...)
+void send_json(struct agent *a, const char *format, ...)
 {
     char text[1024];
     va_list arguments;
@@ -88,7 +88,7 @@ static bool json_string(const char *text, size_t size, const char *name, char *v
     return true;
 }
 
-static void demand_string(const char *text, size_t size, const char *name, char *value, size_t room)
+void demand_string(const char *text, size_t size, const char *name, char *value, size_t room)
 {
     if (!json_string(text, size, name, value, room))
         die("no %s in %.*s", name, (int)size, text);
@@ -115,17 +115,22 @@ void on_upgraded(struct agent *a)
         identify(a);
 }
 
+void sign(struct agent *a, const char *text, char base64[SIGNATURE_ROOM])
+{
+    unsigned char signature[crypto_sign_BYTES];
+    crypto_sign_detached(signature, NULL, (const unsigned char *)text, strlen(text), keys[a->key].secret);
+    sodium_bin2base64(base64, SIGNATURE_ROOM, signature, sizeof signature, sodium_base64_VARIANT_ORIGINAL);
+}
+
 /* Signs AGENTCHAT_AUTH|nonce|challenge|timestamp (agentchat wire 4.2). */
 static void prove(struct agent *a, const char *text, size_t size)
 {
-    char nonce[64], challenge[64], signed_text[256], base64[128];
+    char nonce[64], challenge[64], signed_text[256], base64[SIGNATURE_ROOM];
     demand_string(text, size, "nonce", nonce, sizeof nonce);
     demand_string(text, size, "challenge_id", challenge, sizeof challenge);
     unsigned long long timestamp = wall_clock_ms();
-    int length = snprintf(signed_text, sizeof signed_text, "AGENTCHAT_AUTH|%s|%s|%llu", nonce, challenge, timestamp);
-    unsigned char signature[crypto_sign_BYTES];
-    crypto_sign_detached(signature, NULL, (unsigned char *)signed_text, (size_t)length, keys[a->key].secret);
-    sodium_bin2base64(base64, sizeof base64, signature, sizeof signature, sodium_base64_VARIANT_ORIGINAL);
+    snprintf(signed_text, sizeof signed_text, "AGENTCHAT_AUTH|%s|%s|%llu", nonce, challenge, timestamp);
+    sign(a, signed_text, base64);
     a->stage = PROVING;
     send_json(a, "{\"type\":\"VERIFY_IDENTITY\",\"challenge_id\":\"%s\",\"signature\":\"%s\",\"timestamp\":%llu}",
               challenge, base64, timestamp);
@@ -186,6 +191,8 @@ void on_text(struct agent *a, const char *text, size_t size)
         workload->left(a);
     } else if (strcmp(type, "ERROR") == 0) {
         die("agent %d (%s) was sent %.*s", a->index, stage_names[a->stage], (int)size, text);
+    } else if (workload->dealt) {
+        on_deal_notice(a, type, text, size);
     }
 }
 

@@ -17,6 +17,7 @@
 enum {
     STALL_SECONDS = 10,
     TURN_MS = 50,          /* how long a turn waits at most: how precisely an idle window ends */
+    CHAT_TURN_MS = 1,      /* how late a message that is sent by the clock may be */
     OPENING_AT_ONCE = 64,  /* stays below every server's accept backlog */
     SOURCE_ADDRESSES = 64, /* 127.0.0.2 and up: each address has its own range of ports */
     STOPPED_RECEIVE_BUFFER = 64 * 1024,
@@ -238,10 +239,11 @@ void turn(void)
 {
     while (opened_count < open_until && opened_count - ready_count < OPENING_AT_ONCE)
         open_connection(&agents[opened_count++]);
+    bool busy = started && workload->busy && workload->busy();
     flush_news();
 
     struct epoll_event events[EVENTS_PER_TURN];
-    int count = epoll_wait(epoll_fd, events, EVENTS_PER_TURN, TURN_MS);
+    int count = epoll_wait(epoll_fd, events, EVENTS_PER_TURN, busy ? 0 : options.talkers ? CHAT_TURN_MS : TURN_MS);
     for (int i = 0; i < count; i++) {
         struct agent *a = &agents[events[i].data.u32];
         if (a->stage == CONNECTING)

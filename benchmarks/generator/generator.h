@@ -5,8 +5,8 @@
  *
  * One thread, one epoll. It plays every agent of a workload at once and prints one line of JSON about a
  * measured window: how much was delivered, how long it took, how much CPU the server used for it, and how much
- * the generator itself used (a generator without headroom measures itself). Two wires: agentchat (JSON over
- * WebSocket) and NATS.
+ * the generator itself used (a generator without headroom measures itself). Three wires: agentchat (JSON over
+ * WebSocket), NATS and keep (signed protobuf packets).
  *
  *     fanout     one sender, --members readers in one channel, --in-flight messages under way. A message has
  *                landed when every member has it; then the next is sent. --stopped further members read along
@@ -19,12 +19,21 @@
  *     hold       --connections identified agents that do nothing: what does each cost in memory?
  *     join       --joiners agents join and leave, again and again, a channel with --members members and
  *                --buffered messages to replay
+ *     deals      --pairs pairs, each dealing again and again: PROPOSAL, ACCEPT with stakes on both sides, COMPLETE,
+ *                every one of them signed
+ *     chat       --talkers pairs in which one sends the other a message a hundred times a second, while --pairs others
+ *                deal; a delivery is a chat message, a notice a deal
+ *
+ *     keep       --senders agents write to --receivers others, each with --in-flight packets under way, signed before
+ *                the run. With --stopped, so many further receivers, each with a sender of its own, read until the
+ *                window opens and never again, while their senders go on; only the others are counted.
  *
  * Any ERROR frame, refused connection, unexpected close or silence of ten seconds ends the run with a message on
  * stderr and exit code 1.
  *
  * The files: main.c (options, the course of a run, the report), workloads.c (what the agents do), messages.c (what
- * they say), agents.c (connections and the loop), agentchat.c on websocket.c and nats.c (the wires), measure.c.
+ * they say), deals.c (what they sign), keep.c (that wire and its workload), agents.c (connections and the loop), agentchat.c on
+ * websocket.c and nats.c (the other wires), measure.c.
  */
 
 #ifndef GENERATOR_H
@@ -37,7 +46,7 @@
 struct options {
     const char *workload, *wire, *channel, *pids;
     int port, members, in_flight, stopped, agents, connections, joiners, buffered;
-    int handshakes, parallel, keys, crowd;
+    int handshakes, parallel, keys, crowd, pairs, talkers, senders, receivers;
     bool verified;
     double seconds, warm_up;
 };
@@ -121,7 +130,7 @@ struct wire {
     void (*say)(struct agent *from, const char *to, uint32_t serial);
 };
 
-extern const struct wire agentchat, nats;
+extern const struct wire agentchat, nats, keep;
 extern const struct wire *wire;
 
 enum opcode { CONTINUATION = 0x0, TEXT = 0x1, CLOSE = 0x8, PING = 0x9, PONG = 0xa };
@@ -133,6 +142,12 @@ void send_frame(struct agent *, enum opcode, const char *payload, size_t size);
 void on_upgraded(struct agent *);
 void on_text(struct agent *, const char *text, size_t size);
 void make_keys(long count);
+
+enum { SIGNATURE_ROOM = 128 };
+
+void sign(struct agent *, const char *text, char base64[SIGNATURE_ROOM]);
+__attribute__((format(printf, 2, 3))) void send_json(struct agent *, const char *format, ...);
+void demand_string(const char *text, size_t size, const char *name, char *value, size_t room);
 void join_channel(struct agent *);
 void leave_channel(struct agent *);
 void say_goodbye(struct agent *);
@@ -147,15 +162,32 @@ bool read_serial(const char *text, size_t size, uint32_t *serial);
 void send_message(struct agent *from, const char *to, int awaited);
 int count_delivery(uint32_t serial);
 
+/* ---- deals.c ---- */
+
+void offer_deal(struct agent *proposer);
+void on_deal_notice(struct agent *, const char *type, const char *text, size_t size);
+bool take_next_step(void);
+
+/* ---- keep.c ---- */
+
+int keep_cast(void);
+void keep_prepare(void);
+void keep_start(void);
+void keep_window_opened(void);
+bool keep_busy(void);
+void keep_received(struct agent *, uint32_t serial);
+
 /* ---- workloads.c ---- */
 
 /* Members left NULL are for what the workload does not do. */
 struct workload {
     const char *name;
     bool on_nats;                     /* can be played over NATS too */
+    bool on_keep;                     /* is played over keep, and only there */
     bool anonymous;                   /* nobody identifies */
     int (*cast)(void);                /* how many agents there are */
     int (*present)(void);             /* how many are to be ready before the start; all of them if NULL */
+    void (*prepare)(void);            /* before the first connection */
     bool (*in_channel)(struct agent *);
     void (*start)(void);
     bool (*warm)(double seconds);     /* since the start */
@@ -164,6 +196,8 @@ struct workload {
     void (*received)(struct agent *, uint32_t serial);
     void (*ready)(struct agent *);    /* an agent became ready after the start */
     void (*left)(struct agent *);     /* LEFT arrived, or the connection ended as agreed */
+    bool (*busy)(void);               /* does one thing between two looks at the sockets; whether more is to be done */
+    void (*dealt)(uint64_t began_ns); /* both parties know that a deal is completed */
 };
 
 extern const struct workload workloads[];

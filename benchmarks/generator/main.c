@@ -12,7 +12,8 @@
 
 struct options options = {
     .wire = "agentchat", .channel = "general", .pids = "", .members = 100, .in_flight = 8, .agents = 200,
-    .handshakes = 2000, .parallel = 16, .connections = 5000, .joiners = 8, .buffered = 20,
+    .handshakes = 2000, .parallel = 16, .connections = 5000, .joiners = 8, .buffered = 20, .pairs = 64,
+    .senders = 1, .receivers = 1,
     .seconds = 3, .warm_up = 1,
 };
 
@@ -96,6 +97,8 @@ static const struct option flags[] = {
     {"keys", required_argument, NULL, 'y'},       {"crowd", required_argument, NULL, 'd'},
     {"verified", no_argument, NULL, 'v'},         {"connections", required_argument, NULL, 'n'},
     {"joiners", required_argument, NULL, 'j'},    {"buffered", required_argument, NULL, 'b'},
+    {"pairs", required_argument, NULL, 'r'},      {"talkers", required_argument, NULL, 'o'},
+    {"senders", required_argument, NULL, 'e'},    {"receivers", required_argument, NULL, 'g'},
     {0},
 };
 
@@ -121,6 +124,10 @@ static void read_options(int count, char **words)
         case 'n': options.connections = atoi(optarg); break;
         case 'j': options.joiners = atoi(optarg); break;
         case 'b': options.buffered = atoi(optarg); break;
+        case 'r': options.pairs = atoi(optarg); break;
+        case 'o': options.talkers = atoi(optarg); break;
+        case 'e': options.senders = atoi(optarg); break;
+        case 'g': options.receivers = atoi(optarg); break;
         default: exit(2);
         }
     }
@@ -136,8 +143,11 @@ static void choose_workload(void)
     if (!workload->name)
         die("no workload %s", options.workload);
 
-    wire = strcmp(options.wire, nats.name) == 0 ? &nats : &agentchat;
-    if (strcmp(options.wire, wire->name) != 0 || (wire == &nats && !workload->on_nats))
+    static const struct wire *const wires[] = {&agentchat, &nats, &keep, NULL};
+    for (const struct wire *const *each = wires; *each; each++)
+        if (strcmp(options.wire, (*each)->name) == 0)
+            wire = *each;
+    if (!wire || (wire == &nats && !workload->on_nats) || (wire == &keep) != workload->on_keep)
         die("no %s over %s", options.workload, options.wire);
 }
 
@@ -151,6 +161,8 @@ int main(int count, char **words)
         die("libsodium does not start");
     if (options.verified)
         make_keys(agent_count + 2L * options.handshakes);
+    if (workload->prepare)
+        workload->prepare();
     run();
     die_if_notices_are_missing();
     report();

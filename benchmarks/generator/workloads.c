@@ -180,6 +180,54 @@ static void join_left(struct agent *a)
     begin_cycle(a);
 }
 
+/* deals: agents 0 and 1 are a pair, 2 and 3, and so on. */
+
+static int deals_cast(void) { return 2 * options.pairs; }
+
+static void deals_start(void)
+{
+    for (int i = 0; i < options.pairs; i++)
+        offer_deal(&agents[2 * i]);
+}
+
+/* chat: the talkers come after the pairs; they send by the clock, whatever the server does, so that a message that
+ * is held up holds up no other. */
+
+enum { CHAT_INTERVAL_MS = 10 };
+
+static uint64_t next_message_ns;
+static int next_talker;
+
+static int chat_cast(void) { return 2 * options.pairs + 2 * options.talkers; }
+
+static void chat_start(void)
+{
+    next_message_ns = now_ns();
+    deals_start();
+}
+
+static bool chat_busy(void)
+{
+    if (now_ns() >= next_message_ns) {
+        struct agent *talker = &agents[2 * (options.pairs + next_talker++ % options.talkers)];
+        send_message(talker, talker[1].id, 1);
+        next_message_ns += CHAT_INTERVAL_MS * 1000000ull / (uint64_t)options.talkers;
+    }
+    return take_next_step();
+}
+
+static void chat_received(struct agent *a, uint32_t serial)
+{
+    (void)a;
+    count_delivery(serial);
+}
+
+static void chat_dealt(uint64_t began_ns)
+{
+    (void)began_ns;
+    window.notices += window.open;
+}
+
 const struct workload workloads[] = {
     {
         .name = "fanout", .on_nats = true, .cast = fanout_cast, .in_channel = fanout_in_channel,
@@ -205,6 +253,18 @@ const struct workload workloads[] = {
         .name = "join", .cast = join_cast, .in_channel = join_in_channel,
         .start = fill_buffer, .received = join_received, .ready = join_ready, .left = join_left,
         .warm = join_warm, .finished = finished_by_the_clock,
+    }, {
+        .name = "deals", .cast = deals_cast, .in_channel = nobody,
+        .start = deals_start, .busy = take_next_step, .dealt = count_done,
+        .warm = warm_by_the_clock, .finished = finished_by_the_clock,
+    }, {
+        .name = "chat", .cast = chat_cast, .in_channel = nobody,
+        .start = chat_start, .busy = chat_busy, .received = chat_received, .dealt = chat_dealt,
+        .warm = warm_by_the_clock, .finished = finished_by_the_clock,
+    }, {
+        .name = "keep", .on_keep = true, .cast = keep_cast, .prepare = keep_prepare, .in_channel = nobody,
+        .start = keep_start, .busy = keep_busy, .received = keep_received,
+        .warm = warm_by_the_clock, .window_opened = keep_window_opened, .finished = finished_by_the_clock,
     },
     {0},
 };
