@@ -12,9 +12,9 @@ import msgspec
 
 from moothall.court.books import Books
 from moothall.court.casefile import case_file
-from moothall.court.desk import Store
 from moothall.court.records import Dispute
 from moothall.court.verify import verify_case
+from moothall.hall.outside import Store
 from moothall.identity import PrivateKey
 from moothall.market import ledger
 from moothall.market.records import Standing
@@ -34,7 +34,7 @@ FOR_EVER = 4 * 3600.0  # longer than a case can take from here, if nobody does a
 class Archive(Protocol):
     """Where the hall's books are."""
 
-    def open(self) -> Store:
+    def open(self) -> Store[Books]:
         """As a hall does when it starts."""
 
     def look(self, work: Callable[[Books], Result]) -> Result: ...

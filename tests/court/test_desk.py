@@ -232,32 +232,6 @@ def test_cases_are_counted_by_phase() -> None:
     assert court.world.court.counts == {"reveal_pending": 1}
 
 
-def test_one_case_that_cannot_be_closed_keeps_no_other_from_it() -> None:
-    """Its deal is lost: that is our fault and logged, and it is tried again later, not at once."""
-    court = Courtroom()
-    store = court.world.court._store
-
-    class Answering:
-        """As a real store: whatever a unit raises is an answer."""
-
-        def submit(self, work: Any, done: Any, failed: Any) -> None:
-            try:
-                store.submit(work, done, failed)
-            except LookupError as error:
-                failed(error)
-
-    court.world.court._store = Answering()
-    court.file()
-    lost = court.deal_id
-    court.file()
-    court.world.books.deals.pop(lost)
-    court.world.advance(300)
-    assert court.case.phase == "fallback"
-    assert len(court.world.log.find("court_deadline_failed")) == 1
-    court.world.advance(10)
-    assert len(court.world.log.find("court_deadline_failed")) == 3
-
-
 def test_presence_decides_when_the_pool_is_built_not_before() -> None:
     court = Courtroom(judges=3)
     court.world.send(court.guests[ARBITERS[0]], "SET_PRESENCE", status="away")

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from moothall.court.books import Books
-from moothall.court.desk import Store
 from moothall.court.filing import NOT_REVEALED, TOO_FEW
 from moothall.court.hearing import NO_ANSWER
+from moothall.hall.outside import Store
 from moothall.market import escrow
 from moothall.market.replay import replay
 from moothall.market.reputation import FLOOR
@@ -25,7 +25,7 @@ class MemoryArchive:
     def __init__(self) -> None:
         self.books = MemoryBooks()
 
-    def open(self) -> Store:
+    def open(self) -> Store[Books]:
         return PromptStore(self.books)
 
     def look(self, work: Callable[[Books], Result]) -> Result:

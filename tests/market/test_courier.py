@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moothall.hall.counts import RECOUNT_SECONDS
 from moothall.hall.outside import Result
 from moothall.market.courier import (
     CLAIM_MARGIN,
     FIRST_RETRY,
     GIVE_UP_AFTER,
     LONGEST_RETRY,
-    RECOUNT_SECONDS,
     STORE_RETRY,
     Courier,
     Delivery,

@@ -6,8 +6,8 @@ from typing import TypeVar
 import pytest
 
 from moothall.court.books import Books
-from moothall.court.desk import Store
 from moothall.errors import Refusal
+from moothall.hall.outside import Store
 from moothall.store.books import SqlBooks
 from moothall.store.dialect import Connection
 from moothall.store.memory import Memory
@@ -29,7 +29,7 @@ class SqlArchive:
         self._connection: Connection | None = None
         self._memory = Memory()
 
-    def open(self) -> Store:
+    def open(self) -> Store[Books]:
         """What is not in the database is forgotten."""
         self.close()
         self._memory = Memory()

@@ -20,13 +20,13 @@ from typing import Any, Final
 
 from moothall.app import court_rules, market_rules
 from moothall.court.books import Books
-from moothall.court.desk import CourtDesk, Store
+from moothall.court.desk import CourtDesk
 from moothall.errors import Refusal
 from moothall.hall.access import Allowlist, Approval, Ban, Bans
 from moothall.hall.hall import Hall
 from moothall.hall.keyring import Keyring
 from moothall.hall.opening import open_hall
-from moothall.hall.outside import Result
+from moothall.hall.outside import Result, Store
 from moothall.hall.redaction import Redactor
 from moothall.hall.session import Session, Tier
 from moothall.identity import PrivateKey
@@ -244,7 +244,7 @@ class World:
         keyring: Keyring | None = None,
         environment: dict[str, str] | None = None,
         books: MemoryBooks | None = None,
-        store: Store | None = None,
+        store: Store[Books] | None = None,
         clock: "Clock | None" = None,
         dice: Random | None = None,
         **settings: Any,

@@ -7,8 +7,7 @@ GET_CASE, and an arbiter that comes back is reminded of what it has yet to do. N
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
 from moothall.court import clerk
 from moothall.court.books import Books
@@ -16,9 +15,11 @@ from moothall.court.outcome import Notice, Outcome
 from moothall.court.panel import Candidate
 from moothall.court.records import CourtChange, Dispute
 from moothall.court.rules import CourtRules
-from moothall.hall.agenda import Appointment
 from moothall.hall.commands import Command
+from moothall.hall.counts import Counts
+from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
 from moothall.hall.hall import Hall
+from moothall.hall.outside import Store
 from moothall.hall.session import Agent, Session, Tier
 from moothall.identity import PublicKey
 from moothall.market.desk import Desk
@@ -26,12 +27,6 @@ from moothall.market.records import Proposal
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.server import Ack, ServerMessage
 
-CASES_AT_ONCE: Final = 100
-RECOUNT_SECONDS: Final = 1.0  # how old the numbers in /metrics may be
-RETRY_SECONDS: Final = 5.0  # after the store failed to tell what is due
-
-Result = TypeVar("Result")
-Failed = Callable[[BaseException], None]
 Step = client.ArbiterAccept | client.Evidence | client.ArbiterVote
 Draw = client.DisputeReveal | client.ArbiterDecline
 
@@ -46,28 +41,26 @@ DRAWS: Final[Mapping[type[Draw], Callable[..., Outcome]]] = {
 }
 
 
-class Store(Protocol):
-    """See `moothall.store.units.Store`."""
-
-    def submit(
-        self,
-        work: Callable[[Books], Result],
-        done: Callable[[Result], None],
-        failed: Callable[[BaseException], None],
-    ) -> None: ...
-
-
 class CourtDesk:
-    def __init__(self, store: Store, rules: CourtRules, market: Desk) -> None:
+    def __init__(self, store: Store[Books], rules: CourtRules, market: Desk) -> None:
         """`market` minds the deadlines of deals, also of those that a case gives back."""
         self._store = store
         self._rules = rules
         self._market = market
-        self._next_deadline: Appointment | None = None
-        self._recount: Appointment | None = None
+        self._counts: Counts[Books, dict[str, int]] = Counts(store, lambda books: books.cases_by_phase(), {})
+        self._deadlines: Deadlines[Books, Outcome] = Deadlines(
+            store,
+            find=lambda books, now: (books.due_cases(now, AT_ONCE), books.next_case_deadline()),
+            lapse=lambda books, dispute_id, now: clerk.lapse(books, dispute_id, now=now, rules=rules),
+            tell=self._tell,
+        )
         # Who has a live slot in which open cases: whoever is not in here comes and goes without a query.
         self._seats: dict[bytes, set[str]] = {}
-        self.counts: dict[str, int] = {}  # cases by phase, as of a moment ago
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Cases by phase, as of a moment ago."""
+        return self._counts.latest
 
     def commands(self) -> tuple[Command, ...]:
         return (
@@ -85,8 +78,8 @@ class CourtDesk:
         """Begin with what is due: deadlines that passed while the hall was closed are acted upon now."""
         hall.arrivals.append(lambda agent: self._remind(hall, agent))
         self._load_seats(hall)
-        self._act_upon_deadlines(hall)
-        self._count(hall)
+        self._deadlines.act(hall)
+        self._counts.count(hall)
 
     # -- filing ------------------------------------------------------------------------------------
 
@@ -141,9 +134,6 @@ class CourtDesk:
     # -- to the store and back ---------------------------------------------------------------------
 
     def _carry_out(self, hall: Hall, session: Session, work: Callable[[Books], Outcome]) -> None:
-        def submit(done: Callable[[Outcome], None], failed: Failed) -> None:
-            self._store.submit(work, done, failed)
-
         def carried_out(outcome: Outcome) -> None:
             self._tell(hall, outcome)
             if outcome.answer is not None:
@@ -151,13 +141,10 @@ class CourtDesk:
             elif session.ref is not None:
                 hall.reply(session, Ack(ts=hall.timestamp()))
 
-        hall.wait_for(session, submit, carried_out)
+        hall.transact(session, self._store, work, carried_out)
 
     def _look_up(self, hall: Hall, session: Session, work: Callable[[Books], ServerMessage]) -> None:
-        def submit(done: Callable[[ServerMessage], None], failed: Failed) -> None:
-            self._store.submit(work, done, failed)
-
-        hall.wait_for(session, submit, lambda message: hall.reply(session, message))
+        hall.transact(session, self._store, work, lambda message: hall.reply(session, message))
 
     def _tell(self, hall: Hall, outcome: Outcome) -> None:
         """Everybody concerned, wherever they are now."""
@@ -166,11 +153,10 @@ class CourtDesk:
         for case in _cases(outcome.changes):
             self._seat(case)
             if case.deadline is not None:
-                self._plan(hall, case.deadline)
+                self._deadlines.plan(hall, case.deadline)
         # A deal that was given back may be overdue, and one that was judged is counted elsewhere now.
         self._market.mind(hall, [change for change in outcome.changes if isinstance(change, Proposal)])
-        if self._recount is None:
-            self._recount = hall.agenda.at(hall.now() + RECOUNT_SECONDS, lambda: self._count(hall))
+        self._counts.changed(hall)
 
     # -- arbiters that come back -------------------------------------------------------------------
 
@@ -211,75 +197,6 @@ class CourtDesk:
             hall.log.warning("reminder_failed", error=repr(error))
 
         self._store.submit(lambda books: clerk.reminders(books, dispute_ids, key, now=now), found, failed)
-
-    # -- the clock ---------------------------------------------------------------------------------
-
-    def _plan(self, hall: Hall, deadline: int) -> None:
-        due = hall.now() + max(0, deadline - hall.timestamp()) / 1000
-        planned = self._next_deadline
-        if planned is not None and not planned.cancelled:
-            if planned.due <= due:
-                return
-            hall.agenda.cancel(planned)
-        self._next_deadline = hall.agenda.at(due, lambda: self._act_upon_deadlines(hall))
-
-    def _act_upon_deadlines(self, hall: Hall) -> None:
-        now = hall.timestamp()
-
-        def find(books: Books) -> tuple[list[str], int | None]:
-            return books.due_cases(now, CASES_AT_ONCE), books.next_case_deadline()
-
-        def found(answer: tuple[list[str], int | None]) -> None:
-            due, deadline = answer
-            if due:
-                self._lapse(hall, due, now)
-            elif deadline is not None:
-                self._plan(hall, deadline)
-
-        self._store.submit(find, found, lambda error: self._try_again(hall, error))
-
-    def _lapse(self, hall: Hall, due: list[str], now: int) -> None:
-        """What comes next is known only after the last of them; one that failed is not tried again at once."""
-        waiting = len(due)
-        failures: list[BaseException] = []
-
-        def one_less() -> None:
-            nonlocal waiting
-            waiting -= 1
-            if waiting:
-                return
-            if failures:
-                self._try_again(hall, failures[0])
-            else:
-                self._act_upon_deadlines(hall)
-
-        def done(outcome: Outcome | None) -> None:
-            if outcome is not None:
-                self._tell(hall, outcome)
-            one_less()
-
-        def failed(error: BaseException) -> None:
-            failures.append(error)
-            one_less()
-
-        for dispute_id in due:
-            work = partial(clerk.lapse, dispute_id=dispute_id, now=now, rules=self._rules)
-            self._store.submit(work, done, failed)
-
-    def _try_again(self, hall: Hall, error: BaseException) -> None:
-        hall.log.warning("court_deadline_failed", error=repr(error))
-        hall.agenda.at(hall.now() + RETRY_SECONDS, lambda: self._act_upon_deadlines(hall))
-
-    def _count(self, hall: Hall) -> None:
-        self._recount = None
-
-        def counted(counts: dict[str, int]) -> None:
-            self.counts = counts
-
-        def failed(error: BaseException) -> None:
-            hall.log.warning("count_failed", error=repr(error))
-
-        self._store.submit(lambda books: books.cases_by_phase(), counted, failed)
 
 
 def _key(hall: Hall, session: Session) -> PublicKey:

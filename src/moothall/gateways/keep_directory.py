@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from moothall.hall.keep.bridge import Found
+from moothall.hall.outside import Store
 from moothall.market.books import Books
-from moothall.market.desk import Store
 
 
 class _Question(NamedTuple):
@@ -22,7 +22,7 @@ class SkillDirectory:
     the store has one unit of work for them, and deals do not wait behind a crowd.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store[Books]) -> None:
         self._store = store
         self._waiting: list[_Question] = []
         self._asking = False

@@ -21,7 +21,19 @@ from moothall.hall.keyring import Keyring
 from moothall.hall.limits import Rate
 from moothall.hall.markers import CallbackQueue
 from moothall.hall.order import Order
-from moothall.hall.outside import Alarm, Clock, Entropy, Link, Log, Pick, Result, Shelf, Worker
+from moothall.hall.outside import (
+    Alarm,
+    Books,
+    Clock,
+    Entropy,
+    Link,
+    Log,
+    Pick,
+    Result,
+    Shelf,
+    Store,
+    Worker,
+)
 from moothall.hall.peer_requests import PeerRequests
 from moothall.hall.redaction import Redactor
 from moothall.hall.revoked import RevokedKeys
@@ -320,6 +332,16 @@ class Hall:
     def durably(self, session: Session, work: Callable[[], Result], then: Callable[[Result], None]) -> None:
         """Run `work` on the hall's own worker, then `then` here."""
         self.wait_for(session, lambda done, failed: self._worker.submit(work, done, failed), then)
+
+    def transact(
+        self,
+        session: Session,
+        store: Store[Books],
+        work: Callable[[Books], Result],
+        then: Callable[[Result], None],
+    ) -> None:
+        """Run `work` as one unit of a room's store, then, once it is committed, `then` here."""
+        self.wait_for(session, lambda done, failed: store.submit(work, done, failed), then)
 
     def wait_for(
         self,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 Result = TypeVar("Result")
+Books = TypeVar("Books", covariant=True)
 
 
 class Clock(Protocol):
@@ -42,6 +43,18 @@ class Worker(Protocol):
         done: Callable[[Result], None],
         failed: Callable[[BaseException], None],
     ) -> None: ...
+
+
+class Store(Protocol[Books]):
+    """The books of a room, kept where they survive (see `moothall.store.units`)."""
+
+    def submit(
+        self,
+        work: Callable[[Books], Result],
+        done: Callable[[Result], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        """Run `work` in a transaction, somewhere else; once it is committed call `done` here, else `failed`."""
 
 
 class Shelf(Protocol):

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from moothall.hall.agenda import Appointment
+from moothall.hall.counts import Counts
 from moothall.hall.hall import Hall
+from moothall.hall.outside import Store
 from moothall.market.hooks import Subscription
 from moothall.market.records import HookEvent
 
@@ -23,7 +25,6 @@ GIVE_UP_AFTER: Final = 3 * 86_400.0  # seconds from the event: a long weekend
 CLAIM_MARGIN: Final = 5.0  # seconds that a claim outlives the delivery
 LOOK_SECONDS: Final = 60.0  # how often to look for what another hall on the same database left behind
 STORE_RETRY: Final = 5.0  # seconds after the store failed
-RECOUNT_SECONDS: Final = 1.0  # how old the numbers in /metrics may be
 
 Result = TypeVar("Result")
 Told = Callable[[str | None], None]  # None: delivered; otherwise why not
@@ -55,17 +56,6 @@ class Outbox(Protocol):
     def waiting_events(self, listeners: Sequence[str]) -> Waiting: ...
 
 
-class Store(Protocol):
-    """See `moothall.store.units.Store`."""
-
-    def submit(
-        self,
-        work: Callable[[Outbox], Result],
-        done: Callable[[Result], None],
-        failed: Callable[[BaseException], None],
-    ) -> None: ...
-
-
 class Listener(Protocol):
     @property
     def subscription(self) -> Subscription: ...
@@ -95,15 +85,22 @@ def retry_delay(attempts: int) -> float:
 class Courier:
     """All listeners of a hall, and how they are doing. Nothing happens before `open`."""
 
-    def __init__(self, store: Store, listeners: Iterable[Listener]) -> None:
+    def __init__(self, store: Store[Outbox], listeners: Iterable[Listener]) -> None:
         self._store = store
         self._rounds = [_Round(self, store, listener) for listener in listeners]
-        self._recount: Appointment | None = None
+        names = [each.name for each in self._rounds]
+        self._waiting: Counts[Outbox, Waiting] = Counts(
+            store, lambda outbox: outbox.waiting_events(names), Waiting()
+        )
         self._hall: Hall | None = None
-        self.waiting = Waiting()  # as of a moment ago
         self.delivered = 0
         self.failures = 0  # attempts that failed
         self.given_up = 0
+
+    @property
+    def waiting(self) -> Waiting:
+        """As of a moment ago."""
+        return self._waiting.latest
 
     def open(self, hall: Hall) -> None:
         self._hall = hall
@@ -129,28 +126,14 @@ class Courier:
             each.is_over = True
 
     def recount(self) -> None:
-        hall = self._hall
-        if hall is not None and self._rounds and self._recount is None:
-            self._recount = hall.agenda.at(hall.now() + RECOUNT_SECONDS, self._count)
-
-    def _count(self) -> None:
-        self._recount = None
-        names = [each.name for each in self._rounds]
-
-        def counted(waiting: Waiting) -> None:
-            self.waiting = waiting
-
-        self._store.submit(lambda outbox: outbox.waiting_events(names), counted, self._not_counted)
-
-    def _not_counted(self, error: BaseException) -> None:
-        if self._hall is not None:
-            self._hall.log.warning("count_failed", error=repr(error))
+        if self._hall is not None and self._rounds:
+            self._waiting.changed(self._hall)
 
 
 class _Round:
     """The way to one listener."""
 
-    def __init__(self, courier: Courier, store: Store, listener: Listener) -> None:
+    def __init__(self, courier: Courier, store: Store[Outbox], listener: Listener) -> None:
         self.name = listener.subscription.listener
         self._courier = courier
         self._store = store

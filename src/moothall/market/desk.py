@@ -6,13 +6,15 @@ deal being verified does not keep anybody's chat waiting. Nothing here decides; 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
 from moothall.errors import AgentNotFound
 from moothall.hall import revocation
-from moothall.hall.agenda import Appointment
 from moothall.hall.commands import Command
+from moothall.hall.counts import Counts
+from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
 from moothall.hall.hall import Hall
+from moothall.hall.outside import Store
 from moothall.hall.session import Agent, Session, Tier
 from moothall.identity import PublicKey
 from moothall.market import clerk, notices
@@ -25,12 +27,6 @@ from moothall.wire.agentchat import client
 from moothall.wire.agentchat.names import bare_id
 from moothall.wire.agentchat.server import ServerMessage
 
-EXPIRIES_AT_ONCE: Final = 100
-RECOUNT_SECONDS: Final = 1.0  # how old the numbers in /health may be
-RETRY_SECONDS: Final = 5.0  # after the store failed to tell what is due
-
-Result = TypeVar("Result")
-Failed = Callable[[BaseException], None]
 Step = client.Accept | client.Reject | client.Complete | client.Dispute
 
 STEPS: Final[Mapping[type[Step], Callable[..., Outcome]]] = {
@@ -41,24 +37,22 @@ STEPS: Final[Mapping[type[Step], Callable[..., Outcome]]] = {
 }
 
 
-class Store(Protocol):
-    """See `moothall.store.units.Store`."""
-
-    def submit(
-        self,
-        work: Callable[[Books], Result],
-        done: Callable[[Result], None],
-        failed: Callable[[BaseException], None],
-    ) -> None: ...
-
-
 class Desk:
-    def __init__(self, store: Store, rules: MarketRules) -> None:
+    def __init__(self, store: Store[Books], rules: MarketRules) -> None:
         self._store = store
         self._rules = rules
-        self._next_expiry: Appointment | None = None
-        self._recount: Appointment | None = None
-        self.counts: dict[str, int] = {}  # proposals by status, as of a moment ago
+        self._counts: Counts[Books, dict[str, int]] = Counts(store, lambda books: books.counts(), {})
+        self._expiries: Deadlines[Books, Outcome] = Deadlines(
+            store,
+            find=lambda books, now: ([deal.id for deal in books.due(now, AT_ONCE)], books.next_deadline()),
+            lapse=lambda books, proposal_id, now: clerk.expire(books, proposal_id, now=now),
+            tell=lambda hall, outcome: self._tell(hall, outcome, None),
+        )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Proposals by status, as of a moment ago."""
+        return self._counts.latest
 
     def commands(self) -> tuple[Command, ...]:
         return (
@@ -78,8 +72,8 @@ class Desk:
 
     def open(self, hall: Hall) -> None:
         """Begin with what is due: deadlines that passed while the hall was closed are acted upon now."""
-        self._expire(hall)
-        self._count(hall)
+        self._expiries.act(hall)
+        self._counts.count(hall)
         self._withdraw_again(hall)
 
     # -- deals -------------------------------------------------------------------------------------
@@ -147,11 +141,11 @@ class Desk:
         key = revocation.revoke(hall, session, message)
         now = hall.timestamp()
 
-        def withdraw(done: Callable[[None], None], failed: Failed) -> None:
-            self._store.submit(lambda books: clerk.withdraw_skills(books, key.raw, now=now), done, failed)
+        def withdraw(books: Books) -> None:
+            clerk.withdraw_skills(books, key.raw, now=now)
 
         def saved(_: None) -> None:
-            hall.wait_for(session, withdraw, lambda _: revocation.confirm(hall, session, key))
+            hall.transact(session, self._store, withdraw, lambda _: revocation.confirm(hall, session, key))
 
         hall.durably(session, revocation.saving(hall), saved)
 
@@ -214,16 +208,10 @@ class Desk:
     # -- to the store and back ---------------------------------------------------------------------
 
     def _carry_out(self, hall: Hall, session: Session, work: Callable[[Books], Outcome]) -> None:
-        def submit(done: Callable[[Outcome], None], failed: Failed) -> None:
-            self._store.submit(work, done, failed)
-
-        hall.wait_for(session, submit, lambda outcome: self._tell(hall, outcome, session))
+        hall.transact(session, self._store, work, lambda outcome: self._tell(hall, outcome, session))
 
     def _look_up(self, hall: Hall, session: Session, work: Callable[[Books], ServerMessage]) -> None:
-        def submit(done: Callable[[ServerMessage], None], failed: Failed) -> None:
-            self._store.submit(work, done, failed)
-
-        hall.wait_for(session, submit, lambda message: hall.reply(session, message))
+        hall.transact(session, self._store, work, lambda message: hall.reply(session, message))
 
     def _tell(self, hall: Hall, outcome: Outcome, actor: Session | None) -> None:
         """Both parties, wherever they are now; whoever acted gets it as the answer to its command."""
@@ -243,63 +231,8 @@ class Desk:
         """These have changed, here or in court: their deadlines count, and so do they."""
         for deal in deals:
             if deal.expires is not None and deal.frozen_by is None:
-                self._plan_expiry(hall, deal.expires)
-        if self._recount is None:
-            self._recount = hall.agenda.at(hall.now() + RECOUNT_SECONDS, lambda: self._count(hall))
-
-    # -- the clock ---------------------------------------------------------------------------------
-
-    def _plan_expiry(self, hall: Hall, deadline: int) -> None:
-        due = hall.now() + max(0, deadline - hall.timestamp()) / 1000
-        planned = self._next_expiry
-        if planned is not None and not planned.cancelled:
-            if planned.due <= due:
-                return
-            hall.agenda.cancel(planned)
-        self._next_expiry = hall.agenda.at(due, lambda: self._expire(hall))
-
-    def _expire(self, hall: Hall) -> None:
-        now = hall.timestamp()
-
-        def find(books: Books) -> tuple[list[str], int | None]:
-            return [deal.id for deal in books.due(now, EXPIRIES_AT_ONCE)], books.next_deadline()
-
-        def found(answer: tuple[list[str], int | None]) -> None:
-            due, deadline = answer
-            for proposal_id in due:
-                self._expire_one(hall, proposal_id, now)
-            if deadline is not None and not due:
-                self._plan_expiry(hall, deadline)
-            elif due:
-                self._expire(hall)  # there may be more, and what comes next is known only after these
-
-        self._store.submit(find, found, lambda error: self._try_again(hall, error))
-
-    def _expire_one(self, hall: Hall, proposal_id: str, now: int) -> None:
-        def done(outcome: Outcome | None) -> None:
-            if outcome is not None:
-                self._tell(hall, outcome, None)
-
-        self._store.submit(
-            lambda books: clerk.expire(books, proposal_id, now=now),
-            done,
-            lambda error: self._try_again(hall, error),
-        )
-
-    def _try_again(self, hall: Hall, error: BaseException) -> None:
-        hall.log.warning("expiry_failed", error=repr(error))
-        hall.agenda.at(hall.now() + RETRY_SECONDS, lambda: self._expire(hall))
-
-    def _count(self, hall: Hall) -> None:
-        self._recount = None
-
-        def counted(counts: dict[str, int]) -> None:
-            self.counts = counts
-
-        def failed(error: BaseException) -> None:
-            hall.log.warning("count_failed", error=repr(error))
-
-        self._store.submit(lambda books: books.counts(), counted, failed)
+                self._expiries.plan(hall, deal.expires)
+        self._counts.changed(hall)
 
 
 def _party(hall: Hall, session: Session) -> tuple[Agent, PublicKey]:
