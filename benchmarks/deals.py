@@ -6,19 +6,13 @@ is the yardstick: three Ed25519 verifications, the least that a deal (PROPOSAL, 
 and again, measured like a server. The rest of this module says what is measured beside it.
 """
 
-import os
 import sys
-from collections.abc import Sequence
-from itertools import pairwise
-from statistics import quantiles
-from time import perf_counter, process_time
 from typing import Final
 
 import msgspec
 
-from benchmarks.workloads import P99, Bound, Contender, Quantity, Run, Workload
-from moothall.identity import PrivateKey
-from moothall.identity.signatures import decode_signature, verify
+from benchmarks.workloads import P99, Bound, Contender, Quantity, Workload
+from benchmarks.yardstick import verify_for
 
 STEPS: Final = 3  # of a deal, each with its signature
 PAIRS: Final = 64
@@ -74,44 +68,6 @@ DEALS: Final = (
 )
 
 
-# -- the yardstick -------------------------------------------------------------------------------------
-
-
-def verify_for(seconds: float) -> Run:
-    """As a run whose deliveries are deals of nothing but their verifications."""
-    key = PrivateKey(os.urandom(32))
-    text = "ACCEPT|prop_mb3k2f1a_0123456789abcdef||10"
-    message, signature = text.encode(), decode_signature(key.sign(text))
-    assert signature is not None
-    raw = key.public.raw
-    began, cpu = [perf_counter()], process_time()
-    while began[-1] - began[0] < seconds:
-        for _ in range(STEPS):
-            assert verify(raw, message, signature)
-        began.append(perf_counter())
-    cpu = process_time() - cpu
-    deals, took = len(began) - 1, began[-1] - began[0]
-    return Run(
-        workload="verifications",
-        wire="none",
-        deliveries=deals,
-        seconds=took,
-        deliveries_per_second=deals / took,
-        server_cpu_seconds=cpu,
-        server_cpu_us_per_delivery=cpu / deals * 1e6,
-        **_latency([after - before for before, after in pairwise(began)]),
-        generator_load=0.0,
-        others=max(0.0, 1 - cpu / took),  # what it did not get of its own core
-        rss_before_kb=0,
-        rss_after_kb=0,
-        notices=0,
-    )
-
-
-def _latency(took: Sequence[float]) -> dict[str, float]:
-    cuts = quantiles(took, n=100)
-    return {"p50_us": cuts[49] * 1e6, "p99_us": cuts[98] * 1e6, "max_us": max(took) * 1e6}
-
-
 if __name__ == "__main__":
-    sys.stdout.buffer.write(msgspec.json.encode(verify_for(float(sys.argv[1]))))
+    acceptance = b"ACCEPT|prop_mb3k2f1a_0123456789abcdef||10"
+    sys.stdout.buffer.write(msgspec.json.encode(verify_for(float(sys.argv[1]), [acceptance], each=STEPS)))

@@ -388,7 +388,7 @@ def plugged(app: App) -> tuple[KeepConnection, FakeTransport]:
 
 
 async def handled(app: App) -> None:
-    await until(lambda: not (keep(app)._at_work or keep(app)._ready or keep(app)._line))
+    await until(lambda: not keep(app)._at_work and not keep(app)._ready)
 
 
 def bodies(written: bytes) -> list[str]:

@@ -1,14 +1,15 @@
 """The port for keep clients: it accepts, checks signatures, flushes, sends heartbeats and closes (keep wire 1-9).
 
 A signature takes longer to check than everything else together, and libsodium does it outside the interpreter's
-lock. So packets stand in a line, a few of each connection at a time, and where the hall has a second processor, a
-thread and the loop both take the next one that is unchecked. The loop handles them in the order of the line. A turn
-of work is short, so that a flood here delays nobody's chat by more than a few milliseconds.
+lock. So packets are gathered in batches, a few of each connection, and where the hall has a second processor, a
+thread and the loop share the batch: each takes the next packet that is unchecked. The batch is then handled in the
+order of arrival. A batch is small, so that a flood here delays nobody's chat by more than a few milliseconds.
 """
 
 import asyncio
 import os
 from collections import deque
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -22,12 +23,10 @@ from moothall.hall.outside import Log
 from moothall.identity.signatures import verify
 from moothall.settings import Settings
 
-ROUND: Final = (
-    8  # packets that the loop checks before it handles some; of one connection, before the next has its turn
-)
-ROUNDS: Final = 4  # in one turn of the loop: two to three milliseconds
-ROUND_BYTES: Final = 128 * 1024
-WORTH_SHARING: Final = 6  # packets: a thread is not woken for fewer
+BATCH: Final = 32  # packets that the loop checks in one turn: two to three milliseconds
+BATCH_BYTES: Final = 512 * 1024
+SHARE: Final = 8  # of one connection, before the next has its turn
+WORTH_SPLITTING: Final = 6  # packets: a thread is not woken for fewer
 SWEEP: Final = 1.0  # seconds between two looks at heartbeats and deadlines
 GOODBYE: Final = 2.0  # seconds for everybody to read the rest
 
@@ -50,18 +49,14 @@ class KeepPort:
         self._server: asyncio.Server | None = None
         self._connections: set[KeepConnection] = set()
         self._ready: deque[KeepConnection] = deque()
-        self._line: deque[Arrival] = deque()  # to be handled, in this order
-        self._unchecked: deque[Arrival] = deque()  # those of the line whose signature nobody has looked at
-        self._at_work = False  # a turn of work is due
-        self._is_helped = False  # the thread is checking
+        self._at_work = False  # a batch is being checked, or is about to be
         self._dirty: list[KeepConnection] = []
         self._beats: dict[KeepConnection, float] = {}  # when the next heartbeat is due, the earliest first
         self._deadlines: dict[KeepConnection, float] = {}  # of those who do not read, the earliest first
         self._sweeper: asyncio.TimerHandle | None = None
         self._drained = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "keep-signatures") if _processors() > 1 else None
-        # With a thread, there is something for it to check while the loop reads, handles and writes.
-        self._line_length = ROUND if self._thread is None else ROUND * ROUNDS
+        self._batch = BATCH * 2 if self._thread is not None else BATCH
 
     async def open(self) -> None:
         settings = self._settings
@@ -135,70 +130,56 @@ class KeepPort:
         self._go_on()
 
     def _go_on(self) -> None:
-        if not self._at_work and (self._ready or self._line):
+        if self._ready and not self._at_work:
             self._at_work = True
             self.loop.call_soon(self._work)
 
     def _work(self) -> None:
-        unchecked = self._unchecked
-        try:
-            for _ in range(ROUNDS):
-                self._line_up()
-                self._ask_for_help()
-                for _ in range(ROUND):
-                    if not _check_next(unchecked):
-                        break
-                self._handle_checked()
-            self._flush()
-        finally:
-            self._at_work = False
-            if self._ready or unchecked:
-                self._go_on()  # else the line is empty, or the thread has its last ones and will say so
+        batch = self._gather()
+        thread = self._thread
+        if thread is None or len(batch) < WORTH_SPLITTING:
+            _check(batch)
+            self._handle_all(batch)
+            return
+        unchecked = iter(batch)  # of which both take the next, until there is none
 
-    def _line_up(self) -> None:
-        """Bring more packets into the line, if it has become short."""
-        ready, line = self._ready, self._line
+        def check_some() -> None:
+            try:
+                _check(unchecked)
+            finally:
+                self.loop.call_soon_threadsafe(self._handle_all, batch)
+
+        thread.submit(check_some)
+        # The loop hears that the thread is done no sooner than it is done itself.
+        _check(unchecked)
+
+    def _gather(self) -> list[Arrival]:
+        batch: list[Arrival] = []
         size = 0
-        while ready and len(line) < self._line_length and size < ROUND_BYTES:
+        ready = self._ready
+        while ready and len(batch) < self._batch and size < BATCH_BYTES:
             connection = ready.popleft()
             connection.listed = False
             if connection.held or connection.closing:
                 continue
-            arrivals: list[Arrival] = []
-            size += connection.take(arrivals, ROUND)
-            line += arrivals
-            self._unchecked += arrivals
+            size += connection.take(batch, SHARE)
             if connection.inbox and not connection.held:
                 connection.listed = True
                 ready.append(connection)
+        return batch
 
-    def _ask_for_help(self) -> None:
-        if self._thread is not None and not self._is_helped and len(self._unchecked) >= WORTH_SHARING:
-            self._is_helped = True
-            self._thread.submit(self._help)
-
-    def _help(self) -> None:
-        """What the thread does."""
+    def _handle_all(self, batch: list[Arrival]) -> None:
         try:
-            while _check_next(self._unchecked):
-                pass
+            for arrival in batch:
+                connection = arrival.connection
+                if connection.held or connection.checked:
+                    connection.checked.append(arrival)
+                else:
+                    self.handle(arrival)
+            self._flush()
         finally:
-            self.loop.call_soon_threadsafe(self._was_helped)
-
-    def _was_helped(self) -> None:
-        self._is_helped = False
-        self._go_on()
-
-    def _handle_checked(self) -> None:
-        """From the front of the line up to the first packet whose signature is still being checked."""
-        line = self._line
-        while line and line[0].valid is not None:
-            arrival = line.popleft()
-            connection = arrival.connection
-            if connection.held or connection.checked:
-                connection.checked.append(arrival)
-            else:
-                self.handle(arrival)
+            self._at_work = False
+            self._go_on()
 
     def handle(self, arrival: Arrival) -> None:
         connection, packet = arrival.connection, arrival.packet
@@ -312,18 +293,11 @@ class KeepPort:
             connection.give_up()
 
 
-def _check_next(unchecked: deque[Arrival]) -> bool:
-    """Check one more signature; False if there is none. Two threads may do this at the same time."""
-    try:
-        arrival = unchecked.popleft()
-    except IndexError:
-        return False
-    packet, valid = arrival.packet, False
-    try:
-        valid = packet is not None and verify(packet.pk, arrival.signed, packet.sig)
-    finally:
-        arrival.valid = valid  # whatever happened: those behind it in the line wait for this
-    return True
+def _check(arrivals: Iterable[Arrival]) -> None:
+    for arrival in arrivals:
+        packet = arrival.packet
+        if packet is not None:
+            arrival.valid = verify(packet.pk, arrival.signed, packet.sig)
 
 
 def _processors() -> int:

@@ -47,7 +47,7 @@ class Arrival:
         self.packet = packet
         self.signed = signed
         self.forwarded = forwarded
-        self.valid: bool | None = None  # None until it is checked
+        self.valid = False
 
 
 class _Waiting(NamedTuple):
