@@ -5,6 +5,7 @@ from hashlib import sha256
 import pytest
 
 from moothall.court.panel import draw_panel
+from moothall.market.proposals import LAST_MOMENT
 from tests.court.support import Courtroom, kinds, rated
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.support.cases import ARBITERS, COMMITMENT, NONCE, signed_step
@@ -155,23 +156,36 @@ def test_a_frozen_deal_cannot_be_ended_and_a_thawed_one_can(kind: str, fields: d
     assert_sent(court.bob, kind, proposal_id=court.deal_id)
 
 
-def test_expiry_waits_for_the_court_and_comes_at_once_after_a_fallback() -> None:
+def test_expiry_waits_for_the_court_and_a_fallback_gives_back_the_time_that_was_left() -> None:
+    court = Courtroom()
+    court.agree(expires=60)
+    court.world.advance(20)
+    court.act(ALICE, "DISPUTE_INTENT", **intent(court))
+    court.world.advance(301)
+    assert kinds(court.alice.read()) == ["DISPUTE_FALLBACK"]
+    court.world.advance(38)
+    assert_silent(court.alice)
+    court.world.advance(2)
+    assert kinds(court.alice.read()) == ["EXPIRED"]
+    assert court.deal.status == "expired"
+
+
+def test_a_case_that_falls_back_cannot_save_a_party_from_the_plain_dispute() -> None:
+    """Seed 000, fallback 1: the dispute falls back to the legacy mechanism."""
     court = Courtroom()
     court.file(expires=60)
-    court.world.advance(200)
-    assert_silent(*court.world.guests)
-    court.world.advance(101)
-    assert kinds(court.alice.read()) == ["DISPUTE_FALLBACK", "EXPIRED"]
-    assert court.deal.status == "expired"
+    court.world.advance(301)
+    fields = signed(BOB, "DISPUTE", proposal_id=court.deal_id, reason="she filed, and never revealed")
+    court.world.send(court.bob, "DISPUTE", **fields)
+    assert court.deal.status == "disputed"
 
 
-def test_expiry_comes_at_its_time_if_the_court_gave_the_deal_back_before() -> None:
+def test_no_expiry_is_put_off_past_the_last_moment_that_can_be_named() -> None:
     court = Courtroom()
-    court.file(expires=400)
-    court.world.advance(399)
-    assert kinds(court.alice.read()) == ["DISPUTE_FALLBACK"]
-    court.world.advance(2)
-    assert court.deal.status == "expired"
+    last = LAST_MOMENT // 1000 - int(court.world.clock.time()) - 10
+    court.file(expires=last)
+    court.world.advance(301)
+    assert court.deal.expires == LAST_MOMENT
 
 
 def test_a_deal_whose_deadline_has_passed_cannot_be_disputed() -> None:

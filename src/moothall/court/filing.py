@@ -1,7 +1,7 @@
 """How a case begins: the commitment, the reveal, the draw (seed 000, file intent, reveal; agentchat wire 13.3).
 
 Each decision takes the records it needs and a command, and returns an Outcome or raises a Refusal. From the
-commitment on the deal is frozen; `thawed` undoes it.
+commitment on the deal is frozen; `_thawed` undoes it.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ from moothall.errors import (
 )
 from moothall.identity import PublicKey
 from moothall.market.audit import audit_row
-from moothall.market.proposals import can_expire
+from moothall.market.proposals import LAST_MOMENT, can_expire
 from moothall.market.records import Proposal
 from moothall.wire.agentchat import client
 
@@ -149,7 +149,7 @@ def fall_back(
     return Outcome(
         changes=(
             ended,
-            thawed(deal, now),
+            _thawed(deal, case.filed_at, now),
             audit_row("fallback", deal.id, now, actor=actor, message=message),
         ),
         notices=(Notice(told, notice),),
@@ -157,8 +157,11 @@ def fall_back(
     )
 
 
-def thawed(deal: Proposal, now: int) -> Proposal:
-    return structs.replace(deal, frozen_by=None, updated_at=now)
+def _thawed(deal: Proposal, since: int, now: int) -> Proposal:
+    """With the time that was left when it was frozen: else whoever is at fault could file shortly before a deal
+    expires, let the case fall back, and leave the other party no time to DISPUTE it."""
+    expires = None if deal.expires is None else min(deal.expires + now - since, LAST_MOMENT)
+    return structs.replace(deal, frozen_by=None, expires=expires, updated_at=now)
 
 
 # -- checks, in the order in which they come ---------------------------------------------------------------
