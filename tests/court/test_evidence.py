@@ -74,3 +74,10 @@ def test_what_is_too_much_is_refused_with_the_name_of_the_field() -> None:
         deep = {"a": deep}
     with pytest.raises(InvalidMessage, match="`items`"):
         require_presentable([deep], "")
+
+
+def test_evidence_takes_no_more_than_a_frame_when_it_is_sent_on() -> None:
+    numbers = json.loads("[" + ",".join(["1e15"] * 50_000) + "]")  # 250 KB as it came
+    with pytest.raises(InvalidMessage, match="`items`"):
+        require_presentable([{"value": numbers}], "")
+    require_presentable([{"value": "x" * 250_000}], "")

@@ -5,12 +5,15 @@ from hashlib import sha256
 from typing import Any, Final
 
 from moothall.errors import InvalidMessage
-from moothall.market.storable import require_shallow
+from moothall.market.storable import kept_json, require_shallow
 from moothall.wire.agentchat.jstext import json_text, utf8, utf16_length
 
 MAX_ITEMS: Final = 10  # seed 000, submit evidence 2
 MAX_STATEMENT: Final = 2000  # agentchat wire 13.1
 MAX_REASONING: Final = 500
+# What one frame can hold (seed 001, transport), written out: 1e15 comes as four characters and leaves as eighteen.
+# Many WebSocket clients hang up on more than a mebibyte, and CASE_READY carries the evidence of both parties.
+MAX_EVIDENCE: Final = 256 * 1024  # bytes
 
 
 def require_presentable(items: Sequence[dict[str, Any]], statement: str) -> None:
@@ -19,6 +22,8 @@ def require_presentable(items: Sequence[dict[str, Any]], statement: str) -> None
     if utf16_length(statement) > MAX_STATEMENT:
         raise InvalidMessage(f"Invalid `statement`: at most {MAX_STATEMENT} characters")
     require_shallow(items, "items")
+    if len(kept_json(items)) > MAX_EVIDENCE:
+        raise InvalidMessage(f"Invalid `items`: at most {MAX_EVIDENCE} bytes, with all numbers written out")
 
 
 def require_short(reasoning: str) -> None:
