@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from moothall.identity import PrivateKey
 from tests.court.support import ITEM, Courtroom, kinds
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.support.cases import ARBITERS, NONCE
-from tests.support.world import World, assert_refused, assert_sent, assert_silent
+from tests.support.world import Guest, World, assert_refused, assert_sent, assert_silent
 
 # -- LIST_CASES and GET_CASE -------------------------------------------------------------------------------
 
@@ -88,15 +89,20 @@ def test_nobody_sees_the_other_sides_evidence_or_votes_before_it_is_time() -> No
 # -- who comes back ----------------------------------------------------------------------------------------
 
 
+def comes_back(court: Courtroom, key: PrivateKey) -> Guest:
+    guest = court.world.connect()
+    court.world.identify(guest, "back", key=key)
+    assert_sent(guest, "WELCOME")
+    return guest
+
+
 def test_an_arbiter_that_comes_back_is_asked_again() -> None:
     court = Courtroom(judges=4)
     court.reveal()
     arbiter = court.panel[0]
     court.leave(arbiter)
     court.world.advance(60)
-    guest = court.world.connect()
-    court.world.identify(guest, "back", key=arbiter)
-    assert_sent(guest, "WELCOME")
+    guest = comes_back(court, arbiter)
     asked = assert_sent(guest, "ARBITER_ASSIGNED", dispute_id=court.dispute_id)
     assert asked["response_deadline"] == court.case.deadline
     assert_silent(guest)
@@ -106,14 +112,41 @@ def test_an_arbiter_that_comes_back_gets_the_case_to_vote_on() -> None:
     court = Courtroom()
     court.plead()
     arbiter = court.panel[0]
-    guest = court.world.connect()
-    court.world.identify(guest, "back", key=arbiter)
-    assert_sent(guest, "WELCOME")
+    guest = comes_back(court, arbiter)
     assert_sent(guest, "CASE_READY", vote_deadline=court.case.deadline)
     court.guests[arbiter] = guest
     court.vote(arbiter, "mutual")
-    guest = court.arrive(arbiter)
-    assert_silent(guest)
+    assert_silent(comes_back(court, arbiter))
+
+
+def test_an_arbiter_that_comes_back_to_much_evidence_gets_it_in_pieces() -> None:
+    court = Courtroom()
+    pile = [{"value": "x" * 200_000}]
+    for _ in range(6):
+        court.seat()
+        for key in (ALICE, BOB):
+            court.act(key, "EVIDENCE", dispute_id=court.dispute_id, items=pile, statement="")
+        court.world.hush()
+    guest = comes_back(court, court.panel[0])
+    shown = [kinds(guest.read())]
+    for _ in range(4):
+        court.world.advance(1)
+        shown.append(kinds(guest.read()))
+    assert shown == [["CASE_READY"] * 2, ["CASE_READY"] * 2, ["CASE_READY"] * 2, [], []]
+
+
+def test_whoever_took_the_place_of_an_arbiter_is_reminded_once() -> None:
+    court = Courtroom()
+    pile = [{"value": "x" * 250_000}]
+    for _ in range(3):
+        court.seat()
+        for key in (ALICE, BOB):
+            court.act(key, "EVIDENCE", dispute_id=court.dispute_id, items=pile, statement="")
+    court.arrive(court.panel[0])
+    guest = comes_back(court, court.panel[0])
+    assert kinds(guest.read()) == ["CASE_READY"] * 2
+    court.world.advance(1)
+    assert kinds(guest.read()) == ["CASE_READY"]
 
 
 def test_who_has_nothing_to_do_is_let_in_without_a_question_to_the_store() -> None:

@@ -16,6 +16,7 @@ from moothall.court.records import Dispute
 from moothall.court.rules import CourtRules
 from moothall.errors import DisputeNotFound, DisputeNotParty
 from moothall.identity import PublicKey
+from moothall.market.notices import MAX_ANSWER
 from moothall.market.records import Proposal
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.court import CaseFile, Cases
@@ -147,11 +148,22 @@ def get_case(books: Books, message: client.GetCase, key: PublicKey, *, now: int)
     return CaseFile(ts=now, case=casefile.exported(case, _deal(books, case), key.raw))
 
 
-def reminders(books: Books, dispute_ids: Sequence[str], key: bytes, *, now: int) -> list[Notice]:
-    """What this arbiter has yet to do in these cases."""
-    cases = [case for each in dispute_ids if (case := books.case(each)) is not None]
-    found = [notices.reminder(case, _deal(books, case), key, now) for case in cases]
-    return [notice for notice in found if notice is not None]
+def reminders(
+    books: Books, dispute_ids: Sequence[str], key: bytes, *, now: int
+) -> tuple[list[Notice], Sequence[str]]:
+    """What this arbiter has yet to do in these cases, as far as it fits into one answer; and the other cases."""
+    found: list[Notice] = []
+    size = 0
+    for number, dispute_id in enumerate(dispute_ids):
+        case = books.case(dispute_id)
+        notice = None if case is None else notices.reminder(case, _deal(books, case), key, now)
+        if notice is None:
+            continue
+        size += notices.size_of(notice)
+        if found and size > MAX_ANSWER:
+            return found, dispute_ids[number:]
+        found.append(notice)
+    return found, ()
 
 
 # -- small words ---------------------------------------------------------------------------------------

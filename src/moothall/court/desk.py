@@ -6,7 +6,7 @@ GET_CASE, and an arbiter that comes back is reminded of what it has yet to do. N
 `hearing`, `judging` and `clerk`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from moothall.court import clerk
@@ -26,6 +26,8 @@ from moothall.market.desk import Desk
 from moothall.market.records import Proposal
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.server import Ack, ServerMessage
+
+PAUSE_SECONDS: Final = 1.0  # for an arbiter to read what it was reminded of
 
 Step = client.ArbiterAccept | client.Evidence | client.ArbiterVote
 Draw = client.DisputeReveal | client.ArbiterDecline
@@ -184,14 +186,25 @@ class CourtDesk:
                 del self._seats[slot.arbiter]
 
     def _remind(self, hall: Hall, agent: Agent) -> None:
-        if agent.key is None or agent.key.raw not in self._seats:
-            return
-        key, now = agent.key.raw, hall.timestamp()
-        dispute_ids = sorted(self._seats[key])
+        if agent.key is not None and agent.key.raw in self._seats:
+            self._remind_of(hall, agent, agent.key.raw, sorted(self._seats[agent.key.raw]))
 
-        def found(notices: list[Notice]) -> None:
+    def _remind_of(self, hall: Hall, agent: Agent, key: bytes, dispute_ids: Sequence[str]) -> None:
+        """A little at a time: evidence is large, and who is sent all of it at once may be closed as too slow."""
+        now = hall.timestamp()
+
+        def found(answer: tuple[list[Notice], Sequence[str]]) -> None:
+            notices, others = answer
+            if hall.by_key.get(key) is not agent:
+                return
             for notice in notices:
                 _deliver(hall, notice)
+            if others:
+                hall.agenda.at(hall.now() + PAUSE_SECONDS, lambda: go_on(others))
+
+        def go_on(others: Sequence[str]) -> None:
+            if hall.by_key.get(key) is agent:
+                self._remind_of(hall, agent, key, others)
 
         def failed(error: BaseException) -> None:
             hall.log.warning("reminder_failed", error=repr(error))

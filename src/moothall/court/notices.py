@@ -235,5 +235,9 @@ def reminder(case: Dispute, deal: Proposal, key: bytes, now: int) -> Notice | No
     return None
 
 
+def size_of(notice: Notice) -> int:
+    return len(_encode(notice.message))
+
+
 def _service_line(address: str, content: str, now: int) -> Chat:
     return Chat(ts=now, from_=SERVER, from_name="Server", to=address, content=content)
