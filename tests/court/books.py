@@ -58,7 +58,7 @@ class MemoryBooks(MarketBooks, Books):
         return Counter(key for key, _ in self.seats() if key in keys)
 
     def qualified(self, keys: Collection[bytes], rating: int, transactions: int) -> list[Standing]:
-        standings = [self.stands[key] for key in keys if key in self.stands]
+        standings = [self.stands.get(key) or Standing(key=key) for key in keys]
         return [each for each in standings if each.rating >= rating and each.transactions >= transactions]
 
     def cases_by_phase(self) -> dict[str, int]:

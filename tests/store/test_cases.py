@@ -220,8 +220,19 @@ def test_who_qualifies_among_many(place: Place) -> None:
             key for number, key in enumerate(crowd) if number >= 200 and number % 20 >= 10
         }
         assert len(found) == len({each.key for each in found})
-        assert books.qualified([b"x" * 32], 0, 0) == []
         assert books.qualified([], 0, 0) == []
+
+
+def test_a_newcomer_qualifies_where_no_experience_is_asked_for(place: Place) -> None:
+    with place.books() as books:
+        books._save(Standing(key=CAROL.public.raw, rating=1199, transactions=3))
+        books.save(audit_row("test", "", NOW_MS))
+    keys = [CAROL.public.raw, DAVE.public.raw]
+    with place.books() as books:
+        assert [each.key for each in books.qualified(keys, 1200, 0)] == [DAVE.public.raw]
+        assert len(books.qualified(keys, 0, 0)) == 2
+        assert books.qualified(keys, 1201, 0) == []
+        assert books.qualified(keys, 1200, 1) == []
 
 
 def test_an_imported_rating_qualifies(place: Place) -> None:

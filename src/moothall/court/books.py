@@ -38,7 +38,7 @@ class Books(market.Books, Protocol):
         """How many live slots each of these has; those without any may be missing."""
 
     def qualified(self, keys: Collection[bytes], rating: int, transactions: int) -> list[Standing]:
-        """The standings among these that are at least so high."""
+        """The standings among these that are at least so high, a newcomer's too."""
 
     def cases_by_phase(self) -> dict[str, int]: ...
 

@@ -90,6 +90,8 @@ class CaseBooks:
         return counts
 
     def qualified(self, keys: Collection[bytes], rating: int, transactions: int) -> list[Standing]:
+        if transactions <= 0:  # newcomers may qualify, and they have no row
+            return [standing for key in keys if (standing := self.standing(key)).rating >= rating]
         if self._memory.expects_imports(self._connection):
             for key in keys:
                 # Its rating may still be one that the reference server left behind.
