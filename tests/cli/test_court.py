@@ -198,7 +198,7 @@ async def test_a_forged_case_does_not_hold(hall: HallProcess, judges: list[Agent
     assert (told.exit_code, report["holds"], len(report["problems"])) == (1, False, len(wrong))
 
 
-@pytest.mark.parametrize("content", [b"nonsense", b"\xff", b"", b"[" * 100_000])
+@pytest.mark.parametrize("content", [b"nonsense", b"\xff", b"", b"[" * 100_000, b"[NaN]"])
 async def test_a_file_that_is_no_json(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "case.json").write_bytes(content)
     assert "case.json is not JSON" in await complaint(2, "court", "verify", "case.json")

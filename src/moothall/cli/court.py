@@ -193,11 +193,15 @@ def _read_items(word: str) -> list[Any]:
 def _read_json(word: str) -> Any:
     try:
         content = sys.stdin.buffer.read() if word == STANDARD_INPUT else Path(word).expanduser().read_bytes()
-        return json.loads(content)
+        return json.loads(content, parse_constant=_refuse_constant)
     except OSError as error:
         raise UsageError(f"{word}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{word} is not JSON: {error}") from None
+
+
+def _refuse_constant(word: str) -> None:
+    raise ValueError(f"{word} is not a number")
 
 
 def _show_submitted(dispute_id: str, items: list[dict[str, Any]], *, as_json: bool) -> None:

@@ -1,10 +1,13 @@
 """What a party shows the arbiters."""
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any, Self
+
+import msgspec
 
 from moothall.client.signed import as_json
 from moothall.errors import UsageError
@@ -64,4 +67,13 @@ def evidence_items(items: Iterable[EvidenceItem | Mapping[str, Any]]) -> list[di
             raise UsageError(f"a piece of evidence is an EvidenceItem or a dict, not {item!r}")
         listed.append(item.fields() if isinstance(item, EvidenceItem) else dict(item))
     found: list[dict[str, Any]] = as_json(listed, "evidence")
+    _require_numbers(listed)
     return found
+
+
+def _require_numbers(items: list[dict[str, Any]]) -> None:
+    """NaN would become null, and evidence is shown once: nobody could put it right."""
+    try:
+        json.dumps(msgspec.to_builtins(items, str_keys=True), allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"evidence cannot be written as JSON: {error}") from None
