@@ -3,6 +3,7 @@ same on a reference server."""
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import sha256
@@ -238,6 +239,11 @@ async def test_a_kept_nonce_lets_a_restarted_agent_go_on(url: str) -> None:
             dispute = await again.file_dispute(deal.id, "no paint", nonce=NONCE)
             assert (dispute, dispute.phase) == (listed, "fallback")
             assert await again.file_dispute(deal.id, "no paint", nonce=NONCE) == dispute
+        async with agent("alice", ALICE).connected(url) as again:
+            dispute = await again.file_dispute(
+                deal.id, "another reason, which the hall never hears", nonce=NONCE
+            )
+            assert dispute.reason == "no paint"
         with pytest.raises(DisputeAlreadyExists):
             await bob.file_dispute(deal.id, "no, you", nonce=NONCE)
 
@@ -634,7 +640,7 @@ def test_evidence_is_sent_as_it_is(items: list[dict[str, Any]]) -> None:
 
 
 def test_evidence_that_is_none() -> None:
-    for items in (["text"], [{"value": object()}], [[1]]):
+    for items in (["text"], [{"value": object()}], [[1]], [{"value": math.nan}], [{"value": [math.inf]}]):
         with pytest.raises(UsageError):
             evidence_items(items)  # type: ignore[arg-type]
     with pytest.raises(UsageError):

@@ -115,7 +115,7 @@ class Court:
                 raise
         docket = await self._find(proposal_id)
         if docket is not None:
-            docket.reason = reason
+            docket.reason = docket.reason or reason  # the hall's, if it was filed with another one before
         if reveal and (docket is None or docket.phase == "reveal_pending"):
             return await self.reveal(proposal_id, secret, patience)
         return self.dispute(_told(docket, proposal_id, secret))
