@@ -7,8 +7,9 @@ because with the seed they prove the panel.
 While a case is open its file does not show what would help one side over the other: evidence before the time
 for it is over, except the viewer's own, and votes before the verdict.
 
-What the file cannot prove is the hall's word: times, who was in a pool without being drawn, that somebody did not
-answer, and the statements, reasonings and unsigned declines that no signature covers (agentchat wire 8).
+What the file cannot prove is the hall's word: times, the ratings before the verdict, who was in a pool without
+being drawn, that somebody did not answer, that it was this PROPOSAL that got this id, and the statements,
+reasonings and unsigned declines that no signature covers (agentchat wire 8).
 """
 
 from typing import Annotated, Any, Final, Literal
