@@ -30,6 +30,7 @@ from moothall import (
     NotConnected,
     PrivateKey,
     Proposal,
+    RateLimited,
     ReplyTimeout,
     Ruling,
     SyncAgent,
@@ -38,13 +39,15 @@ from moothall import (
     verify_case,
 )
 from moothall.app import App
-from moothall.client import casefile, docket
+from moothall.client import casefile, court, docket
 from moothall.client.connection import HallConnection
 from moothall.client.dispute import checked_verdict
 from moothall.client.docket import PROGRESS, Dockets
 from moothall.client.evidence import evidence_items
+from moothall.client.exchange import Exchange
 from moothall.client.replies import Request
 from moothall.identity import PublicKey
+from moothall.wire.agentchat.client import ListCases
 from moothall.wire.agentchat.server import ServerMessage
 from tests.client.conftest import OpenHall
 from tests.client.door import Door
@@ -557,6 +560,41 @@ async def test_a_verdict_is_awaited_through_a_reconnect(hall: App, url: str) -> 
         assert {result.reward for result in ruling.arbiters} == {5}
         assert ruling.rating_changes[alice.address].change == -15
         assert await soon(deal.outcome()) == "disputed"
+
+
+async def test_the_panel_is_heard_of_though_the_hall_has_no_time_to_list_cases(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judges = [Judge(key, answer=None) for key in JUDGES[:3]]
+    monkeypatch.setattr(court, "RETRY_AFTER", 0.01)
+    ask = Exchange.ask
+    refused: list[Exchange] = []
+
+    async def too_many(self: Exchange, message: Any, *rest: Any, **options: Any) -> Any:
+        if isinstance(message, ListCases) and self not in refused:
+            refused.append(self)
+            raise RateLimited("Too many messages")
+        return await ask(self, message, *rest, **options)
+
+    alice, bob = agent("alice", ALICE), agent("bob", BOB)
+    async with bench(url, *judges), bob.connected(url), alice.connected(url):
+        dispute = await (await agreed(alice, bob)).file_dispute("no paint")
+        submitted = asyncio.create_task(dispute.submit([]))
+        await settled(alice)
+        monkeypatch.setattr(Exchange, "ask", too_many)
+        for judge in judges:
+            await (await judge.summons.next()).accept()
+        await soon(submitted)
+        assert refused
+
+
+async def test_waiting_for_the_panel_ends_when_the_caller_says(url: str) -> None:
+    judges = [Judge(key, answer=None) for key in JUDGES[:3]]
+    alice, bob = agent("alice", ALICE), agent("bob", BOB)
+    async with bench(url, *judges), bob.connected(url), alice.connected(url):
+        dispute = await (await agreed(alice, bob)).file_dispute("no paint")
+        with pytest.raises(ReplyTimeout, match="arbiter_response"):
+            await soon(dispute.submit([], timeout=0.05))
 
 
 async def test_waiting_ends_with_the_stay(url: str) -> None:

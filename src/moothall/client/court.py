@@ -167,8 +167,12 @@ class Court:
         chosen = evidence_items(items)  # mistakes show at once, not when the last arbiter has accepted
         if docket.progress < PROGRESS["evidence"]:
             await self._look_up()
-        while self._lists and docket.progress < PROGRESS["evidence"]:
-            await self._dockets.news_of(docket)
+        try:
+            async with asyncio.timeout(patience):
+                while self._lists and docket.progress < PROGRESS["evidence"]:
+                    await self._dockets.news_of(docket)
+        except TimeoutError:
+            raise _still_open(docket, patience) from None
         await self.submit(docket.id, chosen, statement, patience)
 
     async def submit(self, dispute_id: str, items: Items, statement: str, patience: float | None) -> None:
@@ -272,7 +276,7 @@ class Court:
                     else:
                         await self._dockets.news_of(docket)
         except TimeoutError:
-            raise ReplyTimeout(f"{docket.id} is still in {docket.phase} after {patience:g} s") from None
+            raise _still_open(docket, patience) from None
         return docket.ruling
 
     async def _read_ruling(self, docket: Docket) -> None:
@@ -302,7 +306,7 @@ class Court:
         """@server said something to the agent alone: that is how parties learn that the evidence period has
         begun (agentchat wire 13.4)."""
         if self._lists and self._dockets.open:
-            self._handlers.start(self._look_up())
+            self._handlers.start(self._catch_up())
 
     def end(self, error: BaseException | None) -> None:
         self._coming_back.set()
@@ -352,6 +356,10 @@ def _told(docket: Docket | None, proposal_id: str, nonce: str) -> Docket:
         raise UnexpectedReply(f"the hall took the dispute about {proposal_id}, but does not know it")
     docket.nonce = nonce
     return docket
+
+
+def _still_open(docket: Docket, patience: float | None) -> ReplyTimeout:
+    return ReplyTimeout(f"{docket.id} is still in {docket.phase} after {patience:g} s")
 
 
 def _tells_of_panel(body: server.ServerMessage) -> bool:
