@@ -270,6 +270,8 @@ async def test_receipts_are_listed_exported_and_verified(
     await succeed("receipts", "export", "-o", "receipts.jsonl", *alice)
     verified = await succeed("receipts", "verify", "receipts.jsonl")
     assert verified.splitlines() == [f"{second}  holds", f"{first}  holds"]
+    await succeed("receipts", "export", "-o", "newest.jsonl", "--limit", "1", *alice)
+    assert await succeed("receipts", "verify", "newest.jsonl") == f"{second}  holds\n"
     exported = await succeed("receipts", "export", first, *alice)
     assert await succeed("receipts", "verify", "-", given=exported) == f"{first}  holds\n"
 
@@ -278,6 +280,10 @@ async def test_receipts_are_listed_exported_and_verified(
     assert await succeed("receipts", "verify", "pretty.json") == f"{first}  holds\n"
     (tmp_path / "list.json").write_text(json.dumps([receipt]))
     assert (await succeed_json("receipts", "verify", "list.json"))[0]["holds"] is True
+
+    (tmp_path / "none.json").write_text("[]")
+    none = await moothall("receipts", "verify", "none.json")
+    assert (none.exit_code, "holds no receipts" in none.stderr) == (2, True)
 
     receipt["proof"] = "unseen"
     (tmp_path / "forged.json").write_text(json.dumps(receipt))

@@ -256,9 +256,11 @@ async def test_own_deals_are_listed_newest_first(url: str) -> None:
         assert await alice.agent.proposals() == [second]
         assert set(await alice.agent.proposals(open_only=False)) == {first, second}
         assert len(await alice.agent.proposals(open_only=False, limit=1)) == 1
-        for limit in (0, 1001):
-            with pytest.raises(UsageError, match="1000"):
-                await alice.agent.proposals(limit=limit)
+        assert set(await alice.agent.proposals(open_only=False, limit=5000)) == {first, second}
+        with pytest.raises(UsageError, match="at least one"):
+            await alice.agent.proposals(limit=0)
+        with pytest.raises(UsageError, match="at least one"):
+            await alice.agent.receipts(limit=0)
     async with Agent("alice", identity=ALICE).connected(url) as again:
         listed = {deal.task: deal for deal in await again.proposals(open_only=False)}
         assert listed["first"].status == "rejected"
@@ -313,6 +315,37 @@ async def test_every_deal_that_ended_meanwhile_is_found(
             await bob.agent.reject(deal.id, "no")
         door.open()
         assert {await soon(deal.outcome()) for deal in offered} == {"rejected"}
+
+
+async def test_every_offer_made_meanwhile_is_heard_of(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deals, "PAGE", 2)
+    bob = Party("bob", BOB)
+    async with bob.agent.connected(url):
+        await bob.agent.register_skills(["anything"])
+    async with Agent("alice", identity=ALICE).connected(url) as alice:
+        made = [await alice.propose(bob.agent.address, f"number {n}") for n in range(7)]
+    async with bob.agent.connected(url):
+        assert {(await bob.offers.next()).id for _ in made} == {deal.id for deal in made}
+
+
+async def test_lists_go_on_beyond_what_fits_into_one_answer(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deals, "MAX_LIMIT", 2)
+    async with two_parties(url) as (alice, bob):
+        long = "x" * 200_000  # six of them are more than the hall says at once
+        made = [await alice.agent.propose(bob.agent.address, long) for _ in range(7)]
+        newest_first = [deal.id for deal in reversed(made)]
+        for deal in made:
+            await bob.agent.accept(deal.id)
+        for limit in (2, 3, 7, 100):
+            assert [deal.id for deal in await bob.agent.proposals(limit=limit)] == newest_first[:limit]
+        monkeypatch.setattr(deals, "MAX_LIMIT", 1000)
+        assert [deal.id for deal in await bob.agent.proposals()] == newest_first
+        for deal in made:
+            await bob.agent.complete(deal.id)
+        assert [receipt.proposal_id for receipt in await bob.agent.receipts()] == newest_first
+        assert [receipt.proposal_id for receipt in await alice.agent.receipts(limit=6)] == newest_first[:6]
 
 
 async def test_an_outcome_survives_a_hall_that_was_killed(tmp_path: Path, unused_tcp_port: int) -> None:

@@ -59,12 +59,15 @@ class MemoryBooks(Books):
     def proposal(self, proposal_id: str) -> Proposal | None:
         return self.deals.get(proposal_id)
 
-    def proposals_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> list[Proposal]:
+    def proposals_of(
+        self, key: bytes, *, limit: int = 100, open_only: bool = False, before: Proposal | None = None
+    ) -> list[Proposal]:
         deals = [
             deal
             for deal in reversed(self.deals.values())
             if key in (deal.proposer, deal.recipient)
             and (not open_only or deal.status in ("pending", "accepted"))
+            and (before is None or (deal.created_at, deal.id) < (before.created_at, before.id))
         ]
         return deals[:limit]
 
@@ -101,14 +104,18 @@ class MemoryBooks(Books):
     def counts(self) -> dict[str, int]:
         return Counter(deal.status for deal in self.deals.values())
 
-    def receipts(self, key: bytes | None = None, *, limit: int = 100) -> list[Receipt]:
+    def receipts(
+        self, key: bytes | None = None, *, limit: int = 100, before: str | None = None
+    ) -> list[Receipt]:
         kept = [
             receipt
             for receipt in reversed(self.kept_receipts)
             if key is None
             or key in (self.deals[receipt.proposal_id].proposer, self.deals[receipt.proposal_id].recipient)
         ]
-        return kept[:limit]
+        deals = [receipt.proposal_id for receipt in kept]
+        start = 0 if before is None else deals.index(before) + 1 if before in deals else len(kept)
+        return kept[start : start + limit]
 
     def has_signature(self, signature: bytes) -> bool:
         return signature in self.signatures

@@ -257,9 +257,15 @@ def test_a_list_of_deals_ends_where_the_answer_would_become_too_long() -> None:
     alice, bob = parties(world)
     for number in range(8):
         act(world, alice, "PROPOSAL", to=bob.id, task=f"{number} " + "long " * 40_000)
+        world.advance(1)  # of one moment, the order is that of the ids
     alice.read(), bob.read()
     world.send(bob, "LIST_PROPOSALS")
     answer = assert_sent(bob, "PROPOSALS", truncated=True)
     assert [deal["task"][0] for deal in answer["list"]] == ["7", "6", "5", "4", "3"]
+    world.send(bob, "LIST_PROPOSALS", before=answer["list"][-1]["proposal_id"])
+    rest = assert_sent(bob, "PROPOSALS", truncated=ABSENT)
+    assert [deal["task"][0] for deal in rest["list"]] == ["2", "1", "0"]
+    world.send(bob, "LIST_PROPOSALS", before="prop_of_nobody")
+    assert_refused(bob, "PROPOSAL_NOT_FOUND")
     world.send(bob, "LIST_PROPOSALS", limit=2)
     assert_sent(bob, "PROPOSALS", truncated=ABSENT)

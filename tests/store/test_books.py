@@ -130,6 +130,10 @@ def test_deals_of_an_agent_are_listed_newest_first_whichever_side_it_is_on(place
         assert ids(books.proposals_of(alice, limit=2)) == ["prop_5", "prop_4"]
         assert ids(books.proposals_of(alice, open_only=True)) == ["prop_3", "prop_1"]
         assert ids(books.proposals_of(alice, open_only=True, limit=1)) == ["prop_3"]
+        before = books.proposal("prop_4")
+        assert ids(books.proposals_of(alice, limit=2, before=before)) == ["prop_3", "prop_1"]
+        assert ids(books.proposals_of(alice, open_only=True, before=before)) == ["prop_3", "prop_1"]
+        assert books.proposals_of(alice, before=books.proposal("prop_0")) == []
         assert books.proposals_of(DAVE.public.raw) == []
         assert books.counts() == {"completed": 1, "pending": 1, "accepted": 2, "disputed": 1, "expired": 1}
 
@@ -273,6 +277,11 @@ def test_receipts_are_found_by_either_party_newest_first(place: Place) -> None:
         assert [each.proposal_id for each in books.receipts(limit=1)] == ["prop_2"]
         assert [each.proposal_id for each in books.receipts(BOB.public.raw)] == ["prop_2", "prop_0"]
         assert len(books.receipts(ALICE.public.raw, limit=2)) == 2
+        assert [each.proposal_id for each in books.receipts(before="prop_2")] == ["prop_1", "prop_0"]
+        older = books.receipts(BOB.public.raw, before="prop_2", limit=1)
+        assert [each.proposal_id for each in older] == ["prop_0"]
+        for odd in ("prop_0", "prop_9", "\0", "\ud800"):
+            assert books.receipts(ALICE.public.raw, before=odd) == []
         assert books.receipts(DAVE.public.raw) == []
 
 

@@ -28,6 +28,7 @@ KeyFile = Annotated[
     ),
 ]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="How many at most.")]
+Count = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many at most.")]  # in pages
 
 _RIGHT: Final = "→"
 

@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
-from moothall.cli.deals import KeyFile, Limit, described, line, signing_key
+from moothall.cli.deals import Count, KeyFile, described, line, signing_key
 
 
 def proposals(
     open_only: Annotated[bool, typer.Option("--open", help="Only those pending or accepted.")] = False,
-    limit: Limit = 100,
+    limit: Count = 100,
     url: Url = None,
     name: Name = None,
     identity: KeyFile = None,

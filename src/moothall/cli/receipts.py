@@ -9,7 +9,7 @@ import typer
 
 from moothall.cli.addresses import HallCommand
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
-from moothall.cli.deals import KeyFile, Limit, signing_key
+from moothall.cli.deals import Count, KeyFile, signing_key
 from moothall.cli.exits import FAILED, OneLineErrors
 from moothall.errors import UsageError
 from moothall.tui.printable import one_line
@@ -27,7 +27,7 @@ STANDARD_INPUT: Final = "-"
 
 @app.command(name="list", cls=HallCommand)
 def list_receipts(
-    limit: Limit = 100,
+    limit: Count = 100,
     url: Url = None,
     name: Name = None,
     identity: KeyFile = None,
@@ -52,7 +52,9 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Else standard output.")
     ] = None,
-    limit: Limit = 1000,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="Only the newest; by default all.")
+    ] = None,
     url: Url = None,
     name: Name = None,
     identity: KeyFile = None,
@@ -67,7 +69,7 @@ def export(
     moothall receipts export prop_m0abcdf2_deadbeef > receipt.json
     """
     visit = Visit(url, name, signing_key(identity), timeout)
-    found = visit.ask(lambda agent: agent.receipts(limit=limit))
+    found = visit.ask(lambda agent: agent.receipts(limit=limit or sys.maxsize))
     wanted = set(proposal_ids or ())
     if missing := sorted(wanted - {receipt.proposal_id for receipt in found}):
         raise UsageError(f"you have no receipt of {missing[0]}; `moothall receipts list` shows them")
@@ -115,9 +117,9 @@ def _bodies(file: Path) -> list[bytes]:
         content = sys.stdin.buffer.read() if str(file) == STANDARD_INPUT else file.expanduser().read_bytes()
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from None
-    if not content.strip():
-        raise UsageError(f"{file} holds no receipts")
     whole = _read(content)
+    if not content.strip() or whole == []:
+        raise UsageError(f"{file} holds no receipts")
     if whole is None:
         return [line for line in content.splitlines() if line.strip()]
     return [json.dumps(entry).encode() for entry in whole] if isinstance(whole, list) else [content]

@@ -18,6 +18,7 @@ import msgspec
 from moothall.client import incoming
 from moothall.client.court import Court
 from moothall.client.dispute import Dispute
+from moothall.client.events import Receipt
 from moothall.client.exchange import Exchange
 from moothall.client.handlers import Handlers
 from moothall.client.incoming import Offer, Settled, Step
@@ -44,7 +45,7 @@ MAX_OPEN: Final = 1000  # open deals kept though nobody holds them; the hall kno
 # More than a connection reads ahead: whoever completes a deal still finds it in the book on hearing of it.
 MAX_ENDED: Final = 512
 PAGE: Final = 100  # deals asked for at once when comparing books; ten times as many if those were not enough
-MAX_LIMIT: Final = 1000  # what our hall lists; refused like an unknown command beyond it
+MAX_LIMIT: Final = 1000  # what our hall lists at once; refused like an unknown command beyond it
 CATCH_UP_TIMEOUT: Final = 60.0  # seconds; entering many channels again comes first
 RETRIES: Final = 20
 RETRY_AFTER: Final = 1.0  # seconds
@@ -52,6 +53,7 @@ GRACE: Final = 2.0  # seconds after a deadline until one asks why nobody said EX
 RECHECK: Final = 10.0  # seconds between such questions
 
 Message = TypeVar("Message", bound=ClientMessage)
+Listed = TypeVar("Listed", market.Proposals, market.Receipts)
 StepReply = TypeVar("StepReply", bound=Step)
 
 
@@ -158,8 +160,39 @@ class Deals:
     # -- how they stand ------------------------------------------------------------------------------
 
     async def listed(self, limit: int, patience: float | None, *, open_only: bool) -> list[Proposal]:
-        reply = await self._ask_list(open_only=open_only, limit=limit, patience=patience)
-        return [self.proposal(self._entered(entry, reply.ts)) for entry in reply.list]
+        if limit < 1:
+            raise UsageError(f"a list has at least one deal, not {limit}")
+        found: dict[str, Proposal] = {}
+        before = None
+        while len(found) < limit:
+            asked = min(limit - len(found), MAX_LIMIT)
+            reply = await self._ask_list(open_only=open_only, limit=asked, before=before, patience=patience)
+            page = {entry.proposal_id: self.proposal(self._entered(entry, reply.ts)) for entry in reply.list}
+            if not page.keys() - found.keys():
+                break
+            found |= page
+            before = reply.list[-1].proposal_id
+            if is_last(reply, asked):
+                break
+        return list(found.values())
+
+    async def receipts(self, limit: int, patience: float | None) -> list[Receipt]:
+        if limit < 1:
+            raise UsageError(f"a list has at least one receipt, not {limit}")
+        found: dict[str, Receipt] = {}
+        before = None
+        while len(found) < limit:
+            asked = min(limit - len(found), MAX_LIMIT)
+            message = client.ListReceipts(limit=asked, before=before)
+            reply = await self._ask_page(message, market.Receipts, patience)
+            page = {receipt.proposal_id: receipt for receipt in map(Receipt, map(bytes, reply.list))}
+            if not page.keys() - found.keys():
+                break
+            found |= page
+            before = next(reversed(page))
+            if is_last(reply, asked):
+                break
+        return list(found.values())
 
     async def outcome(self, facts: Facts, patience: float | None) -> Status:
         try:
@@ -236,8 +269,22 @@ class Deals:
                 return
 
     async def _compare_books(self) -> None:
-        reply = await self._ask_list(open_only=True, limit=self._page, patience=CATCH_UP_TIMEOUT)
-        unlisted = self._open.keys() - {entry.proposal_id for entry in reply.list}
+        unlisted = set(self._open)
+        listed: set[str] = set()
+        before = None
+        while len(listed) < MAX_OPEN:
+            asked = self._page
+            reply = await self._ask_list(
+                open_only=True, limit=asked, before=before, patience=CATCH_UP_TIMEOUT
+            )
+            page = {entry.proposal_id for entry in reply.list}
+            if page <= listed:
+                break
+            listed |= page
+            before = reply.list[-1].proposal_id
+            if is_last(reply, asked):
+                break
+        unlisted -= listed
         for limit in (self._page, 10 * self._page):
             if unlisted & self._open.keys():  # they have ended: how?
                 await self._ask_list(open_only=False, limit=limit, patience=CATCH_UP_TIMEOUT)
@@ -250,16 +297,14 @@ class Deals:
             log.debug("the hall does not list deals: %s", error)
 
     async def _ask_list(
-        self, *, open_only: bool, limit: int, patience: float | None = None
+        self, *, open_only: bool, limit: int, before: str | None = None, patience: float | None = None
     ) -> market.Proposals:
         """What it says is in the book when this returns (see `_hear_list`)."""
-        if not 1 <= limit <= MAX_LIMIT:
-            raise UsageError(f"a hall lists 1 to {MAX_LIMIT} deals at once, not {limit}")
-        message = client.ListProposals(open_only=open_only, limit=limit)
+        message = client.ListProposals(open_only=open_only, limit=limit, before=before)
         if not self._lists:
             raise InvalidMessage("this server does not list deals")
         try:
-            reply = await self._exchange.ask(message, market.Proposals, patience=patience)
+            reply = await self._ask_page(message, market.Proposals, patience)
         except InvalidMessage:
             self._lists = False
             raise
@@ -270,6 +315,20 @@ class Deals:
             raise
         self._page = min(PAGE, 2 * self._page)
         return reply
+
+    async def _ask_page(
+        self,
+        message: client.ListProposals | client.ListReceipts,
+        reply: type[Listed],
+        patience: float | None,
+    ) -> Listed:
+        """All pages may be more questions than the hall answers at once: whoever has begun goes on later."""
+        for _ in range(0 if message.before is None else RETRIES):
+            try:
+                return await self._exchange.ask(message, reply, patience=patience)
+            except RateLimited:
+                await asyncio.sleep(RETRY_AFTER)
+        return await self._exchange.ask(message, reply, patience=patience)
 
     # -- what is heard -------------------------------------------------------------------------------
 
@@ -459,6 +518,11 @@ def skill_list(skills: Iterable[Mapping[str, Any] | str]) -> list[dict[str, Any]
         if not isinstance(skill.get("capability"), str) or not skill["capability"]:
             raise UsageError("every skill needs a `capability`, its name")
     return found
+
+
+def is_last(reply: market.Proposals | market.Receipts, asked: int) -> bool:
+    """Nothing comes after this page. (From a hall that knows no pages, the next would bring nothing new.)"""
+    return len(reply.list) < asked and not reply.truncated
 
 
 def _is_finite(number: Number) -> bool:

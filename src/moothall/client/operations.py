@@ -259,8 +259,7 @@ class Operations:
 
     async def receipts(self, *, limit: int = 100, timeout: float | None = None) -> list[Receipt]:
         """Of the agent's completed deals, newest first."""
-        reply = await self._exchange.ask(client.ListReceipts(limit=limit), market.Receipts, patience=timeout)
-        return [Receipt(bytes(receipt)) for receipt in reply.list]
+        return await self._deals.receipts(limit, timeout)
 
     # -- the court ---------------------------------------------------------------------------------
 

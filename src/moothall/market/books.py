@@ -11,8 +11,11 @@ class Books(Protocol):
     def proposal(self, proposal_id: str) -> Proposal | None:
         """Locks the row for this unit on engines that can."""
 
-    def proposals_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> list[Proposal]:
-        """Where the key is a party, newest first. Open ones are pending or accepted."""
+    def proposals_of(
+        self, key: bytes, *, limit: int = 100, open_only: bool = False, before: Proposal | None = None
+    ) -> list[Proposal]:
+        """Where the key is a party, newest first. Open ones are pending or accepted. `before` is where an
+        earlier list ended: those that come after it."""
 
     def due(self, now: int, limit: int = 100) -> list[Proposal]:
         """Pending or accepted, not frozen, `expires <= now`; the earliest first."""
@@ -44,8 +47,10 @@ class Books(Protocol):
     def counts(self) -> dict[str, int]:
         """Proposals by status."""
 
-    def receipts(self, key: bytes | None = None, *, limit: int = 100) -> list[Receipt]:
-        """Newest first; of one party, or of all."""
+    def receipts(
+        self, key: bytes | None = None, *, limit: int = 100, before: str | None = None
+    ) -> list[Receipt]:
+        """Newest first; of one party, or of all. `before` is the deal at which an earlier list ended."""
 
     def has_signature(self, signature: bytes) -> bool:
         """Whether an ACCEPT, REJECT, COMPLETE or DISPUTE used it before."""

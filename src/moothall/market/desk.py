@@ -8,7 +8,7 @@ deal being verified does not keep anybody's chat waiting. Nothing here decides; 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from moothall.errors import AgentNotFound
+from moothall.errors import AgentNotFound, ProposalNotFound
 from moothall.hall import revocation
 from moothall.hall.commands import Command
 from moothall.hall.counts import Counts
@@ -168,7 +168,10 @@ class Desk:
         now = hall.timestamp()
 
         def work(books: Books) -> ServerMessage:
-            deals = books.proposals_of(key.raw, limit=message.limit, open_only=message.open_only)
+            before = None if message.before is None else _own(books, message.before, key.raw)
+            deals = books.proposals_of(
+                key.raw, limit=message.limit, open_only=message.open_only, before=before
+            )
             return notices.deal_list(deals, now)
 
         self._look_up(hall, session, work)
@@ -178,7 +181,9 @@ class Desk:
         now = hall.timestamp()
 
         def work(books: Books) -> ServerMessage:
-            return notices.receipt_list(books.receipts(key.raw, limit=message.limit), now)
+            return notices.receipt_list(
+                books.receipts(key.raw, limit=message.limit, before=message.before), now
+            )
 
         self._look_up(hall, session, work)
 
@@ -239,6 +244,13 @@ def _party(hall: Hall, session: Session) -> tuple[Agent, PublicKey]:
     agent = hall.agent_of(session)
     assert agent.key is not None  # noqa: S101  # the tier of the command says so
     return agent, agent.key
+
+
+def _own(books: Books, proposal_id: str, key: bytes) -> Proposal:
+    deal = books.proposal(proposal_id)
+    if deal is None or key not in (deal.proposer, deal.recipient):
+        raise ProposalNotFound("You have no deal with this id")
+    return deal
 
 
 def _deals(changes: Iterable[Change]) -> list[Proposal]:

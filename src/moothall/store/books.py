@@ -44,11 +44,12 @@ _registration: Final = msgspec.json.Decoder(Registration).decode
 _PARTIES: Final = ("proposer", "recipient")
 _PROPOSALS_BRANCH: Final = (
     "SELECT * FROM (SELECT id, created_at, version, record FROM proposals"
-    " WHERE {party} = ? AND is_open = {is_open} ORDER BY created_at DESC LIMIT ?) AS {party}_{is_open}"
+    " WHERE {party} = ? AND is_open = {is_open} AND (created_at, id) < (?, ?)"
+    " ORDER BY created_at DESC, id DESC LIMIT ?) AS {party}_{is_open}"
 )
 _RECEIPTS_BRANCH: Final = (
     "SELECT * FROM (SELECT number, proposal_id, at, body FROM receipts"
-    " WHERE {party} = ? ORDER BY number DESC LIMIT ?) AS {party}_receipts"
+    " WHERE {party} = ? AND number < ? ORDER BY number DESC LIMIT ?) AS {party}_receipts"
 )
 
 
@@ -66,6 +67,7 @@ _RECEIPTS_OF: Final = (
     " UNION ".join(_RECEIPTS_BRANCH.format(party=party) for party in _PARTIES)
     + " ORDER BY number DESC LIMIT ?"
 )
+_ALL: Final = 2**62  # comes before every time and every number
 _DUE: Final = "is_open = 1 AND frozen = 0 AND expires IS NOT NULL"  # what the index proposals_due holds
 _NEXT_OF_ITS_DEAL: Final = (
     "listener = ? AND NOT EXISTS (SELECT 1 FROM hooks AS earlier WHERE earlier.listener = hooks.listener"
@@ -116,9 +118,12 @@ class SqlBooks(CaseBooks, StoreBooks):
             self._hold_parties((stored.record,))
         return stored.record
 
-    def proposals_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> list[Proposal]:
+    def proposals_of(
+        self, key: bytes, *, limit: int = 100, open_only: bool = False, before: Proposal | None = None
+    ) -> list[Proposal]:
         query, branches = (_OPEN_PROPOSALS_OF, 2) if open_only else (_PROPOSALS_OF, 4)
-        rows = self._query(query, *((key, limit) * branches), limit)
+        since, deal = (_ALL, "") if before is None else (before.created_at, before.id)
+        rows = self._query(query, *((key, since, deal, limit) * branches), limit)
         return [self._seen_proposal(row[0], row[2], row[3]) for row in rows]
 
     def due(self, now: int, limit: int = 100) -> list[Proposal]:
@@ -259,15 +264,27 @@ class SqlBooks(CaseBooks, StoreBooks):
         )
         return next((key for fingerprint, key in rows if fingerprint.startswith(agent_id)), None)
 
-    def receipts(self, key: bytes | None = None, *, limit: int = 100) -> list[Receipt]:
+    def receipts(
+        self, key: bytes | None = None, *, limit: int = 100, before: str | None = None
+    ) -> list[Receipt]:
+        number = _ALL if before is None else self._receipt_number(before)
         if key is None:
             rows = self._query(
-                "SELECT number, proposal_id, at, body FROM receipts ORDER BY number DESC LIMIT ?", limit
+                "SELECT number, proposal_id, at, body FROM receipts WHERE number < ?"
+                " ORDER BY number DESC LIMIT ?",
+                number,
+                limit,
             )
         else:
-            fingerprint = PublicKey(key).fingerprint
-            rows = self._query(_RECEIPTS_OF, fingerprint, limit, fingerprint, limit, limit)
+            rows = self._query(_RECEIPTS_OF, *((PublicKey(key).fingerprint, number, limit) * 2), limit)
         return [Receipt(proposal_id=row[1], at=row[2], body=row[3]) for row in rows]
+
+    def _receipt_number(self, proposal_id: str) -> int:
+        """0 if there is none: nothing comes before it."""
+        if not is_plain(proposal_id):
+            return 0
+        rows = self._query("SELECT number FROM receipts WHERE proposal_id = ?", proposal_id)
+        return rows[0][0] if rows else 0
 
     def has_signature(self, signature: bytes) -> bool:
         if signature in self._draft.signatures or signature in self._before.signatures:

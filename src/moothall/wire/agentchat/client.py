@@ -206,16 +206,18 @@ class SearchSkills(ClientMessage, tag="SEARCH_SKILLS", kw_only=True):
 
 
 class ListProposals(ClientMessage, tag="LIST_PROPOSALS", kw_only=True):
-    """Ours: the sender's own deals, newest first."""
+    """Ours: the sender's own deals, newest first; with `before`, those older than this one."""
 
     open_only: bool = False
     limit: Limit = 100
+    before: Id | None = None
 
 
 class ListReceipts(ClientMessage, tag="LIST_RECEIPTS", kw_only=True):
-    """Ours: receipts of the sender's completed deals, newest first."""
+    """Ours: receipts of the sender's completed deals, newest first; with `before`, older than that deal's."""
 
     limit: Limit = 100
+    before: Id | None = None
 
 
 class GetRating(ClientMessage, tag="GET_RATING", kw_only=True):
