@@ -203,6 +203,50 @@ async def test_a_damaged_file_is_one_line_and_nothing_was_made(place: Place, nam
         assert await run(store, lambda books: books.standing(ALICE.public.raw)) == ALICE_IMPORTED
 
 
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("ratings.json", {"rating": 1e300, "transactions": 1}),
+        ("ratings.json", {"rating": 1200, "transactions": 10**30}),
+        ("ratings.json", {"rating": 1200, "transactions": -1}),
+        ("skills.json", {"skills": [SKILL], "registered_at": 1e30}),
+    ],
+)
+async def test_a_number_that_no_column_holds_is_a_damaged_file(
+    place: Place, name: str, row: dict[str, Any]
+) -> None:
+    leave(place, name, {ALICE.public.fingerprint: row})
+    with pytest.raises(UsageError, match=f"{name}: .*move it away"):
+        async with place.opened():
+            pass
+
+
+async def test_a_receipt_with_such_a_number_is_skipped(place: Place) -> None:
+    leave_receipts(place, json.dumps({**RECEIPTS[0], "stored_at": 1e300}), json.dumps(RECEIPTS[1]))
+    async with place.opened() as store:
+        assert len(await run(store, lambda books: books.receipts())) == 1
+    assert place.log.facts("reference_rows_skipped")["rows"] == 1
+
+
+async def test_a_skill_without_a_name_is_not_brought_in(place: Place) -> None:
+    """Nobody could search any more, for anything."""
+    nameless: list[dict[str, Any]] = [{"name": "review"}, {"capability": None}, {"capability": ""}]
+    leave(
+        place,
+        "skills.json",
+        {
+            ALICE.public.fingerprint: {**registered(ALICE), "skills": [*nameless, SKILL]},
+            BOB.public.fingerprint: {**registered(BOB), "skills": nameless},
+        },
+    )
+    async with place.opened() as store:
+        for agent, expected in [(ALICE, [[SKILL]]), (BOB, [])]:
+            await run(store, lambda books, key=agent.public.raw: books.standing(key))  # type: ignore[misc]
+            found = await run(store, lambda books: books.registrations())
+            assert [each.skills for each in found if each.key == agent.public.raw] == expected
+    assert place.log.facts("reference_rows_skipped") == {"file": "skills.json", "rows": 1}
+
+
 async def test_a_binding_that_is_undone_with_its_unit_is_made_again(folder: Place) -> None:
     def look_and_refuse(books: Books) -> None:
         assert books.standing(ALICE.public.raw) == ALICE_IMPORTED

@@ -8,16 +8,17 @@ Its files know agents by 16 digits of a hash. A row waits under those digits unt
 import re
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from moothall.errors import InvalidKey, UsageError
 from moothall.hall.outside import Log
 from moothall.identity import PublicKey
 from moothall.identity.keys import FINGERPRINT_LENGTH
 from moothall.market import ledger
+from moothall.market.proposals import LAST_MOMENT
 from moothall.market.records import Receipt, Registration, SkillStanding, Standing
 from moothall.market.reputation import FLOOR
 from moothall.store.dialect import Connection
@@ -38,9 +39,15 @@ Content = TypeVar("Content")
 _encode: Final = msgspec.json.Encoder().encode
 
 
+# A file may be damaged or written by hand: what no column holds is refused, before anything is brought in.
+Points = Annotated[float, Meta(ge=-1e9, le=1e9)]
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Moment = Annotated[float, Meta(ge=0, le=LAST_MOMENT)]
+
+
 class _SkillRating(Struct):
-    rating: float = 1200
-    transactions: int = 0
+    rating: Points = 1200
+    transactions: Count = 0
     updated: str | None = None
 
     def standing(self) -> SkillStanding:
@@ -55,7 +62,7 @@ class _Rating(_SkillRating):
 
 class _Skills(Struct):
     skills: list[dict[str, Any]]
-    registered_at: float = 0
+    registered_at: Moment = 0
     sig: str | None = None
 
 
@@ -75,7 +82,7 @@ class _Operation(Struct):
 
 class _Receipt(Struct):
     proposal_id: str
-    stored_at: float = 0
+    stored_at: Moment = 0
     from_: str = field(name="from", default="")
     to: str = ""
     operations: list[_Operation] = field(default_factory=list)  # in receipts of our own
@@ -162,16 +169,21 @@ def _skills(directory: DataDirectory, log: Log) -> dict[str, Registration]:
         match[1]: Registration(
             key=b"",
             agent_id=match[1],
-            skills=offer.skills,
+            skills=skills,
             registered_at=int(offer.registered_at),
             sig=offer.sig or "",
         )
         for agent_id, offer in found.items()
-        if (match := _FINGERPRINT.match(agent_id))
+        if (match := _FINGERPRINT.match(agent_id)) and (skills := _named(offer.skills))
     }
     if skipped := len(found) - len(rows):
         log.warning("reference_rows_skipped", file=SKILLS_FILE, rows=skipped)
     return rows
+
+
+def _named(skills: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that can be searched for, as REGISTER_SKILLS asks of them."""
+    return [skill for skill in skills if isinstance(skill.get("capability"), str) and skill["capability"]]
 
 
 def _receipts(directory: DataDirectory, draft: Draft, log: Log) -> int:
