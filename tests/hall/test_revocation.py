@@ -150,6 +150,18 @@ def test_its_deals_stay_and_the_other_party_can_end_them() -> None:
     assert_sent(bob, "DISPUTE", proposal_id=deal)
 
 
+def test_nobody_can_make_it_an_offer_that_it_could_never_answer() -> None:
+    world = World()
+    alice, bob = world.agent("alice", key=ALICE), world.agent("bob", key=BOB)
+    offer_skill(world, bob)
+    world.disconnect(bob)
+    bring(world, alice, BOB)
+    alice.read()
+    world.send(alice, "PROPOSAL", **signed(ALICE, "PROPOSAL", to=bob.id, task="review"))
+    assert_refused(alice, "AGENT_NOT_FOUND", "revoked")
+    assert world.books.deals == {}
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -205,6 +217,27 @@ def test_a_disk_that_fails_is_told_and_the_key_is_out_all_the_same() -> None:
     bring(world, stranger, ALICE)
     assert_sent(stranger, "KEY_REVOKED")
     assert len(json.loads(world.shelf.files[REVOKED_FILE])) == 1
+
+
+def test_a_notice_that_is_on_disk_is_not_written_again() -> None:
+    """Anybody can bring it as often as it likes, and the list may be long."""
+    world = World(held=True)
+    stranger, other = world.connect(), world.connect()
+    bring(world, stranger, ALICE)
+    bring(world, other, BOB)
+    assert_silent(stranger, other)
+    world.held.do_next()
+    assert len(json.loads(world.shelf.files.pop(REVOKED_FILE))) == 2  # one write for both
+    world.held.do_next()
+    assert_sent(stranger, "KEY_REVOKED")
+    assert_sent(other, "KEY_REVOKED")
+    bring(world, stranger, ALICE)
+    world.held.do_next()
+    assert_sent(stranger, "KEY_REVOKED")
+    assert world.shelf.files == {}
+    bring(world, stranger, CAROL)
+    world.held.do_next()
+    assert len(json.loads(world.shelf.files[REVOKED_FILE])) == 3
 
 
 def test_the_first_notice_of_a_key_stays() -> None:

@@ -119,6 +119,19 @@ def test_a_result_has_the_skill_the_ratings_and_the_presence(market: Market) -> 
     assert not market.search()[0]["online"]
 
 
+@pytest.mark.parametrize("length", [8, 16])
+def test_an_id_is_shown_as_long_as_ids_are_now(market: Market, length: int) -> None:
+    """The registration may be the reference's, or from before the operator chose another profile."""
+    for known_as in (8, 16):
+        market.register(ALICE, REVIEW)
+        market.books.skills[ALICE.public.raw] = msgspec.structs.replace(
+            market.books.skills[ALICE.public.raw], agent_id=ALICE.public.agent_id(known_as)
+        )
+        message = client.SearchSkills(query={})
+        answer = clerk.search_skills(market.books, message, online=(), now=1, id_length=length)
+        assert found(answer.results) == [f"@{ALICE.public.agent_id(length)}"]
+
+
 def test_a_skill_rating_of_its_own_is_shown_with_its_date(market: Market) -> None:
     skill = SkillStanding(rating=1250, transactions=2, updated=market.now)
     market.rated(ALICE, rating=1300, transactions=7, skills={"code_review": skill})

@@ -48,9 +48,17 @@ def revoke(hall: Hall, session: Session, message: RevokeKey) -> PublicKey:
 
 
 def saving(hall: Hall) -> Callable[[], None]:
-    """What writes the list as it is now, to be called where it may wait for the disk."""
-    notices = hall.revoked.notices()
-    return lambda: hall.shelf.write(REVOKED_FILE, encode_revoked(notices))
+    """What brings the list to the disk, to be called where it may wait. Strangers can bring the same notice
+    again and again, and many at once: a list that is there already is not written again."""
+    revoked = hall.revoked
+
+    def save() -> None:
+        notices = revoked.notices()
+        if len(notices) > revoked.on_disk:
+            hall.shelf.write(REVOKED_FILE, encode_revoked(notices))
+            revoked.on_disk = len(notices)
+
+    return save
 
 
 def confirm(hall: Hall, session: Session, key: PublicKey) -> None:

@@ -26,8 +26,9 @@ Notice = Mapping[str, Any]
 class RevokedKeys:
     def __init__(self, notices: Iterable[Notice] = ()) -> None:
         self._notices = {PublicKey.from_pem(notice["pubkey"]).raw: notice for notice in notices}
+        self.on_disk = len(self._notices)  # how many of them; none is ever taken out
 
-    def __contains__(self, raw: bytes) -> bool:
+    def __contains__(self, raw: object) -> bool:
         return raw in self._notices
 
     def __len__(self) -> int:

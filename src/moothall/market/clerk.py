@@ -7,6 +7,8 @@ to people only after the transaction was committed.
 from collections.abc import Container
 from typing import Final
 
+from moothall.errors import AgentNotFound
+from moothall.identity.keys import AGENT_ID_LENGTH
 from moothall.market import escrow, proposals, skills
 from moothall.market.books import Books
 from moothall.market.outcome import Outcome
@@ -30,10 +32,13 @@ def propose(
     recipient: bytes | None,
     task: str,
     now: int,
+    revoked: Container[bytes] = (),
 ) -> Outcome:
     """`recipient` is the key of the agent if it is connected; otherwise it may still be known."""
     if recipient is None:
         recipient = books.find_key(bare_id(order.message.to))
+    if recipient in revoked:
+        raise AgentNotFound(f"The key of {order.message.to} was revoked, so nobody can answer")
     return _saved(
         books,
         proposals.propose(
@@ -107,12 +112,17 @@ def withdraw_revoked(books: Books, revoked: Container[bytes], *, now: int) -> No
 
 
 def search_skills(
-    books: Books, message: client.SearchSkills, *, online: Container[bytes], now: int
+    books: Books,
+    message: client.SearchSkills,
+    *,
+    online: Container[bytes],
+    now: int,
+    id_length: int = AGENT_ID_LENGTH,
 ) -> SearchResults:
     filters = skills.read_query(message)
     hits = skills.find(filters, books.registrations())
     standings = {key: books.standing(key) for key in sorted({hit.registration.key for hit in hits})}
-    return skills.results(message, filters, hits, standings, online, now)
+    return skills.results(message, filters, hits, standings, online, now, id_length)
 
 
 def _saved(books: Books, outcome: Outcome) -> Outcome:

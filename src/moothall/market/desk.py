@@ -100,6 +100,7 @@ class Desk:
                 recipient=recipient,
                 task=task,
                 now=now,
+                revoked=hall.revoked,
             )
 
         self._carry_out(hall, session, work)
@@ -129,11 +130,13 @@ class Desk:
         )
 
     def search_skills(self, hall: Hall, session: Session, message: client.SearchSkills) -> None:
-        now = hall.timestamp()
+        now, id_length = hall.timestamp(), hall.settings.id_length
         self._look_up(
             hall,
             session,
-            lambda books: clerk.search_skills(books, message, online=hall.by_key, now=now),
+            lambda books: clerk.search_skills(
+                books, message, online=hall.by_key, now=now, id_length=id_length
+            ),
         )
 
     def revoke_key(self, hall: Hall, session: Session, message: client.RevokeKey) -> None:

@@ -7,6 +7,8 @@ from typing import Any, Final, NamedTuple, TypeGuard
 from msgspec import Struct
 
 from moothall.errors import InvalidMessage
+from moothall.identity import PublicKey
+from moothall.identity.keys import AGENT_ID_LENGTH
 from moothall.market.audit import audit_row
 from moothall.market.ledger import agent_account
 from moothall.market.outcome import DISCOVERY, Notice, Outcome, ServiceLine
@@ -124,6 +126,7 @@ def results(
     standings: Mapping[bytes, Standing],
     online: Container[bytes],
     now: int,
+    id_length: int = AGENT_ID_LENGTH,
 ) -> SearchResults:
     """The best first: by rating in the skill, by rating, by how recently it was registered."""
 
@@ -132,18 +135,19 @@ def results(
         return (_in_skill(standing, hit.skill).rating, standing.rating, hit.registration.registered_at)
 
     best = sorted(hits, key=rank, reverse=True)[: filters.limit]
-    found = [_result(hit, standings[hit.registration.key], online) for hit in best]
+    found = [_result(hit, standings[hit.registration.key], online, id_length) for hit in best]
     return SearchResults(
         ts=now, query_id=message.query_id, query=message.query, results=found, total=len(hits)
     )
 
 
-def _result(hit: Hit, standing: Standing, online: Container[bytes]) -> dict[str, Any]:
+def _result(hit: Hit, standing: Standing, online: Container[bytes], id_length: int) -> dict[str, Any]:
     in_skill = _in_skill(standing, hit.skill)
     # The hall's words come last: a skill with a field `agent_rating` does not rate itself.
     return {
         **hit.skill,
-        "agent_id": f"@{hit.registration.agent_id}",
+        # As it is shown here now: it may have registered under another length, or with the reference.
+        "agent_id": f"@{PublicKey(hit.registration.key).agent_id(id_length)}",
         "registered_at": hit.registration.registered_at,
         "agent_rating": standing.rating,
         "agent_transactions": standing.transactions,
