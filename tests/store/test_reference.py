@@ -221,6 +221,15 @@ async def test_a_number_that_no_column_holds_is_a_damaged_file(
             pass
 
 
+async def test_a_long_history_is_brought_in(place: Place) -> None:
+    """More values than fit into one statement."""
+    leave_receipts(
+        place, *(json.dumps({**RECEIPTS[0], "proposal_id": f"prop_{number}"}) for number in range(14_000))
+    )
+    async with place.opened() as store:
+        assert len(await run(store, lambda books: books.receipts(limit=20_000))) == 14_000
+
+
 async def test_a_receipt_with_such_a_number_is_skipped(place: Place) -> None:
     leave_receipts(place, json.dumps({**RECEIPTS[0], "stored_at": 1e300}), json.dumps(RECEIPTS[1]))
     async with place.opened() as store:

@@ -29,6 +29,7 @@ from moothall.store.units import Answer, Answers, Result, Statistics, StoreFaile
 
 THREADS: Final = 4  # two cores of a database server, and as many units again waiting for its disk
 ATTEMPTS: Final = 10  # of one unit; each collision means that another unit got through
+MAX_PARAMETERS: Final = 10_000  # of one statement; the protocol ends at 65,535
 PAUSE: Final = 1.0  # seconds after a failed connection before the next is tried; units fail meanwhile
 
 COLLISIONS: Final = (
@@ -67,15 +68,30 @@ class PostgresConnection:
             yield from cursor.stream(_translated(sql), binary=True)
 
     def execute_all(self, statements: Sequence[Statement]) -> list[int]:
-        """As one: each would cost a round trip, and most of what the client computes."""
-        if not statements:
-            return []
-        parameters = [value for _, values in statements for value in values]
-        row = self.execute(_as_one(tuple(sql for sql, _ in statements)), parameters).fetchone()
-        return list(row or ())
+        """As one: each would cost a round trip, and most of what the client computes. An import is too long
+        for that, and goes out in parts."""
+        counts: list[int] = []
+        for part in _parts(statements):
+            parameters = [value for _, values in part for value in values]
+            row = self.execute(_as_one(tuple(sql for sql, _ in part)), parameters).fetchone()
+            counts += row or ()
+        return counts
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _parts(statements: Sequence[Statement]) -> Iterator[list[Statement]]:
+    part: list[Statement] = []
+    room = MAX_PARAMETERS
+    for statement in statements:
+        if part and len(statement[1]) > room:
+            yield part
+            part, room = [], MAX_PARAMETERS
+        part.append(statement)
+        room -= len(statement[1])
+    if part:
+        yield part
 
 
 @cache
