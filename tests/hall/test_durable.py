@@ -92,8 +92,16 @@ def test_a_disk_that_fails_is_an_answer() -> None:
     assert_refused(operator, "INTERNAL_ERROR", "could not save", ref="1")
     assert_sent(operator, "PONG")
     assert world.shelf.files == {}
-    assert [event for _, event, _ in world.log.entries][-1] == "durable_command_failed"
+    assert world.log.find("durable_command_failed")[-1]["exc_info"] is None
     assert_open(operator)
+
+
+def test_a_bug_is_logged_with_the_place_where_it_is() -> None:
+    world, operator = held()
+    bug = KeyError("capability")
+    world.hall.wait_for(operator.session, lambda done, failed: failed(bug), lambda _: None)
+    assert_refused(operator, "INTERNAL_ERROR")
+    assert world.log.find("durable_command_failed")[-1]["exc_info"] is bug
 
 
 def test_a_session_that_left_meanwhile_does_no_harm() -> None:

@@ -10,7 +10,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from moothall.errors import AuthRequired, InternalError, InvalidMessage, LurkMode, RateLimited, Refusal
+from moothall.errors import (
+    AuthRequired,
+    InternalError,
+    InvalidMessage,
+    LurkMode,
+    MoothallError,
+    RateLimited,
+    Refusal,
+)
 from moothall.hall.access import Allowlist, Bans, Doorkeeper
 from moothall.hall.agenda import Agenda, Appointment
 from moothall.hall.channels import Channel, Channels, Remembered
@@ -366,7 +374,9 @@ class Hall:
         def failed(error: BaseException) -> None:
             if isinstance(error, Refusal):
                 raise error
-            self.log.warning("durable_command_failed", error=repr(error))
+            # A disk or a database that fails says what is wrong; a bug of ours shows where it is.
+            fault = None if isinstance(error, OSError | MoothallError) else error
+            self.log.warning("durable_command_failed", error=repr(error), exc_info=fault)
             raise InternalError("The hall could not save this; try again, or tell its operator")
 
         submit(lambda result: finish(lambda: then(result)), lambda error: finish(lambda: failed(error)))
