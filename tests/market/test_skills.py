@@ -70,10 +70,11 @@ def test_the_vector_is_accepted_and_the_old_command_lines_signature_is_not() -> 
     [
         [{"capability": "c"}] * (skills.MAX_SKILLS + 1),
         [{"capability": "c", "description": "x" * skills.MAX_SKILL_SIZE}],
+        [{"capability": "c", "description": "x" * (skills.MAX_SIZE // 20)}] * 20,
         [{"capability": "nul \0"}],
         [{"capability": "c", "half": "\ud800"}],
     ],
-    ids=["too many", "too long", "nul", "half a character"],
+    ids=["too many", "too long", "too long together", "nul", "half a character"],
 )
 def test_what_would_burden_others_is_refused(market: Market, offered: list[dict[str, Any]]) -> None:
     with pytest.raises(InvalidMessage):
@@ -90,7 +91,7 @@ def test_a_skill_nested_without_end_is_refused(market: Market) -> None:
 
 
 def test_a_hundred_long_names_make_a_short_announcement(market: Market) -> None:
-    [line] = market.register(ALICE, *({"capability": "x" * 4000} for _ in range(20))).lines
+    [line] = market.register(ALICE, *({"capability": "x" * 160} for _ in range(95))).lines
     assert len(line.content) < 4096
 
 

@@ -23,6 +23,7 @@ DEFAULT_LIMIT: Final = 50  # agentchat wire 14
 MAX_LIMIT: Final = 200
 MAX_SKILLS: Final = 100
 MAX_SKILL_SIZE: Final = 4096  # bytes of one skill as JSON, as a message has characters
+MAX_SIZE: Final = 16 * 1024  # of all that an agent offers: every search reads the whole directory
 MAX_LISTED: Final = 2000  # characters of the list that #discovery is told
 
 Skill = dict[str, Any]
@@ -56,10 +57,15 @@ def withdraw(key: bytes, now: int) -> Outcome:
 def _require_modest(skills: list[Skill]) -> None:
     if len(skills) > MAX_SKILLS:
         raise InvalidMessage(f"An agent offers at most {MAX_SKILLS} skills")
+    total = 0
     for skill in skills:
         require_shallow(skill, "skills")
-        if len(kept_json(skill)) > MAX_SKILL_SIZE:
+        size = len(kept_json(skill))
+        if size > MAX_SKILL_SIZE:
             raise InvalidMessage(f"A skill has at most {MAX_SKILL_SIZE} bytes")
+        total += size
+    if total > MAX_SIZE:
+        raise InvalidMessage(f"The skills of an agent have at most {MAX_SIZE} bytes together")
 
 
 def _announcement(agent_id: str, skills: list[Skill]) -> ServiceLine:
