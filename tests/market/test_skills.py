@@ -91,7 +91,7 @@ def test_a_skill_nested_without_end_is_refused(market: Market) -> None:
 
 
 def test_a_hundred_long_names_make_a_short_announcement(market: Market) -> None:
-    [line] = market.register(ALICE, *({"capability": "x" * 160} for _ in range(95))).lines
+    [line] = market.register(ALICE, *({"capability": "x" * 150} for _ in range(90))).lines
     assert len(line.content) < 4096
 
 
