@@ -158,6 +158,7 @@ def test_numbers_may_be_longer_than_they_need_be() -> None:
     packet, _, forwarded = open_packet(SIGNED[:-2] + tag(9, 0) + varint(60, padding=3))
     assert packet.ttl == 60
     assert forwarded == SIGNED
+    assert open_packet(SIGNED + varint(9 << 3, padding=4) + varint(60, padding=8))[2] == SIGNED
 
 
 @pytest.mark.parametrize(
@@ -190,6 +191,9 @@ def test_unknown_fields_are_kept_behind_the_known_ones_and_never_signed(unknown:
         tag(11, 6),
         tag(11, 7),
         tag(11, 4),
+        varint(11 << 3, padding=5) + b"\x01",  # what Google's parsers refuse must not be passed on
+        tag(11, 3) + varint(1 << 3, padding=5) + b"\x01" + tag(11, 4),
+        tag(11, 2) + varint(1, padding=5) + b"z",
         tag(11, 3),
         tag(11, 3) + tag(12, 4),
         tag(11, 1) + b"1234567",

@@ -33,6 +33,7 @@ _SCAR: Final = 0x52
 _UINT32: Final = (1 << 32) - 1
 _UINT64: Final = (1 << 64) - 1
 _MAX_FIELD: Final = (1 << 29) - 1
+_MAX_HEAD: Final = 5  # bytes of a tag or a length in what is passed on as it came; see `_head`
 _MAX_DEPTH: Final = 100  # of groups in groups: nobody sends one, and each costs a level
 
 # A canonical signed packet begins with 0a 40, 64 bytes, 12 20, 32 bytes (keep wire 3).
@@ -246,7 +247,7 @@ def _decode(payload: bytes) -> Packet:
     try:
         while position < size:
             start = position
-            tag, position = _long_varint(payload, position)
+            tag, position = _head(payload, position)
             if tag in (_TYP, _FEE, _TTL):
                 number, position = _long_varint(payload, position)
                 _set_number(packet, tag, number)
@@ -303,7 +304,7 @@ def _skip(payload: bytes, tag: int, position: int, depth: int) -> int:
     if kind == _GROUP:
         return _skip_group(payload, tag, position, depth)
     if kind == _BYTES:
-        length, position = _long_varint(payload, position)
+        length, position = _head(payload, position)
         end = position + length
     elif kind == _FIXED64:
         end = position + 8
@@ -321,10 +322,19 @@ def _skip_group(payload: bytes, tag: int, position: int, depth: int) -> int:
         raise MalformedPacket("groups are nested too deep")
     closing = tag + (_GROUP_END - _GROUP)
     while True:
-        inner, position = _long_varint(payload, position)
+        inner, position = _head(payload, position)
         if inner == closing:
             return position
         position = _skip(payload, inner, position, depth + 1)
+
+
+def _head(payload: bytes, position: int) -> tuple[int, int]:
+    """A tag, or the length of an unknown field. Google's parsers take no longer ones: a receiver that has one
+    would fail over a packet that anybody can send it."""
+    number, end = _long_varint(payload, position)
+    if end - position > _MAX_HEAD:
+        raise MalformedPacket("a tag or a length is longer than it need be")
+    return number, end
 
 
 def _long_varint(payload: bytes, position: int) -> tuple[int, int]:
