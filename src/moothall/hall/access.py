@@ -76,6 +76,9 @@ class Bans:
     def __len__(self) -> int:
         return len(self._by_id)
 
+    def __contains__(self, agent_id: str) -> bool:
+        return agent_id in self._by_id
+
     def find(self, key: PublicKey) -> Ban | None:
         return self._by_id.get(key.agent_id(8)) or self._by_id.get(key.fingerprint)
 

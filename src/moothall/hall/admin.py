@@ -163,7 +163,8 @@ def _all_with(hall: Hall, agent_id: str) -> list[Agent]:
     return [
         agent
         for agent in hall.agents.values()
-        if agent_id == agent.id or (agent.key and agent_id in (agent.key.agent_id(8), agent.key.fingerprint))
+        if agent_id == agent.id
+        or ((key := agent.key or agent.claimed_key) and agent_id in (key.agent_id(8), key.fingerprint))
     ]
 
 

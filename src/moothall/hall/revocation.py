@@ -44,6 +44,8 @@ def revoke(hall: Hall, session: Session, message: RevokeKey) -> PublicKey:
     if agent is not None and agent.session is not session:
         hall.tell(agent, _notice(hall, key))
         hall.close(agent.session, NORMAL, "Key revoked")
+    for bearer in [other for other in hall.agents.values() if other.claimed_key == key]:
+        hall.close(bearer.session, NORMAL, "Key revoked")
     return key
 
 

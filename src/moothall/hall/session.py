@@ -71,6 +71,7 @@ class Agent:
     __slots__ = (
         "address",
         "channels",
+        "claimed_key",
         "granted",
         "id",
         "key",
@@ -93,6 +94,8 @@ class Agent:
         self.address = f"@{agent_id}"
         self.name = name
         self.key = key  # proven: an agent with a key is made only after its signature checked out
+        # What an agent of another wire signs with. It may keep its bearer out; it never gives any right.
+        self.claimed_key: PublicKey | None = None
         self.kind = kind  # "human", or None
         self.presence = "online"
         self.status_text: str | None = None

@@ -7,6 +7,7 @@ import pytest
 
 from moothall.hall.limits import Rate
 from moothall.identity import PrivateKey, PublicKey
+from moothall.identity.certificates import revoke
 from moothall.identity.signatures import verify
 from moothall.market.records import Registration, Standing
 from moothall.wire.keep.packet import Packet, decode, encode, signing_bytes
@@ -323,6 +324,38 @@ def test_who_was_put_out_leaves_its_id_to_the_next_at_once() -> None:
     assert again.only().body == "hello"
     town.room.leave(again)
     assert town.hall.makes_way == {}
+    assert_consistent(town)
+
+
+def test_a_ban_puts_out_all_identities_of_a_key() -> None:
+    town = Town(admin_key=ADMIN_KEY)
+    admin, first, second = town.agent("admin"), town.peer("bot:first"), town.peer("bot:second")
+    other = town.peer("bot:other", BOB)
+    town.send(admin, "ADMIN_BAN", admin_key=ADMIN_KEY, agent_id=f"@{ALICE_ID}")
+    assert (first.closed, second.closed, other.closed) == (True, True, False)
+    for peer in (first, second):
+        town.room.leave(peer)
+    assert_consistent(town)
+
+
+def test_a_ban_of_the_id_that_a_second_identity_has_holds() -> None:
+    town = Town(admin_key=ADMIN_KEY)
+    admin, first, second = town.agent("admin"), town.peer("bot:first"), town.peer("bot:second")
+    town.send(admin, "ADMIN_BAN", admin_key=ADMIN_KEY, agent_id=f"@{agent_id(town, 'bot:second')}")
+    assert (first.closed, second.closed) == (False, True)
+    town.room.leave(second)
+    town.room.leave(first)
+    assert town.ask(FakePeer(), "bot:second", "server") == "error:banned"
+
+
+def test_a_key_that_is_revoked_is_out_at_once_with_all_its_identities(town: Town) -> None:
+    anybody = town.connect()
+    first, second, other = town.peer("bot:first"), town.peer("bot:second"), town.peer("bot:other", BOB)
+    town.send(anybody, "REVOKE_KEY", notice=revoke(ALICE_KEY, now_ms=town.now_ms))
+    assert (first.closed, second.closed, other.closed) == (True, True, False)
+    for peer in (first, second):
+        town.room.leave(peer)
+    assert list(town.hall.agents) == [agent_id(town, "bot:other")]
     assert_consistent(town)
 
 

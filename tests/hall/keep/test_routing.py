@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from moothall.identity import PublicKey
+from moothall.identity import PrivateKey, PublicKey
+from moothall.identity.certificates import revoke
 from moothall.wire.keep.packet import Packet, encode
 from tests.hall.keep.town import FakePeer, Town
-from tests.support.keep import ALICE, BOB, CAROL
+from tests.support.keep import ALICE, BOB, CAROL, VECTORS
 from tests.support.world import assert_sent, assert_silent
 
 
@@ -145,6 +146,16 @@ def test_banned_keys_and_keys_that_are_not_approved_stay_out() -> None:
     closed = Town(allowlist=True)
     assert closed.ask(FakePeer(), "bot:alice", "server") == "error:not_allowed"
     assert closed.hall.agents == {}
+
+
+def test_a_revoked_key_stays_out() -> None:
+    key = PrivateKey(bytes.fromhex(VECTORS["keys"]["alice"]["seed_hex"]))
+    town = Town()
+    town.hall.revoked.add(key.public, revoke(key, now_ms=town.now_ms))
+    for src in ("bot:alice", ""):
+        assert town.ask(FakePeer(), src, "server") == "error:revoked"
+    assert town.hall.agents == {}
+    assert town.ask(FakePeer(), "bot:alice", "server", signer=BOB) == "done"
 
 
 # -- counting ------------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ NOT_ALLOWED: Final = "error:not_allowed"
 OFFLINE: Final = "error:offline"
 RATE_LIMITED: Final = "error:rate_limited"
 RESERVED: Final = "error:reserved_identity"
+REVOKED: Final = "error:revoked"
 TOO_LONG: Final = "error:too_long"
 DELIVERY_FAILED: Final = "error:delivery_failed"
 
@@ -131,10 +132,17 @@ class Bridge:
         if identity.startswith(AGENT):
             raise Refused(RESERVED)
         hall, settings = self.hall, self.hall.settings
-        if len(hall.bans) and hall.bans.find(PublicKey(key)):
+        if hall.revoked and key in hall.revoked:
+            raise Refused(REVOKED)
+        if len(hall.bans) and self._is_banned(identity, key):
             raise Refused(BANNED)
         if settings.allowlist and settings.allowlist_strict and PublicKey(key) not in hall.allowlist:
             raise Refused(NOT_ALLOWED)
+
+    def _is_banned(self, identity: str, key: bytes) -> bool:
+        """By the key, or by the id that this identity has when another has that of the key."""
+        bans, length = self.hall.bans, self.hall.settings.id_length
+        return bool(bans.find(PublicKey(key))) or _digest(key, identity.encode()).hex()[:length] in bans
 
     def arrive(self, peer: Peer, identity: str, key: bytes, beside: Resident | None) -> None:
         """`beside` is another resident of the same connection, if there is one."""
@@ -164,6 +172,7 @@ class Bridge:
         session = Session(resident, resident.peer.ip, VIA, hall.clock.time(), None)
         kind = "human" if resident.identity.startswith(HUMAN) else None
         agent = Agent(session, agent_id, _name(resident.identity) or agent_id, None, kind)
+        agent.claimed_key = PublicKey(resident.key)
         resident.agent = agent
         self._by_id[agent_id] = resident
         hall.add(agent)
@@ -201,7 +210,7 @@ class Bridge:
         length, text = self.hall.settings.id_length, resident.identity.encode()
         agent_id = taken
         while agent_id == taken or agent_id in self.hall.agents or agent_id in self.hall.keyring:
-            text = sha256(resident.key + text).digest()
+            text = _digest(resident.key, text)
             agent_id = text.hex()[:length]
         return agent_id
 
@@ -347,10 +356,8 @@ class Bridge:
         ]
 
     def key_of(self, agent: Agent) -> bytes | None:
-        if agent.key is not None:
-            return agent.key.raw
-        resident = self.resident_of(agent)
-        return resident.key if resident is not None else None
+        key = agent.key or agent.claimed_key
+        return key.raw if key is not None else None
 
     def candidates(self, named: list[Agent], found: Found, but: str) -> list[Agent]:
         """Who has the name and is still here, or offers the skill; the best rated first (seed 004, dst)."""
@@ -384,6 +391,10 @@ DEFAULT_STANDING: Final = (1200, 0)  # seed 001, reputation
 def _name(identity: str) -> str:
     """What the hall calls it: the part after the colon, as far as names allow (agentchat wire 3.3)."""
     return _not_in_names("", identity.partition(":")[2] or identity)[:MAX_NAME]
+
+
+def _digest(key: bytes, text: bytes) -> bytes:
+    return sha256(key + text).digest()
 
 
 def _parse(encoded: bytes) -> _Line:
