@@ -10,7 +10,7 @@ from moothall.hall.keep import discovery
 from moothall.hall.keep.listing import Listing
 from moothall.hall.keep.registry import Pins, Registry
 from moothall.hall.keep.replays import Replays
-from moothall.hall.keep.scars import MAX_SENDERS, RECENT, Scars
+from moothall.hall.keep.scars import MAX_SENDER_TEXT, MAX_SENDERS, RECENT, Scars
 from moothall.wire.keep.packet import MAX_PACKET, decode
 from tests.hall.keep.town import FakePeer
 
@@ -89,6 +89,15 @@ def test_scars_of_a_thousand_senders_are_counted_and_the_latest_listed() -> None
     assert [scar.size for scar in scars.recent["bot:0"]] == list(range(20 - RECENT, 20))
 
 
+def test_names_of_scars_senders_take_so_much_room() -> None:
+    scars = Scars()
+    for number in range(100):
+        scars.note(f"{number}".ljust(65_000), b"x")
+    assert sum(map(len, scars.counts)) <= MAX_SENDER_TEXT
+    scars.note("0".ljust(65_000), b"y")
+    assert scars.counts["0".ljust(65_000)] == 2
+
+
 @given(st.lists(st.text(max_size=200), max_size=400), st.text(max_size=300))
 def test_a_list_of_agents_fits_and_is_json(identities: list[str], request_id: str) -> None:
     listing = Listing()
@@ -106,7 +115,7 @@ def test_a_list_of_agents_fits_and_is_json(identities: list[str], request_id: st
     assert len(listing) == 0
 
 
-@pytest.mark.parametrize("size", [65_000, 65_400])
+@pytest.mark.parametrize("size", [65_000, 65_400, 65_417])  # the last is all that a question has room for
 def test_a_question_with_an_enormous_id_is_answered_too(size: int) -> None:
     request_id = "i" * size
     space = discovery.room(request_id)
@@ -119,5 +128,6 @@ def test_a_question_with_an_enormous_id_is_answered_too(size: int) -> None:
         discovery.stats(scars, 10**18, space),
         discovery.scars(scars, space),
         discovery.info(agents_online=10**6, uptime=10**9, version="10.20.30"),
+        discovery.hall(channel="#keep", name="moothall", pk=bytes(32), limit=space),
     ):
         assert len(discovery.reply(request_id, answer.body)) <= MAX_PACKET

@@ -118,6 +118,28 @@ def test_one_connection_has_so_many_identities(town: Town) -> None:
     assert town.ask(peer, "bot:7", "server") == "done"
 
 
+def test_the_identities_of_one_connection_have_so_many_characters(town: Town) -> None:
+    peer, long = FakePeer(), "x" * 65_000
+    assert town.ask(peer, f"1{long}", "server") == "done"
+    assert town.ask(peer, f"2{long}", "server") == "done"
+    assert town.ask(peer, f"3{long}", "server") == "error:too_many_identities"
+    assert town.ask(peer, f"1{long}", "server") == "done"
+    assert town.ask(peer, "bot:short", "server") == "done"
+
+
+def test_a_connection_does_not_come_and_go_with_every_packet(town: Town) -> None:
+    watcher = town.agent("watcher", join="#keep")
+    watcher.read()
+    peer = FakePeer()
+    for _ in range(600):
+        town.post(peer, "bot:two-faced", "server", signer=ALICE)
+        town.post(peer, "bot:two-faced", "server", signer=BOB)
+    assert peer.read()[-1].body == "error:too_many_identities"
+    assert len(watcher.read()) < 2100
+    town.advance(60)
+    assert town.ask(peer, "bot:two-faced", "server", signer=CAROL) == "done"
+
+
 def test_a_pinned_identity_is_refused_to_another_key() -> None:
     town = Town(keep_pin=True)
     alice = town.peer("bot:alice")

@@ -22,7 +22,7 @@ from moothall.errors import Refusal
 from moothall.hall.channels import Channel
 from moothall.hall.hall import Hall
 from moothall.hall.keep.registry import Peer
-from moothall.hall.limits import Window
+from moothall.hall.limits import Rate, Window
 from moothall.hall.membership import arrive
 from moothall.hall.session import Agent, Session
 from moothall.identity import PublicKey
@@ -37,6 +37,9 @@ HUMAN: Final = "human:"
 VIA: Final = "keep"
 MAX_BRIDGED: Final = 32 * 1024  # bytes of a packet that is attached to a chat message, scar and all
 MAX_NAME: Final = 32
+# Of one connection, each told to all who are in the channel of keep agents. One that signs for many may bring them
+# all at once; but one that signs with two keys in turn comes and goes with every packet.
+ARRIVALS: Final = Rate(1000, 60)
 
 BANNED: Final = "error:banned"
 NOT_ALLOWED: Final = "error:not_allowed"
@@ -71,18 +74,26 @@ class Found(NamedTuple):
 class Resident:
     """One keep identity in the hall; for the hall, the link of its agent."""
 
-    __slots__ = ("_bridge", "agent", "identity", "key", "peer", "window")
+    __slots__ = ("_bridge", "agent", "arrivals", "identity", "key", "peer", "window")
 
     agent: Agent
 
     def __init__(
-        self, bridge: "Bridge", peer: Peer, identity: str, key: bytes, window: Window | None
+        self,
+        bridge: "Bridge",
+        peer: Peer,
+        identity: str,
+        key: bytes,
+        window: Window | None,
+        arrivals: Window | None,
     ) -> None:
         self._bridge = bridge
         self.peer = peer
         self.identity = identity
         self.key = key
-        self.window = window  # one for all identities of a connection: names are free, time is not
+        # One of each for all identities of a connection: names are free, time is not.
+        self.window = window  # counts messages
+        self.arrivals = arrivals
 
     def put(self, frame: bytes) -> None:
         payload = self._bridge.as_packet(frame, self.identity)
@@ -147,11 +158,12 @@ class Bridge:
     def arrive(self, peer: Peer, identity: str, key: bytes, beside: Resident | None) -> None:
         """`beside` is another resident of the same connection, if there is one."""
         settings = self.hall.settings
+        window = arrivals = None
         if beside is not None:
-            window = beside.window
-        else:
-            window = None if settings.no_limits else settings.rate_message.window()
-        resident = self.residents[identity] = Resident(self, peer, identity, key, window)
+            window, arrivals = beside.window, beside.arrivals
+        elif not settings.no_limits:
+            window, arrivals = settings.rate_message.window(), ARRIVALS.window()
+        resident = self.residents[identity] = Resident(self, peer, identity, key, window, arrivals)
         self._by_key.setdefault(key, {})[identity] = resident
         self._enter(resident, self._choose_id(resident), (self.channel,))
 

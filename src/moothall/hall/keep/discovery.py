@@ -56,9 +56,14 @@ def scars(scars: Scars, limit: int) -> Answer:
     return _fitted(limit, '{"scars":{', pairs, len(senders), "}}")
 
 
-def hall(*, channel: str, name: str, pk: bytes) -> Answer:
-    """Ours: the key with which the hall signs what it brings over from other wires."""
-    return Answer(json_text({"channel": channel, "name": name, "pk": pk.hex()}))
+def hall(*, channel: str, name: str, pk: bytes, limit: int) -> Answer:
+    """Ours: the key with which the hall signs what it brings over from other wires. If that is all that fits, it is
+    all that is told."""
+    known = {"channel": channel, "name": name, "pk": pk.hex()}
+    body = json_text(known)
+    if len(body.encode()) <= limit:
+        return Answer(body)
+    return Answer(json_text({"pk": pk.hex()}), len(known) - 1)
 
 
 def _commit(scar: Scar) -> str:

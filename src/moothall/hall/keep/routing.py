@@ -26,6 +26,9 @@ SRC_REQUIRED: Final = "error:src_required"
 TOO_MANY_IDENTITIES: Final = "error:too_many_identities"
 
 MAX_IDENTITIES: Final = 1000  # of one connection
+MAX_IDENTITY_TEXT: Final = (
+    128 * 1024
+)  # characters of all of them: the list of agents holds each several times
 HEARTBEAT_PACKET: Final = encode(Packet(typ=HEARTBEAT, src=discovery.SERVER))
 
 Failed = Callable[[BaseException], None]
@@ -92,9 +95,13 @@ class KeepRoom:
             raise Refused(PINNED)
         owner = self.registry.owner(src)
         mine = self.registry.of(peer)
-        if owner is not peer and len(mine) >= MAX_IDENTITIES:
+        if owner is not peer and (
+            len(mine) >= MAX_IDENTITIES or sum(map(len, mine)) + len(src) > MAX_IDENTITY_TEXT
+        ):
             raise Refused(TOO_MANY_IDENTITIES)
         beside = self.bridge.residents[mine[0]] if mine else None
+        if beside is not None and beside.arrivals is not None and not beside.arrivals.admit(self.hall.now()):
+            raise Refused(TOO_MANY_IDENTITIES)
         if owner is not None:
             self._free(src)
         self.registry.claim(src, peer)
@@ -238,7 +245,9 @@ def scars(keep: KeepRoom, space: int) -> Answer:
 
 def about_hall(keep: KeepRoom, space: int) -> Answer:
     bridge = keep.bridge
-    return discovery.hall(channel=bridge.channel, name=keep.hall.settings.server_name, pk=bridge.pk)
+    return discovery.hall(
+        channel=bridge.channel, name=keep.hall.settings.server_name, pk=bridge.pk, limit=space
+    )
 
 
 DISCOVER: Final = "discover:"

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from moothall.hall.keep.listing import Listing
 
 MAX_SENDERS: Final = 1000  # keep wire 9: at the limit those known still grow, new ones are ignored
+MAX_SENDER_TEXT: Final = 1024 * 1024  # characters of their names, which can be as long as a packet
 RECENT: Final = 8  # commits of one sender that are listed
 
 
@@ -24,11 +25,13 @@ class Scars:
         self.senders = Listing()
         self._counts: dict[str, int] = {}
         self._recent: dict[str, deque[Scar]] = {}
+        self._text = 0  # characters of all names
 
     def note(self, src: str, scar: bytes) -> None:
         if src not in self._counts:
-            if len(self._counts) >= MAX_SENDERS:
+            if len(self._counts) >= MAX_SENDERS or self._text + len(src) > MAX_SENDER_TEXT:
                 return
+            self._text += len(src)
             self.senders.add(src)
             self._counts[src] = 0
             self._recent[src] = deque(maxlen=RECENT)
