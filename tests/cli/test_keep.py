@@ -22,7 +22,10 @@ def as_a_server(packet: Packet) -> list[Packet]:
         "discover:agents": '{"agents":["bot:bob","bot:\\u001b[2Jeve"]}',
         "discover:odd": "text",
         "discover:nothing": "error:unknown_discovery",
+        "discover:deep": "[" * 60_000,
     }
+    if packet.src.startswith("agent:"):
+        return [reply(packet, "error:reserved_identity")]
     return [reply(packet, known.get(packet.dst, "error:offline"))]
 
 
@@ -185,6 +188,27 @@ def test_what_the_server_tells(server: Scripted) -> None:
 def test_what_the_server_does_not_tell(server: Scripted) -> None:
     assert "tells nothing about nothing" in complaint(1, server, "discover", "nothing")
     assert "something else than JSON" in complaint(1, server, "discover", "odd")
+
+
+def test_a_server_that_tells_nonsense(server: Scripted) -> None:
+    assert "something else than JSON" in complaint(1, server, "discover", "deep")
+    with scripted(lambda packet: [reply(packet, '{"agents":5}')]) as odd:
+        assert "without a list" in complaint(1, odd, "agents")
+
+
+def test_what_no_packet_can_carry_is_exit_code_2(server: Scripted) -> None:
+    for arguments in (
+        ("discover", "\udcff"),
+        ("send", "server", "\udcff"),
+        ("listen", "--src", "bot:\udcff"),
+    ):
+        assert "UTF-8" in complaint(2, server, *arguments)
+    assert "more than a server takes" in complaint(2, server, "discover", "x" * 70_000)
+
+
+def test_listening_under_a_name_that_is_refused_ends_at_once(server: Scripted) -> None:
+    assert "reserved_identity: names that start" in complaint(1, server, "listen", "--src", "agent:0a1b2c3d")
+    assert "--src" in complaint(2, server, "listen", "--src", "")
 
 
 def test_the_server_comes_from_the_environment(server: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:

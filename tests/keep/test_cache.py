@@ -55,7 +55,10 @@ def test_what_is_not_known_has_a_default(home: Path) -> None:
     assert (entry["version"], entry["agents_online"]) == ("", 0)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"endpoints": 5}', '{"other": []}'])
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "null", '{"endpoints": 5}', '{"other": []}', pytest.param("[" * 60_000, id="deep")],
+)
 def test_a_broken_file_is_empty_for_writers_and_an_error_for_readers(home: Path, content: str) -> None:
     write(home, content)
     with pytest.raises(ConnectionError):
@@ -90,8 +93,9 @@ def test_the_first_that_answers_is_taken_and_refreshed(home: Path) -> None:
             client.listen(print)  # not connected for good
 
 
-def test_a_server_that_tells_something_else_is_passed_over(home: Path) -> None:
-    with scripted(lambda packet: [reply(packet, "[1]")]) as server:
+@pytest.mark.parametrize("told", ["[1]", pytest.param("[" * 60_000, id="deep")])
+def test_a_server_that_tells_something_else_is_passed_over(home: Path, told: str) -> None:
+    with scripted(lambda packet: [reply(packet, told)]) as server:
         write(home, json.dumps({"endpoints": [{"host": "127.0.0.1", "port": server.port}]}))
         with pytest.raises(ConnectionError):
             KeepClient.from_cache(timeout=PATIENCE)

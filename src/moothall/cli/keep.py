@@ -30,6 +30,8 @@ _ERRORS: Final = {
     "error:offline": "{dst} is not there; `moothall keep agents` lists who is",
     "error:delivery_failed": "{dst} does not read what it gets; try again later",
     "error:unknown_discovery": "the server tells nothing about {dst}",
+    "error:reserved_identity": "names that start with agent: belong to agents on the WebSocket",
+    "error:pinned": "this name belongs to another key; sign with that one, see --key",
 }
 
 app = typer.Typer(
@@ -105,6 +107,10 @@ class Errand:
             raise ConnectionFailed(
                 f"keep-server not reached on {self.host}:{self.port}: {error.strerror or error}"
             ) from None
+        except UnicodeEncodeError:
+            raise UsageError("what is sent must be text in UTF-8") from None
+        except ValueError as error:  # too large for a packet
+            raise UsageError(str(error)) from None
 
 
 @app.command()
@@ -138,12 +144,9 @@ def send(
     errand = Errand(host, port, _name(src), key, timeout)
     fields: dict[str, Any] = {"fee": fee, "ttl": ttl, "scar": _scar(scar_file)}
     client = errand.client()
-    try:
-        with errand.explained():
-            answer = _sent(client, " ".join(body), dst, wait, fields)
-    except ValueError as error:  # too large for a packet
-        raise UsageError(str(error)) from None
-    _refuse_errors(answer, dst)
+    with errand.explained():
+        answer = _sent(client, " ".join(body), dst, wait, fields)
+    refuse_errors(answer, dst)
     if as_json:
         typer.echo(json.dumps({"dst": dst, "answer": None if answer is None else described(answer)}))
     else:
@@ -183,6 +186,8 @@ def listen(
     """
     from moothall.cli.keep_listening import listen_until_silence
 
+    if src == "":
+        raise UsageError("nobody can write to you without a name: give one with --src")
     listen_until_silence(Errand(host, port, _name(src), key), as_json=as_json, limit=limit, silence=timeout)
 
 
@@ -210,7 +215,9 @@ def agents(
     as_json: AsJson = False,
 ) -> None:
     """List who is connected, one a line."""
-    found = _ask(Errand(host, port, "", timeout=timeout), "agents").get("agents", [])
+    found = _ask(Errand(host, port, "", timeout=timeout), "agents").get("agents")
+    if not isinstance(found, list):
+        raise MoothallError(f"{host}:{port} answered without a list of agents")
     if as_json:
         typer.echo(json.dumps(found))
         return
@@ -219,17 +226,16 @@ def agents(
 
 
 def _ask(errand: Errand, query: str) -> dict[str, Any]:
+    from moothall.keep.sorting import read_discovery
+
     # Without a name: a name would be registered, and whoever has it would be thrown out (keep wire 10, traps).
     with errand.explained():
         answer = errand.client().send("", dst=f"discover:{query}")
-    _refuse_errors(answer, query)
+    refuse_errors(answer, query)
     try:
-        found = json.loads(answer.body) if answer else None
+        return read_discovery(answer.body if answer else "")
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise MoothallError(f"{errand.host}:{errand.port} answered something else than JSON")
-    return found
+        raise MoothallError(f"{errand.host}:{errand.port} answered something else than JSON") from None
 
 
 def described(packet: "Packet") -> dict[str, object]:
@@ -248,7 +254,7 @@ def described(packet: "Packet") -> dict[str, object]:
     }
 
 
-def _refuse_errors(answer: "Packet | None", dst: str) -> None:
+def refuse_errors(answer: "Packet | None", dst: str) -> None:
     if answer is not None and not answer.sig and answer.body.startswith("error:"):
         meaning = _ERRORS.get(answer.body, "the server refused")
         raise MoothallError(f"{answer.body}: {meaning.format(dst=dst)}")

@@ -10,7 +10,7 @@ from typing import Final
 
 import typer
 
-from moothall.cli.keep import Errand, described
+from moothall.cli.keep import Errand, described, refuse_errors
 from moothall.errors import ReplyTimeout
 from moothall.keep import AsyncKeepClient, Message
 from moothall.tui.printable import indented, one_line
@@ -28,7 +28,8 @@ async def _listen(errand: Errand, *, as_json: bool, limit: int | None, silence: 
     try:
         with errand.explained():
             await client.connect()
-            await client.send("listening")  # the first packet is what registers a name
+            answer = await client.send("listening")  # the first packet is what registers a name
+        refuse_errors(answer, errand.src)
         typer.echo(f"listening as {errand.src}", err=True)
         messages = client.messages()
         shown = 0

@@ -55,7 +55,7 @@ def _entries() -> list[Mapping[str, Any]]:
     try:
         found = json.loads(path.read_bytes())["endpoints"]
         return [entry for entry in found if isinstance(entry, dict)]
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise ConnectionError(f"no servers are remembered in {path}: {error}") from None
 
 

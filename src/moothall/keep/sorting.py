@@ -38,7 +38,10 @@ def is_answer(packet: Packet, question: Packet) -> bool:
 
 def read_discovery(body: str) -> dict[str, Any]:
     """What the server tells about itself; `error:unknown_discovery` and the like are a JSONDecodeError."""
-    found = json.loads(body)
+    try:
+        found = json.loads(body)
+    except RecursionError:
+        found = None
     if not isinstance(found, dict):
         raise json.JSONDecodeError("not an object", body, 0)
     return found
