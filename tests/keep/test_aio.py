@@ -265,6 +265,19 @@ async def test_silence_of_a_connection_that_should_beat_is_a_loss(
         await next_call(server)
 
 
+async def test_a_name_that_is_refused_after_a_loss_is_told(
+    server: Scripted, soon: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with client(server) as alice:
+        await alice.send("register me")
+        call = await next_call(server)
+        server.answer = lambda packet: [reply(packet, "error:revoked" if packet.body == "" else "done")]
+        call.hang_up()
+        await next_call(server)
+        await alice.send("still there?")
+    assert "error:revoked" in caplog.text
+
+
 async def test_the_first_connection_is_the_callers_concern(server: Scripted) -> None:
     server.close()
     with pytest.raises(ConnectionRefusedError):

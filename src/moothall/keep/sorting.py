@@ -89,6 +89,8 @@ class Sorting:
                 return None
         elif packet.id in self._given_up:
             self._given_up.discard(packet.id)
+            if packet.body.startswith(ERROR):  # a name that could not be registered again, for one
+                _log.warning("the server refused a packet that nobody waits for: %s", packet.body)
             return None
         for place, (question, take) in enumerate(self._open):
             if is_answer(packet, question):
