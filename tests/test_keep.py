@@ -3,10 +3,11 @@
 import asyncio
 import json
 import socket
+import ssl
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -446,3 +447,27 @@ def test_keep_over_tls(tmp_path: Path) -> None:
             secure.sendall(frame(encode(packet)))
             size = int.from_bytes(secure.recv(4), "big")
             assert decode(secure.recv(size)).body == "done"
+
+
+def test_over_tls_too_whoever_sends_and_closes_at_once_has_said_all(tmp_path: Path) -> None:
+    """TLS knows no half close: the line is gone before the last packets are looked at (keep wire 1)."""
+    papers = Papers(tmp_path / "cert.pem", tmp_path / "key.pem")
+    write_certificate(papers.cert, write_key(papers.key))
+    flags = ("--cert", str(papers.cert), "--key", str(papers.key), "--set", "keep_tls=true")
+
+    def connected(port: int) -> ssl.SSLSocket:
+        plain = socket.create_connection(("127.0.0.1", port), timeout=15)
+        return papers.trusted().wrap_socket(plain, server_hostname="127.0.0.1")
+
+    with running_hall(tmp_path, *flags) as hall, connected(hall.keep_port) as listener:
+        listener.sendall(frame(encode(BOB.packet(src="bot:bob", dst="server", id="here"))))
+        stream = listener.makefile("rb")
+        assert read_packet(stream).body == "done"
+        with connected(hall.keep_port) as sender:
+            packets = [ALICE.packet(src="bot:alice", dst="bot:bob", id=str(number)) for number in range(300)]
+            sender.sendall(b"".join(frame(encode(packet)) for packet in packets))
+        assert [read_packet(stream).id for _ in packets] == [packet.id for packet in packets]
+
+
+def read_packet(stream: BinaryIO) -> Packet:
+    return decode(stream.read(int.from_bytes(stream.read(4), "big")))

@@ -5,7 +5,6 @@ import gc
 import os
 import secrets
 import signal
-import sys
 from collections.abc import Callable
 from time import monotonic, time
 from typing import Final
@@ -46,10 +45,6 @@ from moothall.store.worker import Batch, StoreThread
 # Sessions and agents live for minutes; the default of looking for cycles every 700 allocations would walk over
 # all of them again and again, and stop the loop for as long.
 GC_THRESHOLD: Final = (50_000, 20, 50)
-
-# How long the store's thread may keep the interpreter from the loop, in seconds: the default of 5 ms is what chat
-# would wait whenever a deal is being worked on.
-SWITCH_INTERVAL: Final = 0.0005
 
 # The loop's timers count whole milliseconds and may ring early by one; a tick that finds nothing due yet would
 # only set the next alarm.
@@ -256,7 +251,6 @@ async def run(app: App, ready: "asyncio.Future[App] | None" = None) -> None:
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLD)
-        sys.setswitchinterval(SWITCH_INTERVAL)
         if ready is not None:
             ready.set_result(app)
         await stop.wait()

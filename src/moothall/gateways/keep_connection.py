@@ -64,6 +64,7 @@ class KeepConnection(asyncio.Protocol):
         "_backlog",
         "_backlog_bytes",
         "_ended",
+        "_gone",
         "_held_back",
         "_inbox_bytes",
         "_linger",
@@ -92,6 +93,7 @@ class KeepConnection(asyncio.Protocol):
         self._reader = FrameReader()
         self._reading = True
         self._ended = False  # the peer will send no more
+        self._gone = False  # nor read any
         self.closing = False  # nothing more is taken in or queued
         self._stuck = False  # the transport takes no more
         self._backlog: deque[_Waiting] = deque()
@@ -123,12 +125,15 @@ class KeepConnection(asyncio.Protocol):
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.closing = True
+        """What the peer sent before it went is still handled; where that ends, the connection does."""
+        self._gone = True
         if self._linger is not None:
             self._linger.cancel()
-        self._leave()
         self._tell_senders()
-        self._port.lost(self)
+        if self.closing:
+            self._leave()
+        elif not self._ended:
+            self._end_input()
 
     def data_received(self, data: bytes) -> None:
         if self.closing:
@@ -174,7 +179,7 @@ class KeepConnection(asyncio.Protocol):
         self.deliver(payload, self, "", 0)
 
     def deliver(self, payload: bytes, sender: Peer | None, message_id: str, ttl: int) -> bool:
-        if self.closing:
+        if self.closing or self._gone:
             return False
         if not self._stuck:
             if not self.queue:
@@ -372,3 +377,5 @@ class KeepConnection(asyncio.Protocol):
 
     def _leave(self) -> None:
         self._port.left(self)
+        if self._gone:
+            self._port.lost(self)
