@@ -50,7 +50,7 @@ format: $(VENV)/tested
 	$(BIN)/ruff format .
 
 test: lint
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
 
 bench: $(VENV)/tested
 	$(PIP) install --require-hashes -r requirements/bench.lock
