@@ -325,3 +325,20 @@ async def test_a_server_is_left_to_wait_but_an_answer_never(monkeypatch: pytest.
             assert answer is not None
             heard = aiter(alice)
             assert [(await anext(heard)).body for _ in range(20)] == [str(number) for number in range(20)]
+
+
+async def test_a_server_that_says_everything_but_the_answer_cannot_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(aio, "MAX_NEWS", 3)
+    monkeypatch.setattr(aio, "MOST_NEWS", 30)
+    with scripted(nothing) as server:
+        async with client(server) as alice:
+            call = await next_call(server)
+            question = asyncio.ensure_future(alice.send("are you there?"))
+            await asyncio.sleep(0)
+            call.say(*(from_bob(str(number)) for number in range(100)))
+            await until(lambda: len(alice._news) == 30 and not alice._room.is_set())  # it reads no more
+            question.cancel()
+            heard = aiter(alice)
+            assert [(await anext(heard)).body for _ in range(100)] == [str(number) for number in range(100)]

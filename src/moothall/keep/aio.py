@@ -27,6 +27,7 @@ from moothall.wire.keep.packet import OFFER, MalformedPacket, Packet, decode, en
 
 READ_SIZE: Final = 64 * 1024
 MAX_NEWS: Final = 1000  # messages that nobody has taken yet; then the server is left to wait
+MOST_NEWS: Final = 10_000  # even if somebody waits for an answer behind them
 SILENCE: Final = 180.0  # seconds; a registered connection hears a heartbeat every 60 (keep wire 7)
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
@@ -297,8 +298,8 @@ class AsyncKeepClient:
         news = self._sorting.sort(packet)
         if news is None:
             return
-        # Whoever waits for an answer must get it, however many messages are before it.
-        while len(self._news) >= MAX_NEWS and not self._sorting.is_waiting:
+        # Whoever waits for an answer must get it, however many honest messages are before it.
+        while len(self._news) >= (MOST_NEWS if self._sorting.is_waiting else MAX_NEWS):
             self._room.clear()
             await self._room.wait()
         self._news.append(Message(news, verified=is_signed(news)))
