@@ -11,13 +11,14 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from moothall import __version__
+from moothall import Agent, __version__, keep
 from moothall.identity import PrivateKey
 from moothall.identity.signatures import verify
 from moothall.wire.keep.frames import frame
 from moothall.wire.keep.packet import MAX_PACKET, Packet, decode, encode, signing_bytes
 from tests.gateways.test_tls import Papers, write_certificate, write_key
 from tests.support.agentchat import AgentChat
+from tests.support.deals import signed
 from tests.support.keep import ALICE, BOB, CAROL, VECTORS, KeepSocket, keep_client
 from tests.support.server import HallProcess, complaint, run_moothall, running_hall
 
@@ -373,6 +374,48 @@ async def test_an_agent_of_each_kind_talk_to_each_other(hall: HallProcess) -> No
             alice.end()
             alice.assert_closed()
         assert (await carol.answer("AGENT_LEFT"))["agent"] == arrived["agent"]
+
+
+async def test_nearest_is_the_best_rated_agent_that_offers_the_skill_on_whatever_wire(
+    hall: HallProcess,
+) -> None:
+    """Skills and ratings are those of the market: a deal makes the second of two painters the nearer one."""
+    keys = {"dora": PrivateKey(b"d" * 32), "emil": PrivateKey(b"e" * 32)}
+    async with (
+        await AgentChat.connect(hall.url, "dora", keys["dora"]) as dora,
+        await AgentChat.connect(hall.url, "emil", keys["emil"]) as emil,
+        await AgentChat.connect(hall.url, "carol", CAROL_KEY) as carol,
+    ):
+        for painter, key in ((dora, keys["dora"]), (emil, keys["emil"])):
+            fields = signed(key, "REGISTER_SKILLS", skills=[{"capability": "Painting"}])
+            await painter.send(type="REGISTER_SKILLS", **fields)
+            await painter.answer("SKILLS_REGISTERED")
+        offer = signed(CAROL_KEY, "PROPOSAL", to=emil.agent_id, task="paint")
+        await carol.send(type="PROPOSAL", **offer)
+        deal = (await emil.answer("PROPOSAL"))["id"]
+        for step, status in (("ACCEPT", "accepted"), ("COMPLETE", "completed")):
+            await emil.send(type=step, **signed(keys["emil"], step, proposal_id=deal))
+            assert (await emil.answer(step))["status"] == status
+        with keep_client(hall.keep_port) as alice:
+            alice.send("nearest:painting", "for one")
+            alice.send("nearest:paint", "for none", id="part")
+            refused = await asyncio.to_thread(alice.receive)
+            assert (refused.id, refused.body) == ("part", "error:offline"), "a skill is meant whole"
+            assert (await emil.answer("MSG"))["content"] == "for one"
+            await dora.settle()
+            assert dora.pending("MSG") == []
+
+
+async def test_the_sdk_tells_what_came_over_and_how_to_check_it(hall: HallProcess) -> None:
+    async with Agent("carol").connected(hall.url) as carol:
+        heard = asyncio.ensure_future(anext(aiter(carol.messages(dms=True))))
+        with keep_client(hall.keep_port) as alice:
+            sent = alice.send(f"agent:{carol.id}", "rain")
+            message = await heard
+    assert (message.via, message.content, message.verified) == ("keep", "rain", False)
+    assert message.packet is not None
+    assert decode(message.packet) == sent
+    assert keep.verify(decode(message.packet))
 
 
 async def test_an_ephemeral_client_gets_the_answer_of_an_agent_as_its_reply(hall: HallProcess) -> None:

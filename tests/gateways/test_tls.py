@@ -26,9 +26,11 @@ from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK, Inv
 from websockets.typing import Origin
 
 from moothall.errors import SettingsError
+from moothall.gateways import listening
 from moothall.gateways import port as port_module
 from moothall.gateways.connection import Connection
-from moothall.gateways.port import Port, load_tls
+from moothall.gateways.listening import load_tls
+from moothall.gateways.port import Port
 from moothall.wire.websocket import GOING_AWAY, PROTOCOL_ERROR, encode_text
 from tests.support.echo import Echo, running
 from tests.support.sockets import PATIENCE, Peer, head, on_uvloop, turn, until_empty
@@ -188,7 +190,7 @@ async def test_plain_http_on_a_tls_port_bothers_nobody(papers: Papers) -> None:
 async def test_a_tls_handshake_that_does_not_come_is_not_waited_for(
     papers: Papers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(port_module, "HEAD_TIMEOUT", 0.05)
+    monkeypatch.setattr(listening, "TLS_TIMEOUT", 0.05)
     async with running(cert=papers.cert, key=papers.key) as port, await Peer.connect(port) as half_open:
         assert await half_open.read_to_end() == b""
 

@@ -8,7 +8,7 @@ import typer
 from moothall.cli import completion
 from moothall.errors import SettingsError
 from moothall.settings import Chosen, load
-from moothall.settings.sources import check_name
+from moothall.settings.sources import SECRETS, check_name
 
 Config = Annotated[Path | None, typer.Option(help="Settings file; ./moothall.toml is read if it exists.")]
 Set = Annotated[
@@ -37,7 +37,7 @@ def choose(config: Path | None, assignments: list[str] | None, **flags: Any) -> 
 
 def _open_setting(name: str) -> str:
     name = check_name(name)
-    if name in ("admin_key", "access_key", "webhook_secret"):
+    if name in SECRETS:
         raise SettingsError(
             f"{name} is a secret; everybody can read a command line. Set MOOTHALL_{name.upper()}"
         )

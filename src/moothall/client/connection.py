@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final, Literal, NamedTuple, Protocol, Self
 from urllib.parse import urlsplit
 
@@ -174,15 +175,14 @@ class HallConnection:
 
     async def _read(self) -> None:
         try:
-            while True:
-                incoming = decode(await self._socket.recv(decode=False))
-                if incoming is None:
-                    continue
-                self._note_ending(incoming)
-                self._listener.heard(incoming)
-                self._replies.offer(incoming)
-        except ConnectionClosed:
-            pass
+            with suppress(ConnectionClosed):  # why, `_loss` tells whoever waits
+                while True:
+                    incoming = decode(await self._socket.recv(decode=False))
+                    if incoming is None:
+                        continue
+                    self._note_ending(incoming)
+                    self._listener.heard(incoming)
+                    self._replies.offer(incoming)
         finally:
             self._replies.fail(self._loss)
             self._socket.transport.abort()

@@ -1,5 +1,6 @@
 """What an agent hears: messages, and everything else that happens in a hall."""
 
+from binascii import a2b_base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -86,6 +87,20 @@ class ChatLine:
     @property
     def channel(self) -> str | None:
         return None if self.is_dm else self._chat.to
+
+    @property
+    def via(self) -> str | None:
+        """The other wire on which it was said: "keep". None: on this one."""
+        return self._chat.via
+
+    @property
+    def packet(self) -> bytes | None:
+        """What its author signed there. With `decode` and `verify` of `moothall.keep` it can be checked without
+        believing the hall."""
+        try:
+            return None if self._chat.packet is None else a2b_base64(self._chat.packet)
+        except ValueError:
+            return None  # the hall sent something else
 
     @property
     def raw(self) -> dict[str, Any]:

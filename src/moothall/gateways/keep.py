@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from moothall.errors import SettingsError
 from moothall.gateways.keep_connection import Arrival, KeepConnection
-from moothall.gateways.port import BACKLOG, HEAD_TIMEOUT, load_tls
+from moothall.gateways.listening import address_of, listen, load_tls, until_gone
 from moothall.hall.access import Doorkeeper
 from moothall.hall.keep.routing import HEARTBEAT_PACKET, KeepRoom
 from moothall.hall.limits import Rate
@@ -61,28 +60,19 @@ class KeepPort:
     async def open(self) -> None:
         settings = self._settings
         tls = load_tls(settings.cert, settings.key) if self.secure else None
-        try:
-            self._server = await self.loop.create_server(
-                lambda: KeepConnection(self),
-                self._host,
-                settings.keep_port,
-                backlog=BACKLOG,
-                ssl=tls,
-                ssl_handshake_timeout=HEAD_TIMEOUT if tls else None,
-            )
-        except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            raise SettingsError(
-                f"cannot listen on {self._host}:{settings.keep_port} for keep clients: {reason}; "
-                "choose another with --keep-port, or leave them out with --no-keep"
-            ) from None
+        self._server = await listen(
+            lambda: KeepConnection(self),
+            self._host,
+            settings.keep_port,
+            tls,
+            purpose=" for keep clients",
+            advice="; choose another with --keep-port, or leave them out with --no-keep",
+        )
         self._sweep()
 
     @property
     def address(self) -> tuple[str, int]:
-        assert self._server is not None  # noqa: S101  # open() was awaited
-        host, port, *_ = self._server.sockets[0].getsockname()
-        return host, port
+        return address_of(self._server)
 
     @property
     def url(self) -> str:
@@ -109,13 +99,7 @@ class KeepPort:
             self._server.close()
         for connection in list(self._connections):
             connection.say_goodbye()
-        if self._connections:
-            try:
-                async with asyncio.timeout(GOODBYE):
-                    await self._drained.wait()
-            except TimeoutError:
-                for connection in list(self._connections):
-                    connection.abort()
+        await until_gone(self._connections, self._drained, GOODBYE)
         if self._thread is not None:
             self._thread.shutdown()
 

@@ -1,32 +1,26 @@
 """The port where everything arrives: it accepts, flushes, pings, serves the HTTP routes and closes."""
 
 import asyncio
-import os
-import ssl
 from collections.abc import Callable, Mapping
 from itertools import takewhile
-from pathlib import Path
 from typing import Final
 
-from moothall.errors import SettingsError
 from moothall.gateways.connection import PING_FRAME, Connection, Room
+from moothall.gateways.listening import address_of, listen, load_tls, until_gone
 from moothall.hall.outside import Log
 from moothall.settings import Settings
 from moothall.wire.http import Request, Response
 from moothall.wire.websocket import GOING_AWAY
 
-HEAD_TIMEOUT: Final = 10.0  # seconds for a request head to arrive, or for the TLS handshake before it
+HEAD_TIMEOUT: Final = 10.0  # seconds for a request head to arrive
 LINGER: Final = 2.0  # seconds for a peer to take the rest, answer our close frame and hang up
 SWEEP: Final = 0.5  # seconds between two looks at who is late with either
 MAX_PING_GROUPS: Final = (
     30  # connections are pinged in groups, so that thousands of pings never leave at once
 )
 GOODBYE: Final = 5.0  # seconds for everybody to read that the hall closes
-BACKLOG: Final = 4096  # connections the kernel may hold for us: a whole town reconnects after a restart
 
 Route = Callable[[Request, str], Response]
-
-_TLS_FAULTS: Final = {"KEY_VALUES_MISMATCH": "the key is not that of the certificate"}
 
 
 class Port:
@@ -60,27 +54,14 @@ class Port:
     async def open(self) -> None:
         settings = self._settings
         tls = load_tls(settings.cert, settings.key)
-        try:
-            self._server = await self.loop.create_server(
-                lambda: Connection(self),
-                settings.host,
-                settings.port,
-                backlog=BACKLOG,
-                ssl=tls,
-                ssl_handshake_timeout=HEAD_TIMEOUT if tls else None,
-            )
-        except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            raise SettingsError(f"cannot listen on {settings.host}:{settings.port}: {reason}") from None
+        self._server = await listen(lambda: Connection(self), settings.host, settings.port, tls)
         if settings.ping_interval:
             self._every(settings.ping_interval / len(self._groups), self._ping_group)
         self._every(SWEEP, self._cut_late)
 
     @property
     def address(self) -> tuple[str, int]:
-        assert self._server is not None  # noqa: S101  # open() was awaited
-        host, port, *_ = self._server.sockets[0].getsockname()
-        return host, port
+        return address_of(self._server)
 
     @property
     def connections(self) -> int:
@@ -99,14 +80,7 @@ class Port:
                 connection.close(GOING_AWAY, reason)
             elif not connection.is_closing:
                 connection.abort()
-        if self._connections:
-            self._drained.clear()
-            try:
-                async with asyncio.timeout(GOODBYE):
-                    await self._drained.wait()
-            except TimeoutError:
-                for connection in list(self._connections):
-                    connection.abort()
+        await until_gone(self._connections, self._drained, GOODBYE)
         for timer in self._timers:
             timer.cancel()
 
@@ -222,19 +196,3 @@ class Port:
             for connection, _ in list(takewhile(lambda entry: entry[1] <= now, waiting.items())):
                 del waiting[connection]
                 connection.abort()
-
-
-def load_tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    if cert is None or key is None:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        # A password, if only an empty one, or OpenSSL would ask the terminal for that of an encrypted key.
-        context.load_cert_chain(cert, key, password="")
-    except ssl.SSLError as error:
-        fault = _TLS_FAULTS.get(error.reason, "not PEM, or encrypted")
-        raise SettingsError(f"TLS certificate {cert} with key {key}: {fault}") from None
-    except OSError as error:
-        raise SettingsError(f"TLS certificate {cert} with key {key}: {error.strerror}") from None
-    return context

@@ -10,7 +10,7 @@ from moothall.keep.keys import key_from_file
 from moothall.keep.message import Message
 from moothall.keep.server import ensure_server
 from moothall.keep.signing import sign, verify
-from moothall.wire.keep.packet import MAX_PACKET, Packet
+from moothall.wire.keep.packet import MAX_PACKET, Packet, decode
 
 __all__ = [
     "MAX_PACKET",
@@ -18,6 +18,7 @@ __all__ = [
     "KeepClient",
     "Message",
     "Packet",
+    "decode",
     "ensure_server",
     "key_from_file",
     "sign",

@@ -24,6 +24,7 @@ NOT_SETTINGS: Final = frozenset(("MOOTHALL_CONFIG",))
 _TRUE: Final = frozenset(("1", "true", "yes", "on"))
 _FALSE: Final = frozenset(("0", "false", "no", "off", ""))
 _NAMES: Final = tuple(entry.name for entry in described())
+SECRETS: Final = tuple(entry.name for entry in described() if entry.metadata["secret"])
 _TYPES: Final = get_type_hints(Settings)
 
 
@@ -145,18 +146,16 @@ def _read_config(config: Path | None, environment: Mapping[str, str]) -> tuple[M
         except SettingsError as error:
             raise SettingsError(f"{path}: {error}") from None
     table = {check_name(name): value for name, value in table.items()}
-    for entry in described():
-        if entry.metadata["secret"] and entry.name in table:
-            variable = PREFIX + entry.name.upper()
-            raise SettingsError(
-                f"{path}: {entry.name} is a secret; set it with {variable} or a file of its own"
-            )
+    for name in SECRETS:
+        if name in table:
+            variable = PREFIX + name.upper()
+            raise SettingsError(f"{path}: {name} is a secret; set it with {variable} or a file of its own")
     return table, str(path)
 
 
 def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
     """Read what is given as the name of a file, and check what only makes sense together."""
-    for name in ("admin_key", "webhook_secret"):
+    for name in SECRETS:
         if (path := values.get(f"{name}_file")) and not values.get(name):
             values[name], origins[name] = _read_secret(path), str(path)
     if (path := values.get("motd_file")) and not values.get("motd"):

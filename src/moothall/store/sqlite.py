@@ -12,6 +12,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -134,15 +135,13 @@ class SqliteStore:
 
     def _take(self) -> list[Unit]:
         """What waits, at least one unit; none at the end."""
-        try:
+        with suppress(Empty):  # nothing more waits
             while len(self._waiting) < MAX_BATCH:
                 unit = self._queue.get(block=not self._waiting)
                 if unit is None:
                     self._queue.put(None)  # for the next time, when nothing waits
                     break
                 self._waiting.append(unit)
-        except Empty:
-            pass
         return list(self._waiting)
 
     def _answer(self, batch: Sequence[Unit]) -> list[Answer]:

@@ -1,0 +1,73 @@
+"""What every port does: listen, with TLS if there is a certificate, and wait for the last to go."""
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Final, Protocol
+
+from moothall.errors import SettingsError
+
+TLS_TIMEOUT: Final = 10.0  # seconds for a TLS handshake
+BACKLOG: Final = 4096  # connections the kernel may hold for us: a whole town reconnects after a restart
+
+_TLS_FAULTS: Final = {"KEY_VALUES_MISMATCH": "the key is not that of the certificate"}
+
+
+class Abortable(Protocol):
+    def abort(self) -> None: ...
+
+
+async def listen(
+    protocol: Callable[[], asyncio.BaseProtocol],
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+    *,
+    purpose: str = "",
+    advice: str = "",
+) -> asyncio.Server:
+    """SettingsError, with the purpose and the advice, if the address is not to be had."""
+    try:
+        return await asyncio.get_running_loop().create_server(
+            protocol, host, port, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=TLS_TIMEOUT if tls else None
+        )
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise SettingsError(f"cannot listen on {host}:{port}{purpose}: {reason}{advice}") from None
+
+
+def address_of(server: asyncio.Server | None) -> tuple[str, int]:
+    assert server is not None  # noqa: S101  # open() was awaited
+    host, port, *_ = server.sockets[0].getsockname()
+    return host, port
+
+
+async def until_gone(connections: Collection[Abortable], drained: asyncio.Event, seconds: float) -> None:
+    """Wait until the last one is gone (`drained` is set then); who is not by that time is cut off."""
+    if not connections:
+        return
+    drained.clear()
+    try:
+        async with asyncio.timeout(seconds):
+            await drained.wait()
+    except TimeoutError:
+        for connection in list(connections):
+            connection.abort()
+
+
+def load_tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    if cert is None or key is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        # A password, if only an empty one, or OpenSSL would ask the terminal for that of an encrypted key.
+        context.load_cert_chain(cert, key, password="")
+    except ssl.SSLError as error:
+        fault = _TLS_FAULTS.get(error.reason, "not PEM, or encrypted")
+        raise SettingsError(f"TLS certificate {cert} with key {key}: {fault}") from None
+    except OSError as error:
+        raise SettingsError(f"TLS certificate {cert} with key {key}: {error.strerror}") from None
+    return context
