@@ -57,6 +57,13 @@ async def held(place: Place) -> AsyncIterator[HeldStore]:
         store.close()
 
 
+@pytest.fixture
+def ample_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a batch: what waits is committed together, however slow this machine is."""
+    monkeypatch.setattr(engine, "SHORTEST_BATCH", 60.0)
+    monkeypatch.setattr(engine, "LONGEST_BATCH", 60.0)
+
+
 async def begun(store: HeldStore) -> None:
     """The thread has reached a COMMIT."""
     assert await asyncio.to_thread(store.reached.acquire, timeout=60)
@@ -65,6 +72,7 @@ async def begun(store: HeldStore) -> None:
 # -- sharing commits -----------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("ample_time")
 async def test_units_that_come_while_the_disk_is_busy_share_the_next_commit(sqlite: Place) -> None:
     async with held(sqlite) as store:
         first = asyncio.ensure_future(run(store, propose("prop_0")))
@@ -96,6 +104,7 @@ async def test_nobody_is_answered_before_the_commit(sqlite: Place) -> None:
         assert sqlite.select("SELECT count(*) FROM proposals") == [(1,)]
 
 
+@pytest.mark.usefixtures("ample_time")
 async def test_answers_come_in_the_order_of_submission_refusals_too(sqlite: Place) -> None:
     order: list[int] = []
     async with held(sqlite) as store:
@@ -124,13 +133,52 @@ async def test_a_batch_is_bounded_in_units(sqlite: Place, monkeypatch: pytest.Mo
 
 async def test_a_batch_is_bounded_in_time(sqlite: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits longest must not wait for everybody who came later."""
-    monkeypatch.setattr(engine, "MAX_BATCH_SECONDS", 0.0)
+    monkeypatch.setattr(engine, "SHORTEST_BATCH", 0.0)
+    monkeypatch.setattr(engine, "LONGEST_BATCH", 0.0)
     async with held(sqlite) as store:
         units = [asyncio.ensure_future(run(store, propose(f"prop_{n}"))) for n in range(5)]
         await begun(store)
         store.let_go.release(100)
         await asyncio.gather(*units)
         assert store.statistics().batch_sizes == {1: 5}
+
+
+@pytest.mark.parametrize(
+    ("commit_took", "next_batch"),
+    [(0.0, engine.SHORTEST_BATCH), (0.004, 0.012), (1.0, engine.LONGEST_BATCH)],
+)
+async def test_a_slow_disk_is_given_more_to_commit_at_once(
+    sqlite: Place, commit_took: float, next_batch: float
+) -> None:
+    class Measured(SqliteStore):
+        def _commit(self) -> float:
+            super()._commit()
+            return commit_took
+
+    store = Measured(opened(sqlite), lambda changes: None)
+    await run(store, propose("prop_0"))
+    assert store._batch_seconds == pytest.approx(next_batch)
+    store.close()
+
+
+async def test_the_loop_has_its_turn_between_units(sqlite: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "SLICE", 0.0)
+    turn = 0
+    seen: list[int] = []
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.ensure_future(count_turns())
+    async with held(sqlite) as store:
+        store.let_go.release(100)
+        await asyncio.gather(*(run(store, lambda _: seen.append(turn)) for _ in range(20)))
+    counting.cancel()
+    # The turn in which a unit is let go may be counted before the unit looks or after.
+    assert all(later > earlier for earlier, later in zip(seen, seen[2:], strict=False))
 
 
 async def test_closing_finishes_what_was_submitted(sqlite: Place) -> None:
@@ -142,8 +190,8 @@ async def test_closing_finishes_what_was_submitted(sqlite: Place) -> None:
     store.close()
     assert sqlite.select("SELECT count(*) FROM proposals") == [(300,)]
     assert done == []  # the loop did not run meanwhile
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    for _ in range(300):
+        await asyncio.sleep(0)
     assert len(done) == 300
     with pytest.raises(StoreFailed, match="closed"):
         store.submit(propose("prop_x"), done.append, done.append)
@@ -152,6 +200,7 @@ async def test_closing_finishes_what_was_submitted(sqlite: Place) -> None:
 # -- failing alone -------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("ample_time")
 async def test_a_refused_unit_leaves_nothing_and_disturbs_nobody(sqlite: Place) -> None:
     def save_and_refuse(books: Books) -> None:
         propose("prop_bad")(books)

@@ -112,16 +112,16 @@ class ReceiptsFile:
         self._written = set(self._numbers(connection, last - LATE))
 
     def _append(self, connection: Connection, written: set[int]) -> None:
-        last = max(written, default=0)
-        new = sorted(set(self._numbers(connection, last - LATE)) - written)
+        new = set(self._numbers(connection, max(written, default=0) - LATE)) - written
         if not new:
             return
+        rows = connection.execute(
+            "SELECT number, body FROM receipts WHERE number >= ? ORDER BY number", (min(new),)
+        ).fetchall()
         with self._path.open("ab") as file:
-            for number in new:
-                row = connection.execute("SELECT body FROM receipts WHERE number = ?", (number,)).fetchone()
-                file.write(row[0] + b"\n" if row else b"")
-        horizon = new[-1] - LATE
-        self._written = {number for number in written if number > horizon} | set(new)
+            file.writelines(body + b"\n" for number, body in rows if number in new)
+        horizon = max(new) - LATE
+        self._written = {number for number in written if number > horizon} | new
 
     def _numbers(self, connection: Connection, after: int) -> list[int]:
         rows = connection.execute("SELECT number FROM receipts WHERE number > ?", (after,)).fetchall()

@@ -5,6 +5,9 @@ by unit inside one transaction, commits once, and only then answers everybody. A
 nothing behind and disturbs nobody. If rows collide when they are written (which decisions that look first
 never do), the transaction is undone and its units run again, each in a savepoint of its own, so that the one
 at fault fails alone. If COMMIT itself fails, nothing happened, and everybody hears so.
+
+How much goes into one commit depends on the disk: enough that the fsync is a small part of the time, and no more,
+because whoever comes first waits for the others, and all of them go on together afterwards.
 """
 
 import os
@@ -24,13 +27,15 @@ from moothall.store.books import SqlBooks, StoreBooks
 from moothall.store.dialect import SQLITE, Row, Statement
 from moothall.store.memory import Memory
 from moothall.store.rows import Draft, Stale
-from moothall.store.units import Answer, Answers, Result, Statistics, StoreFailed, Unit
+from moothall.store.units import Answer, Answers, Result, Statistics, StoreFailed, Turns, Unit
 
 FILE: Final = "hall.db"
 
-# Whoever comes first waits for the others of its batch: that must stay a small part of an fsync's time.
 MAX_BATCH: Final = 256
-MAX_BATCH_SECONDS: Final = 0.02
+SHORTEST_BATCH: Final = 0.004  # seconds after which a batch is committed even where a commit takes no time
+LONGEST_BATCH: Final = 0.02
+BATCH_TO_COMMIT: Final = 3  # in between, a batch takes so many times as long as the last commit
+SLICE: Final = 0.0002  # seconds of work after which it is the loop's turn
 
 BUSY_TIMEOUT: Final = 5000  # ms to wait for another program that holds the file
 CACHE_KB: Final = 32 * 1024  # of pages; the default of 2 MB is full after a few thousand deals
@@ -93,6 +98,8 @@ class SqliteStore:
         self._subscriptions = subscriptions
         self._committed = committed
         self._answers = Answers()
+        self._turns = Turns()
+        self._batch_seconds = SHORTEST_BATCH
         self._statistics = Statistics()
         self._memory = Memory()
         self._data_version = -1
@@ -120,6 +127,7 @@ class SqliteStore:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
+            self._turns.end()
             self._queue.put(None)
             self._thread.join()
 
@@ -160,11 +168,14 @@ class SqliteStore:
             return [unit.fail(reason) for unit in batch]
 
     def _together(self, batch: Sequence[Unit], *, careful: bool) -> list[Answer]:
-        began = monotonic()
+        began = turn = monotonic()
         self._begin()
         changes = Draft()
         answers: list[Answer] = []
         for unit in batch:
+            if monotonic() - turn > SLICE:
+                self._turns.wait()
+                turn = monotonic()
             books = SqlBooks(
                 self._connection,
                 self._memory,
@@ -173,10 +184,11 @@ class SqliteStore:
                 careful=careful,
             )
             answers.append(self._run(unit, books, careful))
-            if monotonic() - began > MAX_BATCH_SECONDS:
+            if monotonic() - began > self._batch_seconds:
                 break
         self._write(changes)
         took = self._commit()
+        self._batch_seconds = min(max(SHORTEST_BATCH, BATCH_TO_COMMIT * took), LONGEST_BATCH)
         self._memory.absorb(changes)
         self._statistics.committed(len(answers), took)
         self._committed(changes)

@@ -1,12 +1,23 @@
-"""Units of work on their way: handed in on the event loop, done on a thread of the store, answered on the loop."""
+"""Units of work on their way: handed in on the event loop, done on a thread of the store, answered on the loop.
+
+The interpreter runs one thread at a time. A store that computes takes it back after each callback of the loop, so
+that a frame among many that arrive together would wait for as many pieces of the store's work as there are frames
+before it. Hence two rules that keep a hall quick to hear while its store is at full load: the store stops between
+units until the loop has done what was ready (`Turns`), and what was committed together is answered a little at a
+time (`Answers`), so that not everybody goes on at the same moment.
+"""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from queue import SimpleQueue
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from moothall.errors import MoothallError
 from moothall.store.books import SqlBooks, StoreBooks
+
+ANSWERS_PER_TURN: Final = 2
 
 Result = TypeVar("Result")
 
@@ -50,7 +61,7 @@ class Store(Protocol):
     def statistics(self) -> "Statistics": ...
 
     def close(self) -> None:
-        """Finish what was submitted. The answers reach the loop when it runs next."""
+        """Finish what was submitted. The answers reach the loop in its next turns."""
 
 
 @dataclass(slots=True)
@@ -77,14 +88,43 @@ class Statistics:
 
 
 class Answers:
-    """From a thread of the store to the loop on which the store was opened: in order, one wake-up per batch."""
+    """From a thread of the store to the loop on which the store was opened: in order, a few in each turn."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._waiting: deque[Answer] = deque()
 
     def send(self, answers: Iterable[Answer]) -> None:
-        self._loop.call_soon_threadsafe(self._tell, answers)
+        self._loop.call_soon_threadsafe(self._line_up, answers)
 
-    def _tell(self, answers: Iterable[Answer]) -> None:
-        for answer in answers:
+    def _line_up(self, answers: Iterable[Answer]) -> None:
+        is_first = not self._waiting
+        self._waiting.extend(answers)
+        if is_first:
+            self._tell()
+
+    def _tell(self) -> None:
+        for _ in range(min(ANSWERS_PER_TURN, len(self._waiting))):
+            answer = self._waiting.popleft()
             self._loop.call_soon(answer.tell, answer.what)  # each fails on its own
+        if self._waiting:
+            self._loop.call_soon(self._tell)
+
+
+class Turns:
+    """A thread of the store waits here until the loop has done whatever was ready."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._given: SimpleQueue[None] = SimpleQueue()
+        self._ended = False
+
+    def wait(self) -> None:
+        if not self._ended:
+            self._loop.call_soon_threadsafe(self._given.put, None)
+            self._given.get()
+
+    def end(self) -> None:
+        """The loop is about to wait for the thread, so the thread must not wait for the loop."""
+        self._ended = True
+        self._given.put(None)

@@ -1,0 +1,52 @@
+"""From the store's threads to the loop and back, one turn at a time."""
+
+import asyncio
+import threading
+
+from moothall.store.units import ANSWERS_PER_TURN, Answer, Answers, Turns
+
+
+async def test_what_was_committed_together_is_answered_a_little_at_a_time_and_in_order() -> None:
+    told: list[int] = []
+    answers = Answers()
+    answers.send([Answer(told.append, number) for number in range(9)])
+    answers.send([Answer(told.append, number) for number in range(9, 12)])
+    turns = 0
+    while len(told) < 12:
+        before = len(told)
+        await asyncio.sleep(0)
+        turns += 1
+        assert len(told) - before <= ANSWERS_PER_TURN
+        assert turns < 100
+    assert told == list(range(12))
+
+
+async def test_an_answer_that_fails_does_not_hold_up_the_next() -> None:
+    told: list[int] = []
+    faults: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context["exception"]))
+    answers = Answers()
+    answers.send([Answer(lambda what: 1 // what, 0), Answer(told.append, 1)])
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert told == [1]
+    assert [type(fault) for fault in faults] == [ZeroDivisionError]
+
+
+async def test_a_thread_waits_for_the_loop_and_goes_on_after_its_turn() -> None:
+    turns = Turns()
+    await asyncio.wait_for(asyncio.to_thread(turns.wait), 60)
+
+
+async def test_a_thread_does_not_wait_for_a_loop_that_waits_for_it() -> None:
+    turns = Turns()
+
+    def work() -> None:
+        for _ in range(100):
+            turns.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    turns.end()
+    thread.join(60)  # the loop stands still here
+    assert not thread.is_alive()
