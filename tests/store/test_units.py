@@ -1,9 +1,13 @@
 """From the store's threads to the loop and back, one turn at a time."""
 
 import asyncio
+import os
+import sys
 import threading
 
-from moothall.store.units import ANSWERS_PER_TURN, Answer, Answers, Turns
+import pytest
+
+from moothall.store.units import ANSWERS_PER_TURN, STEP_BACK, Answer, Answers, Turns, step_back
 
 
 async def test_what_was_committed_together_is_answered_a_little_at_a_time_and_in_order() -> None:
@@ -50,3 +54,19 @@ async def test_a_thread_does_not_wait_for_a_loop_that_waits_for_it() -> None:
     turns.end()
     thread.join(60)  # the loop stands still here
     assert not thread.is_alive()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no niceness of their own")
+def test_only_the_thread_that_steps_back_does() -> None:
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    seen: list[int] = []
+
+    def work() -> None:
+        step_back()
+        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [min(before + STEP_BACK, 19)]
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before

@@ -23,6 +23,7 @@ from moothall.market.records import SkillStanding, Standing
 from moothall.store.dialect import Connection
 from moothall.store.files import replace
 from moothall.store.rows import Draft
+from moothall.store.units import step_back
 
 RATINGS_FILE: Final = "ratings.json"
 RECEIPTS_FILE: Final = "receipts.jsonl"
@@ -60,6 +61,7 @@ class Mirror:
         self._thread.join()
 
     def _serve(self) -> None:
+        step_back()
         while not self._closing.is_set():
             self._changed.wait()
             took = self._update()

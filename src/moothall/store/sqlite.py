@@ -27,7 +27,7 @@ from moothall.store.books import SqlBooks, StoreBooks
 from moothall.store.dialect import SQLITE, Row, Statement
 from moothall.store.memory import Memory
 from moothall.store.rows import Draft, Stale
-from moothall.store.units import Answer, Answers, Result, Statistics, StoreFailed, Turns, Unit
+from moothall.store.units import Answer, Answers, Result, Statistics, StoreFailed, Turns, Unit, step_back
 
 FILE: Final = "hall.db"
 
@@ -134,6 +134,7 @@ class SqliteStore:
     # -- the writer's thread -------------------------------------------------------------------------
 
     def _serve(self) -> None:
+        step_back()
         while batch := self._take():
             answers = self._answer(batch)
             for _ in answers:

@@ -2,12 +2,16 @@
 
 The interpreter runs one thread at a time. A store that computes takes it back after each callback of the loop, so
 that a frame among many that arrive together would wait for as many pieces of the store's work as there are frames
-before it. Hence two rules that keep a hall quick to hear while its store is at full load: the store stops between
-units until the loop has done what was ready (`Turns`), and what was committed together is answered a little at a
-time (`Answers`), so that not everybody goes on at the same moment.
+before it. Hence three rules that keep a hall quick to hear while its store is at full load: the store stops between
+units until the loop has done what was ready (`Turns`); what was committed together is answered a little at a time
+(`Answers`), so that not everybody goes on at the same moment; and where both want one processor, the loop has it
+first (`step_back`).
 """
 
 import asyncio
+import os
+import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -18,6 +22,7 @@ from moothall.errors import MoothallError
 from moothall.store.books import SqlBooks, StoreBooks
 
 ANSWERS_PER_TURN: Final = 2
+STEP_BACK: Final = 5  # of nice: enough to be interrupted by the loop, and not to be starved by other programs
 
 Result = TypeVar("Result")
 
@@ -128,3 +133,11 @@ class Turns:
         """The loop is about to wait for the thread, so the thread must not wait for the loop."""
         self._ended = True
         self._given.put(None)
+
+
+def step_back() -> None:
+    """The loop interrupts the calling thread when both want the same processor; elsewhere than on Linux, where
+    threads have no niceness of their own, nothing happens."""
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + STEP_BACK)
