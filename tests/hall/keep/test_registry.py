@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.hall.keep import discovery
-from moothall.hall.keep.listing import Listing
+from moothall.hall.keep.listing import FEW_CHANGES, Listing, json_text
 from moothall.hall.keep.registry import Pins, Registry
 from moothall.hall.keep.replays import Replays
 from moothall.hall.keep.scars import MAX_SENDER_TEXT, MAX_SENDERS, RECENT, Scars
@@ -113,6 +113,37 @@ def test_a_list_of_agents_fits_and_is_json(identities: list[str], request_id: st
     for identity in identities:
         listing.discard(identity)
     assert len(listing) == 0
+
+
+@given(st.lists(st.tuples(st.sampled_from(["comes", "goes", "asks"]), st.text("ab<", max_size=3))))
+def test_a_listing_is_in_order_whenever_somebody_asks(events: list[tuple[str, str]]) -> None:
+    listing, here = Listing(), set[str]()
+    for event, name in events:
+        if event == "comes":
+            listing.add(name)
+            here.add(name)
+        elif event == "goes":
+            listing.discard(name)
+            here.discard(name)
+        else:
+            assert list(listing) == sorted(here)
+            assert list(listing.texts) == [json_text(name) for name in sorted(here)]
+        assert (name in listing) == (name in here)
+        assert len(listing) == len(here)
+
+
+def test_a_crowd_that_comes_and_goes_between_two_questions_is_in_order_too() -> None:
+    listing = Listing()
+    crowd = [f"bot:{number}" for number in range(3 * FEW_CHANGES)]
+    for name in crowd:
+        listing.add(name)
+    assert list(listing) == sorted(crowd)
+    for name in crowd[: 2 * FEW_CHANGES]:
+        listing.discard(name)
+    for name in ("first", "zuletzt"):
+        listing.add(name)
+    assert list(listing) == sorted([*crowd[2 * FEW_CHANGES :], "first", "zuletzt"])
+    assert list(listing.texts) == [json_text(name) for name in listing]
 
 
 @pytest.mark.parametrize("size", [65_000, 65_400, 65_417])  # the last is all that a question has room for
