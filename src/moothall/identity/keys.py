@@ -37,6 +37,8 @@ _PKCS8_PREFIX: Final = bytes.fromhex("302e020100300506032b657004220420")
 # The SPKI prefix fills 16 base64 digits exactly, so a canonical text differs only in 44 places.
 _PEM_HEAD: Final = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA"
 _PEM_TAIL: Final = "\n-----END PUBLIC KEY-----\n"
+_PEM_HEAD_BYTES: Final = _PEM_HEAD.encode()
+_PEM_TAIL_BYTES: Final = _PEM_TAIL.encode()
 _PEM_LENGTH: Final = len(_PEM_HEAD) + 44 + len(_PEM_TAIL)
 _DIGITS: Final = slice(len(_PEM_HEAD), -len(_PEM_TAIL))
 
@@ -52,24 +54,25 @@ _PRIVATE_LABEL: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----")
 class PublicKey:
     """Equal keys are equal objects, whatever text they came from."""
 
-    __slots__ = ("fingerprint", "pem", "raw")
+    __slots__ = ("fingerprint", "raw")
 
     raw: bytes
-    pem: str
     fingerprint: str
 
     def __init__(self, raw: bytes) -> None:
         if len(raw) != KEY_BYTES:
             raise InvalidKey(f"an Ed25519 public key has {KEY_BYTES} bytes, not {len(raw)}")
-        pem = _PEM_HEAD + b2a_base64(raw, newline=False).decode() + _PEM_TAIL
         fill = object.__setattr__
         fill(self, "raw", raw)
-        fill(self, "pem", pem)
-        fill(self, "fingerprint", sha256(pem.encode()).hexdigest()[:FINGERPRINT_LENGTH])
+        fill(self, "fingerprint", sha256(_pem_bytes(raw)).hexdigest()[:FINGERPRINT_LENGTH])
 
     @classmethod
     def from_pem(cls, text: str) -> Self:
         return cls(_usual_raw(text) or _tolerant_raw(text))
+
+    @property
+    def pem(self) -> str:
+        return _pem_bytes(self.raw).decode()
 
     def agent_id(self, length: int = AGENT_ID_LENGTH) -> str:
         if not AGENT_ID_LENGTH <= length <= FINGERPRINT_LENGTH:
@@ -98,6 +101,10 @@ class PublicKey:
 
     def __reduce__(self) -> tuple[type["PublicKey"], tuple[bytes]]:
         return PublicKey, (self.raw,)
+
+
+def _pem_bytes(raw: bytes) -> bytes:
+    return _PEM_HEAD_BYTES + b2a_base64(raw, newline=False) + _PEM_TAIL_BYTES
 
 
 def _usual_raw(text: str) -> bytes | None:
