@@ -1,10 +1,21 @@
 """Request heads, responses and the WebSocket handshake (RFC 9112; RFC 6455, 4.2)."""
 
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.wire.http import MAX_HEADERS, BadRequest, Request, Response, accept_upgrade, parse_head
+from moothall.wire.http import (
+    MAX_HEADERS,
+    BadRequest,
+    Request,
+    Response,
+    accept_upgrade,
+    parse_head,
+    usual_upgrade,
+)
 from tests.support.sockets import ACCEPT, HANDSHAKE, head
 
 
@@ -222,3 +233,100 @@ def test_a_response_to_head_has_the_head_only() -> None:
     response = Response(404, b"nothing")
     assert response.encode() == response.encode(head_only=True) + b"nothing"
     assert b"Content-Length: 7" in response.encode(head_only=True)
+
+
+# -- the usual handshake, read from memory -----------------------------------------------------------------
+
+
+def fully_parsed(sent: bytes) -> tuple[Request, bytes] | None:
+    """What the full parser makes of a head; None if it is no handshake, or a wrong one."""
+    try:
+        request = parse_head(sent)
+        return (request, accept_upgrade(request)) if request.wants_websocket else None
+    except BadRequest:
+        return None
+
+
+def without_key(request: Request) -> Request:
+    headers = {name: value for name, value in request.headers.items() if name != "sec-websocket-key"}
+    return request._replace(headers=headers)
+
+
+KEYS = st.binary(min_size=16, max_size=16).map(b64encode)
+KEY_LINES = st.one_of(
+    KEYS.map(lambda key: b"Sec-WebSocket-Key: " + key),
+    KEYS.map(lambda key: b"sec-websocket-key: " + key),
+    KEYS.map(lambda key: b"Sec-WebSocket-Key:  " + key + b" "),
+    st.binary(max_size=20).map(lambda wrong: b"Sec-WebSocket-Key: " + b64encode(wrong)),
+)
+OTHER_LINES = st.sampled_from(
+    [
+        b"Host: hall",
+        b"Upgrade: websocket",
+        b"Upgrade: h2c",
+        b"Connection: Upgrade",
+        b"Connection: keep-alive",
+        b"Sec-WebSocket-Version: 13",
+        b"Sec-WebSocket-Version: 8",
+        b"User-Agent: a program",
+        b"X-Forwarded-For: 192.0.2.1",
+        b" folded",
+        b"\rX: y",
+        b"X: y\n",
+        b"",
+    ]
+)
+GOOD_LINES = [b"Host: hall", b"Upgrade: websocket", b"Connection: Upgrade", b"Sec-WebSocket-Version: 13"]
+REQUEST_LINES = st.sampled_from(
+    [b"GET / HTTP/1.1", b"GET /x?y HTTP/1.1", b"GET / HTTP/1.0", b"POST / HTTP/1.1"]
+)
+LINES = st.one_of(
+    st.tuples(KEY_LINES, st.lists(OTHER_LINES, max_size=1)).flatmap(
+        lambda few: st.permutations([*GOOD_LINES, few[0], *few[1]])
+    ),
+    st.lists(OTHER_LINES | KEY_LINES, max_size=8),
+)
+
+
+@given(REQUEST_LINES, LINES)
+def test_the_usual_handshake_is_what_the_full_parser_makes_of_it(first: bytes, lines: list[bytes]) -> None:
+    sent = b"\r\n".join([first, *lines])
+    usual, full = usual_upgrade(sent), fully_parsed(sent)
+    if usual is not None:
+        assert full is not None
+        assert without_key(usual[0]) == without_key(full[0])
+        assert usual[1] == full[1]
+
+
+@given(KEYS, st.permutations(GOOD_LINES), st.integers(0, 4))
+def test_a_plain_handshake_is_a_usual_one(key: bytes, lines: list[bytes], place: int) -> None:
+    lines = [*lines[:place], b"Sec-WebSocket-Key: " + key, *lines[place:]]
+    sent = b"\r\n".join([b"GET / HTTP/1.1", *lines])
+    usual, full = usual_upgrade(sent), fully_parsed(sent)
+    assert usual is not None
+    assert full is not None
+    assert usual[1] == full[1]
+
+
+def test_a_long_head_is_not_remembered() -> None:
+    assert usual_upgrade(head()[:-4]) is not None
+    assert usual_upgrade(head({"Cookie": "x" * 2000})[:-4]) is None
+
+
+@given(st.text("aZ09+/= -_\n\u00e4", max_size=26) | KEYS.map(bytes.decode))
+def test_a_key_is_sixteen_bytes_in_base64(key: str) -> None:
+    try:
+        is_key = len(b64decode(key, validate=True)) == 16
+    except (NotBase64, ValueError):
+        is_key = False
+    request = Request(
+        "GET",
+        "/",
+        "",
+        {"connection": "upgrade", "sec-websocket-version": "13", "sec-websocket-key": key},
+    )
+    if is_key:
+        assert accept_upgrade(request).startswith(b"HTTP/1.1 101 ")
+    else:
+        with pytest.raises(BadRequest, match="Sec-WebSocket-Key"):
+            accept_upgrade(request)

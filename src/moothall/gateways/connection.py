@@ -12,7 +12,15 @@ and the peer has a moment to hang up too. Or the line is cut.
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from moothall.wire.http import MAX_HEAD, BadRequest, Request, Response, accept_upgrade, parse_head
+from moothall.wire.http import (
+    MAX_HEAD,
+    BadRequest,
+    Request,
+    Response,
+    accept_upgrade,
+    parse_head,
+    usual_upgrade,
+)
 from moothall.wire.origins import is_loopback, may_connect
 from moothall.wire.websocket import (
     BINARY,
@@ -308,10 +316,14 @@ class Connection(asyncio.Protocol):
                 self._respond(BadRequest(431, "Request head too large").response)
             return
         self._head = None
+        rest = head[end + 4 :]
         try:
+            if (usual := usual_upgrade(head[:end])) is not None:
+                self._upgrade(*usual, rest)
+                return
             request = parse_head(head[:end])
             if request.wants_websocket:
-                self._upgrade(request, head[end + 4 :])
+                self._upgrade(request, accept_upgrade(request), rest)
             else:
                 self._respond(
                     self._port.serve(request, self._peer(request)), head_only=request.method == "HEAD"
@@ -319,8 +331,7 @@ class Connection(asyncio.Protocol):
         except BadRequest as refused:
             self._respond(refused.response, head_only=head.startswith(b"HEAD "))
 
-    def _upgrade(self, request: Request, rest: bytes) -> None:
-        answer = accept_upgrade(request)
+    def _upgrade(self, request: Request, answer: bytes, rest: bytes) -> None:
         if not self._may_connect(request):
             self._port.refused_origin(self._peer(request))
             raise BadRequest(403, "Pages of this origin may not connect")
@@ -350,7 +361,9 @@ class Connection(asyncio.Protocol):
         """The address behind the trusted proxies: of those that X-Forwarded-For lists, the last that is not one."""
         peer = self.transport.get_extra_info("peername")
         ip = str(peer[0]) if peer else "unknown"
-        forwarded = request.headers.get("x-forwarded-for", "")
+        forwarded = request.headers.get("x-forwarded-for")
+        if forwarded is None:
+            return ip
         for hop in reversed([hop.strip() for hop in forwarded.split(",") if hop.strip()]):
             if ip not in self._port.trusted_proxies:
                 break

@@ -46,6 +46,7 @@ class Port:
         self._lingering: dict[Connection, float] = {}  # whose line is cut next
         groups = max(1, min(MAX_PING_GROUPS, int(settings.ping_interval)))
         self._groups: list[set[Connection]] = [set() for _ in range(groups)]
+        self._spread = max(1, groups // 2)  # how many of them newcomers are put into
         self._arrivals = 0
         self._pinged = 0  # which one is pinged next
         self._timers: set[asyncio.TimerHandle] = set()
@@ -126,11 +127,11 @@ class Port:
     def upgraded(self, connection: Connection) -> None:
         self._heads.pop(connection, None)
         # Into one of the groups pinged last: nobody is pinged just after arriving, and a crowd is spread out.
-        groups = len(self._groups)
         self._arrivals += 1
-        behind = 1 + self._arrivals % max(1, groups // 2)
-        connection.group = self._groups[(self._pinged - behind) % groups]
-        connection.group.add(connection)
+        behind = 1 + self._arrivals % self._spread
+        group = self._groups[(self._pinged - behind) % len(self._groups)]
+        group.add(connection)
+        connection.group = group
 
     def lost(self, connection: Connection) -> None:
         self._connections.discard(connection)

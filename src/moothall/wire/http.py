@@ -5,8 +5,7 @@ served here is a GET.
 """
 
 import re
-from base64 import b64decode, b64encode
-from binascii import Error as Base64Error
+from binascii import b2a_base64
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha1
@@ -16,6 +15,14 @@ MAX_HEAD: Final = 16 * 1024
 MAX_HEADERS: Final = 100
 
 _ACCEPT_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, 1.3
+_SWITCHING: Final = (
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "
+)
+_KEY: Final = r"[A-Za-z0-9+/]{22}=="  # 16 bytes in base64
+_is_websocket_key: Final = re.compile(_KEY).fullmatch
+_find_key_line: Final = re.compile(rf"\r\nSec-WebSocket-Key: ({_KEY})(?=\r\n|\Z)".encode()).search
+_SOME_KEY_LINE: Final = b"\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+_MAX_REMEMBERED: Final = 1024  # bytes of a handshake's head that is worth remembering
 _is_token: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
 # Load balancers and proxies ask for /health in HTTP/1.0; a WebSocket handshake needs 1.1 (RFC 6455, 4.2.1).
 _VERSIONS: Final = ("HTTP/1.1", "HTTP/1.0")
@@ -75,7 +82,8 @@ class Request(NamedTuple):
 
     @property
     def wants_websocket(self) -> bool:
-        return "websocket" in _tokens(self.headers.get("upgrade", ""))
+        upgrade = self.headers.get("upgrade")
+        return upgrade is not None and "websocket" in _tokens(upgrade)
 
 
 def parse_head(head: bytes) -> Request:
@@ -112,6 +120,29 @@ def parse_head(head: bytes) -> Request:
     return Request(method, path, query, headers, version)
 
 
+def usual_upgrade(head: bytes) -> tuple[Request, bytes] | None:
+    """What `parse_head` and `accept_upgrade` make of a handshake, if it is valid and written as most clients do.
+
+    Handshakes of one kind of client differ in their key alone, so all the rest of them is read only once; the
+    request has somebody's key. None is no verdict: the head has to be parsed.
+    """
+    key_line = _find_key_line(head)
+    if key_line is None or len(head) > _MAX_REMEMBERED:
+        return None
+    request = _upgrade_without_key(head[: key_line.start()] + head[key_line.end() :])
+    return None if request is None else (request, _switching_protocols(key_line[1]))
+
+
+@lru_cache(maxsize=256)
+def _upgrade_without_key(head: bytes) -> Request | None:
+    try:
+        request = parse_head(head + _SOME_KEY_LINE)
+        accept_upgrade(request)
+    except BadRequest:
+        return None
+    return request if request.wants_websocket else None
+
+
 def accept_upgrade(request: Request) -> bytes:
     """The 101 response to a valid WebSocket handshake (RFC 6455, 4.2.1), or BadRequest."""
     headers = request.headers
@@ -126,11 +157,12 @@ def accept_upgrade(request: Request) -> bytes:
     key = headers.get("sec-websocket-key", "")
     if not _is_websocket_key(key):
         raise BadRequest(400, "Header Sec-WebSocket-Key must be 16 bytes in base64")
-    accept = b64encode(sha1(key.encode() + _ACCEPT_GUID, usedforsecurity=False).digest())
-    return (
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n"
-    )
+    return _switching_protocols(key.encode())
+
+
+def _switching_protocols(key: bytes) -> bytes:
+    accept = sha1(key + _ACCEPT_GUID, usedforsecurity=False).digest()
+    return _SWITCHING + b2a_base64(accept, newline=False) + b"\r\n\r\n"
 
 
 @lru_cache(maxsize=256)
@@ -139,12 +171,6 @@ def _header_name(name: str) -> str:
     return name.lower() if _is_token(name) else ""
 
 
-def _tokens(value: str) -> list[str]:
-    return [token.strip() for token in value.lower().split(",")]
-
-
-def _is_websocket_key(key: str) -> bool:
-    try:
-        return len(b64decode(key, validate=True)) == 16
-    except (Base64Error, ValueError):
-        return False
+@lru_cache(maxsize=64)
+def _tokens(value: str) -> frozenset[str]:
+    return frozenset(token.strip() for token in value.lower().split(","))
