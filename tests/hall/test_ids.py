@@ -26,9 +26,20 @@ def test_the_forms(now: int, seed: int) -> None:
     assert re.fullmatch(r"chal_[0-9a-z]+_[0-9a-f]{8}", ids.stamped("chal", now))
     assert ids.stamped("verify", now).split("_")[1] == base36(now)
     assert re.fullmatch(r"[0-9a-f]{32}", ids.nonce())
+    challenge_id, nonce = ids.challenge(now)
+    assert re.fullmatch(rf"chal_{base36(now)}_[0-9a-f]{{8}}", challenge_id)
+    assert re.fullmatch(r"[0-9a-f]{32}", nonce)
     assert re.fullmatch(r"[a-z0-9]{8}", ids.ephemeral_id())
     assert re.fullmatch(rf"{now}-[0-9a-z]{{6}}", ids.message_id(now))
     assert re.fullmatch(rf"cb_{now}_[0-9a-z]{{6}}", ids.callback_id(now))
+
+
+def test_no_two_challenges_have_anything_in_common() -> None:
+    ids = mint()
+    challenges = [ids.challenge(1) for _ in range(1000)]
+    assert len({challenge_id for challenge_id, _ in challenges}) == 1000
+    assert len({nonce for _, nonce in challenges}) == 1000
+    assert all(challenge_id[-8:] not in nonce for challenge_id, nonce in challenges)
 
 
 def test_messages_of_the_same_millisecond_have_different_ids() -> None:

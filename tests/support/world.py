@@ -437,7 +437,7 @@ def assert_consistent(world: World) -> None:
         # Those of other wires have no connection of this one.
         assert agent.session in hall.sessions or agent_id in hall.makes_way
         assert agent.session.pending is None
-        assert agent.session.deadline is None
+        assert agent.session.line is None
         # No agent with a key is in the roster without the proof, and nothing counts as proof but a key.
         assert agent.session.tier is (Tier.ANONYMOUS if agent.key is None else Tier.VERIFIED)
         assert agent.key is None or agent.id == agent.key.agent_id(world.settings.id_length)
@@ -471,13 +471,18 @@ def _assert_doors_count(hall: Hall) -> None:
 
 def _assert_agenda_holds_no_more_than_it_must(world: World) -> None:
     hall = world.hall
-    strangers = sum(session.deadline is not None for session in hall.sessions)
+    lines = (hall.strangers, hall.challenged, hall.tested)
+    waiting = [session for session in hall.sessions if session.line is not None]
+    assert all(session in session.line for session in waiting if session.line is not None)
+    assert sum(map(len, lines)) == len(waiting)
+    assert all(line.is_planned for line in lines if len(line))
     idle_watch = int(world.settings.idle_prompts)
     callbacks = int(hall.next_callback is not None and not hall.next_callback.cancelled)
     assert callbacks or not len(hall.callbacks)
     maintenance = world.log.find("admin_operation")
     motd_changes = sum(facts["operation"] == "ADMIN_MOTD" for facts in maintenance)
-    most = strangers + idle_watch + callbacks + len(hall.peer_requests)
+    planned_lines = sum(line.is_planned for line in lines)
+    most = planned_lines + idle_watch + callbacks + len(hall.peer_requests)
     assert most <= len(hall.agenda) <= most + motd_changes
 
 

@@ -80,6 +80,8 @@ class Bans:
         return agent_id in self._by_id
 
     def find(self, key: PublicKey) -> Ban | None:
+        if not self._by_id:
+            return None
         return self._by_id.get(key.agent_id(8)) or self._by_id.get(key.fingerprint)
 
     def add(self, ban: Ban) -> None:

@@ -47,6 +47,7 @@ from moothall.hall.redaction import Redactor
 from moothall.hall.revoked import RevokedKeys
 from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.tally import Tally
+from moothall.hall.waiting import WaitingLine
 from moothall.identity import PublicKey
 from moothall.settings import Settings
 from moothall.wire.agentchat.client import ClientMessage
@@ -62,7 +63,7 @@ from moothall.wire.agentchat.codec import (
 )
 from moothall.wire.agentchat.names import SERVER
 from moothall.wire.agentchat.server import Ack, AgentLeft, Chat, Error, ServerMessage
-from moothall.wire.websocket import INTERNAL_ERROR, POLICY_VIOLATION, encode_text
+from moothall.wire.websocket import INTERNAL_ERROR, NORMAL, POLICY_VIOLATION, encode_text
 
 # Frames that one session may have waiting behind a durable command before the hall stops reading from it.
 MAX_INBOX: Final = 64
@@ -112,6 +113,9 @@ class Hall:
         self.by_key: dict[bytes, Agent] = {}
         self.sessions: set[Session] = set()
         self.waiting: dict[str, Session] = {}  # whose challenge or captcha has this id
+        self.strangers = WaitingLine(self.agenda, settings.identify_timeout, self._overdue)
+        self.challenged = WaitingLine(self.agenda, settings.challenge_timeout, self._expire)
+        self.tested = WaitingLine(self.agenda, settings.captcha_timeout, self._expire)
         self.next_callback: Appointment | None = None
         self.motd = settings.motd or None
         self.door = Doorkeeper(
@@ -183,21 +187,27 @@ class Hall:
 
     def expect_identity(self, session: Session) -> None:
         if self.settings.identify_timeout:
-            due = self.now() + self.settings.identify_timeout
-            session.deadline = self.agenda.at(due, lambda: self._overdue(session))
+            self.strangers.join(session, self.clock.monotonic())
 
     def stop_waiting(self, session: Session) -> None:
         """Forget a challenge, captcha or time-out that the session was under."""
         if session.pending is not None:
             del self.waiting[session.pending.id]
             session.pending = None
-        if session.deadline is not None:
-            self.agenda.cancel(session.deadline)
-            session.deadline = None
+        if session.line is not None:
+            session.line.leave(session)
 
     def _overdue(self, session: Session) -> None:
         self.note("identify_timeout", ip=session.ip)
         self.close(session, POLICY_VIOLATION, "Identify first")
+
+    def _expire(self, session: Session) -> None:
+        """A challenge or captcha was not answered in time."""
+        if session.pending is not None:
+            refusal = session.pending.expired()
+            session.ref = None
+            self.refuse(session, refusal)
+            self.close(session, NORMAL, refusal.message)
 
     # -- roster ----------------------------------------------------------------------------------
 
@@ -400,11 +410,12 @@ class Hall:
 
     def reply(self, session: Session, message: ServerMessage) -> None:
         """The direct answer to the command being handled: it carries the command's `ref`."""
-        encoded = encode(message)
-        if session.ref is not None and not session.answered:
-            encoded = with_ref(encoded, session.ref)
+        if session.ref is None or session.answered:
+            framed = frame(message)
+        else:
+            framed = encode_text(with_ref(encode(message), session.ref))
         session.answered = True
-        session.link.put(encode_text(encoded))
+        session.link.put(framed)
 
     def refuse(self, session: Session, refusal: Refusal) -> None:
         self.tally.refused[refusal.code] += 1

@@ -4,8 +4,6 @@ A session waits in at most one of two states, each with a deadline of its own: a
 signature, or a `CaptchaTest` for its answer. No agent exists before the last of them is passed.
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from msgspec import UNSET
@@ -26,6 +24,7 @@ from moothall.hall.commands import Command
 from moothall.hall.hall import Hall
 from moothall.hall.membership import enter_public_channels
 from moothall.hall.session import Agent, Session, Tier
+from moothall.hall.waiting import WaitingLine
 from moothall.identity import PublicKey
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import CaptchaResponse, Identify, Ping, VerifyIdentity
@@ -58,6 +57,9 @@ class Challenge:
         self.applicant = applicant
         self.key = key
 
+    def expired(self) -> Refusal:
+        return VerificationExpired("Challenge expired")
+
 
 class CaptchaTest:
     __slots__ = ("applicant", "attempts_left", "id", "question")
@@ -67,6 +69,9 @@ class CaptchaTest:
         self.question = question
         self.applicant = applicant
         self.attempts_left = attempts
+
+    def expired(self) -> Refusal:
+        return CaptchaExpired("Captcha expired")
 
 
 Pending = Challenge | CaptchaTest
@@ -173,7 +178,7 @@ def _check_allowlist(hall: Hall, key: PublicKey | None) -> None:
 
 def _is_welcome(hall: Hall, session: Session, key: PublicKey) -> bool:
     """Whether a proven key may come in; a banned one is closed, others may try again with another."""
-    if hall.revoked and key.raw in hall.revoked:
+    if key.raw in hall.revoked:
         hall.note("revoked_connect", ip=session.ip, agent=key.fingerprint)
         raise VerificationFailed("This key was revoked")
     if ban := hall.bans.find(key):
@@ -190,15 +195,11 @@ def _is_welcome(hall: Hall, session: Session, key: PublicKey) -> bool:
 
 def _challenge(hall: Hall, session: Session, applicant: Applicant, key: PublicKey) -> None:
     now = hall.timestamp()
-    challenge = Challenge(hall.ids.stamped("chal", now), hall.ids.nonce(), applicant, key)
-    timeout = hall.settings.challenge_timeout
-    refusal = VerificationExpired("Challenge expired")
-    _wait(hall, session, challenge, timeout, partial(_expire, hall, session, refusal))
+    challenge_id, nonce = hall.ids.challenge(now)
+    _wait(hall, session, Challenge(challenge_id, nonce, applicant, key), hall.challenged)
+    expires_at = now + round(hall.settings.challenge_timeout * 1000)
     hall.reply(
-        session,
-        server.Challenge(
-            ts=now, challenge_id=challenge.id, nonce=challenge.nonce, expires_at=now + round(timeout * 1000)
-        ),
+        session, server.Challenge(ts=now, challenge_id=challenge_id, nonce=nonce, expires_at=expires_at)
     )
 
 
@@ -207,8 +208,7 @@ def _ask(hall: Hall, session: Session, applicant: Applicant) -> None:
     settings = hall.settings
     question = make_question(Difficulty(settings.captcha_difficulty), hall.pick)
     test = CaptchaTest(hall.ids.stamped("captcha", now), question, applicant, settings.captcha_attempts)
-    refusal = CaptchaExpired("Captcha expired")
-    _wait(hall, session, test, settings.captcha_timeout, partial(_expire, hall, session, refusal))
+    _wait(hall, session, test, hall.tested)
     hall.reply(
         session,
         server.CaptchaChallenge(
@@ -221,23 +221,16 @@ def _ask(hall: Hall, session: Session, applicant: Applicant) -> None:
     )
 
 
-def _wait(hall: Hall, session: Session, pending: Pending, timeout: float, expire: Callable[[], None]) -> None:
-    hall.stop_waiting(session)
+def _wait(hall: Hall, session: Session, pending: Pending, line: WaitingLine) -> None:
     session.pending = pending
     hall.waiting[pending.id] = session
-    session.deadline = hall.agenda.at(hall.now() + timeout, expire)
+    line.join(session, hall.clock.monotonic())
 
 
 def _forget(hall: Hall, session: Session) -> None:
     """The question was answered; until WELCOME, the session is a stranger's again."""
     hall.stop_waiting(session)
     hall.expect_identity(session)
-
-
-def _expire(hall: Hall, session: Session, refusal: Refusal) -> None:
-    session.ref = None
-    hall.refuse(session, refusal)
-    hall.close(session, NORMAL, refusal.message)
 
 
 def _is_pending_elsewhere(hall: Hall, pending_id: str) -> bool:

@@ -11,10 +11,11 @@ _TRIPLES: Final = tuple("".join(digits) for digits in product(_BASE36, repeat=3)
 
 
 def base36(number: int) -> str:
-    if number < len(_TRIPLES):
-        return _TRIPLES[number].lstrip("0") or "0"
-    high, low = divmod(number, len(_TRIPLES))
-    return base36(high) + _TRIPLES[low]
+    low_digits = ""
+    while number >= len(_TRIPLES):
+        number, low = divmod(number, len(_TRIPLES))
+        low_digits = _TRIPLES[low] + low_digits
+    return (_TRIPLES[number].lstrip("0") or "0") + low_digits
 
 
 class IdMint:
@@ -27,6 +28,11 @@ class IdMint:
     def stamped(self, prefix: str, now: int) -> str:
         """`chal_<ms in base 36>_<8 hex>` and its like."""
         return f"{prefix}_{base36(now)}_{self._entropy(4).hex()}"
+
+    def challenge(self, now: int) -> tuple[str, str]:
+        """The id and the nonce of one, of a single draw: each is a system call."""
+        drawn = self._entropy(20).hex()
+        return f"chal_{base36(now)}_{drawn[:8]}", drawn[8:]
 
     def nonce(self) -> str:
         return self._entropy(16).hex()

@@ -49,4 +49,5 @@ class PeerRequests:
 
     def take_all(self, agent: Agent) -> list[PeerRequest]:
         """Every request that this agent made or was to answer."""
-        return [self.take(request_id) for request_id in sorted(self._by_agent.get(agent.id, ()))]
+        own = self._by_agent.get(agent.id)
+        return [self.take(request_id) for request_id in sorted(own)] if own else []

@@ -4,7 +4,6 @@ from collections import deque
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from moothall.hall.agenda import Appointment
 from moothall.hall.limits import Window
 from moothall.hall.outside import Link
 from moothall.identity import PublicKey
@@ -12,6 +11,7 @@ from moothall.identity import PublicKey
 if TYPE_CHECKING:
     from moothall.hall.channels import Channel
     from moothall.hall.handshake import Pending
+    from moothall.hall.waiting import WaitingLine
 
 
 class Tier(IntEnum):
@@ -30,10 +30,10 @@ class Session:
         "closed",
         "connected_at",
         "counted",
-        "deadline",
         "frames",
         "inbox",
         "ip",
+        "line",
         "link",
         "paused",
         "pending",
@@ -55,7 +55,7 @@ class Session:
         self.tier = Tier.STRANGER
         self.agent: Agent | None = None
         self.pending: Pending | None = None  # a challenge or captcha that waits for its answer
-        self.deadline: Appointment | None = None  # when a session that has not identified must have
+        self.line: WaitingLine | None = None  # of those who must identify or answer, while it has to
         self.ref: str | None = None  # of the command being handled
         self.answered = False  # whether it had a direct reply
         self.busy = False  # a durable command is in flight

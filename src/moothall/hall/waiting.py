@@ -1,0 +1,64 @@
+"""Sessions that owe the hall an answer stand in lines: who waits in one has as long as everybody else in it.
+
+So each line is in order by itself, and one appointment, for whoever is first, does for all of them. Nearly
+everybody answers at once, and then to have come and gone costs no more than an entry in a dictionary.
+"""
+
+from collections.abc import Callable
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from moothall.hall.agenda import Agenda
+
+if TYPE_CHECKING:
+    from moothall.hall.session import Session
+
+
+class WaitingLine:
+    def __init__(self, agenda: Agenda, seconds: float, too_late: Callable[["Session"], None]) -> None:
+        self._agenda = agenda
+        self._seconds = seconds
+        self._too_late = too_late
+        self._due: dict[Session, float] = {}  # the earliest first
+        self._planned = False  # an appointment is in the agenda
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def __contains__(self, session: object) -> bool:
+        return session in self._due
+
+    @property
+    def is_planned(self) -> bool:
+        return self._planned
+
+    def join(self, session: "Session", now: float) -> None:
+        """A session stands in one line at a time."""
+        if session.line is not None:
+            session.line.leave(session)
+        session.line = self
+        self._due[session] = now + self._seconds
+        if not self._planned:
+            self._plan()
+
+    def leave(self, session: "Session") -> None:
+        del self._due[session]
+        session.line = None
+
+    def _plan(self) -> None:
+        self._planned = True
+        due = next(iter(self._due.values()))
+        self._agenda.at(due, lambda: self._look(due))
+
+    def _look(self, due: float) -> None:
+        """Whoever was first is mostly gone by now, and who is first instead has time left."""
+        late = [session for session, _ in takewhile(lambda entry: entry[1] <= due, self._due.items())]
+        try:
+            for session in late:
+                self.leave(session)
+                self._too_late(session)
+        finally:
+            # Whatever a bug did to one of them, the others' time ends too.
+            self._planned = False
+            if self._due:
+                self._plan()
