@@ -293,8 +293,8 @@ class Connection(asyncio.Protocol):
                 return
 
     def _answer_close(self, payload: bytes) -> None:
-        code, _ = decode_close(payload)
-        self.put(encode_close(code) if code is not None else encode_frame(CLOSE, b""))
+        decode_close(payload)  # or it is a violation
+        self.put(encode_frame(CLOSE, payload[:2]))  # its code, if it has one
         self._hang_up()
 
     def _fail(self, code: int, reason: str) -> None:
