@@ -1,6 +1,7 @@
 """The identifiers the hall gives out (agentchat wire 3.4)."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import product
 from typing import Final
 
@@ -10,10 +11,12 @@ _BASE36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _TRIPLES: Final = tuple("".join(digits) for digits in product(_BASE36, repeat=3))
 
 
+@lru_cache(maxsize=16)
 def base36(number: int) -> str:
+    """Mostly the time, and in a busy hall many things have the same."""
     low_digits = ""
-    while number >= len(_TRIPLES):
-        number, low = divmod(number, len(_TRIPLES))
+    while number >= 36**3:
+        number, low = divmod(number, 36**3)
         low_digits = _TRIPLES[low] + low_digits
     return (_TRIPLES[number].lstrip("0") or "0") + low_digits
 

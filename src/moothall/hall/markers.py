@@ -116,7 +116,10 @@ class CallbackQueue:
 
     def drop(self, agent_id: str) -> None:
         """The agent is gone, and so is all it asked for."""
-        self._dropped += len(self._serials.pop(agent_id, ()))
+        serials = self._serials.pop(agent_id, None)
+        if serials is None:
+            return
+        self._dropped += len(serials)
         if self._dropped * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if self._counts(entry)]
             heapify(self._heap)
