@@ -1,5 +1,6 @@
 """What operators do with the shared key (agentchat wire 16, 6.6)."""
 
+import json
 from typing import Any
 
 import pytest
@@ -163,6 +164,20 @@ def test_approve_lets_a_key_in() -> None:
     assert_sent(admin, "ADMIN_RESULT", action="approve", success=True, agentId=ALICE_ID)
     world.identify(alice, "alice", key=ALICE)
     assert_sent(alice, "WELCOME")
+
+
+@pytest.mark.parametrize(
+    ("operation", "field"), [("ADMIN_BAN", "agent_id"), ("ADMIN_BAN", "reason"), ("ADMIN_APPROVE", "note")]
+)
+def test_half_a_character_does_not_keep_a_list_from_the_disk(operation: str, field: str) -> None:
+    world = with_allowlist()
+    admin = world.connect()
+    order(world, admin, operation, **{field: "caf\u00e9 \ud800"})
+    assert_sent(admin, "ADMIN_RESULT", success=True)
+    (content,) = world.shelf.files.values()
+    (entry,) = json.loads(content)
+    assert "caf\u00e9 \ud800" in entry.values()
+    assert "caf\u00e9".encode() in content
 
 
 @pytest.mark.parametrize("pubkey", ["x", "-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----"])

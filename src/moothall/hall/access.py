@@ -170,7 +170,9 @@ def _decode(content: bytes) -> Any:
 
 
 def _encode(entries: list[Any]) -> bytes:
-    return json.dumps(to_builtins(entries), indent=2, ensure_ascii=False).encode() + b"\n"
+    text = json.dumps(to_builtins(entries), indent=2, ensure_ascii=False)
+    # Half a character in a reason or a note is written as JSON has it: \udxxx.
+    return text.encode(errors="backslashreplace") + b"\n"
 
 
 def _same(given: str, secret: str) -> bool:
