@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from moothall.errors import InvalidMessage
 from moothall.wire.agentchat import server
-from moothall.wire.agentchat.client import ClientMessage, Msg, Ping, RespondingTo, SearchSkills
+from moothall.wire.agentchat.client import ClientMessage, FileChunk, Msg, Ping, RespondingTo, SearchSkills
 from moothall.wire.agentchat.codec import Malformed, as_replay, decode, encode, read_ref, with_ref
 from tests.hall.test_commands import TABLE
 
@@ -92,6 +92,26 @@ def test_a_message_that_is_cut_or_spoiled_anywhere_raises_nothing_else(
     payload[position] = data.draw(st.integers(0, 255))
     attempt(bytes(payload))
     attempt(bytes(payload[:position]))
+
+
+@pytest.mark.parametrize(
+    ("payload", "named"),
+    [
+        (rb'{"type":"SET_PRESENCE","status":"\ud800"}', "presence status"),
+        (rb'{"type":"RESPONDING_TO","msg_id":"1","channel":"#a","started_at":"\udc00"}', "`started_at`"),
+        (rb'{"type":"CREATE_CHANNEL","channel":"#a","invite_only":"\ud800"}', "`invite_only`"),
+        (rb'{"type":"\ud800"}', "message type"),
+        (rb'{"type":"SET_PRESENCE","x":1e400,"status":"\ud800"}', "Half a character"),
+    ],
+)
+def test_half_a_character_where_no_free_text_belongs_is_a_reason(payload: bytes, named: str) -> None:
+    assert named in reason(payload)
+
+
+def test_half_a_character_in_the_name_of_an_unknown_field_is_ignored_with_it() -> None:
+    message = decode(rb'{"type":"FILE_CHUNK","to":"@a","content":"\ud83d","\ud800":1}')
+    assert isinstance(message, FileChunk)
+    assert message.content == "\ud83d"
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":'])

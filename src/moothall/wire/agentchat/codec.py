@@ -7,6 +7,7 @@ character (agentchat wire 15.2) and which UTF-8 cannot express; and binary frame
 
 import json
 import re
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -104,14 +105,33 @@ def as_replay(encoded: bytes) -> bytes:
 def _decode_slowly(payload: bytes) -> ClientMessage:
     try:
         value = _parse_slowly(payload)
+    except RecursionError:
+        raise InvalidMessage("Nested too deeply") from None
+    except ValueError:
+        raise Malformed from None
+    if isinstance(value, dict):
+        value = {name: field for name, field in value.items() if _is_utf8(name)}  # no field of ours is lost
+    try:
         message: ClientMessage = msgspec.convert(value, AnyClientMessage)
     except msgspec.ValidationError as error:
         _explain(error, _outline_of(value).type)
     except RecursionError:
         raise InvalidMessage("Nested too deeply") from None
-    except ValueError:
-        raise Malformed from None
+    except UnicodeEncodeError:
+        _explain_half_character(value)
     return message
+
+
+def _is_utf8(text: str) -> bool:
+    return text.isascii() or text.encode(errors="ignore").decode() == text
+
+
+def _explain_half_character(value: Any) -> NoReturn:
+    """msgspec stumbles over one where it expects no free text. It can tell which field that is when there is a
+    whole character in its place."""
+    with suppress(Malformed, RecursionError):  # a number beyond all bounds as well, or nested too deeply
+        decode(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+    raise InvalidMessage("Half a character where no free text belongs")
 
 
 def _parse_slowly(payload: bytes) -> Any:
