@@ -51,6 +51,17 @@ def test_communicate_step_1_a_target_starts_with_a_hash_or_an_at(to: str) -> Non
     assert_refused(guest, "INVALID_MSG", "`to`")
 
 
+def test_a_signature_is_no_way_around_the_limit_of_the_content() -> None:
+    world = World()
+    alice, bob, _ = room(world)
+    world.send(alice, "MSG", to="#general", content="", sig="x" * 1024)
+    assert_sent(bob, "MSG", sig="x" * 1024)
+    world.advance(1)
+    world.send(alice, "MSG", to="#general", content="", sig="x" * 1025)
+    assert_refused(alice, "INVALID_MSG", "`sig`")
+    assert_silent(bob)
+
+
 def test_communicate_step_2_content_has_4096_characters_at_most() -> None:
     world = World()
     alice, bob, _ = room(world)

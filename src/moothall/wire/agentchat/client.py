@@ -13,6 +13,9 @@ from moothall.wire.agentchat.names import AgentAddress, ChannelName, Name, Nick
 
 MAX_CONTENT: Final = 4096  # seed 001, transport
 MAX_STATUS_TEXT: Final = 100  # seed 001, presence
+# Of a MSG: nobody checks it, but all members get it and the channel keeps it, as they do the content. An Ed25519
+# signature has 88.
+MAX_SIGNATURE: Final = 1024
 MAX_REF: Final = 256
 MAX_DOUBLE: Final = 1e308
 MAX_ID: Final = 256  # message, proposal, dispute and request ids are short; nobody needs more
@@ -107,7 +110,7 @@ class Invite(ClientMessage, tag="INVITE", kw_only=True):
 class Msg(ClientMessage, tag="MSG", kw_only=True):
     to: Text
     content: Annotated[str, Meta(max_length=MAX_CONTENT)]
-    sig: str | UnsetType = UNSET
+    sig: Annotated[str, Meta(max_length=MAX_SIGNATURE)] | UnsetType = UNSET
     in_reply_to: Annotated[str, Meta(max_length=MAX_ID)] | None = None
 
 
