@@ -347,6 +347,22 @@ def test_motd_with_kick_closes_everybody_else_half_a_second_later() -> None:
     assert_consistent(world)
 
 
+def test_those_who_are_sent_away_together_do_not_hear_of_each_other() -> None:
+    world = World(**BOTH_KEYS)
+    admin = world.agent(join="#general")
+    crowd = [world.agent(join="#general") for _ in range(5)]
+    world.hush()
+    order(world, admin, "ADMIN_MOTD", motd="back in an hour", kick=True)
+    world.advance(0.5)
+    for guest in crowd:
+        assert_sent(guest, "MOTD_UPDATE")
+        assert_closed(guest, 1001, "Server maintenance")
+        assert_silent(guest)
+    left = [message["agent"] for message in admin.link.messages if message["type"] == "AGENT_LEFT"]
+    assert sorted(left) == sorted(guest.id for guest in crowd)
+    assert_consistent(world)
+
+
 # -- the verified flag ---------------------------------------------------------------------------------
 
 

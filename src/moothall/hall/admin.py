@@ -185,9 +185,12 @@ def _iso(hall: Hall) -> str:
 
 
 def _close_all(hall: Hall, sessions: list[Session]) -> None:
-    for session in sessions:
-        if not session.closed:
-            hall.close(session, GOING_AWAY, "Server maintenance")
+    """All have the last word before anybody hears who left, or each would be told of all who went before."""
+    open_sessions = [session for session in sessions if not session.closed]
+    for session in open_sessions:
+        session.link.close(GOING_AWAY, "Server maintenance")
+    for session in open_sessions:
+        hall.disconnect(session)
 
 
 COMMANDS: Final = (
