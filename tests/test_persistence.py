@@ -14,7 +14,7 @@ from moothall.store.files import KEYS_FILE, DataDirectory, KeyBook
 from moothall.store.worker import Batch, StoreThread
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.support.agentchat import AgentChat, Message, Refused
-from tests.support.server import ADMIN_KEY, HallProcess, complaint, run_moothall
+from tests.support.server import ADMIN_KEY, PLACE, HallProcess, complaint, run_moothall
 
 ALICE_ID = ALICE.public.agent_id()
 BOB_ID = BOB.public.agent_id()
@@ -81,6 +81,16 @@ async def test_a_list_that_cannot_be_saved_is_not_acknowledged(hall: HallProcess
     with pytest.raises(Refused, match="INTERNAL_ERROR"):
         await administer(hall, "ADMIN_BAN", agent_id=BOB_ID)
     await hall.logged("durable_command_failed")
+
+
+async def test_a_data_directory_is_one_halls(hall: HallProcess) -> None:
+    """Two would each write their own list over the other's, and lift its bans with the next restart."""
+    second = run_moothall(hall.folder, "serve", *PLACE, "--data-dir", "data")
+    assert second.returncode == 2
+    assert "another hall" in second.stderr
+    assert "--data-dir" in second.stderr
+    hall.kill()
+    hall.restart()
 
 
 async def test_an_id_stays_with_its_first_key(hall: HallProcess) -> None:

@@ -85,8 +85,17 @@ class App:
         return register
 
     async def __aenter__(self) -> "App":
+        self._directory = DataDirectory(self.settings.data_dir)
+        self._directory.claim()
+        try:
+            await self._open(self._directory)
+        except BaseException:
+            self._directory.release()
+            raise
+        return self
+
+    async def _open(self, directory: DataDirectory) -> None:
         settings = self.settings
-        directory = DataDirectory(settings.data_dir)
         book = KeyBook(directory, settings.max_known_keys)
         # What can be wrong in the operator's files is found before anything is started.
         keyring = Keyring(settings.max_known_keys, book.read())
@@ -157,9 +166,14 @@ class App:
         self.desk.open(self.hall)
         self.court.open(self.hall)
         self._lag.start()
-        return self
 
     async def __aexit__(self, *exc: object) -> None:
+        try:
+            await self._close()
+        finally:
+            self._directory.release()
+
+    async def _close(self) -> None:
         self._lag.stop()
         self.courier.stop()
         await asyncio.gather(self._webhooks.close(), *(hook.close() for hook in self._hooks.values()))

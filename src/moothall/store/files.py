@@ -1,5 +1,6 @@
 """The data directory: small files that are replaced whole, and the list of keys that grows line by line."""
 
+import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -25,6 +26,20 @@ class DataDirectory:
             raise UsageError(f"data directory {path}: {error.strerror}") from None
         if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
             raise UsageError(f"data directory {path}: not readable and writable for this user")
+
+    def claim(self) -> None:
+        """From now on it is this hall's: two would overwrite each other's lists. Ends with the process, too."""
+        self._claim = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(self._claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.release()
+            raise UsageError(
+                f"data directory {self.path}: another hall is using it; choose one with --data-dir"
+            ) from None
+
+    def release(self) -> None:
+        os.close(self._claim)
 
     def read(self, name: str) -> bytes | None:
         return _read(self.path / name)
