@@ -217,6 +217,18 @@ async def test_connections_are_listed_for_the_admin_only(hall: HallProcess) -> N
         assert datetime.fromisoformat(mine["connected_at"]) <= datetime.now(UTC)
 
 
+async def test_a_wrong_key_can_be_tried_ten_times_a_minute_and_none_is_no_try(tmp_path: Path) -> None:
+    with running_hall(tmp_path, environment={"MOOTHALL_ADMIN_KEY": ADMIN_KEY}) as hall:
+
+        async def status_of(**headers: str) -> int:
+            return (await hall.get("/api/connections", headers))[0]
+
+        assert [await status_of() for _ in range(12)] == [401] * 12
+        assert [await status_of(**{"X-Admin-Key": ADMIN_KEY}) for _ in range(12)] == [200] * 12
+        assert [await status_of(**{"X-Admin-Key": "guess"}) for _ in range(11)] == [401] * 10 + [429]
+        assert await status_of(**{"X-Admin-Key": ADMIN_KEY}) == 429
+
+
 async def test_other_requests_get_plain_answers(hall: HallProcess) -> None:
     status, headers, body = await hall.get("/nothing")
     assert (status, headers["Content-Type"]) == (404, "text/plain; charset=utf-8")

@@ -164,10 +164,15 @@ def routes(
         return Response(200, generate_latest(registry), "text/plain; version=0.0.4; charset=utf-8")
 
     def connections(request: Request, ip: str) -> Response:
+        given = request.headers.get("x-admin-key")
+        if given is None:
+            # No guess, so not counted: any web page can make its reader's browser send this.
+            return _json(401, {"error": "Unauthorized"})
         if not hall.door.may_attempt_admin(ip, hall.now()):
             hall.note("admin_rate_limited", ip=ip, operation="/api/connections")
-            return _json(401, {"error": "Unauthorized"})
-        if not hall.door.is_admin(request.headers.get("x-admin-key", "")):
+            return _json(429, {"error": "Too many wrong admin keys from this address"})
+        if not hall.door.is_admin(given):
+            hall.door.admin_failed(ip, hall.now())
             hall.note("admin_refused", ip=ip, operation="/api/connections")
             return _json(401, {"error": "Unauthorized"})
         return _json(200, connection_report(hall))

@@ -95,14 +95,14 @@ class Bans:
 
 
 class Doorkeeper:
-    """Counts connections and admin attempts per address, and knows the admin keys."""
+    """Counts connections and wrong admin keys per address, and knows the admin keys."""
 
     def __init__(self, *, max_per_ip: int, admin_key: str, access_key: str, admin_rate: Rate) -> None:
         self._max_per_ip = max_per_ip
         self._admin_key = admin_key
         self._access_key = access_key
         self._admin_rate = admin_rate
-        self._attempts: dict[str, Window] = {}
+        self._failures: dict[str, Window] = {}
         self._connections: dict[str, int] = {}
 
     @property
@@ -126,9 +126,15 @@ class Doorkeeper:
     def may_attempt_admin(self, ip: str, now: float) -> bool:
         if not self._admin_rate.limit:
             return True
-        for address in [known for known, window in self._attempts.items() if window.is_quiet(now)]:
-            del self._attempts[address]
-        return self._attempts.setdefault(ip, Window(self._admin_rate)).count(now)
+        window = self._failures.get(ip)
+        return window is None or window.has_room(now)
+
+    def admin_failed(self, ip: str, now: float) -> None:
+        """A wrong key. Only these count, or an operator who approves a dozen agents would be kept out."""
+        if self._admin_rate.limit:
+            for address in [known for known, window in self._failures.items() if window.is_quiet(now)]:
+                del self._failures[address]
+            self._failures.setdefault(ip, Window(self._admin_rate)).count(now)
 
     def check_admin(self, given: str) -> None:
         if not self._admin_key:

@@ -1,7 +1,7 @@
 """What operators do with the shared key: the allow list, kick and ban, MOTD, the verified flag (wire 16).
 
-Accepted from any connection, identified or not. Attempts are limited per address and logged. A list that was
-changed holds at once and is answered when it is on disk.
+Accepted from any connection, identified or not. Attempts are logged, wrong keys limited per address. A list that
+was changed holds at once and is answered when it is on disk.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ AdminHandler = Callable[[Hall, Session, Message], None]
 def guarded(
     guard: Callable[[Doorkeeper, str], None],
 ) -> Callable[[AdminHandler[Message]], AdminHandler[Message]]:
-    """The handler runs only for who knows the key; every attempt is counted and told to the operator."""
+    """The handler runs only for who knows the key; attempts are told to the operator, wrong keys counted."""
 
     def decorate(handler: AdminHandler[Message]) -> AdminHandler[Message]:
         @wraps(handler)
@@ -41,6 +41,7 @@ def guarded(
             try:
                 guard(hall.door, message.admin_key)
             except Refusal:
+                hall.door.admin_failed(session.ip, hall.now())
                 hall.note("admin_refused", ip=session.ip, operation=operation)
                 raise
             hall.note("admin_operation", ip=session.ip, operation=operation)

@@ -242,7 +242,9 @@ class Settings:
     rate_chunk: Rate = option(Rate(10, 1), "FILE_CHUNK")
     rate_nick: Rate = option(Rate(1, 30), "SET_NICK")
     rate_create: Rate = option(Rate(10, 60), "CREATE_CHANNEL: channels are there to stay")
-    rate_admin: Rate = option(Rate(10, 60), "admin operations from one address")
+    rate_admin: Rate = option(
+        Rate(10, 60), "wrong admin keys from one address; after that the right one is refused too"
+    )
     flood_closes: bool = option(False, "too many frames after identification close the connection as well")
     no_limits: bool = option(False, "turn every rate and connection limit off, for a trusted deployment")
     outbox_limit: int = option(4 * 1024 * 1024, "bytes a client may leave unread before it is closed")

@@ -40,6 +40,7 @@ _REASONS: Final = {
     404: "Not Found",
     405: "Method Not Allowed",
     426: "Upgrade Required",
+    429: "Too Many Requests",
     431: "Request Header Fields Too Large",
     503: "Service Unavailable",
     505: "HTTP Version Not Supported",
