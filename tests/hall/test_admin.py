@@ -371,6 +371,17 @@ def test_those_who_are_sent_away_together_do_not_hear_of_each_other() -> None:
     assert_consistent(world)
 
 
+@pytest.mark.parametrize("id_length", [8, 16])
+@pytest.mark.parametrize("given", [8, 16])
+@pytest.mark.parametrize("operation", ["ADMIN_KICK", "ADMIN_VERIFY"])
+def test_an_agent_is_found_by_its_id_in_either_length(operation: str, given: int, id_length: int) -> None:
+    """ADMIN_LIST and the logs tell the long one."""
+    world = World(**BOTH_KEYS, id_length=id_length)
+    admin, _ = world.agent(), world.agent("alice", key=ALICE)
+    order(world, admin, operation, agent_id=ALICE.public.fingerprint[:given])
+    assert_sent(admin, "ADMIN_RESULT", success=True)
+
+
 # -- the verified flag ---------------------------------------------------------------------------------
 
 

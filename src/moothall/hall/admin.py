@@ -153,7 +153,8 @@ def _require_allowlist(hall: Hall) -> None:
 
 
 def _find(hall: Hall, agent_id: str) -> Agent:
-    agent = hall.agents.get(bare_id(agent_id))
+    bare = bare_id(agent_id)
+    agent = hall.agents.get(bare) or next(iter(_all_with(hall, bare)), None)
     if agent is None:
         raise AgentNotFound(f"There is no agent {agent_id[:64]} here")
     return agent
