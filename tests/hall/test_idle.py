@@ -39,6 +39,20 @@ def test_server_idle_step_2_the_line_is_in_the_channels_history() -> None:
     assert_sent(late, "MSG", from_="@server", replay=True)
 
 
+def test_a_quiet_night_leaves_the_last_conversation_in_the_history() -> None:
+    world = World()
+    alice, _ = pair(world)
+    world.say(alice, "#general", "good night")
+    world.advance(8 * 3600)
+    world.say(alice, "#general", "good morning")
+    world.advance(3600)
+    late = world.agent()
+    world.send(late, "JOIN", channel="#general")
+    history = [(message["from_name"], message["content"]) for message in late.unread if message.get("replay")]
+    assert [name for name, _ in history] == ["alice", "Server", "alice", "Server"]
+    assert [content for name, content in history if name == "alice"] == ["good night", "good morning"]
+
+
 @pytest.mark.parametrize("activity", ["MSG", "JOIN"])
 def test_server_idle_step_3_activity_resets_the_timer(activity: str) -> None:
     world = World()

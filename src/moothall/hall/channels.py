@@ -32,6 +32,7 @@ class Channel:
         "last_activity",
         "members",
         "name",
+        "nudge",
         "verified_only",
     )
 
@@ -51,6 +52,7 @@ class Channel:
         self.members: dict[str, Agent] = {}
         self.buffer: deque[Remembered] = deque(maxlen=buffer_size)
         self.last_activity = now
+        self.nudge: Remembered | None = None  # the last idle prompt
         self._replay: bytes | None = None
 
     def enter(self, agent: Agent) -> None:

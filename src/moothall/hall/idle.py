@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from moothall.hall.channels import Channel
 from moothall.hall.hall import Hall
 
 MAX_PERIOD: Final = 60.0  # seconds between two looks around (agentchat wire 9.7)
@@ -33,6 +34,15 @@ def prompt_quiet_channels(hall: Hall) -> None:
     now = hall.now()
     for channel in hall.channels:
         if len(channel.members) >= 2 and now - channel.last_activity >= hall.settings.idle_timeout:
-            names = ", ".join(member.address for member in channel.members.values())
-            hall.announce(channel.name, f"{names} - {STARTERS[hall.pick(len(STARTERS))]}")
+            _nudge(hall, channel)
             channel.last_activity = now
+
+
+def _nudge(hall: Hall, channel: Channel) -> None:
+    # One in a row is enough to remember: a quiet night must not push the last conversation out of the buffer.
+    buffer = channel.buffer
+    if buffer and buffer[-1] is channel.nudge:
+        buffer.pop()
+    names = ", ".join(member.address for member in channel.members.values())
+    hall.announce(channel.name, f"{names} - {STARTERS[hall.pick(len(STARTERS))]}")
+    channel.nudge = buffer[-1] if buffer else None
