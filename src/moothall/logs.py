@@ -1,12 +1,32 @@
 """Structured logs on standard error: for a person in a terminal, as JSON lines everywhere else."""
 
 import logging
+import os
 import sys
+from contextlib import suppress
+from typing import TextIO, cast
 
 import structlog
 from structlog.typing import Processor
 
 from moothall.settings import Settings
+
+
+class _StandardError:
+    """What cannot be written is lost: a full disk, or a pipe that nobody reads any more, must not turn away those
+    whom a line was about."""
+
+    def __init__(self) -> None:
+        self._line = ""
+
+    def write(self, text: str) -> None:
+        self._line += text
+
+    def flush(self) -> None:
+        line, self._line = self._line, ""
+        # Not through sys.stderr, which would keep what it could not write and fail again when the program ends.
+        with suppress(OSError):
+            os.write(sys.stderr.fileno(), line.encode(sys.stderr.encoding, "backslashreplace"))
 
 
 def configure(settings: Settings) -> structlog.stdlib.BoundLogger:
@@ -25,7 +45,7 @@ def configure(settings: Settings) -> structlog.stdlib.BoundLogger:
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[settings.log_level.upper()]
         ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _StandardError())),
         cache_logger_on_first_use=True,
     )
     logger: structlog.stdlib.BoundLogger = structlog.get_logger()
