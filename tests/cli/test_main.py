@@ -168,12 +168,18 @@ def test_the_address_of_a_hall_in_many_spellings(given: str, url: str) -> None:
         "://",
         "ws://a..b",
         "ws://" + "x" * 70,
+        "ws://host:6667#general",
     ],
 )
 def test_what_is_no_address(given: str) -> None:
     assert looks_like_url(given)
     with pytest.raises(UsageError, match="not the address of a hall"):
         hall_url(given)
+
+
+@pytest.mark.parametrize("host", ["localhost", "hall.example.org", "[::1]"])
+def test_a_host_alone_has_the_usual_port(host: str) -> None:
+    assert hall_url(host) == f"ws://{host}:6667"
 
 
 @pytest.mark.parametrize("word", ["#general", "general", "@1f3a9c02", "hello", "-", "max_frame=3"])

@@ -9,11 +9,13 @@ from typer.core import TyperCommand
 
 from moothall.errors import UsageError
 
-DEFAULT_URL: Final = "ws://127.0.0.1:6667"
+DEFAULT_PORT: Final = 6667  # agentchat wire 1.1
+DEFAULT_URL: Final = f"ws://127.0.0.1:{DEFAULT_PORT}"
 URL_VARIABLE: Final = "AGENTCHAT_URL"
 
 _SCHEMES: Final = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
-_HOST_AND_PORT: Final = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\]):\d+")
+_HOST_ALONE: Final = re.compile(r"[\w.-]+|\[[0-9a-fA-F:.]+\]")
+_HOST_AND_PORT: Final = re.compile(rf"(?:{_HOST_ALONE.pattern}):\d+")
 
 
 class HallCommand(TyperCommand):
@@ -55,10 +57,11 @@ def hall_url(given: str | None) -> str:
     """The hall's WebSocket address: the one given, else that of the environment, else one on this machine."""
     text = given or os.environ.get(URL_VARIABLE) or DEFAULT_URL
     if "://" not in text:
-        text = f"ws://{text}"
+        text = f"ws://{text}" if _HOST_ALONE.fullmatch(text) is None else f"ws://{text}:{DEFAULT_PORT}"
     try:
         parts = urlsplit(text)
         scheme, has_host = _SCHEMES.get(parts.scheme), bool(parts.hostname and parts.port != 0)
+        has_host = has_host and "#" not in text  # a channel is a word of its own
         (parts.hostname or "").encode("idna")
     except ValueError:  # a port out of range, half a bracket, a name that no name server takes
         scheme, has_host = None, False
@@ -71,6 +74,13 @@ def web_url(url: str, path: str) -> str:
     """A page that the hall serves on the same port (agentchat wire 1.6)."""
     parts = urlsplit(url)
     return parts._replace(scheme="https" if parts.scheme == "wss" else "http", path=path, query="").geturl()
+
+
+def is_local(url: str) -> bool:
+    """Whether it is on this machine, where no proxy comes between."""
+    from moothall.wire.origins import is_loopback
+
+    return is_loopback(urlsplit(url).hostname or "")
 
 
 def channel_name(word: str) -> str:
