@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
+from moothall import __version__
 from moothall.cli import local_checks, remote_checks
 from moothall.cli.findings import Finding, Level
 from moothall.cli.health import Report
@@ -71,11 +72,12 @@ def test_a_sound_set_up_is_all_ok(home: Path, hall: HallProcess) -> None:
     save(Identity(ALICE), home / ".agentchat" / "identity.json")
     result = doctor(hall.url, "--json")
     assert result.exit_code == 0, result.output
-    assert levels(result) | {"port": "ok", "open files": "ok"} == {
+    assert levels(result) | {"port": "ok", "keep port": "ok", "open files": "ok"} == {
         "python": "ok",
         "moothall": "ok",
         "settings": "ok",
         "port": "ok",
+        "keep port": "ok",
         "hall": "ok",
         "websocket": "ok",
         "clock": "ok",
@@ -89,7 +91,7 @@ def test_a_sound_set_up_is_all_ok(home: Path, hall: HallProcess) -> None:
 
 def test_each_check_is_one_line_for_people(home: Path, hall: HallProcess) -> None:
     lines = doctor(hall.url).stdout.splitlines()
-    assert len(lines) == 12
+    assert len(lines) == 13
     assert all(line.split()[0] in ("ok", "warn", "fail") for line in lines)
 
 
@@ -106,7 +108,7 @@ def test_a_fault_is_exit_code_1_and_comes_with_a_remedy(home: Path, hall: HallPr
 def test_that_no_hall_runs_is_no_fault_unless_one_was_named(
     home: Path, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int
 ) -> None:
-    monkeypatch.setattr("moothall.cli.connecting.DEFAULT_URL", f"ws://127.0.0.1:{unused_tcp_port}")
+    monkeypatch.setattr("moothall.cli.addresses.DEFAULT_URL", f"ws://127.0.0.1:{unused_tcp_port}")
     result = doctor("--json")
     assert result.exit_code == 0
     assert levels(result)["hall"] == "warn"
@@ -165,6 +167,40 @@ def test_an_address_of_another_machine(host: str, unused_tcp_port: int) -> None:
     assert os.strerror(errno.EADDRNOTAVAIL) in finding.found
 
 
+def test_a_free_keep_port(unused_tcp_port: int) -> None:
+    finding = remote_checks.own_keep_port(Settings(keep_port=unused_tcp_port), 1.0)
+    assert finding.level is Level.OK
+    assert f"127.0.0.1:{unused_tcp_port} is free" in finding.found
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])  # noqa: S104  # asked, not bound
+def test_a_keep_port_that_is_a_hall(hall: HallProcess, host: str) -> None:
+    finding = remote_checks.own_keep_port(Settings(keep_host=host, keep_port=hall.keep_port), 5.0)
+    assert finding.level is Level.OK
+    assert __version__ in finding.found
+
+
+def test_a_keep_port_that_is_something_else(listener: socket.socket) -> None:
+    finding = remote_checks.own_keep_port(Settings(keep_port=listener.getsockname()[1]), 0.05)
+    assert finding.level is Level.WARN
+    assert "--keep-port" in finding.advice
+
+
+def test_a_keep_port_of_another_machine(unused_tcp_port: int) -> None:
+    settings = Settings(keep_host="192.0.2.1", keep_port=unused_tcp_port)
+    assert remote_checks.own_keep_port(settings, 1.0).level is Level.FAIL
+
+
+def test_both_wires_on_one_port(unused_tcp_port: int) -> None:
+    settings = Settings(port=unused_tcp_port, keep_port=unused_tcp_port)
+    assert remote_checks.own_keep_port(settings, 1.0).level is Level.FAIL
+
+
+def test_a_keep_port_that_nobody_needs(listener: socket.socket) -> None:
+    settings = Settings(keep=False, keep_port=listener.getsockname()[1])
+    assert remote_checks.own_keep_port(settings, 1.0).level is Level.OK
+
+
 # the clock
 
 
@@ -199,6 +235,14 @@ def test_a_slow_answer_is_no_proof_of_a_wrong_clock() -> None:
 def test_a_hall_that_tells_no_time(stamp: object) -> None:
     finding = remote_checks.clock(Report({"timestamp": stamp}, NOW, NOW))
     assert finding.level in (Level.WARN, Level.FAIL)
+
+
+def test_no_proxy_comes_between_this_machine_and_itself(
+    hall: HallProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert remote_checks.upgrade(hall.url, 5.0).level is Level.OK
+    assert "townhall" in remote_checks.own_port(Settings(port=hall.port), 5.0).found
 
 
 def test_a_hall_that_takes_no_websockets(listener: socket.socket) -> None:

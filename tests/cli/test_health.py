@@ -1,6 +1,8 @@
 import json
 import socket
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from ssl import SSLCertVerificationError
@@ -107,7 +109,7 @@ def test_a_certificate_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> Non
     def refuse(*arguments: object, **options: object) -> None:
         raise URLError(SSLCertVerificationError(1, "self-signed certificate"))
 
-    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    monkeypatch.setattr("urllib.request.OpenerDirector.open", refuse)
     assert "SSL_CERT_FILE" in complaint(3, "wss://127.0.0.1")
 
 
@@ -117,6 +119,22 @@ def test_an_unknown_host_is_a_connection_error() -> None:
 
 def test_silence_is_a_timeout(stranger: socket.socket) -> None:
     assert "--timeout" in complaint(5, address_of(stranger), "--timeout", "0.05")
+
+
+def test_an_answer_that_trickles_in_is_a_timeout_too() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=_trickle, args=(listener,))
+        thread.start()
+        assert "--timeout" in complaint(5, address_of(listener), "--timeout", "0.3")
+        thread.join()
+
+
+def test_no_proxy_comes_between_this_machine_and_itself(
+    hall: HallProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert "townhall" in health(hall.url).stdout
+    assert "Connection refused" in complaint(3, "ws://hall.example.org")
 
 
 @pytest.mark.parametrize(
@@ -159,3 +177,12 @@ def _answer(listener: socket.socket, content: bytes) -> None:
     with connection:
         connection.recv(4096)
         connection.sendall(content)
+
+
+def _trickle(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    with connection, suppress(OSError):
+        connection.sendall(b"HTTP/1.1 200 OK\r\n")
+        for _ in range(20):
+            connection.sendall(b"X-Wait: 1\r\n")
+            time.sleep(0.05)

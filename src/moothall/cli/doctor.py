@@ -2,11 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
-from moothall.cli.connecting import AsJson, IdentityFile, Timeout, Url
+from moothall.cli.connecting import AsJson, Timeout, Url
 from moothall.cli.exits import FAILED
 from moothall.cli.findings import Finding, Level
 from moothall.tui.printable import one_line
@@ -14,13 +14,17 @@ from moothall.tui.printable import one_line
 PATIENCE: Final = 5.0
 COLOURS: Final = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
+KeyFile = Annotated[
+    Path | None, typer.Option("--identity", "-i", metavar="FILE", help="A key file to look at as well.")
+]
+
 
 def doctor(
-    url: Url = None, identity: IdentityFile = None, timeout: Timeout = PATIENCE, as_json: AsJson = False
+    url: Url = None, identity: KeyFile = None, timeout: Timeout = PATIENCE, as_json: AsJson = False
 ) -> None:
     """Check what people get wrong when they set up.
 
-    Versions, settings, port, hall, clock, key files, secrets, data folder, open files. Each line is ok, warn
+    Versions, settings, ports, hall, clock, key files, secrets, data folder, open files. Each line is ok, warn
     or fail, and says what to do. The exit code is 1 if anything failed.
 
     \b

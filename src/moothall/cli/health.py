@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import typer
 
-from moothall.cli.addresses import hall_url, web_url
+from moothall.cli.addresses import hall_url, is_local, web_url
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Timeout, Url
 from moothall.cli.exits import FAILED
 from moothall.errors import ConnectionFailed, ReplyTimeout
@@ -50,14 +50,11 @@ def health(url: Url = None, timeout: Timeout = DEFAULT_TIMEOUT, as_json: AsJson 
 def fetch_report(url: str, timeout: float) -> Report:
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
-    from urllib.request import Request, urlopen
 
     address = web_url(url, "/health")
     asked_at = time.time()
     try:
-        # The scheme is http or https: web_url puts no other there.
-        with urlopen(Request(address), timeout=timeout) as response:  # noqa: S310
-            content = response.read(MAX_REPORT + 1)
+        content = _fetch(address, timeout)
     except HTTPError as error:
         raise ConnectionFailed(
             f"{address} answers {error.code}: that is no hall, check the address"
@@ -71,6 +68,26 @@ def fetch_report(url: str, timeout: float) -> Report:
     except (OSError, HTTPException) as error:
         raise ConnectionFailed(_unreachable(address, error)) from None
     return Report(_parsed(content, address), asked_at, time.time())
+
+
+def _fetch(address: str, timeout: float) -> bytes:
+    """Within the time, whoever answers: a socket's own timeout begins anew with every byte that trickles in."""
+    from concurrent.futures import Future
+    from threading import Thread
+    from urllib.request import ProxyHandler, build_opener
+
+    opener = build_opener(ProxyHandler({})) if is_local(address) else build_opener()
+    answer: Future[bytes] = Future()
+
+    def fetch() -> None:
+        try:
+            with opener.open(address, timeout=timeout) as response:
+                answer.set_result(response.read(MAX_REPORT + 1))
+        except Exception as error:  # noqa: BLE001  # whatever it is, whoever waits gets it
+            answer.set_exception(error)
+
+    Thread(target=fetch, daemon=True).start()
+    return answer.result(timeout)
 
 
 def describe(report: Report) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What `moothall doctor` checks across the network: the port, the hall behind the URL, its clock."""
+"""What `moothall doctor` checks across the network: the ports, the hall behind the URL, its clock."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from moothall import __version__
-from moothall.cli.addresses import URL_VARIABLE, hall_url
+from moothall.cli.addresses import URL_VARIABLE, hall_url, is_local
 from moothall.cli.findings import Finding, fail, ok, warn
 from moothall.cli.health import Report, fetch_report
 from moothall.errors import ClientError, UsageError
@@ -18,7 +18,7 @@ NOTABLE_SKEW: Final = 2.0  # the floor goes to whoever started first, by their o
 
 
 def hall(given: str | None, settings: Settings, timeout: float) -> list[Finding]:
-    return [own_port(settings, timeout), *reach(given, timeout)]
+    return [own_port(settings, timeout), own_keep_port(settings, timeout), *reach(given, timeout)]
 
 
 def own_port(settings: Settings, timeout: float) -> Finding:
@@ -34,6 +34,39 @@ def own_port(settings: Settings, timeout: float) -> Finding:
     except ClientError:
         return warn("port", f"{where} is taken by another program", "`moothall serve --port 7000`, or end it")
     return ok("port", f"{where} is a hall already: {report.fields.get('server')}")
+
+
+def own_keep_port(settings: Settings, timeout: float) -> Finding:
+    """The same for keep clients."""
+    if not settings.keep:
+        return ok("keep port", "none: the settings leave keep clients out")
+    host = settings.keep_host or settings.host
+    where = f"{host}:{settings.keep_port}"
+    if settings.keep_port and settings.keep_port == settings.port and host == settings.host:
+        return fail("keep port", f"{where} is the hall's own port", "choose another --keep-port")
+    taken = _why_taken(host, settings.keep_port)
+    if taken is None:
+        return ok("keep port", f"{where} is free for `moothall serve`")
+    if taken != errno.EADDRINUSE:
+        return fail("keep port", f"{where}: {os.strerror(taken)}", "choose another keep_host or --keep-port")
+    if settings.keep_tls:
+        return ok("keep port", f"{where} is taken, perhaps by a hall: over TLS it is not asked")
+    version = _keep_version(_reachable(host), settings.keep_port, timeout)
+    if version is None:
+        advice = "`moothall serve --keep-port 9010`, or --no-keep, or end it"
+        return warn("keep port", f"{where} is taken by another program", advice)
+    return ok("keep port", f"{where} is a keep server already: {version}")
+
+
+def _keep_version(host: str, port: int, timeout: float) -> str | None:
+    """What the keep server there says it is; None when there is something else."""
+    from moothall.keep import KeepClient
+
+    try:
+        # Without a name: a name would be registered, and whoever has it thrown out.
+        return str(KeepClient(host, port, timeout=timeout, src="").discover("info")["version"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def reach(given: str | None, timeout: float) -> list[Finding]:
@@ -61,7 +94,7 @@ def upgrade(url: str, timeout: float) -> Finding:
     from websockets.sync.client import connect
 
     try:
-        with connect(url, open_timeout=timeout, close_timeout=1):
+        with connect(url, open_timeout=timeout, close_timeout=1, proxy=None if is_local(url) else True):
             return ok("websocket", "opens")
     except (OSError, WebSocketException) as error:
         advice = "if a proxy is in between, it must pass Upgrade headers on"
@@ -102,6 +135,11 @@ def _why_taken(host: str, port: int) -> int | None:
 
 
 def _local_url(settings: Settings) -> str:
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104  # not bound here
+    host = _reachable(settings.host)
     scheme = "wss" if settings.cert else "ws"
     return f"{scheme}://[{host}]:{settings.port}" if ":" in host else f"{scheme}://{host}:{settings.port}"
+
+
+def _reachable(host: str) -> str:
+    """Where somebody answers who listens on `host`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # not bound here
