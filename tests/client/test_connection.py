@@ -2,17 +2,21 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 
 from moothall import Agent, ConnectionFailed, PrivateKey, ReplyTimeout, UnexpectedReply, UnknownRefusal
 from moothall.client.connection import was_too_fast
 from moothall.errors import Banned, ConnectionLost, VerificationFailed
 from tests.client.conftest import OpenHall
+from tests.gateways.test_tls import write_certificate, write_key
 
 ALICE = PrivateKey(bytes(range(32)))
 
@@ -51,6 +55,7 @@ async def test_nobody_listens(unused_tcp_port: int) -> None:
     with pytest.raises(ConnectionFailed) as failed:
         await Agent().connect(f"ws://127.0.0.1:{unused_tcp_port}")
     assert f"127.0.0.1 port {unused_tcp_port}" in str(failed.value)
+    assert "(connection refused)" in str(failed.value)
     assert f"moothall serve --port {unused_tcp_port}" in str(failed.value)
 
 
@@ -78,8 +83,32 @@ async def test_a_server_that_speaks_something_else_is_no_hall() -> None:
         await reader.read()
 
     async with plain(greet) as url:
-        with pytest.raises(ConnectionFailed, match="is it a hall"):
+        with pytest.raises(ConnectionFailed, match=r"is it a hall\?.*wss://"):
             await Agent().connect(url)
+
+
+async def test_a_server_without_tls() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    async with plain(answer) as url:
+        with pytest.raises(ConnectionFailed, match="does not speak TLS: try ws://"):
+            await Agent().connect(url.replace("ws:", "wss:"))
+
+
+async def test_a_certificate_that_nobody_knows(tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    write_certificate(cert, write_key(key))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+
+    async def silent(socket: ServerConnection) -> None:
+        await socket.wait_closed()
+
+    async with serve(silent, "127.0.0.1", 0, ssl=context) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        with pytest.raises(ConnectionFailed, match=r"not trusted \(self-signed certificate\).*SSL_CERT_FILE"):
+            await Agent().connect(f"wss://127.0.0.1:{port}")
 
 
 async def test_a_port_that_never_answers() -> None:
@@ -87,7 +116,7 @@ async def test_a_port_that_never_answers() -> None:
         await reader.read()
 
     async with plain(silent) as url:
-        with pytest.raises(ConnectionFailed, match="did not answer"):
+        with pytest.raises(ConnectionFailed, match=r"did not answer.*is it a hall"):
             await Agent(timeout=0.05).connect(url)
 
 
@@ -98,6 +127,35 @@ async def test_a_websocket_that_never_welcomes() -> None:
     async with scripted(silent) as url:
         with pytest.raises(ReplyTimeout, match="is it a hall"):
             await Agent(timeout=0.05).connect(url)
+
+
+async def test_a_server_that_only_chats_is_not_waited_for_without_end() -> None:
+    async def chatty(socket: ServerConnection) -> None:
+        with suppress(ConnectionClosed):
+            while True:
+                await say(socket, type="MOTD_UPDATE", motd="soon")
+                await asyncio.sleep(0.01)
+
+    async with scripted(chatty) as url:
+        with pytest.raises(ReplyTimeout, match="is it a hall"):
+            async with asyncio.timeout(5):
+                await Agent(timeout=0.1).connect(url)
+
+
+async def test_a_person_has_time_for_a_captcha() -> None:
+    async def think(question: str) -> str:
+        await asyncio.sleep(0.3)
+        return "blue"
+
+    async def ask(socket: ServerConnection) -> None:
+        await socket.recv()
+        await say(socket, type="CAPTCHA_CHALLENGE", captcha_id="c", question="what colour?", expires_at=1)
+        assert json.loads(await socket.recv())["answer"] == "blue"
+        await say(socket, type="WELCOME", agent_id="@x", name="agent", server="odd", disclaimer="")
+        await socket.wait_closed()
+
+    async with scripted(ask) as url, Agent(timeout=0.2, on_captcha=think).connected(url) as agent:
+        assert agent.id == "x"
 
 
 async def test_a_door_that_is_shut_in_the_face() -> None:
@@ -161,6 +219,18 @@ async def test_refused_at_the_door(code: str, error: type[Exception]) -> None:
     async with scripted(refuse) as url:
         with pytest.raises(error, match="no entry"):
             await Agent(identity=ALICE).connect(url)
+
+
+@pytest.mark.parametrize("frame", [{}, {"code": 7, "message": []}])
+async def test_a_refusal_in_a_form_of_its_own(frame: dict[str, object]) -> None:
+    async def refuse(socket: ServerConnection) -> None:
+        await socket.recv()
+        await socket.send(json.dumps({"type": "ERROR", **frame}))
+        await socket.wait_closed()
+
+    async with scripted(refuse) as url:
+        with pytest.raises(UnknownRefusal, match="no reason"):
+            await Agent().connect(url)
 
 
 async def test_an_address_with_a_password_is_not_shown() -> None:

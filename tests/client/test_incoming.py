@@ -102,3 +102,10 @@ def test_taking_the_motd_down_is_said_with_null() -> None:
 
 def test_half_a_character_can_be_sent() -> None:
     assert json.loads(encode(client.Msg(to="#a", content="\ud83d")))["content"] == "\ud83d"
+
+
+@pytest.mark.parametrize("kind", ["KICKED", "ERROR", "MSG"])
+def test_a_number_longer_than_python_reads_ends_nothing(kind: str) -> None:
+    incoming = decode(b'{"type":"%s","n":%s}' % (kind.encode(), b"1" * 5000))
+    assert incoming is not None
+    assert incoming.raw == {"type": kind, "n": float("inf")}

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import ssl
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -125,16 +127,20 @@ class HallConnection:
         pubkey = applicant.key.public.pem if applicant.key is not None else None
         kind: Literal["agent", "human"] = "human" if applicant.is_human else "agent"
         await self._transmit(Identify(ref=_GREETING, name=applicant.name, pubkey=pubkey, kind=kind))
+        clock = asyncio.get_running_loop().time
+        started = clock()  # one limit for all of it: a server that only chats would be waited for without end
         echoes = False
         while True:
-            incoming = await self._next(patience)
+            incoming = await self._next(started + patience, patience)
             echoes = echoes or incoming.ref == _GREETING
             body = incoming.body
             if isinstance(body, server.Challenge):
                 await self._transmit(_proof(applicant.key, body))
                 patience = max(patience, TAKEOVER_TIMEOUT)
             elif isinstance(body, server.CaptchaChallenge):
+                asked = clock()
                 answer = await _answer(body.question, applicant.on_captcha)
+                started += clock() - asked  # a person may take its time
                 await self._transmit(CaptchaResponse(captcha_id=body.captcha_id, answer=answer))
             elif isinstance(body, server.Error):
                 raise refusal(body)
@@ -147,9 +153,9 @@ class HallConnection:
             self._pace = self._pace or FramePace()
         self._listener.welcomed(body)
 
-    async def _next(self, patience: float) -> Incoming:
+    async def _next(self, deadline: float, patience: float) -> Incoming:
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout_at(deadline):
                 while True:
                     incoming = decode(await self._socket.recv(decode=False))
                     if incoming is not None:
@@ -249,13 +255,23 @@ async def _open_socket(url: str, patience: float) -> ClientConnection:
         status = error.response.status_code
         raise ConnectionFailed(f"{place} answered HTTP {status}, not WebSocket: is it a hall?") from None
     except (InvalidHandshake, InvalidProxy, EOFError) as error:
-        raise ConnectionFailed(f"{place} does not speak WebSocket ({error}): is it a hall?") from None
+        hint = " One with TLS has an address with wss://" if url.startswith("ws:") else ""
+        raise ConnectionFailed(f"{place} does not speak WebSocket ({error}): is it a hall?{hint}") from None
     except TimeoutError:
-        raise ConnectionFailed(f"{place} did not answer within {patience:g} s: {place.advice}") from None
+        advice = f"is it a hall, or another program? {_CHECK}" if place.is_local else place.advice
+        raise ConnectionFailed(f"{place} did not answer within {patience:g} s: {advice}") from None
+    except ssl.SSLCertVerificationError as error:
+        raise ConnectionFailed(
+            f"the certificate of {place} is not trusted ({error.verify_message}): "
+            "if it is your own, name it with SSL_CERT_FILE"
+        ) from None
+    except ssl.SSLError:
+        raise ConnectionFailed(f"{place} does not speak TLS: try ws:// in place of wss://") from None
     except OSError as error:
         raise ConnectionFailed(f"cannot reach {place} ({_reason(error)}): {place.advice}") from None
 
 
+_CHECK: Final = "`moothall doctor` tells"
 _EXAMPLE: Final = "it looks like ws://127.0.0.1:6667 or wss://hall.example.org"
 
 
@@ -295,4 +311,6 @@ def _shown(url: str) -> str:
 
 
 def _reason(error: OSError) -> str:
+    if error.errno is not None and error.errno > 0:  # asyncio puts the address into `strerror`
+        return os.strerror(error.errno).lower()
     return (error.strerror or str(error) or type(error).__name__).lower()

@@ -15,6 +15,8 @@ from moothall.wire.agentchat import court, market, server
 from moothall.wire.agentchat.client import ClientMessage, Number, Verdict
 from moothall.wire.agentchat.server import ServerMessage
 
+LONGEST_INTEGER: Final = 4000  # digits; `sys.get_int_max_str_digits()` is 4300
+
 
 class Yield(ServerMessage, tag="YIELD", kw_only=True):
     """As the seed words it (`winner`) and as the reference does (`holder`) (agentchat wire 20, row 34)."""
@@ -235,7 +237,23 @@ def decode(payload: bytes) -> Incoming | None:
         body = _body(outline.type, payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _decode_slowly(payload)
+    return _incoming(payload, outline, body)
+
+
+def _incoming(payload: bytes, outline: _Outline, body: ServerMessage | None) -> Incoming | None:
+    if body is None and outline.type == "ERROR":
+        body = _blunt_error(raw(payload))
     return Incoming(payload, outline.type, outline.ref, body) if outline.type else None
+
+
+def _blunt_error(message: dict[str, Any]) -> server.Error:
+    """A refusal is one however it is put; waiting for a better one would be waiting in vain."""
+    code, text = message.get("code"), message.get("message")
+    return server.Error(
+        ts=0,
+        code=code if isinstance(code, str) and code else "UNKNOWN",
+        message=text if isinstance(text, str) and text else "no reason was given",
+    )
 
 
 def _body(kind: str, payload: bytes) -> ServerMessage | None:
@@ -254,7 +272,7 @@ def raw(payload: bytes) -> dict[str, Any]:
     try:
         return _raw(payload)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        message: dict[str, Any] = json.loads(payload.decode(errors="replace"))
+        message: dict[str, Any] = _parse(payload)
         return message
 
 
@@ -271,10 +289,19 @@ def encode(message: ClientMessage) -> bytes:
         return json.dumps(fields, separators=(",", ":")).encode()
 
 
+def _parse(payload: bytes) -> Any:
+    return json.loads(payload.decode(errors="replace"), parse_int=_integer)
+
+
+def _integer(digits: str) -> int | float:
+    """Python refuses to read very long ones; JavaScript has no others than this either (agentchat wire 2.1)."""
+    return int(digits) if len(digits) <= LONGEST_INTEGER else float(digits)
+
+
 def _decode_slowly(payload: bytes) -> Incoming | None:
     """Lone surrogates, which JavaScript writes when it cuts a character in two, and which msgspec refuses."""
     try:
-        message = json.loads(payload.decode(errors="replace"))
+        message = _parse(payload)
         outline = msgspec.convert(message, _Outline)
     except (ValueError, RecursionError):  # msgspec's ValidationError is a ValueError
         return None
@@ -283,4 +310,4 @@ def _decode_slowly(payload: bytes) -> Incoming | None:
         body = msgspec.convert(message, decoder.type) if decoder is not None else None
     except msgspec.ValidationError:
         body = None
-    return Incoming(payload, outline.type, outline.ref, body) if outline.type else None
+    return _incoming(payload, outline, body)
