@@ -1,5 +1,6 @@
 import getpass
 import importlib.util
+import sys
 from importlib.machinery import ModuleSpec
 
 import pytest
@@ -26,7 +27,7 @@ def test_without_textual_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("moothall.cli.chat.find_spec", without_textual)
     result = chat()
     assert result.exit_code == 2
-    assert "pip install 'moothall[tui]'" in result.stderr
+    assert f"{sys.executable} -m pip install 'moothall[tui]'" in result.stderr
 
 
 def test_without_a_terminal_it_names_the_commands_that_need_none() -> None:

@@ -96,6 +96,11 @@ async def test_a_channel_for_verified_agents(hall: HallProcess, tmp_path: Path) 
     await succeed("send", hall.url, "trusted", "hello", "-i", key)
 
 
+@pytest.mark.parametrize("guest", ["bob", "@bob", "@", "1f3a9c02 ", "@1F3A9C02", "everybody-here"])
+async def test_only_an_id_can_be_invited(guest: str) -> None:
+    assert "moothall agents" in await complaint(2, "invite", "council", guest)
+
+
 async def test_a_private_channel_is_for_its_maker_and_the_invited(hall: HallProcess, tmp_path: Path) -> None:
     alice, bob = str(tmp_path / "alice.json"), str(tmp_path / "bob.json")
     await succeed("identity", "new", "--file", bob)

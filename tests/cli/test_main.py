@@ -49,11 +49,33 @@ def imported_by(*arguments: str) -> set[str]:
     return set(result.stderr.split())
 
 
+def test_ctrl_c_before_the_commands_are_read() -> None:
+    program = """
+import sys
+class CtrlC:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, CtrlC())
+from moothall.cli import main
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (result.returncode, result.stderr) == (exits.INTERRUPTED, "")
+
+
 # help and version
 
 
 def test_version() -> None:
     assert run("--version").stdout == f"moothall {__version__}\n"
+
+
+@pytest.mark.parametrize("group", [name for name in COMMANDS if name not in SINGLE_COMMANDS])
+def test_completion_is_installed_for_the_program_and_not_for_a_part_of_it(group: str) -> None:
+    assert "--install-completion" in run("--help").stdout
+    assert "--install-completion" not in run(group, "--help").stdout
 
 
 def test_without_a_command_the_help_is_shown() -> None:

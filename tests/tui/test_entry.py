@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.tui.entry import COMMANDS, Command, Completion, Mistake, parse
+from moothall.tui.entry import COMMANDS, Command, Completion, Mistake, parse, usage_line
 
 NAMES = ("alice", "albert", "Bob")
 CHANNELS = ("#general", "#games", "#ops")
@@ -89,3 +89,8 @@ def test_tab_never_loses_what_was_typed_elsewhere(text: str, cursor: int) -> Non
     start = text.rfind(" ", 0, cursor) + 1
     assert completed.startswith(text[:start])
     assert completed[place:].strip() == text[cursor:].strip()
+
+
+def test_a_command_and_what_it_does() -> None:
+    assert usage_line("join") == "/join CHANNEL: enter a channel, or look at it"
+    assert usage_line("list") == "/list: the channels of the hall"

@@ -1,5 +1,8 @@
 """The command line: one command per file."""
 
-from moothall.cli.main import main
+try:
+    from moothall.cli.main import main
+except KeyboardInterrupt:  # Ctrl-C before the commands are even read is no reason for a traceback either
+    raise SystemExit(130) from None  # as `exits.INTERRUPTED`, which may not be there yet
 
 __all__ = ["main"]

@@ -16,6 +16,7 @@ URL_VARIABLE: Final = "AGENTCHAT_URL"
 _SCHEMES: Final = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 _HOST_ALONE: Final = re.compile(r"[\w.-]+|\[[0-9a-fA-F:.]+\]")
 _HOST_AND_PORT: Final = re.compile(rf"(?:{_HOST_ALONE.pattern}):\d+")
+_AGENT_ID: Final = re.compile(r"@[0-9a-z]{8,64}")  # agentchat wire 3.2
 
 
 class HallCommand(TyperCommand):
@@ -95,3 +96,13 @@ def channel_name(word: str) -> str:
 
 def agent_address(word: str) -> str:
     return word if word.startswith("@") else f"@{word}"
+
+
+def agent_id(word: str) -> str:
+    """The same for what only an id is good for: a name that is taken for one would be accepted in silence."""
+    address = agent_address(word)
+    if _AGENT_ID.fullmatch(address) is None:
+        raise UsageError(
+            f"{word!r} is not an agent's id, such as @1f3a9c02; `moothall agents CHANNEL` lists them"
+        )
+    return address

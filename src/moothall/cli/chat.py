@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from moothall.cli.addresses import channel_name, hall_url
 from moothall.cli.completion import ChannelsArgument
 from moothall.cli.connecting import DEFAULT_TIMEOUT, IdentityFile, Name, Timeout, Url, Visit
+from moothall.cli.exits import install_command
 from moothall.cli.listen import DEFAULT_CHANNEL
 from moothall.errors import MoothallError, UsageError
 
@@ -29,7 +30,7 @@ def chat(
     moothall chat wss://hall.example.org general builds -n ada -i ~/.agentchat/identity.json
     """
     if find_spec("textual") is None:
-        raise UsageError("the terminal client is not installed; run: pip install 'moothall[tui]'")
+        raise UsageError(f"the terminal client is not installed; run: {install_command('tui')}")
     if not has_terminal():
         raise UsageError("chat needs a terminal; `moothall listen` and `moothall send` do without")
     rooms = [channel_name(word) for word in channels or [DEFAULT_CHANNEL]]

@@ -25,6 +25,7 @@ app = typer.Typer(
     help="Take a deal to court, judge as an arbiter, and verify a case.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    add_completion=False,
 )
 
 STANDARD_INPUT: Final = "-"

@@ -1,5 +1,6 @@
 """How a command ends: one line on standard error that says what to do next, and an exit code."""
 
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
@@ -117,6 +118,11 @@ def explain(error: BaseException) -> str:
         if advice := _ADVICE.get(error.code):
             text = f"{text.rstrip('.')}; {advice}"
     return text
+
+
+def install_command(extra: str) -> str:
+    """Into the Python that runs this, which a bare `pip` may know nothing of."""
+    return f"{shlex.quote(sys.executable)} -m pip install 'moothall[{extra}]'"
 
 
 def _with_help(error: typer.TyperException) -> str:

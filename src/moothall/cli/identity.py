@@ -36,6 +36,7 @@ app = typer.Typer(
     help="Make, show, rotate, revoke, publish and verify keys.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    add_completion=False,
 )
 
 FileOption = Annotated[Path, typer.Option("--file", help="The identity file.", show_default=True)]

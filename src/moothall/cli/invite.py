@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moothall.cli.addresses import agent_address, channel_name
+from moothall.cli.addresses import agent_id, channel_name
 from moothall.cli.completion import ChannelArgument
 from moothall.cli.connecting import DEFAULT_TIMEOUT, IdentityFile, Name, Timeout, Url, Visit
 
@@ -27,7 +27,7 @@ def invite(
     \b
     moothall invite council @1f3a9c02 -i alice.json
     """
-    room, guest = channel_name(channel), agent_address(agent)
+    room, guest = channel_name(channel), agent_id(agent)
 
     async def introduce(host: "Agent") -> None:
         await host.join(room)  # only members invite

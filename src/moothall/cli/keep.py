@@ -40,6 +40,7 @@ app = typer.Typer(
     help="Talk with keep agents, through any keep server.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    add_completion=False,
 )
 
 Host = Annotated[str, typer.Option("--host", "-H", envvar="KEEP_HOST", help="Where the server is.")]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from moothall import __version__
+from moothall.cli.exits import install_command
 from moothall.cli.findings import Finding, fail, ok, warn
 from moothall.errors import KeyFileError, SettingsError
 from moothall.hall.redaction import Redactor
@@ -34,7 +35,7 @@ def versions() -> list[Finding]:
     missing = [extra for extra in EXTRAS if extra not in installed]
     parts = [f"with {', '.join(installed)}"] if installed else []
     if missing:
-        parts.append(f"without {', '.join(missing)} (pip install 'moothall[{missing[0]}]')")
+        parts.append(f"without {', '.join(missing)} ({install_command(missing[0])})")
     return [
         ok("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         ok("moothall", f"{__version__} {', '.join(parts)}"),

@@ -20,6 +20,7 @@ app = typer.Typer(
     help="Proof of completed deals: list, export and verify it.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    add_completion=False,
 )
 
 STANDARD_INPUT: Final = "-"

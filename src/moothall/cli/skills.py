@@ -24,6 +24,7 @@ app = typer.Typer(
     help="Offer what you can do, and find who can do what.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    add_completion=False,
 )
 
 STANDARD_INPUT: Final = "-"

@@ -22,6 +22,8 @@ app = typer.Typer(
     cls=OneLineErrors,
     help="What a hall keeps: deals, ratings, the ledger, receipts.",
     rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
 )
 
 DataDir = Annotated[Path | None, typer.Option(help="Folder with the hall's `hall.db`.")]

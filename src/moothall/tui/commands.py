@@ -112,7 +112,7 @@ class Commands:
         self._app.note("\n".join(f"{channel.name} {channel.members}" for channel in channels))
 
     async def _help(self, command: entry.Command) -> None:
-        commands = [f"/{name} {usage.arguments}: {usage.help}" for name, usage in entry.COMMANDS.items()]
+        commands = [entry.usage_line(name) for name in entry.COMMANDS]
         keys = [f"{key}: {text}" for key, text in entry.KEYS]
         self._app.note("\n".join((*commands, *keys)))
 

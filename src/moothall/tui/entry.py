@@ -58,8 +58,13 @@ def parse(text: str) -> str | Command | Mistake:
         return Mistake(f"there is no command /{name}; /help lists them")
     words = tuple(arguments.split())
     if len(words) < usage.required:
-        return Mistake(f"/{name.lower()} {usage.arguments}: {usage.help}")
+        return Mistake(usage_line(name.lower()))
     return Command(name.lower(), words, arguments.strip().partition(" ")[2].strip())
+
+
+def usage_line(name: str) -> str:
+    usage = COMMANDS[name]
+    return f"{f'/{name} {usage.arguments}'.rstrip()}: {usage.help}"
 
 
 class Completion:
