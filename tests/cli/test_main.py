@@ -160,6 +160,21 @@ def test_exit_codes_say_what_went_wrong(error: MoothallError, code: int) -> None
     assert exit_code(error) == code
 
 
+@pytest.mark.parametrize(
+    ("error", "advised"),
+    [
+        (errors.ReplyTimeout("the hall did not answer MSG within 2 s"), True),
+        (errors.ReplyTimeout("ws://x accepted the connection but did not answer: is it a hall?"), False),
+        (errors.ReplyTimeout("prop_1 is still pending after 2 s"), False),
+        (errors.ConnectionLost("the connection to ws://x was lost"), True),
+        (errors.NotConnected("the agent is not connected"), True),
+        (errors.Displaced("run each identity once"), False),
+    ],
+)
+def test_who_is_left_alone_by_the_hall_is_told_what_to_try(error: MoothallError, advised: bool) -> None:
+    assert ("moothall health" in explain(error)) == advised
+
+
 # addresses
 
 

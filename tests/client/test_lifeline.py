@@ -335,6 +335,8 @@ async def test_without_reconnect_a_lost_connection_is_the_end(open_hall: OpenHal
         door.drop()
         with pytest.raises(ConnectionLost):
             await soon(alice.wait_closed())
+        with pytest.raises(NotConnected, match=r"not connected: the connection to .* was lost"):
+            await alice.ping()
 
 
 async def test_closing_while_reconnecting(unused_tcp_port: int, open_hall: OpenHall) -> None:

@@ -117,7 +117,16 @@ def explain(error: BaseException) -> str:
         text = f"{error.code}: {text}"
         if advice := _ADVICE.get(error.code):
             text = f"{text.rstrip('.')}; {advice}"
+    elif _is_left_alone(error) and "?" not in text:
+        text = f"{text}; try again, `moothall health` tells whether the hall is well"
     return text
+
+
+def _is_left_alone(error: BaseException) -> bool:
+    """The hall went silent in the middle of something."""
+    if isinstance(error, errors.ReplyTimeout):
+        return "did not answer" in str(error)
+    return isinstance(error, errors.ConnectionLost | errors.NotConnected)
 
 
 def install_command(extra: str) -> str:

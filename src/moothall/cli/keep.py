@@ -103,7 +103,7 @@ class Errand:
                 f"{self.host}:{self.port} did not answer within {self.timeout:g} s; is it a keep server?"
             ) from None
         except ConnectionError as error:
-            raise ConnectionLost(f"{self.host}:{self.port}: {error}") from None
+            raise ConnectionLost(f"{self.host}:{self.port}: {error}; is it a keep server?") from None
         except OSError as error:
             raise ConnectionFailed(
                 f"keep-server not reached on {self.host}:{self.port}: {error.strerror or error}"

@@ -93,7 +93,8 @@ class Lifeline:
         if self._connection is None and not self.is_over:
             await self._ready.wait()
         if self._connection is None:
-            raise NotConnected("the agent is not connected") from self._error
+            why = f": {self._error}" if self._error is not None else ""
+            raise NotConnected(f"the agent is not connected{why}") from self._error
         return self._connection
 
     async def close(self) -> None:
