@@ -123,6 +123,7 @@ async def test_tab_offers_the_channels_of_the_hall(
     hall: HallProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AGENTCHAT_URL", hall.url)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # which is not for this machine
     offered = await _completed("moothall agents #gen")
     assert offered == ["#general"]
     assert await _completed("moothall listen gen") == ["general"]

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from moothall.cli.addresses import hall_url
+from moothall.cli.addresses import hall_url, is_local
 from moothall.errors import UsageError
 
 PATIENCE: Final = 0.5  # seconds; whoever pressed Tab is waiting
@@ -57,8 +57,13 @@ def offered_channels(given: str | None) -> list[str]:
     from moothall.wire.agentchat.names import is_channel_name
 
     try:
+        url = hall_url(given)
         with connect(
-            hall_url(given), open_timeout=PATIENCE, close_timeout=PATIENCE, max_size=MAX_ANSWER
+            url,
+            open_timeout=PATIENCE,
+            close_timeout=PATIENCE,
+            max_size=MAX_ANSWER,
+            proxy=None if is_local(url) else True,
         ) as connection:
             connection.send('{"type":"LIST_CHANNELS"}')
             answer: Any = json.loads(connection.recv(timeout=PATIENCE))
