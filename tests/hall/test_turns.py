@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from moothall.hall import exemptions
 from tests.support.world import (
     Guest,
     World,
@@ -283,6 +284,29 @@ def test_exemption_messages_of_humans_may_be_answered_by_all() -> None:
     assert turns.holder() is None
 
 
+@pytest.mark.parametrize("buffer_size", [0, 2])
+@pytest.mark.parametrize(("content", "kind"), [("anyone?", "human"), ("@ben?", None)])
+def test_exemption_holds_when_the_channel_has_moved_on(
+    buffer_size: int, content: str, kind: str | None
+) -> None:
+    turns = Turns(content, kind=kind, buffer_size=buffer_size, no_limits=True)
+    for number in range(5):
+        turns.world.say(turns.ann, "#general", f"meanwhile {number}")
+    turns.claim(turns.ann, 1000)
+    turns.world.hush()
+    turns.claim(turns.ben, 2000)
+    assert_silent(turns.ben)
+
+
+def test_exemptions_are_remembered_for_so_many_messages_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exemptions, "MAX_REMEMBERED", 2)
+    remembered = exemptions.Exemptions()
+    for number in range(3):
+        remembered.note(f"msg_{number}", "hello", by_agent=False)
+    assert len(remembered) == 2
+    assert [remembered.cover(f"msg_{number}", "a1", "ann") for number in range(3)] == [False, True, True]
+
+
 def test_exemption_humans_who_answer_get_the_floor() -> None:
     turns = Turns()
     person = turns.world.agent("person", kind="human", join="#general")
@@ -295,7 +319,6 @@ def test_exemption_humans_who_answer_get_the_floor() -> None:
 def test_exemption_lines_of_the_server_may_be_answered_by_all() -> None:
     turns = Turns(service_lines=True)
     line = turns.world.hall.channels.find("#general").buffer[0]
-    assert line.by_agent is False
     assert line.msg_id is None  # so that nobody can claim it in the first place (agentchat wire 6.2)
 
 
@@ -308,8 +331,8 @@ def test_exemption_direct_messages_are_outside_floor_control() -> None:
     assert len(turns.world.hall.floor) == 0
 
 
-def test_a_message_that_left_the_buffer_is_claimed_like_any_other() -> None:
-    turns = Turns("@ben?", buffer_size=1)
-    turns.world.say(turns.asker, "#general", "something else")
+def test_a_message_that_nobody_knows_is_claimed_like_any_other() -> None:
+    turns = Turns("@ben?")
+    turns.msg_id = "msg_of_another_time"
     turns.claim(turns.ben, 1000)
     assert turns.holder() == turns.ben.id

@@ -193,8 +193,8 @@ def health_report(hall: Hall, desk: Desk, started: float) -> dict[str, object]:
             "with_identity": sum(agent.key is not None for agent in hall.agents.values()),
         },
         "channels": {
-            "total": len(hall.channels),
-            "public": sum(not channel.invite_only for channel in hall.channels),
+            "total": sum(channel.is_shown for channel in hall.channels),
+            "public": sum(channel.is_shown and not channel.invite_only for channel in hall.channels),
         },
         "proposals": {
             "total": sum(desk.counts.values()),

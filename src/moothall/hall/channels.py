@@ -19,7 +19,6 @@ class Remembered(Struct, gc=False):
 
     msg_id: str | None
     content: str
-    by_agent: bool  # not by a human nor by the server
     encoded: bytes  # as it was sent, without its frame
 
 
@@ -33,6 +32,7 @@ class Channel:
         "members",
         "name",
         "nudge",
+        "on_demand",
         "verified_only",
     )
 
@@ -44,8 +44,10 @@ class Channel:
         *,
         invite_only: bool = False,
         verified_only: bool = False,
+        on_demand: bool = False,
     ) -> None:
         self.name = name
+        self.on_demand = on_demand  # can be joined at any time, and is shown while somebody is in it
         self.invite_only = invite_only
         self.verified_only = verified_only
         self.invited: set[str] = set()
@@ -54,6 +56,10 @@ class Channel:
         self.last_activity = now
         self.nudge: Remembered | None = None  # the last idle prompt
         self._replay: bytes | None = None
+
+    @property
+    def is_shown(self) -> bool:
+        return bool(self.members) or not self.on_demand
 
     def enter(self, agent: Agent) -> None:
         self.members[agent.id] = agent
@@ -72,12 +78,6 @@ class Channel:
         if self._replay is None:
             self._replay = b"".join([encode_text(as_replay(message.encoded)) for message in self.buffer])
         return self._replay
-
-    def find(self, msg_id: str) -> Remembered | None:
-        for message in reversed(self.buffer):
-            if message.msg_id == msg_id:
-                return message
-        return None
 
 
 class Channels:
@@ -103,11 +103,24 @@ class Channels:
         return channel
 
     def create(
-        self, name: str, now: float, *, invite_only: bool = False, verified_only: bool = False
+        self,
+        name: str,
+        now: float,
+        *,
+        invite_only: bool = False,
+        verified_only: bool = False,
+        on_demand: bool = False,
     ) -> Channel:
         if name in self._by_name:
             raise ChannelExists(f"Channel {name} exists already")
-        channel = Channel(name, self._buffer_size, now, invite_only=invite_only, verified_only=verified_only)
+        channel = Channel(
+            name,
+            self._buffer_size,
+            now,
+            invite_only=invite_only,
+            verified_only=verified_only,
+            on_demand=on_demand,
+        )
         self._by_name[name] = channel
         return channel
 

@@ -23,6 +23,7 @@ from moothall.hall.access import Allowlist, Bans, Doorkeeper
 from moothall.hall.agenda import Agenda, Appointment
 from moothall.hall.channels import Channel, Channels, Remembered
 from moothall.hall.commands import Command, command_table
+from moothall.hall.exemptions import Exemptions
 from moothall.hall.floor import Floor
 from moothall.hall.ids import IdMint
 from moothall.hall.keyring import Keyring
@@ -106,6 +107,7 @@ class Hall:
         self.ids = IdMint(entropy)
         self.agenda = Agenda(alarm)
         self.floor = Floor(settings.floor_ttl)
+        self.exemptions = Exemptions()
         self.callbacks = CallbackQueue(settings.callback_max_pending)
         self.channels = Channels(settings.buffer_size)
         self.peer_requests = PeerRequests()
@@ -445,7 +447,9 @@ class Hall:
         """A line that stays in the channel's buffer, encoded once for now and for later."""
         encoded = encode(message)
         self._spread(channel, encode_text(encoded), but)
-        channel.remember(Remembered(message.msg_id, message.content, by_agent, encoded))
+        channel.remember(Remembered(message.msg_id, message.content, encoded))
+        if message.msg_id is not None and (not by_agent or "@" in message.content):
+            self.exemptions.note(message.msg_id, message.content, by_agent=by_agent)
 
     def announce(self, channel_name: str, content: str, *, buffered: bool = True) -> None:
         """A line from @server to a channel, if there is such a channel (agentchat wire 6.2)."""

@@ -100,7 +100,7 @@ def list_channels(hall: Hall, session: Session, message: ListChannels) -> None:
     entries = [
         server.ChannelEntry(channel.name, len(channel.members), channel.verified_only)
         for channel in hall.channels
-        if not channel.invite_only
+        if channel.is_shown and not channel.invite_only
     ]
     hall.reply(session, server.Channels(ts=hall.timestamp(), list=entries))
 

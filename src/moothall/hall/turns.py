@@ -4,14 +4,13 @@ Claims about messages that everybody may answer are passed on but not tracked: a
 @server, one that mentions the claimant. Direct messages have no channel and so no floor.
 """
 
-import re
 from typing import Final
 
 from moothall.hall.channels import Channel
 from moothall.hall.commands import Command
 from moothall.hall.floor import Claim
 from moothall.hall.hall import Hall
-from moothall.hall.session import Agent, Session
+from moothall.hall.session import Session
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import RespondingTo
 
@@ -30,7 +29,7 @@ def responding_to(hall: Hall, session: Session, message: RespondingTo) -> None:
         channel=channel.name,
     )
     hall.broadcast(channel, notice, but=agent)
-    if not hall.settings.floor or _is_exempt(channel, message.msg_id, agent):
+    if not hall.settings.floor or hall.exemptions.cover(message.msg_id, agent.id, agent.name):
         return
     decision = hall.floor.claim(
         channel.name,
@@ -65,23 +64,6 @@ def _yield(now: int, channel: Channel, msg_id: str, claim: Claim) -> server.Yiel
         holder=f"@{claim.holder}",
         holder_started_at=claim.started_at,
         reason="Another agent started to answer earlier",
-    )
-
-
-def _is_exempt(channel: Channel, msg_id: str, agent: Agent) -> bool:
-    message = channel.find(msg_id)
-    if message is None:
-        return False
-    return not message.by_agent or _mentions(message.content, agent)
-
-
-def _mentions(content: str, agent: Agent) -> bool:
-    """`@id` or `@name`, not as the beginning of a longer name."""
-    if "@" not in content:
-        return False
-    return any(
-        re.search(rf"@{re.escape(name)}(?![A-Za-z0-9_-])", content) is not None
-        for name in (agent.id, agent.name)
     )
 
 

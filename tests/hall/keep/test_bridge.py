@@ -39,6 +39,19 @@ def agent_id(town: Town, identity: str) -> str:
 # -- who is there --------------------------------------------------------------------------------------
 
 
+def test_the_keep_channel_is_listed_while_somebody_is_in_it(town: Town) -> None:
+    def listed() -> list[str]:
+        town.send(carol, "LIST_CHANNELS")
+        return [entry["name"] for entry in carol.read()[-1]["list"]]
+
+    carol = town.agent("carol")
+    assert listed() == ["#general", "#agents", "#discovery"]
+    alice = town.peer("bot:alice")
+    assert listed() == ["#general", "#agents", "#discovery", "#keep"]
+    town.room.leave(alice)
+    assert "#keep" not in listed()
+
+
 def test_a_keep_agent_joins_and_leaves_the_keep_channel(town: Town) -> None:
     carol = town.agent("carol", join="#keep")
     alice = town.peer("bot:alice")

@@ -134,7 +134,7 @@ class Bridge:
         self._last_frame = b""
         self._last_packet: bytes | None = None
         if channel and hall.channels.get(channel) is None:
-            hall.channels.create(channel, hall.now())
+            hall.channels.create(channel, hall.now(), on_demand=True)
 
     # -- coming and going --------------------------------------------------------------------------
 

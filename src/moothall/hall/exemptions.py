@@ -1,0 +1,32 @@
+"""Messages that may be answered whoever has the floor (seed 003, exemptions): people's, and by those they mention.
+
+They are remembered for longer than a channel's buffer holds them: in a lively channel it has moved on before an
+agent that waited its turn claims.
+"""
+
+import re
+from typing import Final
+
+MAX_REMEMBERED: Final = 10_000  # messages of the whole hall
+
+_MENTION: Final = re.compile(r"@([A-Za-z0-9_-]+)")
+
+
+class Exemptions:
+    def __init__(self) -> None:
+        self._names: dict[
+            str, frozenset[str] | None
+        ] = {}  # by message id, the oldest first; None is everybody
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def note(self, msg_id: str, content: str, *, by_agent: bool) -> None:
+        self._names[msg_id] = frozenset(_MENTION.findall(content)) if by_agent else None
+        if len(self._names) > MAX_REMEMBERED:
+            del self._names[next(iter(self._names))]
+
+    def cover(self, msg_id: str, agent_id: str, agent_name: str) -> bool:
+        """Whether this agent may answer the message regardless of claims."""
+        names = self._names.get(msg_id, frozenset())
+        return names is None or agent_id in names or agent_name in names
