@@ -94,6 +94,9 @@ class SqliteStore:
         subscriptions: Sequence[Subscription] = (),
     ) -> None:
         """`committed` hears, on the writer's thread, what each commit changed."""
+        # How to undo a statement of many rows is noted beside it: in a temporary file, unless we say otherwise.
+        # A few hundred pages at most; those who read the whole store sort more than that, and may use files.
+        connection.execute("PRAGMA temp_store = MEMORY")
         self._connection = connection
         self._subscriptions = subscriptions
         self._committed = committed
