@@ -8,7 +8,8 @@ it concerns keeps its later frames in its own inbox until the answer is there, a
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final
+from functools import partial
+from typing import Final, NoReturn
 
 from moothall.errors import (
     AuthRequired,
@@ -351,7 +352,7 @@ class Hall:
 
     def durably(self, session: Session, work: Callable[[], Result], then: Callable[[Result], None]) -> None:
         """Run `work` on the hall's own worker, then `then` here."""
-        self.wait_for(session, lambda done, failed: self._worker.submit(work, done, failed), then)
+        self.wait_for(session, partial(self._worker.submit, work), then)
 
     def transact(
         self,
@@ -361,7 +362,7 @@ class Hall:
         then: Callable[[Result], None],
     ) -> None:
         """Run `work` as one unit of a room's store, then, once it is committed, `then` here."""
-        self.wait_for(session, lambda done, failed: store.submit(work, done, failed), then)
+        self.wait_for(session, partial(store.submit, work), then)
 
     def wait_for(
         self,
@@ -372,26 +373,30 @@ class Hall:
         """Start something that ends with one of two calls back. The session's own later frames wait for it."""
         ref = session.ref
         session.busy = True
+        submit(
+            partial(self._go_on, session, ref, then),
+            partial(self._go_on, session, ref, self._explain_failure),
+        )
 
-        def finish(action: Callable[[], None]) -> None:
-            session.busy = False
-            session.ref = ref
-            session.answered = False
-            try:
-                action()
-            except Refusal as refusal:
-                self.refuse(session, refusal)
-            self._catch_up(session)
+    def _go_on(
+        self, session: Session, ref: str | None, then: Callable[[Result], None], result: Result
+    ) -> None:
+        session.busy = False
+        session.ref = ref
+        session.answered = False
+        try:
+            then(result)
+        except Refusal as refusal:
+            self.refuse(session, refusal)
+        self._catch_up(session)
 
-        def failed(error: BaseException) -> None:
-            if isinstance(error, Refusal):
-                raise error
-            # A disk or a database that fails says what is wrong; a bug of ours shows where it is.
-            fault = None if isinstance(error, OSError | MoothallError) else error
-            self.log.warning("durable_command_failed", error=repr(error), exc_info=fault)
-            raise InternalError("The hall could not save this; try again, or tell its operator")
-
-        submit(lambda result: finish(lambda: then(result)), lambda error: finish(lambda: failed(error)))
+    def _explain_failure(self, error: BaseException) -> NoReturn:
+        if isinstance(error, Refusal):
+            raise error
+        # A disk or a database that fails says what is wrong; a bug of ours shows where it is.
+        fault = None if isinstance(error, OSError | MoothallError) else error
+        self.log.warning("durable_command_failed", error=repr(error), exc_info=fault)
+        raise InternalError("The hall could not save this; try again, or tell its operator")
 
     def _keep_for_later(self, session: Session, payload: bytes) -> None:
         if session.inbox is None:

@@ -13,7 +13,7 @@ from moothall.market.storable import kept_json
 from moothall.wire.agentchat.client import ClientMessage
 
 
-class Mark(Struct, frozen=True):
+class Mark(Struct, frozen=True, gc=False):
     """A standing at one moment."""
 
     rating: int
@@ -22,7 +22,7 @@ class Mark(Struct, frozen=True):
     updated: int | None = None
 
 
-class Move(Struct, kw_only=True, frozen=True, omit_defaults=True):
+class Move(Struct, kw_only=True, frozen=True, omit_defaults=True, gc=False):
     """One standing before and after. `skills` are those that moved along, as they are now."""
 
     key: str  # in hex
@@ -31,7 +31,7 @@ class Move(Struct, kw_only=True, frozen=True, omit_defaults=True):
     skills: dict[str, SkillStanding] = field(default_factory=dict)
 
 
-class AuditData(Struct, kw_only=True, frozen=True, omit_defaults=True):
+class AuditData(Struct, kw_only=True, frozen=True, omit_defaults=True, gc=False):
     """`message` is the command as it was signed, except for what was redacted from it."""
 
     message: Any = None

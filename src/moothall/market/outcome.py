@@ -11,14 +11,14 @@ BOUNTIES: Final = "#bounties"
 DISCOVERY: Final = "#discovery"
 
 
-class Notice(Struct, frozen=True):
+class Notice(Struct, frozen=True, gc=False):
     """A message for the agent with this key, if it is connected. Equal messages are one object."""
 
     to: bytes
     message: ServerMessage
 
 
-class ServiceLine(Struct, kw_only=True, frozen=True):
+class ServiceLine(Struct, kw_only=True, frozen=True, gc=False):
     """Something for @server to say in a channel, if the channel exists."""
 
     channel: str
@@ -26,7 +26,7 @@ class ServiceLine(Struct, kw_only=True, frozen=True):
     buffered: bool = True
 
 
-class Outcome(Struct, kw_only=True, frozen=True):
+class Outcome(Struct, kw_only=True, frozen=True, gc=False):
     changes: tuple[Change, ...]
     notices: tuple[Notice, ...] = ()
     lines: tuple[ServiceLine, ...] = ()

@@ -1,7 +1,8 @@
 """What the market keeps: one struct per kind of row. Decisions make new ones; nothing changes one in place.
 
 All times are whole milliseconds since the Unix epoch. A `key` is the 32 raw bytes of an Ed25519 public key:
-ids are renderings of it, and no row depends on how long they are shown.
+ids are renderings of it, and no row depends on how long they are shown. None can be part of a cycle, and there
+are thousands in memory, so the garbage collector need not look at them.
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ from moothall.wire.agentchat.client import Number, Scalar
 from moothall.wire.agentchat.market import Status as Status  # the statuses on the wire are the statuses kept
 
 
-class Proposal(Struct, kw_only=True, frozen=True):
+class Proposal(Struct, kw_only=True, frozen=True, gc=False):
     """A deal, from the offer to its end (agentchat wire 11.1). An optional value that was falsy is None."""
 
     id: str
@@ -48,7 +49,7 @@ class Proposal(Struct, kw_only=True, frozen=True):
     dispute_sig: str | None = None
 
 
-class SkillStanding(Struct, kw_only=True, frozen=True):
+class SkillStanding(Struct, kw_only=True, frozen=True, gc=False):
     """A rating within one capability (agentchat wire 12.8)."""
 
     rating: int = 1200
@@ -56,7 +57,7 @@ class SkillStanding(Struct, kw_only=True, frozen=True):
     updated: int | None = None
 
 
-class Standing(Struct, kw_only=True, frozen=True):
+class Standing(Struct, kw_only=True, frozen=True, gc=False):
     """How one key stands (seed 001, reputation)."""
 
     key: bytes
@@ -67,12 +68,12 @@ class Standing(Struct, kw_only=True, frozen=True):
     skills: dict[str, SkillStanding] = field(default_factory=dict)
 
 
-class Posting(Struct, frozen=True):
+class Posting(Struct, frozen=True, gc=False):
     account: str
     amount: int
 
 
-class Entry(Struct, kw_only=True, frozen=True):
+class Entry(Struct, kw_only=True, frozen=True, gc=False):
     """One movement of the ledger. Its postings sum to zero; (deal, operation) happens once."""
 
     deal: str
@@ -81,7 +82,7 @@ class Entry(Struct, kw_only=True, frozen=True):
     at: int
 
 
-class AuditRow(Struct, kw_only=True, frozen=True):
+class AuditRow(Struct, kw_only=True, frozen=True, gc=False):
     """`data` is JSON: the signed operation and what it changed, enough to replay the ratings."""
 
     at: int
@@ -91,7 +92,7 @@ class AuditRow(Struct, kw_only=True, frozen=True):
     data: bytes
 
 
-class Receipt(Struct, kw_only=True, frozen=True):
+class Receipt(Struct, kw_only=True, frozen=True, gc=False):
     """`body` is JSON: the COMPLETE message, `stored_at`, and the signed operations with their public keys."""
 
     proposal_id: str
@@ -99,7 +100,7 @@ class Receipt(Struct, kw_only=True, frozen=True):
     body: bytes
 
 
-class Registration(Struct, kw_only=True, frozen=True):
+class Registration(Struct, kw_only=True, frozen=True, gc=False):
     """The skills one agent offers (agentchat wire 14)."""
 
     key: bytes
@@ -109,7 +110,7 @@ class Registration(Struct, kw_only=True, frozen=True):
     sig: str
 
 
-class HookEvent(Struct, kw_only=True, frozen=True):
+class HookEvent(Struct, kw_only=True, frozen=True, gc=False):
     """Something to tell integrations. `id` follows from what happened, so that it can be told once."""
 
     id: str
@@ -119,18 +120,18 @@ class HookEvent(Struct, kw_only=True, frozen=True):
     body: bytes
 
 
-class Revoked(Struct, frozen=True):
+class Revoked(Struct, frozen=True, gc=False):
     """This key's registration is gone from the directory."""
 
     key: bytes
 
 
-class UsedSignature(Struct, frozen=True):
+class UsedSignature(Struct, frozen=True, gc=False):
     signature: bytes
     deal: str
 
 
-class RatingPoint(Struct, kw_only=True, frozen=True):
+class RatingPoint(Struct, kw_only=True, frozen=True, gc=False):
     """One step of an agent's rating over time."""
 
     key: bytes

@@ -14,7 +14,7 @@ from moothall.market.reputation import FLOOR
 from moothall.wire.agentchat.market import RatingChange
 
 
-class Share(Struct, kw_only=True, frozen=True):
+class Share(Struct, kw_only=True, frozen=True, gc=False):
     """What one agent leaves a deal with."""
 
     address: str
@@ -29,7 +29,7 @@ class Share(Struct, kw_only=True, frozen=True):
         return self.earned + self.awarded - self.staked
 
 
-class Movement(Struct, kw_only=True, frozen=True):
+class Movement(Struct, kw_only=True, frozen=True, gc=False):
     """Standings before and after, and the entry that says the same."""
 
     moved: tuple[tuple[Standing, Standing], ...]
