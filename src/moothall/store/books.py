@@ -5,9 +5,9 @@ transaction, the memory of what was committed, the database. A query over many r
 everything that is not there yet was written.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import msgspec
 
@@ -342,31 +342,7 @@ class SqlBooks(CaseBooks, StoreBooks):
             self._save(change)
 
     def _save(self, change: CourtChange) -> None:
-        match change:
-            case Dispute():
-                self._save_case(change)
-            case Proposal():
-                self._save_proposal(change)
-            case Standing():
-                self._save_standing(change)
-            case Entry():
-                self._save_entry(change)
-            case Receipt():
-                self._save_receipt(change)
-            case AuditRow():
-                self._draft.put_audit(change)
-            case RatingPoint():
-                self._put_key(change.key)
-                self._draft.put_point(change)
-            case UsedSignature():
-                self._draft.put_signature(change.signature, change.deal)
-            case HookEvent():
-                self._save_event(change)
-            case Registration():
-                self._put_key(change.key)
-                self._draft.put_registration(change)
-            case Revoked():
-                self._draft.remove_registration(change.key)
+        self._SAVERS[type(change)](self, change)
 
     def _save_proposal(self, proposal: Proposal) -> None:
         self._put_key(proposal.proposer)
@@ -378,6 +354,23 @@ class SqlBooks(CaseBooks, StoreBooks):
         self._put_key(standing.key)
         known = self._known_standing(standing.key)
         self._draft.put_standing(standing, 1 if known is None else known.version + 1)
+
+    def _save_audit(self, row: AuditRow) -> None:
+        self._draft.put_audit(row)
+
+    def _save_point(self, point: RatingPoint) -> None:
+        self._put_key(point.key)
+        self._draft.put_point(point)
+
+    def _save_signature(self, used: UsedSignature) -> None:
+        self._draft.put_signature(used.signature, used.deal)
+
+    def _save_registration(self, registration: Registration) -> None:
+        self._put_key(registration.key)
+        self._draft.put_registration(registration)
+
+    def _save_revoked(self, revoked: Revoked) -> None:
+        self._draft.remove_registration(revoked.key)
 
     def _put_key(self, key: bytes) -> None:
         if key not in self._memory.keys and key not in self._before.keys and key not in self._draft.keys:
@@ -412,6 +405,20 @@ class SqlBooks(CaseBooks, StoreBooks):
             if subscription.wants(event):
                 self._draft.put_hook(event, subscription.listener)
 
+    _SAVERS: ClassVar[Mapping[type[CourtChange], Callable[[Any, Any], None]]] = {
+        Proposal: _save_proposal,
+        Standing: _save_standing,
+        Entry: _save_entry,
+        Receipt: _save_receipt,
+        AuditRow: _save_audit,
+        RatingPoint: _save_point,
+        UsedSignature: _save_signature,
+        HookEvent: _save_event,
+        Registration: _save_registration,
+        Revoked: _save_revoked,
+        Dispute: CaseBooks.save_case,
+    }
+
     # -- the end of the unit -------------------------------------------------------------------------
 
     def keep(self) -> None:
@@ -438,9 +445,9 @@ class SqlBooks(CaseBooks, StoreBooks):
 
     def _write_out(self) -> None:
         """The units before this one stay written whatever happens to this one; its own rows do not."""
-        if self._before.rows:
+        if self._before.unwritten:
             self._before.write(self._connection)
-        if self._draft.rows:
+        if self._draft.unwritten:
             self._begin_own()
             self._draft.write(self._connection)
 

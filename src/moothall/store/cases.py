@@ -112,7 +112,7 @@ class CaseBooks:
     def cases_by_phase(self) -> dict[str, int]:
         return dict(self._query("SELECT phase, count(*) FROM disputes GROUP BY phase"))
 
-    def _save_case(self, case: Dispute) -> None:
+    def save_case(self, case: Dispute) -> None:
         for key, _, _ in parts_of(case):
             self._put_key(key)
         known = self._known_case(case.id)

@@ -5,6 +5,7 @@ milliseconds. A statement per row would pay that price fourteen times for one CO
 units written table by table pays it about as often as one unit. On PostgreSQL the same saves round trips.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from operator import itemgetter
@@ -41,7 +42,7 @@ class Stale(Exception):
     """A row changed after this unit of work had read it, or was there although it read none."""
 
 
-class Stored(NamedTuple, Generic[Record]):
+class Stored(msgspec.Struct, Generic[Record], frozen=True, gc=False):
     version: int  # 0: there is no such row
     record: Record
 
@@ -117,10 +118,12 @@ Fields = tuple[Value, ...]
 class Draft:
     """The changes of one unit of work, or of several in their order.
 
-    `rows` is what the database does not have yet, by table and key; the rest is what lookups find.
+    `rows` and `added` are what the database does not have yet, by table: rows that replace the one with their key,
+    and rows that only come after others. The rest is what lookups find.
     """
 
     __slots__ = (
+        "added",
         "disputes",
         "entries",
         "has_events",
@@ -143,7 +146,12 @@ class Draft:
         self.keys: set[bytes] = set()
         self.has_receipts = False
         self.has_events = False
-        self.rows: dict[str, dict[object, Fields]] = {}
+        self.rows: defaultdict[str, dict[object, Fields]] = defaultdict(dict)
+        self.added: defaultdict[str, list[Fields]] = defaultdict(list)
+
+    @property
+    def unwritten(self) -> bool:
+        return bool(self.rows or self.added)
 
     def absorb(self, later: "Draft") -> None:
         self.proposals.update(later.proposals)
@@ -156,14 +164,12 @@ class Draft:
         self.has_receipts |= later.has_receipts
         self.has_events |= later.has_events
         for table, rows in later.rows.items():
-            known = self.rows.get(table)
-            if known is None:
-                self.rows[table] = rows  # `later` has no use for it any more
-            else:
-                known.update(rows)
+            self.rows[table].update(rows)
+        for table, added in later.added.items():
+            self.added[table] += added
         for key, registration in later.registrations.items():
             if registration is None:
-                self.rows.get("registrations", {}).pop(key, None)
+                self.rows["registrations"].pop(key, None)
 
     def write(self, connection: Connection) -> None:
         """Raises Stale, or the engine's error for a row that may be there only once."""
@@ -179,24 +185,25 @@ class Draft:
                 least.append(0)
         changed = connection.execute_all(statements)
         self.rows.clear()  # not before: whoever comes next must stumble over the same rows
+        self.added.clear()
         if any(count < wanted for count, wanted in zip(changed, least, strict=True)):
             raise Stale
 
     def _rows_of(self, table: Table) -> list[Fields]:
-        rows = list(self.rows.get(table.name, {}).values())
-        if table.conflict:  # everybody takes locks in the same order, so that nobody waits in a circle
-            rows.sort(key=itemgetter(0))
-        return rows
+        if not table.conflict:
+            return self.added[table.name]
+        # Everybody takes locks in the same order, so that nobody waits in a circle.
+        return sorted(self.rows[table.name].values(), key=itemgetter(0))
 
     # -- one row each --------------------------------------------------------------------------------
 
     def put_key(self, key: bytes) -> None:
         fingerprint = PublicKey(key).fingerprint
-        self._put("keys", key, (key, fingerprint, fingerprint[:AGENT_ID_LENGTH]))
+        self.rows["keys"][key] = (key, fingerprint, fingerprint[:AGENT_ID_LENGTH])
         self.keys.add(key)
 
     def put_proposal(self, proposal: Proposal, version: int) -> None:
-        row = (
+        self.rows["proposals"][proposal.id] = (
             proposal.id,
             proposal.proposer,
             proposal.recipient,
@@ -208,16 +215,15 @@ class Draft:
             version,
             _encode(proposal),
         )
-        self._put("proposals", proposal.id, row)
         self.proposals[proposal.id] = Stored(version, proposal)
 
     def put_standing(self, standing: Standing, version: int) -> None:
         row = (standing.key, standing.rating, standing.transactions, version, _encode(standing))
-        self._put("standings", standing.key, row)
+        self.rows["standings"][standing.key] = row
         self.standings[standing.key] = Stored(version, standing)
 
     def put_dispute(self, case: Dispute, version: int) -> None:
-        row = (
+        self.rows["disputes"][case.id] = (
             case.id,
             case.proposal_id,
             case.phase,
@@ -227,54 +233,49 @@ class Draft:
             version,
             _encode(case),
         )
-        self._put("disputes", case.id, row)
+        parts = self.rows["case_parts"]
         for key, role, live in parts_of(case):
-            self._put("case_parts", (case.id, key), (case.id, key, role, int(live), case.filed_at))
+            parts[case.id, key] = (case.id, key, role, int(live), case.filed_at)
         self.disputes[case.id] = Stored(version, case)
 
     def put_registration(self, registration: Registration) -> None:
         row = (registration.key, registration.registered_at, _encode(registration))
-        self._put("registrations", registration.key, row)
+        self.rows["registrations"][registration.key] = row
         self.registrations[registration.key] = registration
 
     def remove_registration(self, key: bytes) -> None:
-        self.rows.get("registrations", {}).pop(key, None)
+        self.rows["registrations"].pop(key, None)
         self.registrations[key] = None
 
     def put_bound(self, fingerprint: str, key: bytes) -> None:
-        self._put("imported", fingerprint, (fingerprint, key))
+        self.rows["imported"][fingerprint] = (fingerprint, key)
 
     def put_signature(self, signature: bytes, deal: str) -> None:
-        self._append("used_signatures", (signature, deal))
+        self.added["used_signatures"].append((signature, deal))
         self.signatures.add(signature)
 
     def put_entry(self, entry: Entry) -> None:
-        for posting in entry.postings:
-            row = (entry.deal, entry.operation, posting.account, posting.amount, entry.at)
-            self._append("postings", row)
-        self.entries.add((entry.deal, entry.operation))
+        deal, operation, at = entry.deal, entry.operation, entry.at
+        self.added["postings"] += [
+            (deal, operation, posting.account, posting.amount, at) for posting in entry.postings
+        ]
+        self.entries.add((deal, operation))
 
     def put_audit(self, row: AuditRow) -> None:
-        self._append("audit", (row.at, row.operation, row.deal, row.actor, row.data))
+        self.added["audit"].append((row.at, row.operation, row.deal, row.actor, row.data))
 
     def put_receipt(self, receipt: Receipt, proposer: str, recipient: str) -> None:
-        self._append("receipts", (receipt.proposal_id, proposer, recipient, receipt.at, receipt.body))
+        row = (receipt.proposal_id, proposer, recipient, receipt.at, receipt.body)
+        self.added["receipts"].append(row)
         self.has_receipts = True
 
     def put_point(self, point: RatingPoint) -> None:
-        self._append("rating_history", (point.key, point.at, point.rating, point.why))
+        self.added["rating_history"].append((point.key, point.at, point.rating, point.why))
 
     def put_hook(self, event: HookEvent, listener: str) -> None:
         row = (event.id, listener, event.name, event.deal, event.at, event.body, 0, event.at)
-        self._append("hooks", row)
+        self.added["hooks"].append(row)
         self.has_events = True
-
-    def _put(self, table: str, key: object, fields: Fields) -> None:
-        self.rows.setdefault(table, {})[key] = fields
-
-    def _append(self, table: str, fields: Fields) -> None:
-        """Such a row is equal to another by mistake only, and the database shall find out."""
-        self.rows.setdefault(table, {})[object()] = fields
 
 
 def parts_of(case: Dispute) -> list[tuple[bytes, str, bool]]:
