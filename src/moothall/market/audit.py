@@ -50,7 +50,7 @@ def audit_row(
     moved = () if movement is None else movement.moved
     data = AuditData(
         message=message if message is None or message.ref is None else structs.replace(message, ref=None),
-        moves=tuple(_move(before, after) for before, after in moved),
+        moves=tuple([_move(before, after) for before, after in moved]),
     )
     return AuditRow(at=at, operation=operation, deal=deal, actor=actor, data=kept_json(data))
 
@@ -60,9 +60,9 @@ def mark(standing: Standing) -> Mark:
 
 
 def _move(before: Standing, after: Standing) -> Move:
-    return Move(
-        key=before.key.hex(),
-        before=mark(before),
-        after=mark(after),
-        skills={name: skill for name, skill in after.skills.items() if before.skills.get(name) != skill},
-    )
+    skills = {} if after.skills is before.skills else _changed(before.skills, after.skills)
+    return Move(key=before.key.hex(), before=mark(before), after=mark(after), skills=skills)
+
+
+def _changed(before: dict[str, SkillStanding], after: dict[str, SkillStanding]) -> dict[str, SkillStanding]:
+    return {name: skill for name, skill in after.items() if before.get(name) != skill}

@@ -67,14 +67,14 @@ def _require_available(address: str, standing: Standing, stake: int) -> None:
 
 def _movement(deal: Proposal, operation: str, stakes: tuple[tuple[Standing, int], ...], now: int) -> Movement:
     """Each stake from its owner's account into the escrow; below zero, the other way."""
-    moved = tuple(
+    moved = [
         (before, structs.replace(before, escrowed=before.escrowed + stake))
         for before, stake in stakes
         if stake
-    )
+    ]
     postings = [(ledger.agent_account(standing.key), -stake) for standing, stake in stakes]
-    into_escrow = (ledger.escrow_account(deal.id), sum(stake for _, stake in stakes))
-    return Movement(moved=moved, entry=ledger.entry(deal.id, operation, now, (*postings, into_escrow)))
+    into_escrow = (ledger.escrow_account(deal.id), sum([stake for _, stake in stakes]))
+    return Movement(moved=tuple(moved), entry=ledger.entry(deal.id, operation, now, (*postings, into_escrow)))
 
 
 # -- what `rating_changes` says about it (agentchat wire 12.6) -------------------------------------------

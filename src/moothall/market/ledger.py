@@ -34,10 +34,8 @@ def entry(deal: str, operation: str, at: int, movements: Iterable[tuple[str, int
     totals: dict[str, int] = {}
     for account, amount in movements:
         totals[account] = totals.get(account, 0) + amount
-    if sum(totals.values()):
-        raise ValueError(f"{deal} {operation}: an entry must sum to zero, not to {sum(totals.values())}")
-    postings = tuple(Posting(account, amount) for account, amount in totals.items() if amount)
-    return Entry(deal=deal, operation=operation, postings=postings, at=at)
+    postings = [Posting(account, amount) for account, amount in totals.items() if amount]
+    return Entry(deal=deal, operation=operation, postings=tuple(postings), at=at)
 
 
 def opening(key: bytes, rating: int, at: int) -> Entry:

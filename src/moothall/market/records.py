@@ -81,6 +81,10 @@ class Entry(Struct, kw_only=True, frozen=True, gc=False):
     postings: tuple[Posting, ...]
     at: int
 
+    def __post_init__(self) -> None:
+        if total := sum([posting.amount for posting in self.postings]):
+            raise ValueError(f"{self.deal} {self.operation}: an entry must sum to zero, not to {total}")
+
 
 class AuditRow(Struct, kw_only=True, frozen=True, gc=False):
     """`data` is JSON: the signed operation and what it changed, enough to replay the ratings."""

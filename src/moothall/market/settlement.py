@@ -52,23 +52,25 @@ class Movement(Struct, kw_only=True, frozen=True, gc=False):
 
 def settle(deal: Proposal, operation: str, shares: Sequence[Share], now: int) -> Movement:
     """Every share counts as one transaction. Whatever the shares leave in the escrow is burned."""
-    standings = tuple(_after(share, deal.capability, now) for share in shares)
+    moved: list[tuple[Standing, Standing]] = []
+    points: list[RatingPoint] = []
+    rating_changes: dict[str, RatingChange] = {}
+    why = f"{operation} {deal.id}"
+    for share in shares:
+        before, after = share.standing, _after(share, deal.capability, now)
+        moved.append((before, after))
+        points.append(RatingPoint(key=after.key, at=now, rating=after.rating, why=why))
+        rating_changes[share.address] = RatingChange(
+            old_rating=before.rating,
+            new_rating=after.rating,
+            change=share.change,  # before the floor (agentchat wire 12.3)
+            transactions=after.transactions,
+        )
     return Movement(
-        moved=tuple((share.standing, after) for share, after in zip(shares, standings, strict=True)),
+        moved=tuple(moved),
         entry=ledger.entry(deal.id, operation, now, _postings(deal, shares)),
-        points=tuple(
-            RatingPoint(key=after.key, at=now, rating=after.rating, why=f"{operation} {deal.id}")
-            for after in standings
-        ),
-        rating_changes={
-            share.address: RatingChange(
-                old_rating=share.standing.rating,
-                new_rating=after.rating,
-                change=share.change,  # before the floor (agentchat wire 12.3)
-                transactions=after.transactions,
-            )
-            for share, after in zip(shares, standings, strict=True)
-        },
+        points=tuple(points),
+        rating_changes=rating_changes,
     )
 
 
@@ -101,14 +103,15 @@ def _after_in_skill(skill: SkillStanding, change: int, now: int) -> SkillStandin
 
 def _postings(deal: Proposal, shares: Sequence[Share]) -> list[tuple[str, int]]:
     postings: list[tuple[str, int]] = []
+    earned = staked = awarded = 0
     for share in shares:
         rating = share.standing.rating + share.change
         lift = floored(rating) - rating
         account = ledger.agent_account(share.standing.key)
         postings += ((account, share.earned + share.awarded + lift), (ledger.FLOOR_ACCOUNT, -lift))
-    earned = sum(share.earned for share in shares)
-    staked = sum(share.staked for share in shares)
-    awarded = sum(share.awarded for share in shares)
+        earned += share.earned
+        staked += share.staked
+        awarded += share.awarded
     return [
         *postings,
         (ledger.escrow_account(deal.id), -staked),

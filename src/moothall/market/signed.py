@@ -1,8 +1,9 @@
 """A command whose signature was checked. Decisions take nothing else."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
+
+from msgspec import Struct
 
 from moothall.errors import Refusal
 from moothall.identity import PublicKey
@@ -24,8 +25,7 @@ TEXTS: Final[dict[type, Callable[[Any], str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Signed(Generic[Command]):
+class Signed(Struct, Generic[Command], frozen=True, gc=False):
     """Made by `check_signature` only."""
 
     message: Command

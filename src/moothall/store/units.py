@@ -16,7 +16,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
+
+from msgspec import Struct
 
 from moothall.errors import MoothallError
 from moothall.store.books import SqlBooks, StoreBooks
@@ -31,7 +33,7 @@ class StoreFailed(MoothallError):
     """The database did not do its part. Unless the message says otherwise, nothing was saved."""
 
 
-class Unit(NamedTuple):
+class Unit(Struct, frozen=True):
     work: Callable[[StoreBooks], Any]
     done: Callable[[Any], None]
     failed: Callable[[BaseException], None]
@@ -46,7 +48,7 @@ class Unit(NamedTuple):
         return Answer(self.failed, error)
 
 
-class Answer(NamedTuple):
+class Answer(Struct, frozen=True):
     tell: Callable[[Any], None]
     what: Any
 

@@ -183,6 +183,8 @@ def field_text(value: object) -> str:
     # Unlike in Python, an empty array or object is true and NaN is false.
     if value is None or value == 0 or (isinstance(value, float) and math.isnan(value)):
         return ""
+    if not isinstance(value, (list, tuple)):
+        return _leaf_text(value)
     return ",".join(_leaf_text(leaf) for leaf in _leaves(value))
 
 
