@@ -249,7 +249,7 @@ def signed(message: Command, agent: PrivateKey) -> Command:
 
 def told(outcome: Outcome, agent: PrivateKey) -> list[dict[str, Any]]:
     """What one agent is told, as it reads on the wire."""
-    return [frame(notice.message) for notice in outcome.notices if notice.to == agent.public.raw]
+    return [frame(notice.message) for notice in outcome.notices if agent.public.raw in notice.to]
 
 
 def frame(message: ServerMessage) -> dict[str, Any]:

@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 
+from moothall.wire.agentchat.codec import encode
+from moothall.wire.agentchat.market import ProposalNotice
+from moothall.wire.agentchat.server import ServerMessage
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.support.deals import signed
 from tests.support.world import ABSENT, Guest, World, assert_refused, assert_sent, assert_silent
@@ -59,6 +62,22 @@ def test_accept_and_complete_are_told_to_both_and_echoed_to_whoever_acted() -> N
         message = assert_sent(guest, "COMPLETE", completed_by=alice.id, proof="done")
         assert message["rating_changes"][bob.id]["newRating"] == 1208
         assert message["rating_changes"]["_escrow"]["settlement"] == "returned"
+
+
+def test_what_both_parties_are_told_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    alice, bob = parties(world)
+    encoded: list[type] = []
+
+    def encode_and_note(message: ServerMessage) -> bytes:
+        encoded.append(type(message))
+        return encode(message)
+
+    monkeypatch.setattr("moothall.hall.hall.encode", encode_and_note)
+    act(world, alice, "PROPOSAL", ref="r", to=bob.id, task="review")
+    assert_sent(alice, "PROPOSAL", task="review", ref="r")
+    assert_sent(bob, "PROPOSAL", task="review", ref=ABSENT)
+    assert encoded.count(ProposalNotice) == 1
 
 
 def test_a_party_that_is_away_finds_its_deals_when_it_comes_back() -> None:

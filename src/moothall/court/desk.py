@@ -151,7 +151,7 @@ class CourtDesk:
     def _tell(self, hall: Hall, outcome: Outcome) -> None:
         """Everybody concerned, wherever they are now."""
         for notice in outcome.notices:
-            _deliver(hall, notice)
+            hall.tell_keys(notice.to, notice.message)
         for case in _cases(outcome.changes):
             self._seat(case)
             if case.deadline is not None:
@@ -198,7 +198,7 @@ class CourtDesk:
             if hall.by_key.get(key) is not agent:
                 return
             for notice in notices:
-                _deliver(hall, notice)
+                hall.tell_keys(notice.to, notice.message)
             if others:
                 hall.agenda.at(hall.now() + PAUSE_SECONDS, lambda: go_on(others))
 
@@ -216,13 +216,6 @@ def _key(hall: Hall, session: Session) -> PublicKey:
     key = hall.agent_of(session).key
     assert key is not None  # noqa: S101  # the tier of the command says so
     return key
-
-
-def _deliver(hall: Hall, notice: Notice) -> None:
-    """Encoded once, however many it is for."""
-    here = [agent for key in notice.to if (agent := hall.by_key.get(key)) is not None]
-    if here:
-        hall.tell_all(here, notice.message)
 
 
 def _cases(changes: Iterable[CourtChange]) -> list[Dispute]:

@@ -3,14 +3,8 @@
 from msgspec import Struct
 
 from moothall.court.records import CourtChange
+from moothall.market.outcome import Notice as Notice  # as the market tells it
 from moothall.wire.agentchat.server import ServerMessage
-
-
-class Notice(Struct, frozen=True):
-    """One message for the agents with these keys, as far as they are connected."""
-
-    to: tuple[bytes, ...]
-    message: ServerMessage
 
 
 class Outcome(Struct, kw_only=True, frozen=True):

@@ -439,6 +439,20 @@ class Hall:
         for agent in agents:
             agent.link.put(framed)
 
+    def tell_keys(self, keys: Iterable[bytes], message: ServerMessage, actor: Session | None = None) -> None:
+        """The agents with these keys, as far as they are here. For `actor` it is the answer to its command."""
+        here = [agent for key in keys if (agent := self.by_key.get(key)) is not None]
+        if not here:
+            return
+        encoded = encode(message)
+        framed = encode_text(encoded)
+        for agent in here:
+            if agent.session is actor and actor.ref is not None and not actor.answered:
+                actor.answered = True
+                actor.link.put(encode_text(with_ref(encoded, actor.ref)))
+            else:
+                agent.link.put(framed)
+
     def tell_sessions(self, sessions: Iterable[Session], message: ServerMessage) -> None:
         """Every open connection, whether it has identified or not."""
         framed = frame(message)

@@ -224,13 +224,7 @@ class Desk:
     def _tell(self, hall: Hall, outcome: Outcome, actor: Session | None) -> None:
         """Both parties, wherever they are now; whoever acted gets it as the answer to its command."""
         for notice in outcome.notices:
-            agent = hall.by_key.get(notice.to)
-            if agent is None:
-                continue
-            if agent.session is actor:
-                hall.reply(actor, notice.message)
-            else:
-                hall.tell(agent, notice.message)
+            hall.tell_keys(notice.to, notice.message, actor)
         for line in outcome.lines:
             hall.announce(line.channel, line.content, buffered=line.buffered)
         self.mind(hall, _deals(outcome.changes))

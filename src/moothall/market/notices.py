@@ -37,9 +37,9 @@ MAX_QUOTE: Final = 2000  # characters of a task that a service line repeats: a m
 _encode: Final = Encoder().encode
 
 
-def to_parties(deal: Proposal, message: ServerMessage) -> tuple[Notice, Notice]:
+def to_parties(deal: Proposal, message: ServerMessage) -> tuple[Notice]:
     """Also to the one who acted: clients wait for it (agentchat wire 18.1, points 4 and 5)."""
-    return Notice(deal.proposer, message), Notice(deal.recipient, message)
+    return (Notice((deal.proposer, deal.recipient), message),)
 
 
 def proposed(deal: Proposal) -> ProposalNotice:

@@ -12,9 +12,9 @@ DISCOVERY: Final = "#discovery"
 
 
 class Notice(Struct, frozen=True, gc=False):
-    """A message for the agent with this key, if it is connected. Equal messages are one object."""
+    """One message for the agents with these keys, as far as they are connected."""
 
-    to: bytes
+    to: tuple[bytes, ...]
     message: ServerMessage
 
 

@@ -44,7 +44,7 @@ def register(order: Signed[RegisterSkills], agent_id: str, now: int) -> Outcome:
     reply = SkillsRegistered(ts=now, agent_id=f"@{agent_id}", skills_count=len(skills), registered_at=now)
     return Outcome(
         changes=(registration, row),
-        notices=(Notice(key, reply),),
+        notices=(Notice((key,), reply),),
         lines=(_announcement(agent_id, skills),),
     )
 
