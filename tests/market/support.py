@@ -8,11 +8,13 @@ import msgspec
 from moothall.identity import PrivateKey
 from moothall.market import clerk, ledger
 from moothall.market.books import Books
+from moothall.market.hooks import hook_event
 from moothall.market.outcome import Outcome
 from moothall.market.records import (
     AuditRow,
     Change,
     Entry,
+    Happening,
     HookEvent,
     Proposal,
     RatingPoint,
@@ -143,9 +145,10 @@ class MemoryBooks(Books):
                 self.skills[change.key] = change
             case Revoked():
                 self.skills.pop(change.key, None)
-            case HookEvent():
-                assert change.id not in self.events, "an event is told once"
-                self.events[change.id] = change
+            case Happening():
+                event = hook_event(change)
+                assert event.id not in self.events, "an event is told once"
+                self.events[event.id] = event
             case UsedSignature():
                 assert change.signature not in self.signatures, "a signature is good once"
                 self.signatures[change.signature] = change.deal

@@ -79,7 +79,7 @@ def test_settlement_dispute() -> None:
 
 def test_settlement_verdict() -> None:
     market = dealt()
-    event = hooks.settlement_verdict(market.deal(), "disp_1", "mutual", {}, market.now)
+    event = hooks.hook_event(hooks.settlement_verdict(market.deal(), "disp_1", "mutual", {}, market.now))
     market.books.events[event.id] = event
     assert body(market, "settlement:verdict") == {
         "dispute_id": "disp_1",

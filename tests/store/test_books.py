@@ -12,12 +12,12 @@ from moothall.errors import InvalidProposal, Refusal
 from moothall.identity import PublicKey
 from moothall.market.audit import audit_row
 from moothall.market.books import Books
-from moothall.market.hooks import Subscription
+from moothall.market.hooks import Subscription, hook_event
 from moothall.market.ledger import entry, opening
 from moothall.market.records import (
     AuditRow,
     Entry,
-    HookEvent,
+    Happening,
     Posting,
     Proposal,
     RatingPoint,
@@ -314,15 +314,16 @@ def test_an_entry_counts_once(place: Place) -> None:
     ]
 
 
-def event(deal: str, name: str, at: int = NOW_MS) -> HookEvent:
-    return HookEvent(id=f"{deal}/{name}", name=name, deal=deal, at=at, body=b'{"a": 1}')
+def happening(number: int, name: str, at: int = NOW_MS) -> Happening:
+    return Happening(name, offer(number), at, {"a": 1})
 
 
 def test_an_event_is_claimed_for_a_while_and_told_until_it_was_delivered(place: Place) -> None:
-    created = event("prop_1", "escrow:created")
+    kept = happening(1, "escrow:created")
+    created = hook_event(kept)
     with place.books() as books:
         assert books.next_event(LISTENER) is None
-        books.save(created, audit())
+        books.save(kept, audit())
     with place.books() as books:
         assert books.next_event(LISTENER) == NOW_MS
         assert books.claim_events(LISTENER, NOW_MS - 1, NOW_MS, 10) == []
@@ -343,10 +344,14 @@ def test_an_event_is_claimed_for_a_while_and_told_until_it_was_delivered(place: 
 
 def test_events_of_a_deal_are_claimed_one_after_the_other(place: Place) -> None:
     """Also when the clock went back between them."""
-    created, settled = event("prop_1", "escrow:created"), event("prop_1", "settlement:completion", NOW_MS - 9)
-    other = event("prop_2", "escrow:created")
+    happened = (
+        happening(1, "escrow:created"),
+        happening(1, "settlement:completion", NOW_MS - 9),
+        happening(2, "escrow:created"),
+    )
+    created, settled, other = map(hook_event, happened)
     with place.books() as books:
-        for each in (created, settled, other):
+        for each in happened:
             books.save(each, audit())
     with place.books() as books:
         claimed = books.claim_events(LISTENER, NOW_MS, NOW_MS + 60, 10)
@@ -357,15 +362,16 @@ def test_events_of_a_deal_are_claimed_one_after_the_other(place: Place) -> None:
 
 
 def test_an_event_is_kept_for_everybody_who_wants_it_and_for_nobody_else(place: Place) -> None:
-    created, settled = event("prop_1", "escrow:created"), event("prop_1", "settlement:completion")
+    happened = (happening(1, "escrow:created"), happening(1, "settlement:completion"))
+    created, settled = map(hook_event, happened)
     everybody = (Subscription("one"), Subscription("two", settled.name))
     with place.connected() as connection:
         prepare(connection, place.directory, place.log)
         connection.execute(connection.dialect.begin)
         changes = Draft()
         for subscriptions, deal in (
-            (everybody, (created, settled)),
-            ((), (event("prop_2", "escrow:created"),)),
+            (everybody, happened),
+            ((), (happening(2, "escrow:created"),)),
         ):
             books = SqlBooks(connection, Memory(), changes, subscriptions=subscriptions)
             for each in deal:

@@ -8,7 +8,7 @@ import hmac
 from typing import Any, Final, NamedTuple
 
 from moothall.market import escrow
-from moothall.market.records import HookEvent, Proposal
+from moothall.market.records import Happening, HookEvent, Proposal
 from moothall.market.storable import kept_json
 from moothall.wire.agentchat.market import EscrowResult, RatingChanges
 
@@ -36,65 +36,68 @@ class Subscription(NamedTuple):
     listener: str
     event: str | None = None
 
-    def wants(self, event: HookEvent) -> bool:
-        return self.event in (None, event.name)
+    def wants(self, happening: Happening) -> bool:
+        return self.event in (None, happening.name)
 
 
-def escrow_created(deal: Proposal, now: int) -> HookEvent:
-    return _event(ESCROW_CREATED, deal, now, **_offer(deal), escrow_id=deal.id)
+def escrow_created(deal: Proposal, now: int) -> Happening:
+    return Happening(ESCROW_CREATED, deal, now, {"escrow_id": deal.id})
 
 
-def escrow_released(deal: Proposal, now: int) -> HookEvent:
+def escrow_released(deal: Proposal, now: int) -> Happening:
     """The deal expired and both got their stakes back."""
-    return _event(ESCROW_RELEASED, deal, now, **_offer(deal), escrow_id=deal.id, reason="expired")
+    return Happening(ESCROW_RELEASED, deal, now, {"escrow_id": deal.id, "reason": "expired"})
 
 
-def settlement_completion(deal: Proposal, changes: RatingChanges | None, now: int) -> HookEvent:
-    return _event(
-        SETTLEMENT_COMPLETION,
-        deal,
-        now,
-        **_offer(deal),
-        completed_by=deal.completed_by,
-        completion_proof=deal.completion_proof,
-        settlement="returned",
-        stakes_returned={"proposer": deal.proposer_stake, "acceptor": deal.acceptor_stake},
-        rating_changes=changes,
-    )
+def settlement_completion(deal: Proposal, changes: RatingChanges | None, now: int) -> Happening:
+    facts = {
+        "completed_by": deal.completed_by,
+        "completion_proof": deal.completion_proof,
+        "settlement": "returned",
+        "stakes_returned": {"proposer": deal.proposer_stake, "acceptor": deal.acceptor_stake},
+        "rating_changes": changes,
+    }
+    return Happening(SETTLEMENT_COMPLETION, deal, now, facts)
 
 
-def settlement_dispute(deal: Proposal, stakes: EscrowResult, changes: RatingChanges, now: int) -> HookEvent:
-    return _event(
-        SETTLEMENT_DISPUTE,
-        deal,
-        now,
-        **_offer(deal),
-        disputed_by=deal.disputed_by,
-        dispute_reason=deal.dispute_reason,
-        settlement=stakes.settlement,
-        transferred_to=stakes.transferred_to,
-        transferred_amount=stakes.transferred_amount,
-        rating_changes=changes,
-    )
+def settlement_dispute(deal: Proposal, stakes: EscrowResult, changes: RatingChanges, now: int) -> Happening:
+    facts = {
+        "disputed_by": deal.disputed_by,
+        "dispute_reason": deal.dispute_reason,
+        "settlement": stakes.settlement,
+        "transferred_to": stakes.transferred_to,
+        "transferred_amount": stakes.transferred_amount,
+        "rating_changes": changes,
+    }
+    return Happening(SETTLEMENT_DISPUTE, deal, now, facts)
 
 
 def settlement_verdict(
     deal: Proposal, dispute_id: str, verdict: str, changes: RatingChanges, now: int
-) -> HookEvent:
-    return _event(
-        SETTLEMENT_VERDICT, deal, now, dispute_id=dispute_id, verdict=verdict, rating_changes=changes
-    )
+) -> Happening:
+    facts = {"dispute_id": dispute_id, "verdict": verdict, "rating_changes": changes}
+    return Happening(SETTLEMENT_VERDICT, deal, now, facts)
+
+
+def hook_event(happening: Happening) -> HookEvent:
+    """What is kept for whoever wants to hear of it. A verdict says no more than how it was decided."""
+    name, deal, at = happening.name, happening.deal, happening.at
+    event_id = f"{deal.id}/{name}"
+    offer = {} if name == SETTLEMENT_VERDICT else _offer(deal)
+    body = {
+        "id": event_id,
+        "event": name,
+        "timestamp": at,
+        "proposal_id": deal.id,
+        **offer,
+        **happening.facts,
+    }
+    return HookEvent(id=event_id, name=name, deal=deal.id, at=at, body=kept_json(body))
 
 
 def body_signature(secret: bytes, body: bytes) -> str:
     """What SIGNATURE_HEADER says: the sender knows the secret, and the body is the one that was sent."""
     return _SCHEME + hmac.digest(secret, body, "sha256").hex()
-
-
-def _event(name: str, deal: Proposal, now: int, **fields: Any) -> HookEvent:
-    event_id = f"{deal.id}/{name}"
-    body = {"id": event_id, "event": name, "timestamp": now, "proposal_id": deal.id, **fields}
-    return HookEvent(id=event_id, name=name, deal=deal.id, at=now, body=kept_json(body))
 
 
 def _offer(deal: Proposal) -> dict[str, Any]:

@@ -114,6 +114,15 @@ class Registration(Struct, kw_only=True, frozen=True, gc=False):
     sig: str
 
 
+class Happening(Struct, frozen=True, gc=False):
+    """Something that integrations may want to hear of: it becomes a HookEvent if one does."""
+
+    name: str
+    deal: Proposal
+    at: int
+    facts: dict[str, Any]
+
+
 class HookEvent(Struct, kw_only=True, frozen=True, gc=False):
     """Something to tell integrations. `id` follows from what happened, so that it can be told once."""
 
@@ -151,7 +160,7 @@ Change = (
     | AuditRow
     | Receipt
     | Registration
-    | HookEvent
+    | Happening
     | Revoked
     | UsedSignature
     | RatingPoint

@@ -17,10 +17,11 @@ from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
 from moothall.market import ledger
 from moothall.market.courier import Delivery, Outbox, Waiting
-from moothall.market.hooks import Subscription
+from moothall.market.hooks import Subscription, hook_event
 from moothall.market.records import (
     AuditRow,
     Entry,
+    Happening,
     HookEvent,
     Proposal,
     RatingPoint,
@@ -397,11 +398,13 @@ class SqlBooks(CaseBooks, StoreBooks):
             raise ValueError(f"a receipt for {receipt.proposal_id}, which is no deal")
         self._draft.put_receipt(receipt, _fingerprint(deal.proposer), _fingerprint(deal.recipient))
 
-    def _save_event(self, event: HookEvent) -> None:
-        """Once for everybody who wants it; an event that nobody wants is not kept."""
-        for subscription in self._subscriptions:
-            if subscription.wants(event):
-                self._draft.put_hook(event, subscription.listener)
+    def _save_happening(self, happening: Happening) -> None:
+        """Once for everybody who wants to hear of it; what nobody wants is not even written."""
+        listeners = [each.listener for each in self._subscriptions if each.wants(happening)]
+        if listeners:
+            event = hook_event(happening)
+            for listener in listeners:
+                self._draft.put_hook(event, listener)
 
     _SAVERS: ClassVar[Mapping[type[CourtChange], Callable[[Any, Any], None]]] = {
         Proposal: _save_proposal,
@@ -411,7 +414,7 @@ class SqlBooks(CaseBooks, StoreBooks):
         AuditRow: _save_audit,
         RatingPoint: _save_point,
         UsedSignature: _save_signature,
-        HookEvent: _save_event,
+        Happening: _save_happening,
         Registration: _save_registration,
         Revoked: _save_revoked,
         Dispute: CaseBooks.save_case,
