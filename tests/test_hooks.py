@@ -212,7 +212,7 @@ def test_the_secret_is_needed_and_never_shown(tmp_path: Path) -> None:
 
 
 def app_in(folder: Path) -> App:
-    return App(Settings(port=0, data_dir=folder, no_limits=True), LogBook())
+    return App(Settings(port=0, keep_port=0, data_dir=folder, no_limits=True), LogBook())
 
 
 async def parties(app: App) -> tuple[AgentChat, AgentChat]:
