@@ -145,7 +145,7 @@ async def test_a_batch_is_bounded_in_time(sqlite: Place, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(
     ("commit_took", "next_batch"),
-    [(0.0, engine.SHORTEST_BATCH), (0.004, 0.012), (1.0, engine.LONGEST_BATCH)],
+    [(0.0, engine.SHORTEST_BATCH), (0.005, 0.015), (1.0, engine.LONGEST_BATCH)],
 )
 async def test_a_slow_disk_is_given_more_to_commit_at_once(
     sqlite: Place, commit_took: float, next_batch: float

@@ -31,8 +31,8 @@ RECEIPTS_FILE: Final = "receipts.jsonl"
 LEAST_INTERVAL: Final = 1.0  # seconds from one snapshot to the next
 SHARE: Final = 20  # a snapshot that takes a second is followed by twenty without one
 
-# Two halls on one database may commit receipts in another order than they were numbered: so many numbers back,
-# one may still appear.
+# Where several write at once, receipts may be committed in another order than they were numbered: so many numbers
+# back, one may still appear.
 LATE: Final = 1000
 
 _decode: Final = msgspec.json.Decoder(Standing).decode
@@ -114,7 +114,8 @@ class ReceiptsFile:
         self._written = set(self._numbers(connection, last - LATE))
 
     def _append(self, connection: Connection, written: set[int]) -> None:
-        new = set(self._numbers(connection, max(written, default=0) - LATE)) - written
+        late = LATE if connection.dialect.locks_rows else 0
+        new = set(self._numbers(connection, max(written, default=0) - late)) - written
         if not new:
             return
         rows = connection.execute(
@@ -122,7 +123,7 @@ class ReceiptsFile:
         ).fetchall()
         with self._path.open("ab") as file:
             file.writelines(body + b"\n" for number, body in rows if number in new)
-        horizon = max(new) - LATE
+        horizon = max(new) - late
         self._written = {number for number in written if number > horizon} | new
 
     def _numbers(self, connection: Connection, after: int) -> list[int]:

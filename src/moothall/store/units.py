@@ -24,7 +24,9 @@ from moothall.errors import MoothallError
 from moothall.store.books import SqlBooks, StoreBooks
 
 ANSWERS_PER_TURN: Final = 2
-STEP_BACK: Final = 5  # of nice: enough to be interrupted by the loop, and not to be starved by other programs
+STEP_BACK: Final = (
+    10  # of nice: the loop interrupts, and other programs still leave it a tenth of a processor
+)
 
 Result = TypeVar("Result")
 
