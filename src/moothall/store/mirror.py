@@ -29,7 +29,7 @@ RATINGS_FILE: Final = "ratings.json"
 RECEIPTS_FILE: Final = "receipts.jsonl"
 
 LEAST_INTERVAL: Final = 1.0  # seconds from one snapshot to the next
-SHARE: Final = 20  # a snapshot that takes a second is followed by twenty without one
+SHARE: Final = 100  # a snapshot that takes a second is followed by a hundred without one
 
 # Where several write at once, receipts may be committed in another order than they were numbered: so many numbers
 # back, one may still appear.

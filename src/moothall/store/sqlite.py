@@ -32,7 +32,7 @@ from moothall.store.units import Answer, Answers, Result, Statistics, StoreFaile
 FILE: Final = "hall.db"
 
 MAX_BATCH: Final = 256
-SHORTEST_BATCH: Final = 0.008  # seconds after which a batch is committed even where a commit takes no time
+SHORTEST_BATCH: Final = 0.005  # seconds after which a batch is committed even where a commit takes no time
 LONGEST_BATCH: Final = 0.02
 BATCH_TO_COMMIT: Final = 3  # in between, a batch takes so many times as long as the last commit
 SLICE: Final = 0.0002  # seconds of work after which it is the loop's turn
