@@ -1,12 +1,11 @@
 import json
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from ssl import SSLCertVerificationError
-from threading import Thread
+from threading import Event, Thread
 from urllib.error import URLError
 
 import pytest
@@ -123,9 +122,12 @@ def test_silence_is_a_timeout(stranger: socket.socket) -> None:
 
 def test_an_answer_that_trickles_in_is_a_timeout_too() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = Thread(target=_trickle, args=(listener,))
+        enough = Event()
+        thread = Thread(target=_trickle, args=(listener, enough))
         thread.start()
         assert "--timeout" in complaint(5, address_of(listener), "--timeout", "0.3")
+        assert not enough.is_set()
+        enough.set()
         thread.join()
 
 
@@ -179,10 +181,14 @@ def _answer(listener: socket.socket, content: bytes) -> None:
         connection.sendall(content)
 
 
-def _trickle(listener: socket.socket) -> None:
+def _trickle(listener: socket.socket, enough: Event) -> None:
+    """A line now and then, until it is enough or http.client has its hundred."""
     connection, _ = listener.accept()
     with connection, suppress(OSError):
+        connection.recv(4096)
         connection.sendall(b"HTTP/1.1 200 OK\r\n")
-        for _ in range(20):
+        for _ in range(90):
             connection.sendall(b"X-Wait: 1\r\n")
-            time.sleep(0.05)
+            if enough.wait(0.05):
+                return
+        enough.set()

@@ -134,7 +134,7 @@ async def test_a_server_that_only_chats_is_not_waited_for_without_end() -> None:
         with suppress(ConnectionClosed):
             while True:
                 await say(socket, type="MOTD_UPDATE", motd="soon")
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
 
     async with scripted(chatty) as url:
         with pytest.raises(ReplyTimeout, match="is it a hall"):
@@ -142,9 +142,12 @@ async def test_a_server_that_only_chats_is_not_waited_for_without_end() -> None:
                 await Agent(timeout=0.1).connect(url)
 
 
-async def test_a_person_has_time_for_a_captcha() -> None:
+async def test_a_person_has_time_for_a_captcha(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    clock = loop.time
+
     async def think(question: str) -> str:
-        await asyncio.sleep(0.3)
+        monkeypatch.setattr(loop, "time", lambda: clock() + 1.5)  # so long it takes
         return "blue"
 
     async def ask(socket: ServerConnection) -> None:
@@ -154,7 +157,7 @@ async def test_a_person_has_time_for_a_captcha() -> None:
         await say(socket, type="WELCOME", agent_id="@x", name="agent", server="odd", disclaimer="")
         await socket.wait_closed()
 
-    async with scripted(ask) as url, Agent(timeout=0.2, on_captcha=think).connected(url) as agent:
+    async with scripted(ask) as url, Agent(timeout=1, on_captcha=think).connected(url) as agent:
         assert agent.id == "x"
 
 

@@ -1,13 +1,14 @@
 """Every question that the market asks its books, on both engines, within one unit of work and across several."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from moothall.court.records import CourtChange
 from moothall.errors import InvalidProposal, Refusal
 from moothall.identity import PublicKey
 from moothall.market.audit import audit_row
@@ -293,6 +294,10 @@ def test_a_signature_is_known_at_once_and_for_ever(place: Place) -> None:
     with place.books() as books:
         assert books.has_signature(b"s" * 64)
         assert not books.has_signature(b"t" * 64)
+
+
+def test_there_is_a_way_to_save_every_kind_of_change() -> None:
+    assert set(SqlBooks._SAVERS) == set(get_args(CourtChange))
 
 
 def test_an_entry_counts_once(place: Place) -> None:

@@ -4,6 +4,9 @@ import asyncio
 import os
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
 
 import pytest
 
@@ -37,9 +40,27 @@ async def test_an_answer_that_fails_does_not_hold_up_the_next() -> None:
     assert [type(fault) for fault in faults] == [ZeroDivisionError]
 
 
-async def test_a_thread_waits_for_the_loop_and_goes_on_after_its_turn() -> None:
+async def test_a_thread_waits_for_the_loop_and_goes_on_after_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: SimpleQueue[Callable[[], object]] = SimpleQueue()
+    went_on = threading.Event()
     turns = Turns()
-    await asyncio.wait_for(asyncio.to_thread(turns.wait), 60)
+    monkeypatch.setattr(
+        asyncio.get_running_loop(), "call_soon_threadsafe", lambda do, *args: asked.put(partial(do, *args))
+    )
+
+    def work() -> None:
+        turns.wait()
+        went_on.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    have_a_turn = asked.get(timeout=60)
+    assert not went_on.is_set()
+    have_a_turn()
+    assert went_on.wait(60)
+    thread.join()
 
 
 async def test_a_thread_does_not_wait_for_a_loop_that_waits_for_it() -> None:

@@ -74,6 +74,7 @@ def _fetch(address: str, timeout: float) -> bytes:
     """Within the time, whoever answers: a socket's own timeout begins anew with every byte that trickles in."""
     from concurrent.futures import Future
     from threading import Thread
+    from urllib.error import HTTPError
     from urllib.request import ProxyHandler, build_opener
 
     opener = build_opener(ProxyHandler({})) if is_local(address) else build_opener()
@@ -84,6 +85,8 @@ def _fetch(address: str, timeout: float) -> bytes:
             with opener.open(address, timeout=timeout) as response:
                 answer.set_result(response.read(MAX_REPORT + 1))
         except Exception as error:  # noqa: BLE001  # whatever it is, whoever waits gets it
+            if isinstance(error, HTTPError):
+                error.close()  # it is also the response, with an open connection
             answer.set_exception(error)
 
     Thread(target=fetch, daemon=True).start()

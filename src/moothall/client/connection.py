@@ -127,8 +127,10 @@ class HallConnection:
         pubkey = applicant.key.public.pem if applicant.key is not None else None
         kind: Literal["agent", "human"] = "human" if applicant.is_human else "agent"
         await self._transmit(Identify(ref=_GREETING, name=applicant.name, pubkey=pubkey, kind=kind))
-        clock = asyncio.get_running_loop().time
-        started = clock()  # one limit for all of it: a server that only chats would be waited for without end
+        loop = asyncio.get_running_loop()
+        started = (
+            loop.time()
+        )  # one limit for all of it: a server that only chats would be waited for without end
         echoes = False
         while True:
             incoming = await self._next(started + patience, patience)
@@ -138,9 +140,9 @@ class HallConnection:
                 await self._transmit(_proof(applicant.key, body))
                 patience = max(patience, TAKEOVER_TIMEOUT)
             elif isinstance(body, server.CaptchaChallenge):
-                asked = clock()
+                asked = loop.time()
                 answer = await _answer(body.question, applicant.on_captcha)
-                started += clock() - asked  # a person may take its time
+                started += loop.time() - asked  # a person may take its time
                 await self._transmit(CaptchaResponse(captcha_id=body.captcha_id, answer=answer))
             elif isinstance(body, server.Error):
                 raise refusal(body)

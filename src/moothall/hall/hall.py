@@ -418,11 +418,13 @@ class Hall:
     def reply(self, session: Session, message: ServerMessage) -> None:
         """The direct answer to the command being handled: it carries the command's `ref`."""
         if session.ref is None or session.answered:
-            framed = frame(message)
+            session.link.put(frame(message))
         else:
-            framed = encode_text(with_ref(encode(message), session.ref))
+            self._answer(session, session.ref, encode(message))
+
+    def _answer(self, session: Session, ref: str, encoded: bytes) -> None:
         session.answered = True
-        session.link.put(framed)
+        session.link.put(encode_text(with_ref(encoded, ref)))
 
     def refuse(self, session: Session, refusal: Refusal) -> None:
         self.tally.refused[refusal.code] += 1
@@ -448,8 +450,7 @@ class Hall:
         framed = encode_text(encoded)
         for agent in here:
             if agent.session is actor and actor.ref is not None and not actor.answered:
-                actor.answered = True
-                actor.link.put(encode_text(with_ref(encoded, actor.ref)))
+                self._answer(actor, actor.ref, encoded)
             else:
                 agent.link.put(framed)
 
