@@ -47,9 +47,9 @@ class Pair:
         proposal = client.Proposal(to=to, task="Review the pull request", amount=5, sig="s", elo_stake=20)
         accept = client.Accept(proposal_id=deal, sig="s", elo_stake=10)
         complete = client.Complete(proposal_id=deal, proof="https://example.org/review", sig="s")
-        offer = Signed(proposal, self.proposer.public, os.urandom(64))
-        acceptance = Signed(accept, self.recipient.public, os.urandom(64))
-        completion = Signed(complete, self.recipient.public, os.urandom(64))
+        offer = Signed(proposal, self.proposer.public)
+        acceptance = Signed(accept, self.recipient.public)
+        completion = Signed(complete, self.recipient.public)
         now = STARTED + serial
         return [
             lambda books: clerk.propose(

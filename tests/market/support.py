@@ -22,7 +22,6 @@ from moothall.market.records import (
     Registration,
     Revoked,
     Standing,
-    UsedSignature,
 )
 from moothall.market.reputation import RatingRules
 from moothall.market.rules import MarketRules
@@ -56,7 +55,6 @@ class MemoryBooks(Books):
         self.kept_receipts: list[Receipt] = []
         self.skills: dict[bytes, Registration] = {}
         self.events: dict[str, HookEvent] = {}
-        self.signatures: dict[bytes, str] = {}
 
     def proposal(self, proposal_id: str) -> Proposal | None:
         return self.deals.get(proposal_id)
@@ -119,9 +117,6 @@ class MemoryBooks(Books):
         start = 0 if before is None else deals.index(before) + 1 if before in deals else len(kept)
         return kept[start : start + limit]
 
-    def has_signature(self, signature: bytes) -> bool:
-        return signature in self.signatures
-
     def save(self, *changes: Change) -> None:
         assert sum(isinstance(change, AuditRow) for change in changes) == 1
         for change in changes:
@@ -149,9 +144,6 @@ class MemoryBooks(Books):
                 event = hook_event(change)
                 assert event.id not in self.events, "an event is told once"
                 self.events[event.id] = event
-            case UsedSignature():
-                assert change.signature not in self.signatures, "a signature is good once"
-                self.signatures[change.signature] = change.deal
 
     def _with_deadline(self) -> list[Proposal]:
         return [

@@ -3,6 +3,7 @@
 `seed 000, accept 3` is step 3 of "accept" in "proposal lifecycle"; "proposal errors" come after that.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -26,7 +27,6 @@ from moothall.identity import PrivateKey
 from moothall.market import clerk, escrow, proposals
 from moothall.market.proposals import LAST_MOMENT, MAX_CAPABILITY, TRANSITIONS, Event
 from moothall.market.records import Status
-from moothall.market.reputation import PairHistory
 from moothall.market.rules import MarketRules
 from moothall.market.signed import check_signature
 from moothall.wire.agentchat import client
@@ -720,28 +720,26 @@ def test_errors_the_signature_covers_every_word(market: Market) -> None:
 
 
 def test_errors_a_used_signature_is_no_good_again(market: Market) -> None:
-    """No way through the statuses leads here twice; if one ever did, the signature would stop it."""
-    accepted(market)
-    standings = {agent.public.raw: market.standing(agent) for agent in (ALICE, BOB)}
+    """The very same command, with the very same signature, after each has led the deal further."""
+    accept = market.checked(signed(client.Accept(proposal_id="prop_1", sig="-"), BOB), BOB)
+    reject = market.checked(signed(client.Reject(proposal_id="prop_2", sig="-"), BOB), BOB)
     complete = market.checked(signed(client.Complete(proposal_id="prop_1", sig="-"), BOB), BOB)
-    with pytest.raises(InvalidSignature):
-        proposals.complete(
-            complete, market.deal(), standings, used=True, pair=PairHistory(), now=1, rules=market.rules
-        )
-    dispute = market.checked(signed(client.Dispute(proposal_id="prop_1", reason="r", sig="-"), BOB), BOB)
-    with pytest.raises(InvalidSignature):
-        proposals.dispute(dispute, market.deal(), standings, used=True, now=1, rules=market.rules)
-
-
-def test_errors_every_used_signature_is_kept(market: Market) -> None:
-    accepted(market)
-    market.complete(ALICE)
-    market.propose(ALICE, BOB)
-    market.reject(BOB, "prop_2")
-    market.propose(ALICE, BOB)
+    dispute = market.checked(signed(client.Dispute(proposal_id="prop_3", reason="r", sig="-"), BOB), BOB)
+    for _ in range(3):
+        market.propose(ALICE, BOB)
     market.accept(BOB, "prop_3")
-    market.dispute(BOB, "prop_3")
-    assert sorted(market.books.signatures.values()) == ["prop_1", "prop_1", "prop_2", "prop_3", "prop_3"]
+    steps: list[tuple[Callable[..., Any], Any]] = [
+        (clerk.accept, accept),
+        (clerk.reject, reject),
+        (clerk.complete, complete),
+        (clerk.dispute, dispute),
+    ]
+    for number, (operate, order) in enumerate(steps):
+        operate(market.books, order, now=market.now, rules=market.rules)
+        for again, used in steps[: number + 1]:
+            with pytest.raises(InvalidProposal, match="PROPOSAL_NOT_"):
+                again(market.books, used, now=market.now, rules=market.rules)
+    assert [row.operation for row in market.books.audit[4:]] == ["accept", "reject", "complete", "dispute"]
 
 
 @pytest.mark.parametrize("second", ["complete", "dispute"])

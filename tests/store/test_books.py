@@ -27,7 +27,6 @@ from moothall.market.records import (
     Revoked,
     SkillStanding,
     Standing,
-    UsedSignature,
 )
 from moothall.store.books import SqlBooks
 from moothall.store.memory import Memory
@@ -284,16 +283,6 @@ def test_receipts_are_found_by_either_party_newest_first(place: Place) -> None:
         for odd in ("prop_0", "prop_9", "\0", "\ud800"):
             assert books.receipts(ALICE.public.raw, before=odd) == []
         assert books.receipts(DAVE.public.raw) == []
-
-
-def test_a_signature_is_known_at_once_and_for_ever(place: Place) -> None:
-    with place.books() as books:
-        assert not books.has_signature(b"s" * 64)
-        books.save(UsedSignature(b"s" * 64, "prop_1"), audit())
-        assert books.has_signature(b"s" * 64)
-    with place.books() as books:
-        assert books.has_signature(b"s" * 64)
-        assert not books.has_signature(b"t" * 64)
 
 
 def test_there_is_a_way_to_save_every_kind_of_change() -> None:

@@ -87,7 +87,6 @@ async def test_export_writes_everything_one_object_per_line(place: Place, tmp_pa
         "proposals",
         "standings",
         "registrations",
-        "used_signatures",
         "postings",
         "audit",
         "receipts",

@@ -12,7 +12,7 @@ import pytest
 from moothall.errors import UsageError
 from moothall.market.audit import audit_row
 from moothall.market.books import Books
-from moothall.market.records import Standing, UsedSignature
+from moothall.market.records import Receipt, Standing
 from moothall.store import postgres as engine
 from moothall.store.postgres import Clerk, PostgresConnection, PostgresStore
 from moothall.store.units import StoreFailed, Unit
@@ -81,36 +81,39 @@ async def test_a_deal_expires_in_one_hall_only(postgres: Place) -> None:
     assert postgres.select("SELECT count(*) FROM audit WHERE operation = 'expire'") == [(30,)]
 
 
-async def test_a_signature_that_another_hall_used_meanwhile_is_found_on_the_second_try(
-    postgres: Place,
-) -> None:
+def write_receipt(books: Books) -> None:
+    """Without looking first whether there is one."""
+    receipt = Receipt(proposal_id="prop_1", at=NOW_MS, body=b"{}")
+    books.save(receipt, audit_row("test", "prop_1", NOW_MS))
+
+
+async def test_a_row_that_another_hall_wrote_meanwhile_is_found_on_the_second_try(postgres: Place) -> None:
     looked = threading.Barrier(2, timeout=60)
     seen: list[bool] = []
 
-    def use(books: Books) -> bool:
-        used = books.has_signature(b"s" * 64)
+    def write_once(books: Books) -> bool:
+        is_there = bool(books.receipts())
         if len(seen) < 2:
-            seen.append(used)
+            seen.append(is_there)
             looked.wait()
-        if not used:
-            books.save(UsedSignature(b"s" * 64, "prop_1"), audit_row("test", "prop_1", NOW_MS))
-        return used
+        if not is_there:
+            write_receipt(books)
+        return is_there
 
     async with postgres.opened() as store:
-        assert sorted(await asyncio.gather(run(store, use), run(store, use))) == [False, True]
+        await run(store, propose("prop_1"))
+        assert sorted(await asyncio.gather(run(store, write_once), run(store, write_once))) == [False, True]
         assert seen == [False, False]
         assert store.statistics().repeated == 1
 
 
 async def test_a_unit_that_collides_again_and_again_fails_in_the_end(postgres: Place) -> None:
-    def collide(books: Books) -> None:
-        books.save(UsedSignature(b"s" * 64, "prop_1"), audit_row("test", "prop_1", NOW_MS))
-
     async with postgres.opened() as store:
-        await run(store, collide)
-        with pytest.raises(StoreFailed, match="again and again"):
-            await run(store, collide)
         await run(store, propose("prop_1"))
+        await run(store, write_receipt)
+        with pytest.raises(StoreFailed, match="again and again"):
+            await run(store, write_receipt)
+        await run(store, propose("prop_2"))
         assert store.statistics().failed == 1
 
 
@@ -126,7 +129,7 @@ async def test_a_number_that_does_not_fit_fails_its_unit_only(postgres: Place) -
 
 async def test_a_text_that_no_database_holds_fails_its_unit_only(postgres: Place) -> None:
     def half_a_letter(books: Books) -> None:
-        books.save(UsedSignature(b"t" * 64, "\ud800"), audit_row("test", "prop_1", NOW_MS))
+        books.save(audit_row("test", "\ud800", NOW_MS))
 
     async with postgres.opened() as store:
         with pytest.raises(StoreFailed, match="UnicodeEncodeError"):

@@ -14,7 +14,7 @@ import pytest
 from moothall.errors import InvalidProposal, UsageError
 from moothall.market.audit import audit_row
 from moothall.market.books import Books
-from moothall.market.records import Standing, UsedSignature
+from moothall.market.records import Receipt, Standing
 from moothall.store import sqlite as engine
 from moothall.store.opening import prepare
 from moothall.store.sqlite import SqliteConnection, SqliteStore, connect
@@ -229,9 +229,16 @@ def count(books: Books) -> dict[str, int]:
     return books.counts()
 
 
+def finish(books: Books) -> None:
+    """A whole deal, which leaves a receipt."""
+    for step in (propose("prop_0"), accept("prop_0"), complete("prop_0")):
+        step(books)
+
+
 def collide(books: Books) -> None:
-    """A decision that does not look first: the same signature twice."""
-    books.save(UsedSignature(b"s" * 64, "prop_0"), audit_row("test", "prop_0", NOW_MS))
+    """A decision that does not look first: a second receipt for the same deal."""
+    receipt = Receipt(proposal_id="prop_0", at=NOW_MS, body=b"{}")
+    books.save(receipt, audit_row("test", "prop_0", NOW_MS))
 
 
 def overflow(books: Books) -> None:
@@ -241,14 +248,14 @@ def overflow(books: Books) -> None:
 
 def half_a_letter(books: Books) -> None:
     """A text that no database holds."""
-    books.save(UsedSignature(b"t" * 64, "\ud800"), audit_row("test", "prop_0", NOW_MS))
+    books.save(audit_row("test", "\ud800", NOW_MS))
 
 
 @pytest.mark.usefixtures("ample_time")
 @pytest.mark.parametrize("guilty", [collide, overflow, half_a_letter])
 async def test_of_a_batch_that_collides_only_the_guilty_unit_fails(sqlite: Place, guilty: Any) -> None:
     async with held(sqlite) as store:
-        first = asyncio.ensure_future(run(store, collide))
+        first = asyncio.ensure_future(run(store, finish))
         await begun(store)
         works = [propose("prop_1"), guilty, count, accept("prop_1"), guilty, count, complete("prop_1")]
         answers = asyncio.gather(first, *(run(store, work) for work in works), return_exceptions=True)
@@ -260,9 +267,9 @@ async def test_of_a_batch_that_collides_only_the_guilty_unit_fails(sqlite: Place
     assert isinstance(failed_too, StoreFailed | OverflowError | UnicodeEncodeError)
     for fine in (proposed, accepted, completed):
         assert not isinstance(fine, BaseException)
-    assert (counts, more_counts) == ({"pending": 1}, {"accepted": 1})
-    assert sqlite.select("SELECT status FROM proposals") == [("completed",)]
-    assert sqlite.select("SELECT count(*) FROM used_signatures") == [(3,)]
+    assert (counts, more_counts) == ({"completed": 1, "pending": 1}, {"accepted": 1, "completed": 1})
+    assert sqlite.select("SELECT status FROM proposals") == [("completed",), ("completed",)]
+    assert sqlite.select("SELECT count(*) FROM receipts") == [(2,)]
     assert sqlite.problems() == []
 
 

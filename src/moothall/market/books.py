@@ -52,8 +52,5 @@ class Books(Protocol):
     ) -> list[Receipt]:
         """Newest first; of one party, or of all. `before` is the deal at which an earlier list ended."""
 
-    def has_signature(self, signature: bytes) -> bool:
-        """Whether an ACCEPT, REJECT, COMPLETE or DISPUTE used it before."""
-
     def save(self, *changes: Change) -> None:
         """All changes of one decision, exactly one AuditRow among them. A repeated Entry is a no-op."""

@@ -51,24 +51,20 @@ def accept(books: Books, order: Signed[client.Accept], *, now: int, rules: Marke
     deal = books.proposal(order.message.proposal_id)
     staked = deal is not None and bool(deal.proposer_stake or order.message.elo_stake)
     standings = _standings(books, deal) if staked else {}
-    used = books.has_signature(order.signature)
-    return _saved(books, proposals.accept(order, deal, standings, used=used, now=now, rules=rules))
+    return _saved(books, proposals.accept(order, deal, standings, now=now, rules=rules))
 
 
 def reject(books: Books, order: Signed[client.Reject], *, now: int, rules: MarketRules) -> Outcome:
     deal = books.proposal(order.message.proposal_id)
-    used = books.has_signature(order.signature)
-    return _saved(books, proposals.reject(order, deal, used=used, now=now, rules=rules))
+    return _saved(books, proposals.reject(order, deal, now=now, rules=rules))
 
 
 def complete(books: Books, order: Signed[client.Complete], *, now: int, rules: MarketRules) -> Outcome:
     deal = books.proposal(order.message.proposal_id)
-    used = books.has_signature(order.signature)
     outcome = proposals.complete(
         order,
         deal,
         _standings(books, deal),
-        used=used,
         pair=_pair(books, deal, rules),
         now=now,
         rules=rules,
@@ -79,8 +75,7 @@ def complete(books: Books, order: Signed[client.Complete], *, now: int, rules: M
 def dispute(books: Books, order: Signed[client.Dispute], *, now: int, rules: MarketRules) -> Outcome:
     deal = books.proposal(order.message.proposal_id)
     standings = _standings(books, deal)
-    used = books.has_signature(order.signature)
-    return _saved(books, proposals.dispute(order, deal, standings, used=used, now=now, rules=rules))
+    return _saved(books, proposals.dispute(order, deal, standings, now=now, rules=rules))
 
 
 def expire(books: Books, proposal_id: str, *, now: int) -> Outcome | None:

@@ -11,7 +11,10 @@ court either gives it back as it was, or ends it with a verdict (`court.judging`
 
 Each decision takes the records it needs and a command whose signature was checked, and returns an Outcome or
 raises a Refusal. The checks come in one order: the deal exists, the caller is the party who may do this, the
-deadline has not passed, the status allows it, no court holds it, the signature is new, the stakes are covered.
+deadline has not passed, the status allows it, no court holds it, the stakes are covered.
+
+A signature is over the operation and the id of the deal, and no way leads back to a status, so each is good for one
+deal and one time.
 """
 
 from collections.abc import Mapping
@@ -30,7 +33,7 @@ from moothall.market import escrow, hooks, notices
 from moothall.market.audit import audit_row
 from moothall.market.outcome import Outcome
 from moothall.market.receipts import build_receipt
-from moothall.market.records import AuditRow, Change, Proposal, Standing, Status, UsedSignature
+from moothall.market.records import AuditRow, Change, Proposal, Standing, Status
 from moothall.market.reputation import PairHistory, RatingRules, completion_gain, dispute_loss, half_of_loss
 from moothall.market.rules import MarketRules
 from moothall.market.settlement import Movement, Share, settle
@@ -123,11 +126,10 @@ def accept(
     deal: Proposal | None,
     standings: Standings,
     *,
-    used: bool,
     now: int,
     rules: MarketRules,
 ) -> Outcome:
-    deal, status = _admit(order, deal, "accept", used, now, rules)
+    deal, status = _admit(order, deal, "accept", now, rules)
     deal = structs.replace(
         deal,
         status=status,
@@ -142,16 +144,14 @@ def accept(
         movement = escrow.lock(deal, standings[deal.proposer], standings[deal.recipient], now)
         staked = (*movement.changes(), hooks.escrow_created(deal, now))
     return Outcome(
-        changes=(deal, *_record("accept", order, deal, movement), *staked),
+        changes=(deal, _record("accept", order, deal, movement), *staked),
         notices=notices.to_parties(deal, notices.accepted(deal, order.message.sig)),
         lines=(notices.claimed_line(deal),),
     )
 
 
-def reject(
-    order: Signed[client.Reject], deal: Proposal | None, *, used: bool, now: int, rules: MarketRules
-) -> Outcome:
-    deal, status = _admit(order, deal, "reject", used, now, rules)
+def reject(order: Signed[client.Reject], deal: Proposal | None, *, now: int, rules: MarketRules) -> Outcome:
+    deal, status = _admit(order, deal, "reject", now, rules)
     deal = structs.replace(
         deal,
         status=status,
@@ -160,7 +160,7 @@ def reject(
         response_sig=order.message.sig,
     )
     return Outcome(
-        changes=(deal, *_record("reject", order, deal)),
+        changes=(deal, _record("reject", order, deal)),
         notices=notices.to_parties(deal, notices.rejected(deal, order.message.sig)),
     )
 
@@ -170,13 +170,12 @@ def complete(
     deal: Proposal | None,
     standings: Standings,
     *,
-    used: bool,
     pair: PairHistory,
     now: int,
     rules: MarketRules,
 ) -> Outcome:
     """Both gain, and both get their stakes back (seed 000, complete 4)."""
-    deal, status = _admit(order, deal, "complete", used, now, rules)
+    deal, status = _admit(order, deal, "complete", now, rules)
     if now - deal.created_at < rules.ratings.minimum_age:
         raise RateLimited("This proposal is too young to be completed")
     by = _address(deal, order.key.raw)
@@ -194,7 +193,7 @@ def complete(
     return Outcome(
         changes=(
             done,
-            *_record("complete", order, done, movement),
+            _record("complete", order, done, movement),
             *movement.changes(),
             build_receipt(done, message, now),
             hooks.settlement_completion(done, rating_changes, now),
@@ -208,12 +207,11 @@ def dispute(
     deal: Proposal | None,
     standings: Standings,
     *,
-    used: bool,
     now: int,
     rules: MarketRules,
 ) -> Outcome:
     """The party being disputed is at fault: it loses rating, and its stake (seed 000, dispute 4)."""
-    deal, status = _admit(order, deal, "dispute", used, now, rules)
+    deal, status = _admit(order, deal, "dispute", now, rules)
     by, reason = _address(deal, order.key.raw), order.message.reason
     ended = structs.replace(
         deal,
@@ -230,7 +228,7 @@ def dispute(
     return Outcome(
         changes=(
             ended,
-            *_record("dispute", order, ended, movement),
+            _record("dispute", order, ended, movement),
             *movement.changes(),
             hooks.settlement_dispute(ended, stakes, rating_changes, now),
         ),
@@ -273,7 +271,7 @@ def can_expire(deal: Proposal, now: int) -> bool:
 
 
 def _admit(
-    order: Signed[Command], deal: Proposal | None, event: Event, used: bool, now: int, rules: MarketRules
+    order: Signed[Command], deal: Proposal | None, event: Event, now: int, rules: MarketRules
 ) -> tuple[Proposal, Status]:
     """The deal, and where the event leads it; or the refusal that comes first."""
     if deal is None:
@@ -282,8 +280,6 @@ def _admit(
     _require_unexpired(deal, event, now, rules)
     status = next_status(deal, event)
     _require_thawed(deal)
-    if used:
-        raise Refusal.by_code[rules.signature_code]("This signature was used before")
     return deal, status
 
 
@@ -370,12 +366,11 @@ def _fault(
 
 def _record(
     operation: str, order: Signed[Command], deal: Proposal, movement: Movement | None = None
-) -> tuple[AuditRow, UsedSignature]:
-    """What every signed step leaves behind. Its signature is good once."""
-    row = audit_row(
+) -> AuditRow:
+    """What every signed step leaves behind."""
+    return audit_row(
         operation, deal.id, deal.updated_at, actor=order.key.raw, message=order.message, movement=movement
     )
-    return row, UsedSignature(order.signature, deal.id)
 
 
 def _address(deal: Proposal, key: bytes) -> str:

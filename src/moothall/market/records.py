@@ -139,11 +139,6 @@ class Revoked(Struct, frozen=True, gc=False):
     key: bytes
 
 
-class UsedSignature(Struct, frozen=True, gc=False):
-    signature: bytes
-    deal: str
-
-
 class RatingPoint(Struct, kw_only=True, frozen=True, gc=False):
     """One step of an agent's rating over time."""
 
@@ -153,15 +148,4 @@ class RatingPoint(Struct, kw_only=True, frozen=True, gc=False):
     why: str
 
 
-Change = (
-    Proposal
-    | Standing
-    | Entry
-    | AuditRow
-    | Receipt
-    | Registration
-    | Happening
-    | Revoked
-    | UsedSignature
-    | RatingPoint
-)
+Change = Proposal | Standing | Entry | AuditRow | Receipt | Registration | Happening | Revoked | RatingPoint

@@ -30,7 +30,6 @@ class Signed(Struct, Generic[Command], frozen=True, gc=False):
 
     message: Command
     key: PublicKey
-    signature: bytes
 
 
 def check_signature(message: Command, key: PublicKey, rules: MarketRules) -> Signed[Command]:
@@ -39,4 +38,4 @@ def check_signature(message: Command, key: PublicKey, rules: MarketRules) -> Sig
     text = TEXTS[type(message)](message)
     if signature is None or not verify(key.raw, utf8(text), signature):
         raise Refusal.by_code[rules.signature_code]("The signature does not match the message and your key")
-    return Signed(message, key, signature)
+    return Signed(message, key)

@@ -29,7 +29,6 @@ from moothall.market.records import (
     Registration,
     Revoked,
     Standing,
-    UsedSignature,
 )
 from moothall.store.cases import CaseBooks, is_plain
 from moothall.store.dialect import Connection, Row, Value
@@ -287,14 +286,6 @@ class SqlBooks(CaseBooks, StoreBooks):
         rows = self._query("SELECT number FROM receipts WHERE proposal_id = ?", proposal_id)
         return rows[0][0] if rows else 0
 
-    def has_signature(self, signature: bytes) -> bool:
-        if signature in self._draft.signatures or signature in self._before.signatures:
-            return True
-        row = self._connection.execute(
-            "SELECT 1 FROM used_signatures WHERE signature = ?", (signature,)
-        ).fetchone()
-        return row is not None
-
     # -- events for integrations ---------------------------------------------------------------------
 
     def claim_events(self, listener: str, now: int, until: int, limit: int) -> list[Delivery]:
@@ -363,9 +354,6 @@ class SqlBooks(CaseBooks, StoreBooks):
         self._put_key(point.key)
         self._draft.put_point(point)
 
-    def _save_signature(self, used: UsedSignature) -> None:
-        self._draft.put_signature(used.signature, used.deal)
-
     def _save_registration(self, registration: Registration) -> None:
         self._put_key(registration.key)
         self._draft.put_registration(registration)
@@ -413,7 +401,6 @@ class SqlBooks(CaseBooks, StoreBooks):
         Receipt: _save_receipt,
         AuditRow: _save_audit,
         RatingPoint: _save_point,
-        UsedSignature: _save_signature,
         Happening: _save_happening,
         Registration: _save_registration,
         Revoked: _save_revoked,

@@ -104,7 +104,6 @@ TABLES: Final = (
         ("fingerprint", "bound_to"),
         " ON CONFLICT (fingerprint) DO UPDATE SET bound_to = excluded.bound_to",
     ),
-    Table("used_signatures", ("signature", "deal")),
     Table("postings", ("deal", "operation", "account", "amount", "at")),
     Table("audit", ("at", "operation", "deal", "actor", "data")),
     Table("receipts", ("proposal_id", "proposer", "recipient", "at", "body")),
@@ -132,7 +131,6 @@ class Draft:
         "proposals",
         "registrations",
         "rows",
-        "signatures",
         "standings",
     )
 
@@ -141,7 +139,6 @@ class Draft:
         self.standings: dict[bytes, Stored[Standing]] = {}
         self.disputes: dict[str, Stored[Dispute]] = {}
         self.registrations: dict[bytes, Registration | None] = {}
-        self.signatures: set[bytes] = set()
         self.entries: set[tuple[str, str]] = set()
         self.keys: set[bytes] = set()
         self.has_receipts = False
@@ -158,7 +155,6 @@ class Draft:
         self.standings.update(later.standings)
         self.disputes.update(later.disputes)
         self.registrations.update(later.registrations)
-        self.signatures |= later.signatures
         self.entries |= later.entries
         self.keys |= later.keys
         self.has_receipts |= later.has_receipts
@@ -249,10 +245,6 @@ class Draft:
 
     def put_bound(self, fingerprint: str, key: bytes) -> None:
         self.rows["imported"][fingerprint] = (fingerprint, key)
-
-    def put_signature(self, signature: bytes, deal: str) -> None:
-        self.added["used_signatures"].append((signature, deal))
-        self.signatures.add(signature)
 
     def put_entry(self, entry: Entry) -> None:
         deal, operation, at = entry.deal, entry.operation, entry.at

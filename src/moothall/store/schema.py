@@ -12,7 +12,6 @@ changes of a row: a writer that read an older one finds out when it writes (see 
     audit               one row per decision, for ever
     receipts            completed deals, for ever
     rating_history      each step of each rating
-    used_signatures     a signed response is good once
     disputes            court cases: one per deal, with everything said and decided in it
     case_parts          who has a part in which case; `live` while it is open, and for an arbiter has not declined
     hooks               events on their way to integrations: a row per event and listener, until it is delivered
@@ -160,7 +159,10 @@ _COURT: Final = (
     "CREATE INDEX case_parts_live ON case_parts (key) WHERE live = 1",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _HOOKS, _COURT)
+# The status of a deal says the same: a signed response names its deal, and no status comes twice.
+_SIGNATURES: Final = ("DROP TABLE used_signatures",)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _HOOKS, _COURT, _SIGNATURES)
 VERSION: Final = len(MIGRATIONS)
 
 
