@@ -1,5 +1,6 @@
 """Taking turns on the wire: RESPONDING_TO, FLOOR_CLAIMED, YIELD (seed 003; agentchat wire 10)."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -305,6 +306,23 @@ def test_exemptions_are_remembered_for_so_many_messages_and_no_more(monkeypatch:
         remembered.note(f"msg_{number}", "hello", by_agent=False)
     assert len(remembered) == 2
     assert [remembered.cover(f"msg_{number}", "a1", "ann") for number in range(3)] == [False, True, True]
+
+
+def test_exemptions_take_no_more_memory_than_the_messages() -> None:
+    """Ten thousand messages that are nothing but mentions would otherwise be gigabytes."""
+    remembered = exemptions.Exemptions()
+    names = [f"{number:03x}" for number in range(1024)]
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            remembered.note(f"msg_{number}", "".join(f"@{name}" for name in names), by_agent=True)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 100 * 2 * 4096
+    assert remembered.cover("msg_7", "3ff", "nobody")
+    assert remembered.cover("msg_7", "nobody", "000")
+    assert not remembered.cover("msg_7", "3f", "ff 0")
 
 
 def test_exemption_humans_who_answer_get_the_floor() -> None:

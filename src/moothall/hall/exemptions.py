@@ -1,7 +1,8 @@
 """Messages that may be answered whoever has the floor (seed 003, exemptions): people's, and by those they mention.
 
 They are remembered for longer than a channel's buffer holds them: in a lively channel it has moved on before an
-agent that waited its turn claims.
+agent that waited its turn claims. What is remembered of one is never longer than the message: a set of the names,
+each an object of its own, would take fifty times as much of whoever fills a message with mentions.
 """
 
 import re
@@ -14,19 +15,18 @@ _MENTION: Final = re.compile(r"@([A-Za-z0-9_-]+)")
 
 class Exemptions:
     def __init__(self) -> None:
-        self._names: dict[
-            str, frozenset[str] | None
-        ] = {}  # by message id, the oldest first; None is everybody
+        # By message id, the oldest first: the names with a space around each; None is everybody.
+        self._names: dict[str, str | None] = {}
 
     def __len__(self) -> int:
         return len(self._names)
 
     def note(self, msg_id: str, content: str, *, by_agent: bool) -> None:
-        self._names[msg_id] = frozenset(_MENTION.findall(content)) if by_agent else None
+        self._names[msg_id] = f" {' '.join(_MENTION.findall(content))} " if by_agent else None
         if len(self._names) > MAX_REMEMBERED:
             del self._names[next(iter(self._names))]
 
     def cover(self, msg_id: str, agent_id: str, agent_name: str) -> bool:
         """Whether this agent may answer the message regardless of claims."""
-        names = self._names.get(msg_id, frozenset())
-        return names is None or agent_id in names or agent_name in names
+        names = self._names.get(msg_id, "")
+        return names is None or f" {agent_id} " in names or f" {agent_name} " in names
