@@ -322,6 +322,10 @@ class FailingStore:
 
 
 class FakeTransport:
+    """Its peer reads everything at once, unless `full` says whom to tell that it reads nothing."""
+
+    full: KeepConnection | None = None
+
     def __init__(self) -> None:
         self.written = b""
         self.closed = self.aborted = self.ended = False
@@ -335,6 +339,8 @@ class FakeTransport:
 
     def write(self, data: bytes) -> None:
         self.written += data
+        if self.full is not None and len(self.written) > TRANSPORT_HIGH_WATER:
+            self.full.pause_writing()
 
     def get_write_buffer_size(self) -> int:
         return 0
@@ -436,6 +442,17 @@ async def test_a_backlog_has_an_end(app: App) -> None:
     assert connection.held == 1
     connection.connection_lost(None)
     assert connection.held == 0
+
+
+async def test_what_one_packet_to_a_swarm_queues_in_one_turn_has_an_end(app: App) -> None:
+    """A connection may have a thousand identities of one name, and each gets the packet."""
+    connection, transport = plugged(app)
+    transport.full = connection
+    payload = encode(Packet(body="x" * 60_000))
+    taken = sum(connection.deliver(payload, connection, "", 0) for _ in range(1000))
+    assert taken * len(payload) <= 5 * keep(app).soft_mark
+    assert len(transport.written) < 512 * 1024
+    connection.connection_lost(None)
 
 
 async def test_heartbeats_are_counted_from_registration(app: App, clock: MadeUpTime) -> None:

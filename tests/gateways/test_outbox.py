@@ -121,6 +121,34 @@ async def test_a_peer_that_stops_reading_is_closed_and_the_others_get_everything
     assert port.peak_backlog == facts["bytes"]
 
 
+class Talkative(Gathering):
+    """A room where every question has a long answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.most = 0  # bytes that have waited
+
+    def receive(self, guest: Connection, payload: bytes) -> None:
+        self.asked += 1
+        guest.put(encode_text(bytes(LIMIT // 4)))
+        self.most = max(self.most, guest.waiting_bytes + sum(map(len, guest.queue)))
+
+
+@on_uvloop
+async def test_questions_that_arrive_together_have_no_more_answers_waiting_than_the_limit() -> None:
+    room = Talkative()
+    async with (
+        running(room, outbox_limit=LIMIT) as port,
+        await Peer.upgraded(port, receive_buffer=SMALL) as peer,
+    ):
+        await peer.say(b"".join(text("?") for _ in range(60)))
+        await room.someone_left.wait()
+        assert port.overflows == 1
+        assert room.asked < 10
+        assert room.most <= 3 * LIMIT
+
+
 @on_uvloop
 async def test_a_peer_that_never_reads_again_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port_module, "SWEEP", 0.001)

@@ -219,6 +219,11 @@ class Connection(asyncio.Protocol):
         if waiting > self._port.outbox_limit:
             self._port.mark(self)
 
+    def _relieve(self) -> None:
+        """Before the end of the turn. Not while somebody goes through a list of members: see `_count`."""
+        self.flush()
+        self.check_backlog()
+
     def _drain(self) -> None:
         """Hand over no more than the transport has room for: what it takes is copied, what waits is shared."""
         waiting, self.queue = self.queue, []
@@ -276,7 +281,15 @@ class Connection(asyncio.Protocol):
 
     def _read_frames(self, reader: FrameReader, data: bytes) -> None:
         room = self._port.room
+        seen = size = 0  # of the outbox since it was last relieved: frames, bytes
         for opcode, payload in reader.feed(data):
+            # Sixty short questions in one read can have sixty long answers.
+            if len(self.queue) != seen:
+                size += sum(map(len, self.queue[seen:]))
+                if size > TRANSPORT_HIGH_WATER:
+                    self._relieve()
+                    size = 0
+                seen = len(self.queue)
             if self._closing:
                 # Only the peer's answer to our close frame still matters.
                 if opcode == CLOSE:

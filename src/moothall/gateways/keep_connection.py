@@ -26,6 +26,7 @@ TRANSPORT_HIGH_WATER: Final = (
 )  # what waits, waits in our backlog, where it has a sender and a deadline
 HARD_MARK: Final = 4  # times the soft one: as every sender may add one packet before it is held
 MAX_INBOX: Final = 256 * 1024  # bytes that arrived and were not looked at yet, before reading stops
+MAX_QUEUE: Final = 256 * 1024  # bytes of one turn's write: a packet to a swarm can be a thousand for one peer
 PER_PACKET: Final = 100  # bytes that a waiting packet costs besides its own, so that tiny ones count too
 
 
@@ -71,6 +72,7 @@ class KeepConnection(asyncio.Protocol):
         "_period",
         "_period_packets",
         "_port",
+        "_queued",
         "_reader",
         "_reading",
         "_stuck",
@@ -109,6 +111,7 @@ class KeepConnection(asyncio.Protocol):
         self.listed = False  # among those the port will look at
         self.counted = False  # towards the connections of its address
         self.queue: list[bytes] = []  # pieces of this turn's write
+        self._queued = 0  # bytes of them
         self.ip = ""
         self.is_loopback = False
 
@@ -185,6 +188,9 @@ class KeepConnection(asyncio.Protocol):
             if not self.queue:
                 self._port.mark(self)
             self.queue += (len(payload).to_bytes(HEADER, "big"), payload)
+            self._queued += len(payload)
+            if self._queued > MAX_QUEUE:
+                self.flush()  # which tells us whether the peer reads
             return True
         return self._wait(len(payload).to_bytes(HEADER, "big") + payload, sender, message_id, ttl)
 
@@ -244,6 +250,7 @@ class KeepConnection(asyncio.Protocol):
         if self.queue:
             joined = b"".join(self.queue)
             self.queue = []
+            self._queued = 0
             self._transport.write(joined)
 
     def hang_up(self) -> None:
