@@ -6,10 +6,12 @@ import pytest
 
 from moothall.errors import UsageError
 from moothall.hall.access import Allowlist, Approval, Ban, Bans, decode_allowlist, decode_bans
+from moothall.hall.limits import Rate
 from moothall.identity import PrivateKey
 from tests.identity.vectors import ALICE, BOB, VECTORS
 from tests.support.world import (
     ABSENT,
+    ADMIN_KEY,
     World,
     assert_closed,
     assert_consistent,
@@ -190,6 +192,35 @@ def test_loopback_is_exempt() -> None:
         assert_open(world.connect("127.0.0.1", is_loopback=True))
     assert_consistent(world)
     assert world.hall.door._connections == {}
+
+
+def test_a_network_of_ipv6_is_one_address() -> None:
+    """Whoever has one address of a /64 has all of them."""
+    world = World(max_connections_per_ip=2)
+    guests = [world.connect(f"2001:db8::{number}") for number in range(1, 4)]
+    assert [guest.link.closed is None for guest in guests] == [True, True, False]
+    assert_open(world.connect("2001:db8:0:1::1"))
+    world.disconnect(guests[0])
+    assert_open(world.connect("2001:db8::9"))
+    assert_consistent(world)
+
+
+def test_an_ipv4_address_is_the_same_on_a_socket_for_both() -> None:
+    world = World(max_connections_per_ip=1)
+    assert_open(world.connect("::ffff:192.0.2.7"))
+    assert world.connect("192.0.2.7").link.closed is not None
+    assert_open(world.connect("::ffff:192.0.2.8"))
+
+
+def test_wrong_admin_keys_are_counted_for_a_network_of_ipv6() -> None:
+    world = World(admin_key=ADMIN_KEY, rate_admin=Rate(2, 60))
+    for number in range(1, 3):
+        guest = world.connect(f"2001:db8::{number}")
+        world.send(guest, "ADMIN_KICK", admin_key="guess", agent_id="x")
+        assert_refused(guest, "AUTH_REQUIRED")
+    guest = world.connect("2001:db8::3")
+    world.send(guest, "ADMIN_KICK", admin_key=ADMIN_KEY, agent_id="x")
+    assert_refused(guest, "RATE_LIMITED")
 
 
 @pytest.mark.parametrize("off", ["no_limits", "zero"])

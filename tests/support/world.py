@@ -22,7 +22,7 @@ from moothall.app import court_rules, market_rules
 from moothall.court.books import Books
 from moothall.court.desk import CourtDesk
 from moothall.errors import Refusal
-from moothall.hall.access import Allowlist, Approval, Ban, Bans
+from moothall.hall.access import Allowlist, Approval, Ban, Bans, holder_of
 from moothall.hall.hall import Hall
 from moothall.hall.keyring import Keyring
 from moothall.hall.opening import open_hall
@@ -465,7 +465,8 @@ def _assert_doors_count(hall: Hall) -> None:
     expected: dict[str, int] = {}
     for session in hall.sessions:
         if session.counted:
-            expected[session.ip] = expected.get(session.ip, 0) + 1
+            holder = holder_of(session.ip)
+            expected[holder] = expected.get(holder, 0) + 1
     assert hall.door._connections == expected
 
 

@@ -6,7 +6,9 @@ The lists are kept in the reference's own file formats, so that its files can be
 import hmac
 import json
 from collections.abc import Iterable
-from typing import Any
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
+from typing import Any, Final
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 
@@ -16,6 +18,8 @@ from moothall.identity import PublicKey
 
 ALLOWLIST_FILE = "allowlist.json"
 BANS_FILE = "bans.json"
+
+_HOST_BITS: Final = 64  # of an IPv6 address, which whoever has the network chooses freely (RFC 4291, 2.5.1)
 
 
 class Approval(Struct, kw_only=True, rename="camel", gc=False):
@@ -94,6 +98,20 @@ class Bans:
         return _encode(list(self._by_id.values()))
 
 
+@lru_cache(maxsize=4096)
+def holder_of(ip: str) -> str:
+    """Whom limits per address hold: an IPv4 address, or the /64 network of an IPv6 one, however it is written."""
+    try:
+        address = ip_address(ip)
+    except ValueError:
+        return ip
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return f"{IPv6Address(int(address) >> _HOST_BITS << _HOST_BITS)}/{_HOST_BITS}"
+
+
 class Doorkeeper:
     """Counts connections and wrong admin keys per address, and knows the admin keys."""
 
@@ -110,6 +128,7 @@ class Doorkeeper:
         return bool(self._access_key or self._admin_key)
 
     def admit(self, ip: str) -> bool:
+        ip = holder_of(ip)
         count = self._connections.get(ip, 0)
         if self._max_per_ip and count >= self._max_per_ip:
             return False
@@ -117,6 +136,7 @@ class Doorkeeper:
         return True
 
     def depart(self, ip: str) -> None:
+        ip = holder_of(ip)
         count = self._connections[ip] - 1
         if count:
             self._connections[ip] = count
@@ -126,7 +146,7 @@ class Doorkeeper:
     def may_attempt_admin(self, ip: str, now: float) -> bool:
         if not self._admin_rate.limit:
             return True
-        window = self._failures.get(ip)
+        window = self._failures.get(holder_of(ip))
         return window is None or window.has_room(now)
 
     def admin_failed(self, ip: str, now: float) -> None:
@@ -134,7 +154,7 @@ class Doorkeeper:
         if self._admin_rate.limit:
             for address in [known for known, window in self._failures.items() if window.is_quiet(now)]:
                 del self._failures[address]
-            self._failures.setdefault(ip, Window(self._admin_rate)).count(now)
+            self._failures.setdefault(holder_of(ip), Window(self._admin_rate)).count(now)
 
     def check_admin(self, given: str) -> None:
         if not self._admin_key:

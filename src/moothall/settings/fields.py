@@ -77,7 +77,7 @@ class Settings:
     # -- who may connect
     max_connections_per_ip: int = option(
         200,
-        "connections from one address; loopback is exempt; 0 is no limit",
+        "connections from one address (or IPv6 /64); loopback is exempt; 0 is no limit",
         reference="MAX_CONNECTIONS_PER_IP",
     )
     allowed_origins: tuple[str, ...] = option(
@@ -243,7 +243,8 @@ class Settings:
     rate_nick: Rate = option(Rate(1, 30), "SET_NICK")
     rate_create: Rate = option(Rate(10, 60), "CREATE_CHANNEL: channels are there to stay")
     rate_admin: Rate = option(
-        Rate(10, 60), "wrong admin keys from one address; after that the right one is refused too"
+        Rate(10, 60),
+        "wrong admin keys from one address (or IPv6 /64); after that the right one is refused too",
     )
     flood_closes: bool = option(False, "too many frames after identification close the connection as well")
     no_limits: bool = option(False, "turn every rate and connection limit off, for a trusted deployment")
