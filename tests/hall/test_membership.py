@@ -1,5 +1,7 @@
 """Coming and going (seed 000, join channels, disconnect, channel errors; agentchat wire 9)."""
 
+from typing import Any
+
 import pytest
 
 from moothall.hall import membership
@@ -252,6 +254,81 @@ def test_a_hall_has_so_many_channels() -> None:
     assert_refused(guest, "INVALID_MSG")
     world.send(guest, "CREATE_CHANNEL", channel="#general")
     assert_refused(guest, "CHANNEL_EXISTS")
+
+
+def created(world: World, guest: Guest, *names: str) -> None:
+    for name in names:
+        world.advance(6)
+        world.send(guest, "CREATE_CHANNEL", channel=name)
+        assert_sent(guest, "JOINED", channel=name)
+
+
+def left(world: World, guest: Guest, *names: str) -> None:
+    for name in names:
+        world.send(guest, "LEAVE", channel=name)
+    guest.read()
+
+
+def names(world: World) -> list[str]:
+    return [channel.name for channel in world.hall.channels if channel.made_by is not None]
+
+
+def test_in_a_full_hall_new_channels_replace_empty_ones_that_have_no_history() -> None:
+    world = World(max_channels=6)
+    guest = world.agent()
+    created(world, guest, "#talked", "#quiet", "#kept")
+    world.say(guest, "#talked", "hello")
+    left(world, guest, "#talked", "#quiet")
+    created(world, guest, "#fourth")
+    assert names(world) == ["#talked", "#kept", "#fourth"]
+    created(world, guest, "#fifth")
+    assert names(world) == ["#kept", "#fourth", "#fifth"]
+    world.send(guest, "CREATE_CHANNEL", channel="#sixth")
+    assert_refused(guest, "INVALID_MSG", "as many channels as it takes")
+    assert world.hall.channels.get("#general") is not None  # the hall's own stay, empty or not
+    assert_consistent(world)
+
+
+def test_in_a_full_hall_who_made_most_channels_loses_one_first() -> None:
+    world = World(max_channels=7)
+    resident, crowd = world.agent(ip="192.0.2.1"), world.agent(ip="192.0.2.2")
+    created(world, resident, "#home")
+    left(world, resident, "#home")
+    created(world, crowd, "#spam1", "#spam2", "#spam3")
+    left(world, crowd, "#spam1", "#spam2", "#spam3")
+    created(world, crowd, "#spam4", "#spam5")
+    assert names(world) == ["#home", "#spam3", "#spam4", "#spam5"]
+    created(world, resident, "#garden")
+    assert names(world) == ["#home", "#spam4", "#spam5", "#garden"]
+
+
+def test_one_address_has_its_share_of_the_channels() -> None:
+    world = World(max_channels_per_ip=2)
+    first = world.agent(ip="2001:db8::1")
+    created(world, first, "#one", "#two")
+    again = world.agent(ip="2001:db8::2")  # somebody else of the same network, or the same once more
+    world.send(again, "CREATE_CHANNEL", channel="#three")
+    assert_refused(again, "INVALID_MSG", "2 channels made from your address")
+    world.send(again, "CREATE_CHANNEL", channel="#two")
+    assert_refused(again, "CHANNEL_EXISTS")
+    created(world, world.agent(ip="192.0.2.1"), "#elsewhere")
+    left(world, first, "#one")
+    created(world, again, "#three")
+    assert names(world) == ["#two", "#elsewhere", "#three"]
+
+
+@pytest.mark.parametrize("off", [{"max_channels_per_ip": 0}, {"max_channels_per_ip": 1, "no_limits": True}])
+def test_the_share_can_be_turned_off(off: dict[str, Any]) -> None:
+    world = World(**off)
+    created(world, world.agent(), "#one", "#two")
+
+
+def test_loopback_has_more_than_its_share() -> None:
+    world = World(max_channels_per_ip=1)
+    guest = world.connect("127.0.0.1", is_loopback=True)
+    world.identify(guest)
+    guest.read()
+    created(world, guest, "#one", "#two")
 
 
 def test_invite_only_channels_can_be_turned_off() -> None:

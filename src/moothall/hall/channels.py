@@ -1,9 +1,12 @@
 """Channels: who is in which, who may enter, and what was said lately (seed 000, join channels).
 
 Membership is kept on both sides, in the channel and in the agent, and only `enter` and `leave` touch it.
+
+A channel stays when its last member leaves, with what was said in it. But names cost nothing, and there is room for
+so many channels: when there is no more, those that nobody is in make way for new ones.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -29,6 +32,7 @@ class Channel:
         "invite_only",
         "invited",
         "last_activity",
+        "made_by",
         "members",
         "name",
         "nudge",
@@ -45,8 +49,12 @@ class Channel:
         invite_only: bool = False,
         verified_only: bool = False,
         on_demand: bool = False,
+        made_by: str | None = None,
     ) -> None:
         self.name = name
+        self.made_by = (
+            made_by  # the address of whoever made it; None is the hall, and then it is there to stay
+        )
         self.on_demand = on_demand  # can be joined at any time, and is shown while somebody is in it
         self.invite_only = invite_only
         self.verified_only = verified_only
@@ -86,6 +94,7 @@ class Channels:
     def __init__(self, buffer_size: int) -> None:
         self._buffer_size = buffer_size
         self._by_name: dict[str, Channel] = {}
+        self._made: Counter[str] = Counter()  # how many there are, by the address of who made them
 
     def __iter__(self) -> Iterator[Channel]:
         return iter(self._by_name.values())
@@ -110,6 +119,7 @@ class Channels:
         invite_only: bool = False,
         verified_only: bool = False,
         on_demand: bool = False,
+        made_by: str | None = None,
     ) -> Channel:
         if name in self._by_name:
             raise ChannelExists(f"Channel {name} exists already")
@@ -120,9 +130,41 @@ class Channels:
             invite_only=invite_only,
             verified_only=verified_only,
             on_demand=on_demand,
+            made_by=made_by,
         )
         self._by_name[name] = channel
+        if made_by is not None:
+            self._made[made_by] += 1
         return channel
+
+    def made_by(self, address: str) -> int:
+        return self._made[address]
+
+    def make_room(self, address: str | None = None) -> bool:
+        """Give up one that nobody is in, of this address if it is given; whether there was one.
+
+        Whoever made most of them loses one first, so that no crowd of empty channels pushes out those of others;
+        of theirs, one in which nothing was said, and the longest quiet.
+        """
+        vacant = [
+            channel
+            for channel in self._by_name.values()
+            if not channel.members and channel.made_by is not None and address in (None, channel.made_by)
+        ]
+        if not vacant:
+            return False
+        self._remove(min(vacant, key=self._worth))
+        return True
+
+    def _worth(self, channel: Channel) -> tuple[int, bool, float]:
+        return (-self._made[channel.made_by or ""], bool(channel.buffer), channel.last_activity)
+
+    def _remove(self, channel: Channel) -> None:
+        del self._by_name[channel.name]
+        if channel.made_by is not None:
+            self._made[channel.made_by] -= 1
+            if not self._made[channel.made_by]:
+                del self._made[channel.made_by]
 
     def shared_with(self, agent: Agent) -> list[Agent]:
         """Everybody else who is in a channel with this agent, once."""

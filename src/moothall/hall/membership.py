@@ -3,6 +3,7 @@
 from typing import Final
 
 from moothall.errors import AuthRequired, InvalidMessage, NotInvited
+from moothall.hall.access import holder_of
 from moothall.hall.channels import Channel
 from moothall.hall.commands import Command
 from moothall.hall.hall import Hall
@@ -55,18 +56,29 @@ def create_channel(hall: Hall, session: Session, message: CreateChannel) -> None
         raise InvalidMessage("Invite-only channels are disabled here")
     if message.verified_only and not is_trusted(agent):
         raise AuthRequired("Only verified agents make channels for verified agents")
-    if len(hall.channels) >= settings.max_channels and hall.channels.get(message.channel) is None:
-        raise InvalidMessage("This hall has as many channels as it takes")
+    if hall.channels.get(message.channel) is None:
+        _find_room(hall, session)
     channel = hall.channels.create(
         message.channel,
         hall.now(),
         invite_only=bool(message.invite_only),
         verified_only=bool(message.verified_only),
+        made_by=holder_of(session.ip),
     )
     channel.invited.add(agent.id)
     _enter(hall, channel, agent)
     agents: list[str | server.MemberEntry] = [agent.address if settings.creator_as_text else _entry(agent)]
     hall.reply(session, server.Joined(ts=hall.timestamp(), channel=channel.name, agents=agents))
+
+
+def _find_room(hall: Hall, session: Session) -> None:
+    """For one more channel; an empty one may have to go."""
+    channels, settings, address = hall.channels, hall.settings, holder_of(session.ip)
+    share = settings.max_channels_per_ip if session.counted and not settings.no_limits else 0
+    if share and channels.made_by(address) >= share and not channels.make_room(address):
+        raise InvalidMessage(f"There are {share} channels made from your address, and somebody is in each")
+    if len(channels) >= settings.max_channels and not channels.make_room():
+        raise InvalidMessage("This hall has as many channels as it takes")
 
 
 def invite(hall: Hall, session: Session, message: Invite) -> None:

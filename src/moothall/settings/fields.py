@@ -144,7 +144,10 @@ class Settings:
     buffer_size: int = option(
         20, "messages a channel keeps for those who join later", reference="MESSAGE_BUFFER_SIZE"
     )
-    max_channels: int = option(10_000, "channels there can be")
+    max_channels: int = option(10_000, "channels there can be; when there are, new ones replace empty ones")
+    max_channels_per_ip: int = option(
+        500, "of them made from one address (or IPv6 /64); loopback is exempt; 0 is no limit"
+    )
     private_channels: bool = option(
         True, "invite-only channels may be made", reference="PRIVATE_CHANNELS_ENABLED"
     )
@@ -241,7 +244,7 @@ class Settings:
     rate_message: Rate = option(Rate(1, 1), "MSG", reference=_milliseconds("RATE_LIMIT_MS", "1/{}"))
     rate_chunk: Rate = option(Rate(10, 1), "FILE_CHUNK")
     rate_nick: Rate = option(Rate(1, 30), "SET_NICK")
-    rate_create: Rate = option(Rate(10, 60), "CREATE_CHANNEL: channels are there to stay")
+    rate_create: Rate = option(Rate(10, 60), "CREATE_CHANNEL: channels stay when they are empty")
     rate_admin: Rate = option(
         Rate(10, 60),
         "wrong admin keys from one address (or IPv6 /64); after that the right one is refused too",
