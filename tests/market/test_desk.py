@@ -271,6 +271,40 @@ def test_health_counts_deals_by_status() -> None:
     assert world.desk.counts == {"pending": 1, "accepted": 1}
 
 
+def test_a_list_that_is_full_reads_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand deals of a frame each would be a quarter of a gigabyte, for one short question."""
+    world = World(no_limits=True)
+    alice, bob = parties(world)
+    for _ in range(50):
+        act(world, alice, "PROPOSAL", to=bob.id, task="long " * 40_000)
+        world.advance(1)
+    alice.read(), bob.read()
+    read = []
+    whole = world.books.proposals_of
+
+    def counted(*args: Any, **how: Any) -> Any:
+        read.append(len(page := whole(*args, **how)))
+        return page
+
+    monkeypatch.setattr(world.books, "proposals_of", counted)
+    world.send(bob, "LIST_PROPOSALS", limit=1000)
+    assert len(assert_sent(bob, "PROPOSALS", truncated=True)["list"]) == 5
+    assert sum(read) <= 20
+
+
+def test_a_long_list_of_deals_is_whole_and_in_order() -> None:
+    world = World(no_limits=True)
+    alice, bob = parties(world)
+    for number in range(45):
+        act(world, alice, "PROPOSAL", to=bob.id, task=str(number))
+        world.advance(1)
+    alice.read(), bob.read()
+    for limit, last in ((1000, 0), (45, 0), (41, 4), (40, 5), (20, 25), (1, 44)):
+        world.send(bob, "LIST_PROPOSALS", limit=limit)
+        answer = assert_sent(bob, "PROPOSALS", truncated=ABSENT)
+        assert [int(deal["task"]) for deal in answer["list"]] == list(range(44, last - 1, -1))
+
+
 def test_a_list_of_deals_ends_where_the_answer_would_become_too_long() -> None:
     world = World()
     alice, bob = parties(world)

@@ -5,7 +5,7 @@ committed. Signatures are checked on the store's thread: libsodium works outside
 deal being verified does not keep anybody's chat waiting. Nothing here decides; see `proposals` and `clerk`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from moothall.errors import AgentNotFound, ProposalNotFound
@@ -20,12 +20,14 @@ from moothall.identity import PublicKey
 from moothall.market import clerk, notices
 from moothall.market.books import Books
 from moothall.market.outcome import Outcome
-from moothall.market.records import Change, Proposal
+from moothall.market.records import Change, Proposal, Receipt
 from moothall.market.rules import MarketRules
 from moothall.market.signed import check_signature
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.names import bare_id
 from moothall.wire.agentchat.server import ServerMessage
+
+PAGE: Final = 20  # deals or receipts that are read at a time
 
 Step = client.Accept | client.Reject | client.Complete | client.Dispute
 
@@ -172,10 +174,7 @@ class Desk:
 
         def work(books: Books) -> ServerMessage:
             before = None if message.before is None else _own(books, message.before, key.raw)
-            deals = books.proposals_of(
-                key.raw, limit=message.limit, open_only=message.open_only, before=before
-            )
-            return notices.deal_list(deals, now)
+            return notices.deal_list(_deals_of(books, key.raw, message, before), now)
 
         self._look_up(hall, session, work)
 
@@ -184,9 +183,7 @@ class Desk:
         now = hall.timestamp()
 
         def work(books: Books) -> ServerMessage:
-            return notices.receipt_list(
-                books.receipts(key.raw, limit=message.limit, before=message.before), now
-            )
+            return notices.receipt_list(_receipts_of(books, key.raw, message), now)
 
         self._look_up(hall, session, work)
 
@@ -248,6 +245,34 @@ def _own(books: Books, proposal_id: str, key: bytes) -> Proposal:
     if deal is None or key not in (deal.proposer, deal.recipient):
         raise ProposalNotFound("You have no deal with this id")
     return deal
+
+
+def _deals_of(
+    books: Books, key: bytes, message: client.ListProposals, before: Proposal | None
+) -> Iterator[Proposal]:
+    """Page by page, for an answer that may be full long before `limit`: a task can be as long as a frame."""
+    for size in _pages(message.limit):
+        page = books.proposals_of(key, limit=size, open_only=message.open_only, before=before)
+        yield from page
+        if len(page) < size:
+            return
+        before = page[-1]
+
+
+def _receipts_of(books: Books, key: bytes, message: client.ListReceipts) -> Iterator[Receipt]:
+    before = message.before
+    for size in _pages(message.limit):
+        page = books.receipts(key, limit=size, before=before)
+        yield from page
+        if len(page) < size:
+            return
+        before = page[-1].proposal_id
+
+
+def _pages(limit: int) -> Iterator[int]:
+    """How many to ask for, one page after another, for so many in all."""
+    for start in range(0, limit, PAGE):
+        yield min(PAGE, limit - start)
 
 
 def _deals(changes: Iterable[Change]) -> list[Proposal]:

@@ -165,16 +165,28 @@ def _quoted(task: str) -> str:
 
 
 def deal_list(deals: Iterable[Proposal], now: int) -> Proposals:
-    """As many as fit: others decide how long a task is, and nobody can be made to read without end."""
-    entries = [_deal_entry(deal) for deal in deals]
-    fitting = how_many_fit(len(_encode(entry)) for entry in entries)
-    return Proposals(ts=now, list=entries[:fitting], truncated=fitting < len(entries))
+    """As many as fit: others decide how long a task is, and nobody can be made to read without end. No more are
+    taken from `deals` than it takes to know that."""
+    entries: list[DealEntry] = []
+    total = 0
+    for deal in deals:
+        entry = _deal_entry(deal)
+        total += len(_encode(entry))
+        if total > MAX_ANSWER and entries:
+            return Proposals(ts=now, list=entries, truncated=True)
+        entries.append(entry)
+    return Proposals(ts=now, list=entries)
 
 
 def receipt_list(receipts: Iterable[Receipt], now: int) -> Receipts:
-    bodies = [receipt.body for receipt in receipts]
-    fitting = how_many_fit(map(len, bodies))
-    return Receipts(ts=now, list=[Raw(body) for body in bodies[:fitting]], truncated=fitting < len(bodies))
+    bodies: list[Raw] = []
+    total = 0
+    for receipt in receipts:
+        total += len(receipt.body)
+        if total > MAX_ANSWER and bodies:
+            return Receipts(ts=now, list=bodies, truncated=True)
+        bodies.append(Raw(receipt.body))
+    return Receipts(ts=now, list=bodies)
 
 
 def how_many_fit(sizes: Iterable[int], most: int = MAX_ANSWER) -> int:

@@ -114,7 +114,7 @@ class SqlBooks(CaseBooks, StoreBooks):
             if row is None:
                 return None
             stored = Stored(row[0], _proposal(row[1]))
-            self._memory.proposals[proposal_id] = stored
+            self._memory.remember(stored, len(row[1]))
             self._hold_parties((stored.record,))
         return stored.record
 
@@ -156,7 +156,7 @@ class SqlBooks(CaseBooks, StoreBooks):
         """What was read first stays what this unit knows: its version is the one that a write is checked by."""
         proposal = _proposal(record)
         if self._known_proposal(proposal_id) is None:
-            self._memory.proposals[proposal_id] = Stored(version, proposal)
+            self._memory.remember(Stored(version, proposal), len(record))
         return proposal
 
     def _hold_parties(self, proposals: Iterable[Proposal]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from moothall.court.records import Dispute
 from moothall.market.records import Proposal, Standing
 from moothall.store.dialect import Connection
-from moothall.store.rows import Draft, Stored
+from moothall.store.rows import LARGE, Draft, Stored
 
 MAX_REMEMBERED: Final = 10_000  # rows of each kind; when there are more, the older half is forgotten
 MAX_KEYS: Final = 100_000
@@ -18,12 +18,13 @@ MAX_CASES: Final = 100  # each may hold a mebibyte of evidence
 
 
 class Memory:
-    __slots__ = ("_unbound", "disputes", "keys", "proposals", "standings")
+    __slots__ = ("_unbound", "disputes", "keys", "large", "proposals", "standings")
 
     def __init__(self) -> None:
         self.proposals: dict[str, Stored[Proposal]] = {}
         self.standings: dict[bytes, Stored[Standing]] = {}
         self.disputes: dict[str, Stored[Dispute]] = {}
+        self.large: set[str] = set()  # proposals that are forgotten after the next commit
         self.keys: dict[bytes, None] = {}  # that have their row: such a row stays for ever
         self._unbound: set[str] | None = None
 
@@ -32,14 +33,24 @@ class Memory:
         self.standings.update(committed.standings)
         self.disputes.update(committed.disputes)
         self.keys.update(dict.fromkeys(committed.keys))
+        for proposal_id in self.large | committed.large:
+            self.proposals.pop(proposal_id, None)
+        self.large.clear()
         _shorten(self.proposals, MAX_REMEMBERED)
         _shorten(self.standings, MAX_REMEMBERED)
         _shorten(self.disputes, MAX_CASES)
         _shorten(self.keys, MAX_KEYS)
 
+    def remember(self, proposal: Stored[Proposal], size: int) -> None:
+        """As it was read. A large one only until the next commit: ten thousand of them would be gigabytes."""
+        self.proposals[proposal.record.id] = proposal
+        if size > LARGE:
+            self.large.add(proposal.record.id)
+
     def forget(self) -> None:
         """Everything that somebody else may have changed."""
         self.proposals.clear()
+        self.large.clear()
         self.standings.clear()
         self.disputes.clear()
 

@@ -42,6 +42,11 @@ class Stale(Exception):
     """A row changed after this unit of work had read it, or was there although it read none."""
 
 
+LARGE: Final = (
+    8 * 1024
+)  # bytes of a proposal: ordinary ones have a tenth of that, but a task may fill a frame
+
+
 class Stored(msgspec.Struct, Generic[Record], frozen=True, gc=False):
     version: int  # 0: there is no such row
     record: Record
@@ -128,6 +133,7 @@ class Draft:
         "has_events",
         "has_receipts",
         "keys",
+        "large",
         "proposals",
         "registrations",
         "rows",
@@ -141,6 +147,7 @@ class Draft:
         self.registrations: dict[bytes, Registration | None] = {}
         self.entries: set[tuple[str, str]] = set()
         self.keys: set[bytes] = set()
+        self.large: set[str] = set()  # proposals that are not worth remembering
         self.has_receipts = False
         self.has_events = False
         self.rows: defaultdict[str, dict[object, Fields]] = defaultdict(dict)
@@ -157,6 +164,7 @@ class Draft:
         self.registrations.update(later.registrations)
         self.entries |= later.entries
         self.keys |= later.keys
+        self.large |= later.large
         self.has_receipts |= later.has_receipts
         self.has_events |= later.has_events
         for table, rows in later.rows.items():
@@ -199,6 +207,9 @@ class Draft:
         self.keys.add(key)
 
     def put_proposal(self, proposal: Proposal, version: int) -> None:
+        record = _encode(proposal)
+        if len(record) > LARGE:
+            self.large.add(proposal.id)
         self.rows["proposals"][proposal.id] = (
             proposal.id,
             proposal.proposer,
@@ -209,7 +220,7 @@ class Draft:
             proposal.expires,
             proposal.created_at,
             version,
-            _encode(proposal),
+            record,
         )
         self.proposals[proposal.id] = Stored(version, proposal)
 
