@@ -22,6 +22,7 @@ from moothall.market.books import Books
 from moothall.market.outcome import Outcome
 from moothall.market.records import Change, Proposal, Receipt
 from moothall.market.rules import MarketRules
+from moothall.market.searches import Searches
 from moothall.market.signed import check_signature
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.names import bare_id
@@ -42,6 +43,7 @@ STEPS: Final[Mapping[type[Step], Callable[..., Outcome]]] = {
 class Desk:
     def __init__(self, store: Store[Books], rules: MarketRules) -> None:
         self._store = store
+        self._searches = Searches(store)
         self._rules = rules
         self._counts: Counts[Books, dict[str, int]] = Counts(store, lambda books: books.counts(), {})
         self._expiries: Deadlines[Books, Outcome] = Deadlines(
@@ -133,12 +135,13 @@ class Desk:
 
     def search_skills(self, hall: Hall, session: Session, message: client.SearchSkills) -> None:
         now, id_length = hall.timestamp(), hall.settings.id_length
-        self._look_up(
-            hall,
+        hall.transact(
             session,
+            self._searches,
             lambda books: clerk.search_skills(
                 books, message, online=hall.by_key, now=now, id_length=id_length
             ),
+            lambda found: hall.reply(session, found),
         )
 
     def revoke_key(self, hall: Hall, session: Session, message: client.RevokeKey) -> None:

@@ -1,0 +1,62 @@
+"""Searches wait for each other, and nobody else for them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.court.books import MemoryBooks
+from tests.identity.vectors import ALICE, BOB
+from tests.support.deals import signed
+from tests.support.world import PromptStore, World, assert_sent, assert_silent
+
+
+class HeldStore:
+    """Nothing is done before the test lets it."""
+
+    def __init__(self, books: MemoryBooks) -> None:
+        self._prompt = PromptStore(books)
+        self.waiting: list[Callable[[], None]] = []
+
+    def submit(self, work: Any, done: Any, failed: Any) -> None:
+        self.waiting.append(lambda: self._prompt.submit(work, done, failed))
+
+    def do_next(self) -> None:
+        self.waiting.pop(0)()
+
+
+def test_a_deal_waits_for_one_search_and_not_for_a_crowd_of_them() -> None:
+    books = MemoryBooks()
+    store = HeldStore(books)
+    world = World(books=books, store=store)
+    crowd = [world.agent() for _ in range(20)]
+    alice, bob = world.agent("alice", key=ALICE), world.agent("bob", key=BOB)
+    while store.waiting:
+        store.do_next()  # what a hall begins with
+    world.hush()
+    for guest in crowd:
+        world.send(guest, "SEARCH_SKILLS", query={})
+    world.send(alice, "PROPOSAL", **signed(ALICE, "PROPOSAL", to=bob.id, task="now"))
+    store.do_next()
+    assert_sent(crowd[0], "SEARCH_RESULTS")
+    store.do_next()
+    assert_sent(bob, "PROPOSAL", task="now")
+    assert_silent(*crowd[1:])
+    while store.waiting:
+        store.do_next()
+    for guest in crowd[1:]:
+        assert_sent(guest, "SEARCH_RESULTS")
+
+
+def test_a_search_that_is_refused_lets_the_next_begin() -> None:
+    books = MemoryBooks()
+    store = HeldStore(books)
+    world = World(books=books, store=store)
+    first, second = world.agent(), world.agent()
+    while store.waiting:
+        store.do_next()
+    world.send(first, "SEARCH_SKILLS", query={"limit": -1})
+    world.send(second, "SEARCH_SKILLS", query={})
+    world.disconnect(first)
+    store.do_next()
+    store.do_next()
+    assert_sent(second, "SEARCH_RESULTS")
+    assert store.waiting == []
