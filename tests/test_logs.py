@@ -1,7 +1,8 @@
-"""Log lines that cannot be written."""
+"""Log lines that cannot be written, and what must not be in any."""
 
 import asyncio
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,3 +48,27 @@ async def test_a_log_on_a_full_disk_costs_nobody_their_connection(muted: "subpro
             assert (await first.closed())[0] == 1000
     muted.terminate()
     assert muted.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_the_traceback_of_a_bug_shows_where_it_is_and_not_what_was_said(log_format: str) -> None:
+    program = f"""
+from moothall.logs import configure
+from moothall.settings import Settings
+
+def handle(message, admin_key):
+    raise ValueError("a bug")
+
+log = configure(Settings(log_format="{log_format}"))
+try:
+    handle("".join(["pri", "vate"]), "".join(["ses", "ame"]))
+except ValueError:
+    log.warning("a message could not be handled", exc_info=True)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
+    assert "ValueError: a bug" in ended.stderr
+    assert "in handle" in ended.stderr
+    assert "private" not in ended.stderr
+    assert "sesame" not in ended.stderr

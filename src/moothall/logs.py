@@ -29,12 +29,17 @@ class _StandardError:
             os.write(sys.stderr.fileno(), line.encode(sys.stderr.encoding, "backslashreplace"))
 
 
+def _console(*, colors: bool) -> Processor:
+    # Not the renderer's own choice, which shows the values of all variables: messages, and the admin key.
+    return structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
+
+
 def configure(settings: Settings) -> structlog.stdlib.BoundLogger:
     as_json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
     rendering: list[Processor] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
         if as_json
-        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        else [_console(colors=sys.stderr.isatty())]
     )
     structlog.configure(
         processors=[
