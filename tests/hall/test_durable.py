@@ -3,7 +3,7 @@
 import pytest
 
 from moothall.hall.access import ALLOWLIST_FILE, BANS_FILE, decode_allowlist, decode_bans
-from moothall.hall.hall import MAX_INBOX
+from moothall.hall.hall import MAX_INBOX, MAX_INBOX_BYTES
 from tests.identity.vectors import ALICE, BOB
 from tests.support.world import (
     ADMIN_KEY,
@@ -123,6 +123,27 @@ def test_an_operator_may_ban_itself() -> None:
     world.held.do_next()
     assert BANS_FILE in world.shelf.files
     assert_consistent(world)
+
+
+def is_paused(guest: Guest) -> bool:
+    return guest.link.paused
+
+
+def test_what_waits_is_bounded_in_bytes_too() -> None:
+    world, operator = held()
+    ban(world, operator, "deadbeef")
+    large = b'{"type":"PING","more":"' + b"x" * 250_000 + b'"}'
+    sent = 0
+    while not is_paused(operator):
+        world.send_raw(operator, large)
+        sent += 1
+    assert sent * len(large) < MAX_INBOX_BYTES + len(large)
+    world.held.do_next()
+    assert not is_paused(operator)
+    assert len(operator.read()) == 1 + sent
+    ban(world, operator, "deadbeef")
+    world.send_raw(operator, large)
+    assert not is_paused(operator)  # what was handled counts no more
 
 
 @pytest.mark.parametrize("held_frames", [MAX_INBOX - 1, MAX_INBOX, MAX_INBOX + 10])

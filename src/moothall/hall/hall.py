@@ -67,8 +67,9 @@ from moothall.wire.agentchat.names import SERVER
 from moothall.wire.agentchat.server import Ack, AgentLeft, Chat, Error, ServerMessage
 from moothall.wire.websocket import INTERNAL_ERROR, NORMAL, POLICY_VIOLATION, encode_text
 
-# Frames that one session may have waiting behind a durable command before the hall stops reading from it.
-MAX_INBOX: Final = 64
+# What one session may have waiting behind a durable command before the hall stops reading from it.
+MAX_INBOX: Final = 64  # frames
+MAX_INBOX_BYTES: Final = 512 * 1024  # two of the largest: a slow disk must not fill the memory
 
 
 class Hall:
@@ -402,13 +403,17 @@ class Hall:
         if session.inbox is None:
             session.inbox = deque()
         session.inbox.append(payload)
-        if len(session.inbox) >= MAX_INBOX and not session.paused:
+        session.inbox_bytes += len(payload)
+        full = len(session.inbox) >= MAX_INBOX or session.inbox_bytes >= MAX_INBOX_BYTES
+        if full and not session.paused:
             session.paused = True
             session.link.pause()
 
     def _catch_up(self, session: Session) -> None:
         while session.inbox and not session.busy:
-            self.receive(session, session.inbox.popleft())
+            payload = session.inbox.popleft()
+            session.inbox_bytes -= len(payload)
+            self.receive(session, payload)
         if session.paused and not session.busy:
             session.paused = False
             session.link.resume()

@@ -32,6 +32,7 @@ class Session:
         "counted",
         "frames",
         "inbox",
+        "inbox_bytes",
         "ip",
         "line",
         "link",
@@ -60,6 +61,7 @@ class Session:
         self.answered = False  # whether it had a direct reply
         self.busy = False  # a durable command is in flight
         self.inbox: deque[bytes] | None = None  # what arrived meanwhile
+        self.inbox_bytes = 0
         self.paused = False  # it was more than the inbox takes: nothing is read from the link
         self.closed = False
         self.counted = False  # towards the connections of its address
