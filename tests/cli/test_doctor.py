@@ -384,8 +384,9 @@ def test_a_data_folder_that_cannot_be_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "level"),
     [
-        ((1024, 4096), Level.WARN),
-        ((256, resource.RLIM_INFINITY), Level.WARN),
+        ((1024, 2048), Level.WARN),
+        ((1024, 4096), Level.OK),
+        ((256, resource.RLIM_INFINITY), Level.OK),
         ((20_000, 20_000), Level.OK),
         ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), Level.OK),
     ],
@@ -394,7 +395,7 @@ def test_open_files(limits: tuple[int, int], level: Level, monkeypatch: pytest.M
     monkeypatch.setattr(resource, "getrlimit", lambda which: limits)
     finding = only(local_checks.open_files())
     assert finding.level is level
-    assert ("ulimit -n" in finding.advice) == (level is Level.WARN)
+    assert ("LimitNOFILE" in finding.advice) == (level is Level.WARN)
 
 
 def test_extras_that_are_missing_come_with_the_command_to_install_them() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import socket
 import ssl
 from collections.abc import Iterator
@@ -65,6 +66,18 @@ async def test_a_hall_says_where_it_is_and_what_to_try(hall: HallProcess) -> Non
     assert f"moothall send ws://127.0.0.1:{hall.port} '#general' hello" in shown
     start = await hall.logged("server_start")
     assert (start["port"], start["profile"], start["tls"]) == (hall.port, "seeds", False)
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux tells the limits of another process")
+def test_a_hall_takes_as_many_open_files_as_it_may_have(tmp_path: Path) -> None:
+    """A connection is one, and a program begins with 1024 on most systems."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard - 1), hard))
+    try:
+        with running_hall(tmp_path) as hall:
+            assert resource.prlimit(hall.process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def test_a_variable_that_is_no_setting_is_pointed_out(hall: HallProcess) -> None:

@@ -1,5 +1,7 @@
 """HTTP and the WebSocket handshake on the hall's port, over real sockets."""
 
+from typing import Any
+
 import pytest
 
 from moothall.gateways import port as port_module
@@ -346,3 +348,46 @@ async def test_routes_see_the_same_address() -> None:
         sent = head({"X-Forwarded-For": "203.0.113.7"}, base=PLAIN, target="/where")
         _, _, body = await answer(port, sent)
         assert body == b"/where  203.0.113.7"
+
+
+# -- connections that never become anything ------------------------------------------------------------
+
+
+@on_uvloop
+async def test_half_a_request_on_each_of_many_connections_keeps_nobody_else_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Loopback is exempt, so here it is taken for the address of somebody far away."""
+    monkeypatch.setattr(port_module, "is_loopback", lambda ip: False)
+    log = Journal()
+    async with running(log=log, max_connections_per_ip=3) as port:
+        callers = [await Peer.connect(port) for _ in range(2)]
+        guest = await Peer.upgraded(port)  # counts for the room from now on
+        callers.append(await Peer.connect(port))
+        async with await Peer.connect(port) as refused:
+            assert await refused.read_to_end() == b""
+        assert log.events == ["ip_connection_limit"]
+        for peer in callers:
+            await peer.say(head(base=PLAIN, target="/no/such"))
+            await peer.read_head()
+            peer.close()
+        guest.close()
+        await until_empty(port)
+        assert not port._calling
+        assert (await answer(port, head(base=PLAIN, target="/no/such")))[0] == 404
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"no_limits": True}, {"max_connections_per_ip": 0}, {"trusted_proxies": ("127.0.0.1",)}, {}]
+)
+@on_uvloop
+async def test_proxies_and_loopback_may_have_as_many_connections_as_they_like(
+    monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any]
+) -> None:
+    if chosen:
+        monkeypatch.setattr(port_module, "is_loopback", lambda ip: False)
+    async with running(**{"max_connections_per_ip": 1, **chosen}) as port:
+        callers = [await Peer.connect(port) for _ in range(3)]
+        assert (await answer(port, head(base=PLAIN, target="/no/such")))[0] == 404
+        for peer in callers:
+            peer.close()

@@ -1,7 +1,9 @@
 """`moothall serve`: run a hall."""
 
 import asyncio
+import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Annotated
@@ -85,7 +87,16 @@ def serve(
     log = logs.configure(chosen.settings)
     for variable in chosen.ignored:
         log.warning("unknown_setting", variable=variable)
+    _take_all_files()
     uvloop.run(_run(chosen.settings, log))
+
+
+def _take_all_files() -> None:
+    """Each connection is an open file. Most systems let a program have 1024 unless it asks for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(OSError, ValueError):  # where the hard limit is more than the kernel gives (macOS)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _run(settings: Settings, log: "structlog.stdlib.BoundLogger") -> None:

@@ -68,6 +68,7 @@ class Connection(asyncio.Protocol):
         "_head",
         "_port",
         "_reader",
+        "caller",
         "group",
         "heard",
         "ip",
@@ -89,6 +90,7 @@ class Connection(asyncio.Protocol):
         self._backlog = 0  # bytes of the queue that wait because of that
         self._closing = False  # nothing more is put into the outbox
         self.group: set[Connection] | None = None  # with whom it is pinged
+        self.caller: str | None = None  # the address that it counts for, until the upgrade
         self.ip = ""  # who upgraded, behind whatever proxies
         self.heard = True  # something arrived since the last ping
         self.missed = 0  # pings without an answer
@@ -98,7 +100,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=TRANSPORT_HIGH_WATER)
-        self._port.opened(self)
+        if not self._port.opened(self, self._socket_ip()):
+            self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
@@ -372,8 +375,7 @@ class Connection(asyncio.Protocol):
 
     def _peer(self, request: Request) -> str:
         """The address behind the trusted proxies: of those that X-Forwarded-For lists, the last that is not one."""
-        peer = self.transport.get_extra_info("peername")
-        ip = str(peer[0]) if peer else "unknown"
+        ip = self._socket_ip()
         forwarded = request.headers.get("x-forwarded-for")
         if forwarded is None:
             return ip
@@ -382,6 +384,10 @@ class Connection(asyncio.Protocol):
                 break
             ip = hop[:64]
         return ip
+
+    def _socket_ip(self) -> str:
+        peer = self.transport.get_extra_info("peername")
+        return str(peer[0]) if peer else "unknown"
 
     def _respond(self, response: Response, *, head_only: bool = False) -> None:
         self.transport.write(response.encode(head_only=head_only))

@@ -1,15 +1,18 @@
 """The port where everything arrives: it accepts, flushes, pings, serves the HTTP routes and closes."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import takewhile
 from typing import Final
 
 from moothall.gateways.connection import PING_FRAME, Connection, Room
 from moothall.gateways.listening import address_of, listen, load_tls, until_gone
+from moothall.hall.access import holder_of
 from moothall.hall.outside import Log
 from moothall.settings import Settings
 from moothall.wire.http import Request, Response
+from moothall.wire.origins import is_loopback
 from moothall.wire.websocket import GOING_AWAY
 
 HEAD_TIMEOUT: Final = 10.0  # seconds for a request head to arrive
@@ -32,6 +35,8 @@ class Port:
         self.allowed_origins = frozenset(settings.allowed_origins)
         self.trusted_proxies = frozenset(settings.trusted_proxies)
         self.secure = settings.cert is not None
+        self._max_calling = 0 if settings.no_limits else settings.max_connections_per_ip
+        self._calling: Counter[str] = Counter()  # connections that are no WebSocket, or not yet, by address
         self.frames_sent = 0
         self.peak_backlog = 0
         self.overflows = 0
@@ -120,11 +125,29 @@ class Port:
 
     # -- what connections tell ---------------------------------------------------------------------
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: Connection, ip: str) -> bool:
+        """Whether it may stay: who sends half a request on each of thousands would keep everybody else out."""
         self._connections.add(connection)
+        if self._max_calling and ip not in self.trusted_proxies and not is_loopback(ip):
+            caller = holder_of(ip)
+            if self._calling[caller] >= self._max_calling:
+                self._log.warning("ip_connection_limit", ip=ip)
+                return False
+            self._calling[caller] += 1
+            connection.caller = caller
         self._heads[connection] = self.loop.time() + HEAD_TIMEOUT
+        return True
+
+    def _called(self, connection: Connection) -> None:
+        caller, connection.caller = connection.caller, None
+        if caller is not None:
+            self._calling[caller] -= 1
+            if not self._calling[caller]:
+                del self._calling[caller]
 
     def upgraded(self, connection: Connection) -> None:
+        """From now on the room counts it."""
+        self._called(connection)
         self._heads.pop(connection, None)
         # Into one of the groups pinged last: nobody is pinged just after arriving, and a crowd is spread out.
         self._arrivals += 1
@@ -135,6 +158,7 @@ class Port:
 
     def lost(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self._called(connection)
         self._heads.pop(connection, None)
         self._lingering.pop(connection, None)
         if connection.group is not None:
