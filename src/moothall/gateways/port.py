@@ -37,6 +37,7 @@ class Port:
         self.secure = settings.cert is not None
         self._max_calling = 0 if settings.no_limits else settings.max_connections_per_ip
         self._calling: Counter[str] = Counter()  # connections that are no WebSocket, or not yet, by address
+        self._turned_away: set[str] = set()  # those of them that the log tells of: once is enough
         self.frames_sent = 0
         self.peak_backlog = 0
         self.overflows = 0
@@ -131,7 +132,9 @@ class Port:
         if self._max_calling and ip not in self.trusted_proxies and not is_loopback(ip):
             caller = holder_of(ip)
             if self._calling[caller] >= self._max_calling:
-                self._log.warning("ip_connection_limit", ip=ip)
+                if caller not in self._turned_away:
+                    self._turned_away.add(caller)
+                    self._log.warning("ip_connection_limit", ip=ip)
                 return False
             self._calling[caller] += 1
             connection.caller = caller
@@ -144,6 +147,7 @@ class Port:
             self._calling[caller] -= 1
             if not self._calling[caller]:
                 del self._calling[caller]
+                self._turned_away.discard(caller)
 
     def upgraded(self, connection: Connection) -> None:
         """From now on the room counts it."""
