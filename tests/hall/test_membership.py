@@ -331,6 +331,31 @@ def test_loopback_has_more_than_its_share() -> None:
     created(world, guest, "#one", "#two")
 
 
+def test_an_agent_is_in_so_many_channels_at_once() -> None:
+    world = World(max_joined=2)
+    guest = world.agent(join=("#general", "#agents"))
+    for command in ("JOIN", "CREATE_CHANNEL"):
+        channel = "#discovery" if command == "JOIN" else "#mine"
+        world.send(guest, command, channel=channel)
+        assert_refused(guest, "INVALID_MSG", "in 2 channels")
+    assert world.hall.channels.get("#mine") is None
+    world.send(guest, "JOIN", channel="#agents")  # for its history
+    assert_sent(guest, "JOINED")
+    left(world, guest, "#agents")
+    world.send(guest, "JOIN", channel="#discovery")
+    assert_sent(guest, "JOINED")
+
+
+@pytest.mark.parametrize("off", [{"max_joined": 0}, {"max_joined": 1, "no_limits": True}])
+def test_the_number_of_channels_one_is_in_can_be_unlimited(off: dict[str, Any]) -> None:
+    World(**off).agent(join=("#general", "#agents", "#discovery"))
+
+
+def test_the_reference_puts_agents_into_all_public_channels_however_many() -> None:
+    world = World("agentchat-0.36", max_joined=1)
+    assert len(world.hall.agents[world.agent().id[1:]].channels) > 1
+
+
 def test_invite_only_channels_can_be_turned_off() -> None:
     world = World(private_channels=False)
     guest = world.agent()

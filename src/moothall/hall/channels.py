@@ -168,8 +168,8 @@ class Channels:
 
     def shared_with(self, agent: Agent) -> list[Agent]:
         """Everybody else who is in a channel with this agent, once."""
-        others = {
-            member.id: member for channel in agent.channels.values() for member in channel.members.values()
-        }
+        others: dict[str, Agent] = {}
+        for channel in agent.channels.values():
+            others.update(channel.members)
         others.pop(agent.id, None)
         return list(others.values())
