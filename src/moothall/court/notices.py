@@ -9,7 +9,7 @@ from moothall.court.outcome import Notice
 from moothall.court.records import Dispute, Slot, Submission
 from moothall.court.verdict import reward, votes_cast
 from moothall.identity.certificates import timestamp_text
-from moothall.market.notices import how_many_fit
+from moothall.market.notices import what_fits
 from moothall.market.records import Proposal
 from moothall.wire.agentchat.court import (
     ArbiterAssigned,
@@ -192,9 +192,8 @@ def judged(case: Dispute, changes: RatingChanges, now: int) -> tuple[Notice, Not
 
 
 def case_list(cases: Iterable[Dispute], viewer: bytes, now: int, *, truncated: bool = False) -> Cases:
-    entries = [_entry(case, viewer) for case in cases]
-    fitting = how_many_fit(len(_encode(entry)) for entry in entries)
-    return Cases(ts=now, list=entries[:fitting], truncated=truncated or fitting < len(entries))
+    entries, cut = what_fits((_entry(case, viewer) for case in cases), lambda entry: len(_encode(entry)))
+    return Cases(ts=now, list=entries, truncated=truncated or cut)
 
 
 def _entry(case: Dispute, viewer: bytes) -> CaseEntry:

@@ -91,7 +91,7 @@ class Connection(asyncio.Protocol):
         self._closing = False  # nothing more is put into the outbox
         self.group: set[Connection] | None = None  # with whom it is pinged
         self.caller: str | None = None  # the address that it counts for, until the upgrade
-        self.ip = ""  # who upgraded, behind whatever proxies
+        self.ip = ""  # of the socket; after the upgrade, of whoever is behind the proxies
         self.heard = True  # something arrived since the last ping
         self.missed = 0  # pings without an answer
 
@@ -100,7 +100,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=TRANSPORT_HIGH_WATER)
-        if not self._port.opened(self, self._socket_ip()):
+        peer = transport.get_extra_info("peername")
+        self.ip = str(peer[0]) if peer else "unknown"
+        if not self._port.opened(self):
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -375,7 +377,7 @@ class Connection(asyncio.Protocol):
 
     def _peer(self, request: Request) -> str:
         """The address behind the trusted proxies: of those that X-Forwarded-For lists, the last that is not one."""
-        ip = self._socket_ip()
+        ip = self.ip
         forwarded = request.headers.get("x-forwarded-for")
         if forwarded is None:
             return ip
@@ -384,10 +386,6 @@ class Connection(asyncio.Protocol):
                 break
             ip = hop[:64]
         return ip
-
-    def _socket_ip(self) -> str:
-        peer = self.transport.get_extra_info("peername")
-        return str(peer[0]) if peer else "unknown"
 
     def _respond(self, response: Response, *, head_only: bool = False) -> None:
         self.transport.write(response.encode(head_only=head_only))

@@ -126,8 +126,9 @@ class Port:
 
     # -- what connections tell ---------------------------------------------------------------------
 
-    def opened(self, connection: Connection, ip: str) -> bool:
+    def opened(self, connection: Connection) -> bool:
         """Whether it may stay: who sends half a request on each of thousands would keep everybody else out."""
+        ip = connection.ip
         self._connections.add(connection)
         if self._max_calling and ip not in self.trusted_proxies and not is_loopback(ip):
             caller = holder_of(ip)

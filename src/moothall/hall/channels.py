@@ -52,9 +52,7 @@ class Channel:
         made_by: str | None = None,
     ) -> None:
         self.name = name
-        self.made_by = (
-            made_by  # the address of whoever made it; None is the hall, and then it is there to stay
-        )
+        self.made_by = made_by  # the address of its maker; None: the hall made it, and it stays
         self.on_demand = on_demand  # can be joined at any time, and is shown while somebody is in it
         self.invite_only = invite_only
         self.verified_only = verified_only

@@ -1,7 +1,7 @@
 """What the parties are told about their deals: records as wire messages (agentchat wire 6.4)."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
 
 from msgspec import Raw
 from msgspec.json import Encoder
@@ -35,6 +35,8 @@ MAX_ANSWER: Final = 1024 * 1024  # bytes of a list: well within what a client ma
 MAX_QUOTE: Final = 2000  # characters of a task that a service line repeats: a message has 4096 in all
 
 _encode: Final = Encoder().encode
+
+Item = TypeVar("Item")
 
 
 def to_parties(deal: Proposal, message: ServerMessage) -> tuple[Notice]:
@@ -165,39 +167,29 @@ def _quoted(task: str) -> str:
 
 
 def deal_list(deals: Iterable[Proposal], now: int) -> Proposals:
-    """As many as fit: others decide how long a task is, and nobody can be made to read without end. No more are
-    taken from `deals` than it takes to know that."""
-    entries: list[DealEntry] = []
-    total = 0
-    for deal in deals:
-        entry = _deal_entry(deal)
-        total += len(_encode(entry))
-        if total > MAX_ANSWER and entries:
-            return Proposals(ts=now, list=entries, truncated=True)
-        entries.append(entry)
-    return Proposals(ts=now, list=entries)
+    """As many as fit: others decide how long a task is, and nobody can be made to read without end."""
+    entries, truncated = what_fits(map(_deal_entry, deals), lambda entry: len(_encode(entry)))
+    return Proposals(ts=now, list=entries, truncated=truncated)
 
 
 def receipt_list(receipts: Iterable[Receipt], now: int) -> Receipts:
-    bodies: list[Raw] = []
+    bodies, truncated = what_fits((receipt.body for receipt in receipts), len)
+    return Receipts(ts=now, list=[Raw(body) for body in bodies], truncated=truncated)
+
+
+def what_fits(
+    items: Iterable[Item], size: Callable[[Item], int], most: int = MAX_ANSWER
+) -> tuple[list[Item], bool]:
+    """The first of these, as many as are at most so many bytes together, but at least one; and whether there are
+    more. No more are taken than it takes to know that."""
+    fitting: list[Item] = []
     total = 0
-    for receipt in receipts:
-        total += len(receipt.body)
-        if total > MAX_ANSWER and bodies:
-            return Receipts(ts=now, list=bodies, truncated=True)
-        bodies.append(Raw(receipt.body))
-    return Receipts(ts=now, list=bodies)
-
-
-def how_many_fit(sizes: Iterable[int], most: int = MAX_ANSWER) -> int:
-    """How many of these, in order, are at most so many bytes together; at least one."""
-    total = count = 0
-    for size in sizes:
-        total += size
-        if total > most and count:
-            break
-        count += 1
-    return count
+    for item in items:
+        total += size(item)
+        if total > most and fitting:
+            return fitting, True
+        fitting.append(item)
+    return fitting, False
 
 
 def _deal_entry(deal: Proposal) -> DealEntry:

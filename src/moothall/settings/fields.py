@@ -148,7 +148,7 @@ class Settings:
     max_channels_per_ip: int = option(
         500, "of them made from one address (or IPv6 /64); loopback is exempt; 0 is no limit"
     )
-    max_joined: int = option(100, "channels one agent may join; 0 is no limit")
+    max_joined: int = option(250, "channels one agent may join; 0 is no limit")
     private_channels: bool = option(
         True, "invite-only channels may be made", reference="PRIVATE_CHANNELS_ENABLED"
     )

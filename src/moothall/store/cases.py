@@ -8,7 +8,7 @@ import msgspec
 from moothall.court.books import Page
 from moothall.court.records import Dispute
 from moothall.identity import PublicKey
-from moothall.market.notices import how_many_fit
+from moothall.market.notices import what_fits
 from moothall.market.records import Standing
 from moothall.store.dialect import Connection, Row
 from moothall.store.memory import Memory
@@ -56,10 +56,10 @@ class CaseBooks:
             "SELECT {} FROM case_parts JOIN disputes ON id = dispute_id WHERE key = ?"  # noqa: S608
             f"{' AND is_open = 1' if open_only else ''} ORDER BY case_parts.filed_at DESC, id DESC LIMIT ?"
         )
-        sizes = [row[0] for row in self._query(query.format("length(record)"), key, limit)]
-        fitting = how_many_fit(sizes, MAX_READ)
-        rows = self._query(query.format("record"), key, fitting)
-        return Page([_dispute(row[0]) for row in rows], truncated=fitting < len(sizes))
+        sizes = self._query(query.format("length(record)"), key, limit)
+        fitting, truncated = what_fits(sizes, lambda row: int(row[0]), MAX_READ)
+        rows = self._query(query.format("record"), key, len(fitting))
+        return Page([_dispute(row[0]) for row in rows], truncated=truncated)
 
     def due_cases(self, now: int, limit: int = 100) -> list[str]:
         rows = self._query(

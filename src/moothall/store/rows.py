@@ -42,9 +42,7 @@ class Stale(Exception):
     """A row changed after this unit of work had read it, or was there although it read none."""
 
 
-LARGE: Final = (
-    8 * 1024
-)  # bytes of a proposal: ordinary ones have a tenth of that, but a task may fill a frame
+LARGE: Final = 8 * 1024  # bytes of a proposal: most have a tenth of that, but a task may fill a frame
 
 
 class Stored(msgspec.Struct, Generic[Record], frozen=True, gc=False):
