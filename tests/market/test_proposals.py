@@ -24,7 +24,7 @@ from moothall.errors import (
     VerificationFailed,
 )
 from moothall.identity import PrivateKey
-from moothall.market import clerk, escrow, proposals
+from moothall.market import clerk, escrow, proposals, settlement
 from moothall.market.proposals import LAST_MOMENT, MAX_CAPABILITY, TRANSITIONS, Event
 from moothall.market.records import Status
 from moothall.market.rules import MarketRules
@@ -434,6 +434,20 @@ def test_complete_a_capability_has_a_rating_of_its_own(market: Market) -> None:
     gained = market.rating(BOB) - 1500
     skill = market.standing(BOB).skills["review"]
     assert (skill.rating, skill.transactions, skill.updated) == (1200 + gained, 1, market.now)
+
+
+def test_complete_an_agent_has_ratings_in_so_many_capabilities(
+    market: Market, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parties choose the name, and all of them are written again with every deal."""
+    monkeypatch.setattr(settlement, "MAX_SKILLS", 3)
+    for number, capability in enumerate(("one", "two", "three", "one", "four", "five"), 1):
+        market.now += MINUTE
+        market.propose(ALICE, BOB, capability=capability)
+        market.accept(BOB, f"prop_{number}")
+        market.complete(ALICE, f"prop_{number}")
+    skills = market.standing(BOB).skills
+    assert {name: skill.transactions for name, skill in skills.items()} == {"one": 2, "four": 1, "five": 1}
 
 
 def test_complete_too_young_is_rate_limited_where_the_rules_say_so() -> None:

@@ -5,6 +5,7 @@ verdict); that it is kept consistently, in standing, ledger, history and message
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct, field, structs
 
@@ -12,6 +13,10 @@ from moothall.market import ledger
 from moothall.market.records import Change, Entry, Proposal, RatingPoint, SkillStanding, Standing
 from moothall.market.reputation import FLOOR
 from moothall.wire.agentchat.market import RatingChange
+
+MAX_SKILLS: Final = (
+    100  # capabilities in which one agent has a rating; the parties of a deal choose its name freely
+)
 
 
 class Share(Struct, kw_only=True, frozen=True, gc=False):
@@ -82,8 +87,7 @@ def _after(share: Share, capability: str | None, now: int) -> Standing:
     before = share.standing
     skills = before.skills
     if capability and share.in_capability:
-        skill = skills.get(capability) or SkillStanding()
-        skills = {**skills, capability: _after_in_skill(skill, share.change, now)}
+        skills = _with_skill(skills, capability, share.change, now)
     return structs.replace(
         before,
         rating=floored(before.rating + share.change),
@@ -94,11 +98,18 @@ def _after(share: Share, capability: str | None, now: int) -> Standing:
     )
 
 
-def _after_in_skill(skill: SkillStanding, change: int, now: int) -> SkillStanding:
-    """The same change, within one capability (agentchat wire 12.8)."""
-    return SkillStanding(
-        rating=floored(skill.rating + change), transactions=skill.transactions + 1, updated=now
+def _with_skill(
+    skills: dict[str, SkillStanding], capability: str, change: int, now: int
+) -> dict[str, SkillStanding]:
+    """The same change, within one capability (agentchat wire 12.8). The one dealt in least lately makes way."""
+    before = skills.get(capability) or SkillStanding()
+    after = SkillStanding(
+        rating=floored(before.rating + change), transactions=before.transactions + 1, updated=now
     )
+    others = {name: skill for name, skill in skills.items() if name != capability}
+    if len(others) >= MAX_SKILLS:
+        del others[min(others, key=lambda name: others[name].updated or 0)]
+    return {**others, capability: after}
 
 
 def _postings(deal: Proposal, shares: Sequence[Share]) -> list[tuple[str, int]]:
