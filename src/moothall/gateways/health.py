@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -16,6 +15,7 @@ from moothall.gateways.lag import LagMeter
 from moothall.gateways.port import Port, Route
 from moothall.hall.hall import Hall
 from moothall.hall.session import Tier
+from moothall.identity.certificates import timestamp_text
 from moothall.market.courier import Courier
 from moothall.market.desk import Desk
 from moothall.store.opening import MarketStore
@@ -223,7 +223,7 @@ def _json(status: int, value: object) -> Response:
 
 
 def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return timestamp_text(int(seconds * 1000))
 
 
 def _gauge(name: str, help_text: str, value: float) -> Metric:

@@ -5,7 +5,6 @@ was changed holds at once and is answered when it is on disk.
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import wraps
 from typing import Final, TypeVar
 
@@ -15,6 +14,7 @@ from moothall.hall.commands import Command
 from moothall.hall.hall import Hall
 from moothall.hall.handshake import shows_verified
 from moothall.hall.session import Agent, Session, Tier
+from moothall.identity.certificates import timestamp_text
 from moothall.wire.agentchat import client, server
 from moothall.wire.agentchat.names import bare_id
 from moothall.wire.websocket import GOING_AWAY, NORMAL
@@ -57,7 +57,7 @@ def approve(hall: Hall, session: Session, message: client.AdminApprove) -> None:
     _require_allowlist(hall)
     try:
         key = hall.allowlist.approve(
-            Approval(pubkey=message.pubkey, approved_at=_iso(hall), note=message.note)
+            Approval(pubkey=message.pubkey, approved_at=timestamp_text(hall.timestamp()), note=message.note)
         )
     except InvalidKey as error:
         raise InvalidMessage(f"Invalid `pubkey`: {error}") from None
@@ -105,7 +105,8 @@ def kick(hall: Hall, session: Session, message: client.AdminKick) -> None:
 @guarded(Doorkeeper.check_access)
 def ban(hall: Hall, session: Session, message: client.AdminBan) -> None:
     agent_id = bare_id(message.agent_id)
-    hall.bans.add(Ban(agent_id=agent_id, reason=message.reason, banned_at=_iso(hall)))
+    banned_at = timestamp_text(hall.timestamp())
+    hall.bans.add(Ban(agent_id=agent_id, reason=message.reason, banned_at=banned_at))
     result = _result(hall, "ban", success=True, agent_id=agent_id)
     for agent in _all_with(hall, agent_id):
         hall.tell(agent, server.BannedNotice(ts=hall.timestamp(), reason=message.reason or "Banned by admin"))
@@ -176,14 +177,6 @@ def _result(hall: Hall, action: str, **fields: object) -> server.AdminResult:
 
 def _save(hall: Hall, session: Session, name: str, content: bytes, result: server.AdminResult) -> None:
     hall.durably(session, lambda: hall.shelf.write(name, content), lambda _: hall.reply(session, result))
-
-
-def _iso(hall: Hall) -> str:
-    return (
-        datetime.fromtimestamp(hall.clock.time(), UTC)
-        .isoformat(timespec="milliseconds")
-        .replace("+00:00", "Z")
-    )
 
 
 def _close_all(hall: Hall, sessions: list[Session]) -> None:

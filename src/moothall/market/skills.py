@@ -1,13 +1,13 @@
 """The directory: who offers what, and who among them stands best (agentchat wire 14)."""
 
 from collections.abc import Container, Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from msgspec import Struct
 
 from moothall.errors import InvalidMessage
 from moothall.identity import PublicKey
+from moothall.identity.certificates import timestamp_text
 from moothall.identity.keys import AGENT_ID_LENGTH
 from moothall.market.audit import audit_row
 from moothall.market.ledger import agent_account
@@ -159,7 +159,7 @@ def _result(hit: Hit, standing: Standing, online: Container[bytes], id_length: i
         "agent_transactions": standing.transactions,
         "skill_rating": in_skill.rating,
         "skill_transactions": in_skill.transactions,
-        "skill_updated": None if in_skill.updated is None else _iso(in_skill.updated),
+        "skill_updated": None if in_skill.updated is None else timestamp_text(in_skill.updated),
         "online": hit.registration.key in online,
     }
 
@@ -178,8 +178,3 @@ def _words(query: dict[str, Any], field: str) -> str:
 
 def _is_number(value: Any) -> TypeGuard[Number]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _iso(at: int) -> str:
-    """As JavaScript writes a date, and as `ratings.json` has it (agentchat wire 12.7)."""
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
