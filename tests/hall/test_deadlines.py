@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -125,6 +126,22 @@ def test_one_that_cannot_be_decided_keeps_no_other_from_it_and_is_not_tried_agai
     assert watched.store.units == units
     watched.world.advance(RETRY_SECONDS / 2)
     assert watched.failures == 2
+
+
+def test_a_bug_in_the_telling_keeps_no_other_from_its_time() -> None:
+    watched = Watched()
+    watched.deadlines = Deadlines(
+        watched.store,
+        find=lambda calendar, now: calendar.find(now),
+        lapse=lambda calendar, each, now: calendar.lapse(each),
+        tell=lambda hall, each: watched.told.append((each, {"sound": 1}[each])),
+    )
+    watched.put("damaged", 1)
+    watched.put("sound", 10)
+    with pytest.raises(KeyError):
+        watched.world.advance(1)
+    watched.world.advance(9)
+    assert [each for each, _ in watched.told] == ["sound"]
 
 
 def test_a_store_that_comes_back_is_asked_again() -> None:

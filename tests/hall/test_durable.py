@@ -104,6 +104,23 @@ def test_a_bug_is_logged_with_the_place_where_it_is() -> None:
     assert world.log.find("durable_command_failed")[-1]["exc_info"] is bug
 
 
+def test_a_bug_in_what_follows_the_disk_ends_the_session_that_waits_for_it() -> None:
+    """Nobody else would: the gateway around the command returned long ago."""
+    world, operator = held(no_limits=True)
+
+    def stumble(_: None) -> None:
+        raise KeyError("no such key")
+
+    world.hall.durably(operator.session, lambda: None, stumble)
+    for _ in range(MAX_INBOX):
+        world.send(operator, "PING")
+    with pytest.raises(KeyError):
+        world.held.do_next()
+    assert_silent(operator)
+    assert_closed(operator, 1011, "Internal error")
+    assert_consistent(world)
+
+
 def test_a_session_that_left_meanwhile_does_no_harm() -> None:
     world, operator = held()
     ban(world, operator, "deadbeef")

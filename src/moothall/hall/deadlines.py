@@ -79,9 +79,11 @@ class Deadlines(Generic[Books, Decided]):
                 self.act(hall)
 
         def done(decided: Decided | None) -> None:
-            if decided is not None:
-                self._tell(hall, decided)
-            one_less()
+            try:
+                if decided is not None:
+                    self._tell(hall, decided)
+            finally:
+                one_less()  # whatever a bug did to one of them, the others' time ends too
 
         def failed(error: BaseException) -> None:
             failures.append(error)

@@ -386,10 +386,15 @@ class Hall:
         session.ref = ref
         session.answered = False
         try:
-            then(result)
-        except Refusal as refusal:
-            self.refuse(session, refusal)
-        self._catch_up(session)
+            try:
+                then(result)
+            except Refusal as refusal:
+                self.refuse(session, refusal)
+            self._catch_up(session)
+        except BaseException:
+            # A bug of ours, and no gateway around it that would end this session: its client waits for an answer.
+            self.fail(session)
+            raise
 
     def _explain_failure(self, error: BaseException) -> NoReturn:
         if isinstance(error, Refusal):
