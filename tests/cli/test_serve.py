@@ -240,6 +240,9 @@ async def test_a_wrong_key_can_be_tried_ten_times_a_minute_and_none_is_no_try(tm
         assert [await status_of(**{"X-Admin-Key": ADMIN_KEY}) for _ in range(12)] == [200] * 12
         assert [await status_of(**{"X-Admin-Key": "guess"}) for _ in range(11)] == [401] * 10 + [429]
         assert await status_of(**{"X-Admin-Key": ADMIN_KEY}) == 429
+        for event in ("admin_operation", "admin_refused", "admin_rate_limited"):
+            line = await hall.logged(event)
+            assert (line["ip"], line["operation"]) == ("127.0.0.1", "/api/connections")
 
 
 async def test_other_requests_get_plain_answers(hall: HallProcess) -> None:

@@ -10,9 +10,12 @@ from prometheus_client.registry import Collector
 
 from moothall import __version__
 from moothall.court.desk import CourtDesk
+from moothall.errors import RateLimited, Refusal
 from moothall.gateways.keep import KeepPort
 from moothall.gateways.lag import LagMeter
 from moothall.gateways.port import Port, Route
+from moothall.hall.access import Doorkeeper
+from moothall.hall.admin import check_key
 from moothall.hall.hall import Hall
 from moothall.hall.session import Tier
 from moothall.identity.certificates import timestamp_text
@@ -168,12 +171,11 @@ def routes(
         if given is None:
             # No guess, so not counted: any web page can make its reader's browser send this.
             return _json(401, {"error": "Unauthorized"})
-        if not hall.door.may_attempt_admin(ip, hall.now()):
-            hall.note("admin_rate_limited", ip=ip, operation="/api/connections")
-            return _json(429, {"error": "Too many wrong admin keys from this address"})
-        if not hall.door.is_admin(given):
-            hall.door.admin_failed(ip, hall.now())
-            hall.note("admin_refused", ip=ip, operation="/api/connections")
+        try:
+            check_key(hall, ip, "/api/connections", Doorkeeper.check_admin, given)
+        except RateLimited as refusal:
+            return _json(429, {"error": refusal.message})
+        except Refusal:
             return _json(401, {"error": "Unauthorized"})
         return _json(200, connection_report(hall))
 

@@ -170,9 +170,6 @@ class Doorkeeper:
         if not _same(given, self._access_key) | _same(given, self._admin_key):
             raise AuthRequired("Wrong admin key")
 
-    def is_admin(self, given: str) -> bool:
-        return _same(given, self._admin_key)
-
 
 def decode_allowlist(content: bytes) -> Allowlist:
     try:

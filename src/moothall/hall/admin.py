@@ -29,27 +29,33 @@ AdminHandler = Callable[[Hall, Session, Message], None]
 def guarded(
     guard: Callable[[Doorkeeper, str], None],
 ) -> Callable[[AdminHandler[Message]], AdminHandler[Message]]:
-    """The handler runs only for who knows the key; attempts are told to the operator, wrong keys counted."""
+    """The handler runs only for who knows the key."""
 
     def decorate(handler: AdminHandler[Message]) -> AdminHandler[Message]:
         @wraps(handler)
         def checked(hall: Hall, session: Session, message: Message) -> None:
-            operation = str(message.__struct_config__.tag)
-            if not hall.door.may_attempt_admin(session.ip, hall.now()):
-                hall.note("admin_rate_limited", ip=session.ip, operation=operation)
-                raise RateLimited("Too many admin operations from this address")
-            try:
-                guard(hall.door, message.admin_key)
-            except Refusal:
-                hall.door.admin_failed(session.ip, hall.now())
-                hall.note("admin_refused", ip=session.ip, operation=operation)
-                raise
-            hall.note("admin_operation", ip=session.ip, operation=operation)
+            check_key(hall, session.ip, str(message.__struct_config__.tag), guard, message.admin_key)
             handler(hall, session, message)
 
         return checked
 
     return decorate
+
+
+def check_key(
+    hall: Hall, ip: str, operation: str, guard: Callable[[Doorkeeper, str], None], given: str
+) -> None:
+    """A Refusal, unless the guard takes the key. Attempts are told to the operator, wrong keys counted."""
+    if not hall.door.may_attempt_admin(ip, hall.now()):
+        hall.note("admin_rate_limited", ip=ip, operation=operation)
+        raise RateLimited("Too many wrong admin keys from this address")
+    try:
+        guard(hall.door, given)
+    except Refusal:
+        hall.door.admin_failed(ip, hall.now())
+        hall.note("admin_refused", ip=ip, operation=operation)
+        raise
+    hall.note("admin_operation", ip=ip, operation=operation)
 
 
 @guarded(Doorkeeper.check_access)
