@@ -39,7 +39,7 @@ from moothall import (
     verify_case,
 )
 from moothall.app import App
-from moothall.client import casefile, court, docket
+from moothall.client import book, casefile, exchange
 from moothall.client.connection import HallConnection
 from moothall.client.dispute import checked_verdict
 from moothall.client.docket import PROGRESS, Dockets
@@ -566,7 +566,7 @@ async def test_the_panel_is_heard_of_though_the_hall_has_no_time_to_list_cases(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judges = [Judge(key, answer=None) for key in JUDGES[:3]]
-    monkeypatch.setattr(court, "RETRY_AFTER", 0.01)
+    monkeypatch.setattr(exchange, "RETRY_AFTER", 0.01)
     ask = Exchange.ask
     refused: list[Exchange] = []
 
@@ -706,7 +706,7 @@ def test_news_that_come_late_lead_nowhere(phases: list[str]) -> None:
 
 
 def test_not_every_open_dispute_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(docket, "MAX_OPEN", 2)
+    monkeypatch.setattr(book, "MAX_OPEN", 2)
     dockets = Dockets()
     held = dockets.opened("disp_1", "prop_1")
     for number in range(2, 5):

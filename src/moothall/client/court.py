@@ -19,7 +19,7 @@ from moothall.client.court_news import CourtNews, DealBook
 from moothall.client.dispute import Dispute, Items, checked_verdict
 from moothall.client.docket import PROGRESS, Docket, Dockets, Ruling
 from moothall.client.evidence import evidence_items
-from moothall.client.exchange import Exchange
+from moothall.client.exchange import Exchange, patiently
 from moothall.client.handlers import Handlers
 from moothall.client.replies import Request
 from moothall.client.signed import UNSIGNED, signed
@@ -35,7 +35,6 @@ from moothall.errors import (
     InvalidMessage,
     MoothallError,
     NotConnected,
-    RateLimited,
     ReplyTimeout,
     UnexpectedReply,
     UsageError,
@@ -49,8 +48,6 @@ NONCE_BYTES: Final = 16  # 32 hex digits, as the reference's tools draw them (ag
 PAGE: Final = 100
 MAX_LIMIT: Final = 1000  # what our hall lists
 CATCH_UP_TIMEOUT: Final = 60.0  # seconds; entering many channels again comes first
-RETRIES: Final = 20
-RETRY_AFTER: Final = 1.0  # seconds
 CURIOUS: Final = ("on_dispute", "on_arbiter_assigned", "on_case")
 PROPOSAL_PREFIX: Final = "prop_"  # agentchat wire 3.4
 
@@ -313,16 +310,10 @@ class Court:
         self._dockets.end(error)
 
     async def _catch_up(self) -> None:
-        for _ in range(RETRIES):
-            try:
-                await self._compare_dockets()
-            except RateLimited:
-                await asyncio.sleep(RETRY_AFTER)
-            except MoothallError as error:
-                log.info("cannot see what became of the disputes: %s", error)
-                return
-            else:
-                return
+        try:
+            await patiently(self._compare_dockets)
+        except MoothallError as error:
+            log.info("cannot see what became of the disputes: %s", error)
 
     async def _compare_dockets(self) -> None:
         reply = await self._ask_list(open_only=True, limit=PAGE, patience=CATCH_UP_TIMEOUT)

@@ -8,18 +8,18 @@ open deal stays as it was last heard of.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
-from weakref import WeakValueDictionary
 
 import msgspec
 
 from moothall.client import incoming
+from moothall.client.book import MAX_OPEN, Book
 from moothall.client.court import Court
 from moothall.client.dispute import Dispute
 from moothall.client.events import Receipt
-from moothall.client.exchange import Exchange
+from moothall.client.exchange import Exchange, patiently
 from moothall.client.handlers import Handlers
 from moothall.client.incoming import Offer, Settled, Step
 from moothall.client.proposal import PROGRESS, DealChange, Facts, Proposal
@@ -29,8 +29,6 @@ from moothall.errors import (
     ConnectionLost,
     InvalidMessage,
     MoothallError,
-    NotConnected,
-    RateLimited,
     ReplyTimeout,
     UsageError,
 )
@@ -41,14 +39,11 @@ from moothall.wire.agentchat.market import Status
 
 log: Final = logging.getLogger("moothall.agent")
 
-MAX_OPEN: Final = 1000  # open deals kept though nobody holds them; the hall knows the others too
 # More than a connection reads ahead: whoever completes a deal still finds it in the book on hearing of it.
 MAX_ENDED: Final = 512
 PAGE: Final = 100  # deals asked for at once when comparing books; ten times as many if those were not enough
 MAX_LIMIT: Final = 1000  # what our hall lists at once; refused like an unknown command beyond it
 CATCH_UP_TIMEOUT: Final = 60.0  # seconds; entering many channels again comes first
-RETRIES: Final = 20
-RETRY_AFTER: Final = 1.0  # seconds
 GRACE: Final = 2.0  # seconds after a deadline until one asks why nobody said EXPIRED
 RECHECK: Final = 10.0  # seconds between such questions
 
@@ -65,12 +60,9 @@ class Deals:
         self._standing = standing
         self._handlers = handlers
         self._key = key
-        self._book: WeakValueDictionary[str, Facts] = WeakValueDictionary()
-        self._open: dict[str, Facts] = {}  # keeps them in the book while they are open, within reason
-        self._ended: deque[Facts] = deque(maxlen=MAX_ENDED)
+        self._book: Book[Facts] = Book(MAX_ENDED)
         self._page = PAGE
         self._lists = True  # until the hall turns out not to know LIST_PROPOSALS
-        self._left = False
         self._catching_up: asyncio.Task[object] | None = None
         self.listeners: Final[Mapping[type, Callable[[Any], None]]] = {
             incoming.Offer: self._hear_offer,
@@ -205,19 +197,9 @@ class Deals:
 
     async def _await_news(self, facts: Facts) -> None:
         """Until it is over, or its deadline has passed and nobody said so."""
-        if self._left:
-            raise NotConnected("the agent left the hall: nobody can tell it what becomes of the deal")
         loop = asyncio.get_running_loop()
-        news: asyncio.Future[None] = loop.create_future()
-        facts.waiting.add(news)
-        try:
-            due = None if facts.due is None else max(0.0, facts.due - loop.time())
-            await asyncio.wait((news,), timeout=due)
-        finally:
-            facts.waiting.discard(news)
-        if news.done():
-            news.result()
-        else:
+        due = None if facts.due is None else max(0.0, facts.due - loop.time())
+        if not await self._book.news_of(facts, due):
             facts.due = loop.time() + RECHECK
             await self._look_up()
             self._expire_unheard(facts)
@@ -235,7 +217,7 @@ class Deals:
 
     def welcomed(self) -> None:
         """The agent is in a hall, for the first time or again: what happened there meanwhile?"""
-        self._left = False
+        self._book.begin()
         self._lists = True
         self.catch_up_soon()
 
@@ -243,33 +225,20 @@ class Deals:
         """If anybody would like to know."""
         is_curious = any(self._handlers.listens_for(event) for event in ("on_proposal", "on_deal"))
         is_busy = self._catching_up is not None and not self._catching_up.done()
-        if self._key is not None and not is_busy and (is_curious or self._open):
+        if self._key is not None and not is_busy and (is_curious or self._book.open):
             self._catching_up = self._handlers.start(self._catch_up())
 
     def end(self, error: BaseException | None) -> None:
-        """The agent left for good."""
-        self._left = True
-        why = "the agent left the hall" if error is None else f"the agent left the hall: {error}"
-        for facts in list(self._book.values()):
-            for news in facts.waiting:
-                if not news.done():
-                    news.set_exception(ConnectionLost(why))
-                    news.exception()  # seen: who waited for it may be gone in this very moment
+        self._book.end(error)
 
     async def _catch_up(self) -> None:
-        for _ in range(RETRIES):
-            try:
-                await self._compare_books()
-            except RateLimited:
-                await asyncio.sleep(RETRY_AFTER)
-            except MoothallError as error:
-                log.info("cannot see what became of the deals: %s", error)
-                return
-            else:
-                return
+        try:
+            await patiently(self._compare_books)
+        except MoothallError as error:
+            log.info("cannot see what became of the deals: %s", error)
 
     async def _compare_books(self) -> None:
-        unlisted = set(self._open)
+        unlisted = set(self._book.open)
         listed: set[str] = set()
         before = None
         while len(listed) < MAX_OPEN:
@@ -286,7 +255,7 @@ class Deals:
                 break
         unlisted -= listed
         for limit in (self._page, 10 * self._page):
-            if unlisted & self._open.keys():  # they have ended: how?
+            if unlisted & self._book.open.keys():  # they have ended: how?
                 await self._ask_list(open_only=False, limit=limit, patience=CATCH_UP_TIMEOUT)
 
     async def _look_up(self) -> None:
@@ -322,13 +291,9 @@ class Deals:
         reply: type[Listed],
         patience: float | None,
     ) -> Listed:
-        """All pages may be more questions than the hall answers at once: whoever has begun goes on later."""
-        for _ in range(0 if message.before is None else RETRIES):
-            try:
-                return await self._exchange.ask(message, reply, patience=patience)
-            except RateLimited:
-                await asyncio.sleep(RETRY_AFTER)
-        return await self._exchange.ask(message, reply, patience=patience)
+        """All pages may be more questions than the hall answers at once."""
+        ask = partial(self._exchange.ask, message, reply, patience=patience)
+        return await (ask() if message.before is None else patiently(ask))
 
     # -- what is heard -------------------------------------------------------------------------------
 
@@ -430,7 +395,7 @@ class Deals:
         self._set_deadline(facts, entry.expires, ts)
         if is_news:  # it was like this before the agent asked: nothing has changed
             facts.status, facts.ended_by, facts.updated_at = entry.status, _ended_by(entry), entry.updated_at
-            self._keep(facts)
+            self._book.keep(facts)
         else:
             self._advance(facts, entry.status, _actor(entry), entry.updated_at)
         return facts
@@ -440,18 +405,8 @@ class Deals:
         if facts is None:
             is_mine = self._standing.is_own(proposer)
             facts = Facts(proposal_id, proposer, recipient, is_mine)
-            self._book[proposal_id] = facts
-            self._keep(facts)
+            self._book.keep(facts)
         return facts
-
-    def _keep(self, facts: Facts) -> None:
-        self._open.pop(facts.id, None)
-        if facts.is_over:
-            self._ended.append(facts)
-        else:
-            self._open[facts.id] = facts
-            if len(self._open) > MAX_OPEN:
-                del self._open[next(iter(self._open))]
 
     def _set_deadline(self, facts: Facts, expires: Number | None, ts: int) -> None:
         """By one's own clock: that of the hall may show another time."""
@@ -466,10 +421,8 @@ class Deals:
         facts.updated_at = at if at is not None else facts.updated_at
         if facts.is_over:
             facts.ended_by = by
-            for news in facts.waiting:
-                if not news.done():
-                    news.set_result(None)
-        self._keep(facts)
+            self._book.wake(facts)
+        self._book.keep(facts)
         if self._handlers.listens_for("on_deal"):
             change = DealChange(self.proposal(facts), status, by)
             if facts.is_known:

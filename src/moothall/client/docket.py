@@ -1,18 +1,15 @@
-"""What an agent knows of the disputes it has a part in, and who waits to know more."""
+"""What an agent knows of the disputes it has a part in."""
 
 import asyncio
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
-from weakref import WeakValueDictionary
 
+from moothall.client.book import Book
 from moothall.client.events import RatingChange
-from moothall.errors import ConnectionLost, NotConnected
 from moothall.wire.agentchat.client import Number, Verdict
 
-MAX_OPEN: Final = 1000  # open disputes kept though nobody holds them; the hall knows the others too
-MAX_ENDED: Final = 64
+MAX_ENDED: Final = 64  # kept though nobody holds them
 
 Role = Literal["disputant", "respondent", "arbiter"]
 
@@ -95,28 +92,21 @@ class Docket:
         return self.progress == OVER
 
 
-class Dockets:
-    """One for each dispute. Those that are open stay, the others as long as somebody holds them."""
+class Dockets(Book[Docket]):
+    """One for each dispute."""
 
     def __init__(self) -> None:
-        self._dockets: WeakValueDictionary[str, Docket] = WeakValueDictionary()
-        self._ended: deque[Docket] = deque(maxlen=MAX_ENDED)
-        self._left = False
-        self.open: dict[str, Docket] = {}
-
-    def get(self, dispute_id: str) -> Docket | None:
-        return self._dockets.get(dispute_id)
+        super().__init__(MAX_ENDED)
 
     def about(self, proposal_id: str) -> Docket | None:
         """A deal has one dispute at most."""
-        return next((found for found in self._dockets.values() if found.proposal_id == proposal_id), None)
+        return next((found for found in self.entries() if found.proposal_id == proposal_id), None)
 
     def opened(self, dispute_id: str, proposal_id: str) -> Docket:
-        docket = self._dockets.get(dispute_id)
+        docket = self.get(dispute_id)
         if docket is None:
             docket = Docket(dispute_id, proposal_id)
-            self._dockets[dispute_id] = docket
-            self._keep(docket)
+            self.keep(docket)
         return docket
 
     def advance(self, docket: Docket, phase: str, deadline: Number | None = None) -> None:
@@ -127,55 +117,15 @@ class Dockets:
         if deadline is not None or is_news:
             docket.deadline = deadline
         if is_news:
-            self._keep(docket)
-            _wake(docket)
+            self.keep(docket)
+            self.wake(docket)
 
     def close(self, docket: Docket, ruling: Ruling) -> None:
         docket.ruling = ruling
         docket.verdict = ruling.verdict
         self.advance(docket, "fallback" if ruling.verdict is None else "resolved")
-        _wake(docket)
-
-    def _keep(self, docket: Docket) -> None:
-        self.open.pop(docket.id, None)
-        if docket.is_over:
-            self._ended.append(docket)
-        else:
-            self.open[docket.id] = docket
-            if len(self.open) > MAX_OPEN:
-                del self.open[next(iter(self.open))]
-
-    # -- waiting -------------------------------------------------------------------------------------
-
-    async def news_of(self, docket: Docket) -> None:
-        if self._left:
-            raise NotConnected("the agent left the hall: nobody can tell it what becomes of the dispute")
-        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        docket.waiting.add(news)
-        try:
-            await news
-        finally:
-            docket.waiting.discard(news)
+        self.wake(docket)
 
     def wake_all(self) -> None:
         for docket in self.open.values():
-            _wake(docket)
-
-    def begin(self) -> None:
-        self._left = False
-
-    def end(self, error: BaseException | None) -> None:
-        """The agent left for good."""
-        self._left = True
-        why = "the agent left the hall" if error is None else f"the agent left the hall: {error}"
-        for docket in list(self._dockets.values()):
-            for news in docket.waiting:
-                if not news.done():
-                    news.set_exception(ConnectionLost(why))
-                    news.exception()  # seen: who waited for it may be gone in this very moment
-
-
-def _wake(docket: Docket) -> None:
-    for news in docket.waiting:
-        if not news.done():
-            news.set_result(None)
+            self.wake(docket)

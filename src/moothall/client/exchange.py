@@ -2,15 +2,19 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from moothall.client.connection import HallConnection
 from moothall.client.replies import Request
-from moothall.errors import NotConnected, ReplyTimeout, UnexpectedReply
+from moothall.errors import NotConnected, RateLimited, ReplyTimeout, UnexpectedReply
 from moothall.wire.agentchat.client import ClientMessage
 from moothall.wire.agentchat.server import ServerMessage
 
+RETRIES: Final = 20
+RETRY_AFTER: Final = 1.0  # seconds
+
 Reply = TypeVar("Reply", bound=ServerMessage)
+Result = TypeVar("Result")
 
 
 class Exchange:
@@ -59,6 +63,16 @@ class Exchange:
             if connection is None:
                 raise NotConnected(f"no connection came up within {limit:.3g} s") from None
             raise ReplyTimeout(f"the hall did not answer {request.kind} within {limit:.3g} s") from None
+
+
+async def patiently(action: Callable[[], Awaitable[Result]]) -> Result:
+    """What takes more questions than the hall answers at once: whoever has begun goes on later."""
+    for _ in range(RETRIES):
+        try:
+            return await action()
+        except RateLimited:
+            await asyncio.sleep(RETRY_AFTER)
+    return await action()
 
 
 def _recogniser(

@@ -1,31 +1,26 @@
 """An agent's stay in a hall: coming in, coming back, and what is put in order each time."""
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec import UNSET
 
 from moothall.client.connection import Applicant, HallConnection
 from moothall.client.events import Gap, MissedIn
-from moothall.client.exchange import Exchange
+from moothall.client.exchange import Exchange, patiently
 from moothall.client.handlers import Handlers
 from moothall.client.hearing import Hearing, enter
 from moothall.client.memory import Mark, Memory, Replayed, find_missed
 from moothall.client.standing import Standing
-from moothall.errors import ConnectionLost, RateLimited, Refusal
+from moothall.errors import ConnectionLost, Refusal
 from moothall.wire.agentchat import client, server
 
 log: Final = logging.getLogger("moothall.agent")
 
 NOTHING_HEARD: Final = Mark(frozenset(), 0)
-RETRIES: Final = 20
-RETRY_AFTER: Final = 1.0  # seconds
-
-Result = TypeVar("Result")
 
 
 class Stay:
@@ -62,11 +57,11 @@ class Stay:
 
         exchange = Exchange(this_one, self._patience)
         if self._standing.presence is not None:
-            await _patiently(partial(self._restore_presence, exchange))
+            await patiently(partial(self._restore_presence, exchange))
         if again:
             return await self._catch_up(exchange)
         for channel in list(self._standing.wanted):
-            await _patiently(partial(enter, exchange, channel))
+            await patiently(partial(enter, exchange, channel))
         return None
 
     def arrived(self, gap: Gap | None) -> None:
@@ -106,7 +101,7 @@ class Stay:
         replayed: list[Replayed] = []
         for channel in list(self._standing.wanted):
             try:
-                repeated = await _patiently(partial(self._hearing.ask_again, exchange, channel))
+                repeated = await patiently(partial(self._hearing.ask_again, exchange, channel))
             except Refusal as refusal:
                 log.warning("cannot enter %s again: %s", channel, refusal)
                 channels[channel] = MissedIn((), complete=False)
@@ -117,13 +112,3 @@ class Stay:
         self._hearing.remember(replayed)
         until = datetime.now(UTC)
         return Gap(self._lost_at or until, until, "reconnected", channels)
-
-
-async def _patiently(action: Callable[[], Awaitable[Result]]) -> Result:
-    """Whoever was in many channels may have to wait before it can enter them all again."""
-    for _ in range(RETRIES):
-        try:
-            return await action()
-        except RateLimited:
-            await asyncio.sleep(RETRY_AFTER)
-    return await action()
