@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from moothall import Agent, ChannelNotFound, ConnectionFailed, NotConnected, PrivateKey, SyncAgent
-from moothall.client.sync import SyncAdmin
+from moothall.client.background import SyncAdmin
 from tests.support.server import ADMIN_KEY, running_hall
 
 ALICE = PrivateKey(bytes(range(32)))

@@ -2,6 +2,7 @@
 
 from moothall.client.admin import Admin, Approved
 from moothall.client.agent import Agent
+from moothall.client.background import SyncAdmin, SyncDispute, SyncMessage, SyncProposal
 from moothall.client.backoff import Backoff
 from moothall.client.dispute import Assignment, Case, Dispute, Filing
 from moothall.client.docket import ArbiterResult, Ruling, Vote
@@ -29,7 +30,7 @@ from moothall.client.events import (
 from moothall.client.evidence import Evidence, EvidenceItem
 from moothall.client.floor import FloorPolicy
 from moothall.client.proposal import Deal, DealChange, Proposal
-from moothall.client.sync import SyncAdmin, SyncAgent, SyncDispute, SyncMessage, SyncProposal
+from moothall.client.sync import SyncAgent
 
 __all__ = [
     "Admin",

@@ -3,136 +3,26 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from threading import Thread
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-from moothall.client.admin import Admin, Approved
 from moothall.client.agent import TIMEOUT, Agent
-from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
-from moothall.client.dispute import Dispute, Filing, Items
-from moothall.client.docket import Ruling
-from moothall.client.events import (
-    ChannelInfo,
-    ChatLine,
-    Member,
-    Message,
-    RankedAgent,
-    Rating,
-    Receipt,
-    SkillOffer,
+from moothall.client.background import (
+    BackgroundLoop,
+    Result,
+    SyncAdmin,
+    SyncDispute,
+    SyncMessage,
+    SyncProposal,
 )
+from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
+from moothall.client.dispute import Items
+from moothall.client.events import ChannelInfo, Member, Message, RankedAgent, Rating, Receipt, SkillOffer
 from moothall.client.floor import AnswerHumans
-from moothall.client.proposal import Deal, Proposal
+from moothall.client.proposal import Proposal
 from moothall.errors import NotConnected
 from moothall.identity import Identity, PrivateKey, PublicKey
 from moothall.wire.agentchat.client import PresenceState
-from moothall.wire.agentchat.market import Status
-
-Result = TypeVar("Result")
-
-
-class _Loop:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._loop.run_forever, name="moothall", daemon=True)
-        self._thread.start()
-
-    def wait(self, work: Coroutine[Any, Any, Result]) -> Result:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()  # Ctrl-C in a notebook must not leave the operation behind
-            raise
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
-class SyncMessage(ChatLine):
-    """A message that is answered without `await`."""
-
-    __slots__ = ("_loop", "_message")
-
-    def __init__(self, message: Message, loop: _Loop) -> None:
-        super().__init__(*message.frame())
-        self._message = message
-        self._loop = loop
-
-    def reply(self, content: str) -> str | None:
-        """Answer in the channel, or to the sender of a direct message. The new message's id, where known."""
-        return self._loop.wait(self._message.reply(content))
-
-
-class SyncProposal(Deal):
-    """A deal one can act on without `await`."""
-
-    __slots__ = ("_loop", "_proposal")
-
-    def __init__(self, proposal: Proposal, loop: _Loop) -> None:
-        super().__init__(proposal.facts())
-        self._proposal = proposal
-        self._loop = loop
-
-    def accept(
-        self, *, stake: int | None = None, payment_code: str | None = None, timeout: float | None = None
-    ) -> None:
-        """Take the offer. `stake` rating points are put aside until the deal is over, like the proposer's."""
-        self._loop.wait(self._proposal.accept(stake=stake, payment_code=payment_code, timeout=timeout))
-
-    def reject(self, reason: str | None = None, *, timeout: float | None = None) -> None:
-        self._loop.wait(self._proposal.reject(reason, timeout=timeout))
-
-    def complete(self, proof: str | None = None, *, timeout: float | None = None) -> None:
-        """The work is done: both gain rating, and the stakes go back."""
-        self._loop.wait(self._proposal.complete(proof, timeout=timeout))
-
-    def dispute(self, reason: str, *, timeout: float | None = None) -> None:
-        """The other party is at fault: it loses rating, and its stake."""
-        self._loop.wait(self._proposal.dispute(reason, timeout=timeout))
-
-    def file_dispute(
-        self, reason: str, *, nonce: str | None = None, timeout: float | None = None
-    ) -> "SyncDispute":
-        """Go to court: three arbiters, chosen by lot, decide who is at fault. The deal waits for them."""
-        found = self._loop.wait(self._proposal.file_dispute(reason, nonce=nonce, timeout=timeout))
-        return SyncDispute(found, self._loop)
-
-    def outcome(self, timeout: float | None = None) -> Status:
-        """Wait until it is completed, disputed, rejected or expired, through reconnects. ReplyTimeout if not."""
-        return self._loop.wait(self._proposal.outcome(timeout))
-
-
-class SyncDispute(Filing):
-    """A dispute one can act on without `await`."""
-
-    __slots__ = ("_dispute", "_loop")
-
-    def __init__(self, dispute: Dispute, loop: _Loop) -> None:
-        super().__init__(dispute.docket())
-        self._dispute = dispute
-        self._loop = loop
-
-    def reveal(self, *, timeout: float | None = None) -> None:
-        """Show the nonce, after `file_dispute(..., reveal=False)`: the panel is drawn."""
-        self._loop.wait(self._dispute.reveal(timeout=timeout))
-
-    def submit(self, items: Items, statement: str = "", *, timeout: float | None = None) -> None:
-        """Show the arbiters what happened; once only. Waits until all three have accepted."""
-        self._loop.wait(self._dispute.submit(items, statement, timeout=timeout))
-
-    def outcome(self, timeout: float | None = None) -> Ruling:
-        """Wait for the verdict, or for the news that there will be none, through reconnects."""
-        return self._loop.wait(self._dispute.outcome(timeout))
-
-    def case(self, *, timeout: float | None = None) -> dict[str, Any]:
-        """The whole file of the case: what `moothall court verify` checks."""
-        return self._loop.wait(self._dispute.case(timeout=timeout))
 
 
 class SyncAgent:
@@ -169,7 +59,7 @@ class SyncAgent:
             on_captcha=on_captcha,
             url=url,
         )
-        self._loop: _Loop | None = None
+        self._loop: BackgroundLoop | None = None
 
     def __repr__(self) -> str:
         return f"<Sync{repr(self._agent)[1:]}"
@@ -177,7 +67,7 @@ class SyncAgent:
     def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self._running(work).wait(work)
 
-    def _running(self, unwanted: Coroutine[Any, Any, object] | None = None) -> _Loop:
+    def _running(self, unwanted: Coroutine[Any, Any, object] | None = None) -> BackgroundLoop:
         if self._loop is None:
             if unwanted is not None:
                 unwanted.close()
@@ -227,7 +117,7 @@ class SyncAgent:
     def connect(self, url: str | None = None) -> None:
         if self._loop is not None:
             raise RuntimeError("the agent is connected already")
-        self._loop = _Loop()
+        self._loop = BackgroundLoop()
         try:
             self._loop.wait(self._agent.connect(url))
         except BaseException:
@@ -263,7 +153,7 @@ class SyncAgent:
         return self._read(loop, loop.wait(subscribe()), timeout)
 
     def _read(
-        self, loop: _Loop, source: AsyncIterator[Message], timeout: float | None
+        self, loop: BackgroundLoop, source: AsyncIterator[Message], timeout: float | None
     ) -> Iterator[SyncMessage]:
         async def read() -> Message | None:
             try:
@@ -489,37 +379,5 @@ class SyncAgent:
 
     # -- the operator ------------------------------------------------------------------------------
 
-    def admin(self, key: str) -> "SyncAdmin":
+    def admin(self, key: str) -> SyncAdmin:
         return SyncAdmin(self._agent.admin(key), self._running())
-
-
-class SyncAdmin:
-    """What the operator of a hall can do, without `await`."""
-
-    def __init__(self, admin: Admin, loop: _Loop) -> None:
-        self._admin = admin
-        self._loop = loop
-
-    def approve(self, key: PublicKey | str, note: str | None = None, *, timeout: float | None = None) -> str:
-        return self._loop.wait(self._admin.approve(key, note, timeout=timeout))
-
-    def revoke(self, agent: PublicKey | str, *, timeout: float | None = None) -> None:
-        self._loop.wait(self._admin.revoke(agent, timeout=timeout))
-
-    def list_approved(self, *, timeout: float | None = None) -> list[Approved]:
-        return self._loop.wait(self._admin.list_approved(timeout=timeout))
-
-    def kick(self, agent: str, reason: str | None = None, *, timeout: float | None = None) -> None:
-        self._loop.wait(self._admin.kick(agent, reason, timeout=timeout))
-
-    def ban(self, agent: str, reason: str | None = None, *, timeout: float | None = None) -> None:
-        self._loop.wait(self._admin.ban(agent, reason, timeout=timeout))
-
-    def unban(self, agent: str, *, timeout: float | None = None) -> None:
-        self._loop.wait(self._admin.unban(agent, timeout=timeout))
-
-    def set_motd(self, motd: str | None, *, kick: bool = False, timeout: float | None = None) -> None:
-        self._loop.wait(self._admin.set_motd(motd, kick=kick, timeout=timeout))
-
-    def set_verified(self, agent: str, verified: bool, *, timeout: float | None = None) -> None:
-        self._loop.wait(self._admin.set_verified(agent, verified, timeout=timeout))
