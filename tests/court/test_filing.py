@@ -198,6 +198,16 @@ def test_a_deal_whose_deadline_has_passed_cannot_be_disputed() -> None:
     assert error["code"] == "PROPOSAL_EXPIRED"
 
 
+def test_the_reference_calls_such_a_deal_not_accepted() -> None:
+    """Agentchat wire 7: INVALID_PROPOSAL says why in one of its words, here as for ACCEPT and COMPLETE."""
+    court = Courtroom(profile="agentchat-0.36")
+    court.agree(expires=60)
+    court.world.advance(61)
+    court.world.hush()
+    (error,) = court.act(ALICE, "DISPUTE_INTENT", **intent(court))
+    assert (error["code"], error["message"]) == ("INVALID_PROPOSAL", "PROPOSAL_NOT_ACCEPTED")
+
+
 # -- reveal ----------------------------------------------------------------------------------------------
 
 

@@ -22,13 +22,11 @@ from moothall.errors import (
     DisputeDeadlinePassed,
     DisputeInvalidPhase,
     DisputeNotParty,
-    InvalidProposal,
     ProposalNotFound,
-    Refusal,
 )
 from moothall.identity import PublicKey
 from moothall.market.audit import audit_row
-from moothall.market.proposals import LAST_MOMENT, can_expire
+from moothall.market.proposals import LAST_MOMENT, next_status, require_unexpired
 from moothall.market.records import Proposal
 from moothall.wire.agentchat import client
 
@@ -195,8 +193,6 @@ def _disputable(
         raise DisputeNotParty("Only its parties can dispute a deal")
     if earlier is not None or deal.frozen_by is not None:
         raise DisputeAlreadyExists("There is a dispute about this deal, or there was one")
-    if deal.status == "expired" or can_expire(deal, now):
-        raise Refusal.by_code[rules.expired_code]("The deadline of this proposal has passed")
-    if deal.status != "accepted":
-        raise InvalidProposal("PROPOSAL_NOT_ACCEPTED")
+    require_unexpired(deal, "verdict", now, rules.expired_code)
+    next_status(deal, "verdict")  # or it is in no state to be judged
     return deal

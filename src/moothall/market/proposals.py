@@ -277,7 +277,7 @@ def _admit(
     if deal is None:
         raise ProposalNotFound("There is no proposal with this id")
     _require_party(deal, order.key.raw, event, rules)
-    _require_unexpired(deal, event, now, rules)
+    require_unexpired(deal, event, now, rules.expired_code)
     status = next_status(deal, event)
     _require_thawed(deal)
     return deal, status
@@ -291,9 +291,9 @@ def _require_party(deal: Proposal, key: bytes, event: Event, rules: MarketRules)
         _refuse(rules.stranger_code, "Only its parties end a deal", "NOT_PROPOSAL_PARTY")
 
 
-def _require_unexpired(deal: Proposal, event: Event, now: int, rules: MarketRules) -> None:
+def require_unexpired(deal: Proposal, event: Event, now: int, expired_code: str) -> None:
     if deal.status == "expired" or can_expire(deal, now):
-        _refuse(rules.expired_code, "The deadline of this proposal has passed", _WRONG_STATUS[event])
+        _refuse(expired_code, "The deadline of this proposal has passed", _WRONG_STATUS[event])
 
 
 def _refuse(code: str, sentence: str, token: str) -> NoReturn:
