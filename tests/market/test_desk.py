@@ -180,6 +180,8 @@ def test_secrets_in_a_task_are_redacted_before_anybody_sees_them() -> None:
     act(world, alice, "PROPOSAL", to=bob.id, task=f"use {secret}")
     assert_sent(bob, "PROPOSAL", task="use [REDACTED:github_pat]")
     assert all(secret not in deal.task for deal in world.books.deals.values())
+    assert world.hall.tally.redacted == {"github_pat": 1}
+    assert [noted["kinds"] for noted in world.log.find("secrets_redacted")] == [["github_pat"]]
 
 
 # -- the clock -------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Final
 
 from moothall.errors import AgentNotFound, ProposalNotFound
 from moothall.hall import revocation
+from moothall.hall.chat import without_secrets
 from moothall.hall.commands import Command
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
@@ -88,10 +89,7 @@ class Desk:
         if target is not None and target.key is None:
             raise AgentNotFound(f"{target.address} has no key, and nobody can deal with it")
         recipient = target.key.raw if target is not None and target.key is not None else None
-        task = message.task
-        if hall.settings.redact:
-            task, found = hall.redactor.redact(task)
-            hall.tally.redacted.update(found)
+        task = without_secrets(hall, agent, message.task)
         now = hall.timestamp()
         proposal_id = hall.ids.stamped("prop", now)
 

@@ -20,6 +20,7 @@ import msgspec
 
 from moothall.errors import Refusal
 from moothall.hall.channels import Channel
+from moothall.hall.chat import without_secrets
 from moothall.hall.hall import Hall
 from moothall.hall.keep.registry import Peer
 from moothall.hall.limits import Rate, Window
@@ -268,8 +269,8 @@ class Bridge:
     def say(self, src: str, packet: Packet, forwarded: bytes) -> None:
         """Into a public channel, which the speaker is in from then on."""
         hall, resident = self.hall, self.residents[src]
-        channel = hall.channels.get(packet.dst)
-        if channel is None or channel.invite_only or channel.verified_only:
+        channel = self._public_channel(packet.dst)
+        if channel is None:
             raise Refused(OFFLINE)
         agent = resident.agent
         line = self._line(resident, packet, forwarded, packet.dst, channel)
@@ -332,7 +333,7 @@ class Bridge:
                 hall.order.review(hall, agent, body, channel.name if channel is not None else None)
             except Refusal:
                 raise Refused(NOT_ALLOWED) from None
-        content = self._without_secrets(agent, body)
+        content = without_secrets(hall, agent, body)
         now = hall.timestamp()
         return Chat(
             agent.address,
@@ -347,16 +348,6 @@ class Bridge:
             packet=b2a_base64(forwarded, newline=False).decode() if content == body else None,
             ts=now,
         )
-
-    def _without_secrets(self, agent: Agent, body: str) -> str:
-        hall = self.hall
-        if hall.suspects is None or not hall.suspects(body):
-            return body
-        content, found = hall.redactor.redact(body)
-        if found:
-            hall.tally.redacted.update(found)
-            hall.note("secrets_redacted", ip=agent.session.ip, agent=agent.id, kinds=sorted(set(found)))
-        return content
 
     # -- who is meant ------------------------------------------------------------------------------
 
@@ -389,12 +380,18 @@ class Bridge:
         return sorted(chosen.values(), key=rank)
 
     def members(self, channel_name: str, but: str) -> list[Agent]:
-        """Of a public channel; what is said in others is not for everybody who knows their name."""
-        channel = self.hall.channels.get(channel_name)
-        if channel is None or channel.invite_only or channel.verified_only:
+        channel = self._public_channel(channel_name)
+        if channel is None:
             return []
         asking = self.residents[but].agent
         return [member for member in channel.members.values() if member is not asking]
+
+    def _public_channel(self, name: str) -> Channel | None:
+        """What is said in others is not for everybody who knows their name."""
+        channel = self.hall.channels.get(name)
+        if channel is None or channel.invite_only or channel.verified_only:
+            return None
+        return channel
 
 
 DEFAULT_STANDING: Final = (1200, 0)  # seed 001, reputation
