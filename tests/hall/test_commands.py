@@ -15,6 +15,7 @@ from tests.support.world import (
     ADMIN_KEY,
     Guest,
     World,
+    assert_consistent,
     assert_open,
     assert_refused,
     assert_sent,
@@ -244,6 +245,18 @@ def test_validation_step_7_an_operation_that_needs_an_identity() -> None:
     guest = world.connect()
     world.send(guest, "JOIN", channel="#general")
     assert_refused(guest, "AUTH_REQUIRED", "IDENTIFY")
+
+
+def test_a_session_that_was_closed_is_not_heard_any_more() -> None:
+    """Or whoever was put out could IDENTIFY again behind a connection that is already counted as gone."""
+    world = World(admin_key=ADMIN_KEY)
+    alice, operator = world.agent("alice", key=ALICE), world.agent()
+    world.send(operator, "ADMIN_KICK", admin_key=ADMIN_KEY, agent_id=alice.id)
+    assert_sent(alice, "KICKED")
+    world.send(alice, "PING")
+    world.send(alice, "IDENTIFY", name="alice")
+    assert_silent(alice)
+    assert_consistent(world)
 
 
 def test_rejected_frames_are_never_logged() -> None:

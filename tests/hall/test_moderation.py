@@ -214,15 +214,6 @@ def test_agents_are_judged_apart() -> None:
     assert escalation.admit("quiet", 1.0) is Action.ALLOW
 
 
-def test_forgetting_is_forgiving() -> None:
-    escalation = Escalation()
-    violations(escalation, 10)
-    escalation.forget("abc")
-    escalation.forget("never seen")
-    assert escalation.admit("abc", 1.0) is Action.ALLOW
-    assert violations(escalation, 3, 1.0)[-1] is Action.WARN
-
-
 def test_only_recent_offenders_are_remembered() -> None:
     escalation = Escalation()
     for number in range(1000):

@@ -220,9 +220,6 @@ class Escalation:
         record = self._records.get(agent_id)
         return record.level(now) if record else _CALM
 
-    def forget(self, agent_id: str) -> None:
-        self._records.pop(agent_id, None)
-
     def _forget_spent(self, now: float) -> None:
         while self._records:
             agent_id, oldest = next(iter(self._records.items()))
