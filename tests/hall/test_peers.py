@@ -172,3 +172,14 @@ def test_requests_one_agent_has_open_are_bounded() -> None:
     asker.read()
     world.send(asker, "VERIFY_REQUEST", target=bob.id, nonce=NONCE)
     assert_sent(asker, "VERIFY_REQUEST")
+
+
+def test_whoever_is_asked_by_many_may_still_ask() -> None:
+    world = World()
+    bob, alice = world.agent(key=BOB), world.agent(key=ALICE)
+    for asker in (world.agent(), world.agent()):
+        for _ in range(MAX_PENDING):
+            world.send(asker, "VERIFY_REQUEST", target=bob.id, nonce=NONCE)
+    bob.read()
+    world.send(bob, "VERIFY_REQUEST", target=alice.id, nonce=NONCE)
+    assert_sent(bob, "VERIFY_REQUEST", status="pending")
