@@ -23,10 +23,22 @@ def test_every_setting_has_its_row(entry: Field[Any]) -> None:
     rows = (DOCS / "settings.md").read_text().splitlines()
     (row,) = [row for row in rows if row.startswith(f"| `{entry.name}` |")]
     assert entry.metadata["help"] in row
+    _, default, in_profile, *_ = [cell.strip() for cell in row.strip("|").split("|")]
+    assert default == _shown(entry.default)
+    reference = PROFILES["agentchat-0.36"]
+    assert in_profile == (_shown(reference[entry.name]) if entry.name in reference else "")
     for variable in entry.metadata["known_as"]:
         assert variable.name in row
     if entry.metadata["reference"]:
         assert entry.metadata["reference"].name in row
+
+
+def _shown(value: object) -> str:
+    if value in (None, "", ()):
+        return "\N{EN DASH}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if type(value) is tuple else str(value)
 
 
 def test_every_profile_is_named() -> None:

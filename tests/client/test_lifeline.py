@@ -23,7 +23,7 @@ from moothall import (
 )
 from moothall.client.events import Arrival, PresenceChange, Welcome
 from moothall.client.pace import FramePace
-from moothall.hall.limits import Rate
+from moothall.settings.limits import Rate
 from tests.client.conftest import OpenHall
 from tests.client.door import Door
 from tests.client.meeting import QUICKLY, Heard, listen, settled, soon

@@ -28,8 +28,8 @@ from moothall import (
 )
 from moothall.client.events import Arrival, Departure, NickChange, PresenceChange, Typing, Welcome
 from moothall.errors import AuthRequired, Banned, CaptchaFailed, InvalidName, Kicked
-from moothall.hall.limits import Rate
 from moothall.settings import PROFILES
+from moothall.settings.limits import Rate
 from tests.client.conftest import OpenHall
 from tests.client.meeting import QUICKLY, Heard, listen, settled, soon
 from tests.support.agentchat import AgentChat

@@ -14,9 +14,9 @@ from moothall.gateways.keep import KeepPort
 from moothall.gateways.keep_connection import TRANSPORT_HIGH_WATER, KeepConnection
 from moothall.gateways.keep_directory import SkillDirectory
 from moothall.hall.keep.bridge import Found
-from moothall.hall.limits import Rate
 from moothall.market.records import Registration
 from moothall.settings import Settings
+from moothall.settings.limits import Rate
 from moothall.wire.keep.frames import HEADER, frame
 from moothall.wire.keep.packet import Packet, decode, encode
 from tests.court.books import MemoryBooks

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from moothall.hall.limits import Rate
+from moothall.settings.limits import Rate
 from tests.identity.vectors import ALICE, BOB
 from tests.support.world import (
     ABSENT,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.hall.limits import Rate, Window
+from moothall.settings.limits import Rate, Window
 from tests.support.world import (
     Guest,
     World,

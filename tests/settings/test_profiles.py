@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from moothall.hall.limits import Rate
 from moothall.settings import PROFILES, Settings, load
+from moothall.settings.limits import Rate
 
 
 def test_the_defaults_are_the_seeds() -> None:

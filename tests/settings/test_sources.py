@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.errors import SettingsError
-from moothall.hall.limits import Rate
 from moothall.settings import Settings, load
 from moothall.settings.fields import described
+from moothall.settings.limits import Rate
 from moothall.settings.sources import check_name, parse
 
 NOTHING: dict[str, str] = {}

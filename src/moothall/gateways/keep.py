@@ -17,10 +17,10 @@ from moothall.gateways.keep_connection import Arrival, KeepConnection
 from moothall.gateways.listening import address_of, listen, load_tls, until_gone
 from moothall.hall.access import Doorkeeper
 from moothall.hall.keep.routing import HEARTBEAT_PACKET, KeepRoom
-from moothall.hall.limits import Rate
 from moothall.hall.outside import Log
 from moothall.identity.signatures import verify
 from moothall.settings import Settings
+from moothall.settings.limits import Rate
 
 BATCH: Final = 32  # packets that the loop checks in one turn: two to three milliseconds
 BATCH_BYTES: Final = 512 * 1024

@@ -13,8 +13,8 @@ from typing import Any, Final
 from msgspec import Struct, ValidationError, convert, to_builtins
 
 from moothall.errors import AuthRequired, InvalidKey, InvalidMessage, UsageError
-from moothall.hall.limits import Rate, Window
 from moothall.identity import PublicKey
+from moothall.settings.limits import Rate, Window
 
 ALLOWLIST_FILE = "allowlist.json"
 BANS_FILE = "bans.json"

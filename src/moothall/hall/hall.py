@@ -28,7 +28,6 @@ from moothall.hall.exemptions import Exemptions
 from moothall.hall.floor import Floor
 from moothall.hall.ids import IdMint
 from moothall.hall.keyring import Keyring
-from moothall.hall.limits import Rate
 from moothall.hall.markers import CallbackQueue
 from moothall.hall.order import Order
 from moothall.hall.outside import (
@@ -52,6 +51,7 @@ from moothall.hall.tally import Tally
 from moothall.hall.waiting import WaitingLine
 from moothall.identity import PublicKey
 from moothall.settings import Settings
+from moothall.settings.limits import Rate
 from moothall.wire.agentchat.client import ClientMessage
 from moothall.wire.agentchat.codec import (
     NOT_PLAIN,

@@ -4,9 +4,9 @@ from collections import deque
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from moothall.hall.limits import Window
 from moothall.hall.outside import Link
 from moothall.identity import PublicKey
+from moothall.settings.limits import Window
 
 if TYPE_CHECKING:
     from moothall.hall.channels import Channel

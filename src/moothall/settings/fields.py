@@ -9,7 +9,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from moothall.hall.limits import Rate
+from moothall.settings.limits import Rate
 
 MAX_FRAME: Final = 256 * 1024  # seed 001, transport
 

@@ -11,8 +11,8 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from moothall.errors import SettingsError
-from moothall.hall.limits import Rate
 from moothall.settings.fields import Settings, Variable, described
+from moothall.settings.limits import Rate
 from moothall.settings.profiles import PROFILES, WITH_REFERENCE_VARIABLES
 from moothall.wire.agentchat.names import is_channel_name
 

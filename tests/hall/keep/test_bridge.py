@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from moothall.hall.limits import Rate
 from moothall.identity import PrivateKey, PublicKey
 from moothall.identity.certificates import revoke
 from moothall.identity.signatures import verify
 from moothall.market.records import Registration, Standing
+from moothall.settings.limits import Rate
 from moothall.wire.keep.packet import Packet, decode, encode, signing_bytes
 from tests.hall.keep.town import FakePeer, Town, assert_signed_by_the_hall
 from tests.support.keep import ALICE, BOB, CAROL, VECTORS, Signer

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moothall.hall.limits import Rate
 from moothall.identity import PrivateKey
+from moothall.settings.limits import Rate
 from tests.hall.keep.town import FakePeer, Town
 from tests.support.keep import ALICE, BOB, VECTORS
 from tests.support.world import ADMIN_KEY, Guest, assert_consistent

@@ -23,10 +23,10 @@ from moothall.hall.channels import Channel
 from moothall.hall.chat import without_secrets
 from moothall.hall.hall import Hall
 from moothall.hall.keep.registry import Peer
-from moothall.hall.limits import Rate, Window
 from moothall.hall.membership import arrive
 from moothall.hall.session import Agent, Session
 from moothall.identity import PublicKey
+from moothall.settings.limits import Rate, Window
 from moothall.wire.agentchat.client import MAX_CONTENT
 from moothall.wire.agentchat.jstext import utf16_length
 from moothall.wire.agentchat.names import SERVER

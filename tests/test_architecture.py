@@ -1,0 +1,72 @@
+"""The house is built as ARCHITECTURE.md says: its rooms, and which of them use which."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+HOUSE = ROOT / "src" / "moothall"
+MAP = (ROOT / "ARCHITECTURE.md").read_text()
+
+EVERYBODYS = {"errors"}
+PURE = ("hall", "market", "court", "wire", "identity", "settings/limits.py")
+OUTSIDE = {"asyncio", "os", "random", "secrets", "socket", "ssl", "subprocess", "threading", "time"}
+KEY_FILES = "identity/keyfile.py"  # the one that opens files
+
+
+def arrows() -> list[tuple[str, str]]:
+    return re.findall(r"^ +(\w+) --> (\w+)$", MAP, re.MULTILINE)
+
+
+@cache
+def within_reach(room: str) -> frozenset[str]:
+    near = {to for start, to in arrows() if start == room}
+    return frozenset(near.union(*(within_reach(each) for each in near)))
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield from [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            yield from [alias.name for alias in node.names]
+
+
+def rooms() -> dict[str, list[Path]]:
+    own = [path for path in HOUSE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
+    return {
+        path.stem: [path] if path.is_file() else sorted(path.rglob("*.py"))
+        for path in own
+        if not path.name.startswith("__")
+    }
+
+
+@pytest.mark.parametrize("room", rooms())
+def test_every_room_is_on_the_map(room: str) -> None:
+    name = f"{room}/" if (HOUSE / room).is_dir() else f"{room}.py"
+    assert re.search(rf"^  {re.escape(name)} ", MAP, re.MULTILINE)
+
+
+@pytest.mark.parametrize("room", rooms())
+def test_a_room_uses_those_that_its_arrows_lead_to(room: str) -> None:
+    assert room not in within_reach(room)
+    allowed = within_reach(room) | EVERYBODYS | {room}
+    for path in rooms()[room]:
+        for name in imported(path):
+            package, _, rest = name.partition(".")
+            used = rest.partition(".")[0]
+            if package == "moothall" and used in rooms():
+                assert used in allowed, f"{path.relative_to(HOUSE)} imports {name}"
+
+
+@pytest.mark.parametrize("pure", PURE)
+def test_what_is_pure_reaches_for_nothing_outside(pure: str) -> None:
+    place = HOUSE / pure
+    for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
+        if path != HOUSE / KEY_FILES:
+            outside = {name.partition(".")[0] for name in imported(path)} & OUTSIDE
+            assert not outside, f"{path.relative_to(HOUSE)} imports {outside}"
