@@ -1,7 +1,6 @@
 """`moothall court`: take a deal to court, judge, and check what was judged."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -10,7 +9,8 @@ import typer
 from moothall.cli.addresses import HallCommand
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
 from moothall.cli.deals import KeyFile, Limit, ProposalId, signing_key, words
-from moothall.cli.exits import FAILED, OneLineErrors
+from moothall.cli.exits import FAILED, group
+from moothall.cli.reading import read_json, read_objects
 from moothall.errors import InternalError, Refusal, UsageError
 from moothall.tui.printable import one_line
 
@@ -19,16 +19,9 @@ if TYPE_CHECKING:
     from moothall.cli.nonces import NonceFile
     from moothall.client.dispute import Dispute
 
-app = typer.Typer(
-    name="court",
-    cls=OneLineErrors,
-    help="Take a deal to court, judge as an arbiter, and verify a case.",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
+app = group("court", "Take a deal to court, judge as an arbiter, and verify a case.")
 
-STANDARD_INPUT: Final = "-"
+EXAMPLE: Final = '[{"kind": "commit", "value": "abc123"}]'
 
 DisputeId = Annotated[
     str, typer.Argument(metavar="DISPUTE", help="As `moothall court list` shows it.", show_default=False)
@@ -172,7 +165,7 @@ def evidence(
     """
     from moothall.client.evidence import EvidenceItem, evidence_items
 
-    shown: list[Any] = [] if items is None else _read_items(items)
+    shown: list[Any] = [] if items is None else read_objects(items, "items", EXAMPLE)
     shown += [EvidenceItem.commit(word) for word in commits or ()]
     shown += [EvidenceItem.message(text) for text in messages or ()]
     shown += [EvidenceItem.file(path) for path in files or ()]
@@ -182,27 +175,6 @@ def evidence(
     visit = Visit(url, name, signing_key(identity), timeout)
     visit.ask(lambda agent: agent.submit_evidence(dispute_id, chosen, words([statement]) or ""))
     _show_submitted(dispute_id, chosen, as_json=as_json)
-
-
-def _read_items(word: str) -> list[Any]:
-    items = _read_json(word)
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise UsageError(f'{word} is not a list of items like [{{"kind": "commit", "value": "abc123"}}]')
-    return items
-
-
-def _read_json(word: str) -> Any:
-    try:
-        content = sys.stdin.buffer.read() if word == STANDARD_INPUT else Path(word).expanduser().read_bytes()
-        return json.loads(content, parse_constant=_refuse_constant)
-    except OSError as error:
-        raise UsageError(f"{word}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{word} is not JSON: {error}") from None
-
-
-def _refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is not a number")
 
 
 def _show_submitted(dispute_id: str, items: list[dict[str, Any]], *, as_json: bool) -> None:
@@ -398,7 +370,7 @@ def verify(
     """
     from moothall.court.verify import verify_case
 
-    case = _read_json(file)
+    case = read_json(file)
     report = verify_case(case)
     if as_json:
         found = {"holds": not report.problems, "held": list(report.held), "problems": list(report.problems)}

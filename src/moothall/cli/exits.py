@@ -102,6 +102,18 @@ class OneLineErrors(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+def group(name: str, purpose: str) -> typer.Typer:
+    """A command that has commands of its own."""
+    return typer.Typer(
+        name=name,
+        cls=OneLineErrors,
+        help=purpose,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+    )
+
+
 def exit_code(error: BaseException) -> int:
     if isinstance(error, typer.TyperException):
         return error.exit_code

@@ -14,7 +14,7 @@ import typer
 
 from moothall.cli.addresses import hall_url
 from moothall.cli.connecting import DEFAULT_TIMEOUT, Timeout, Visit
-from moothall.cli.exits import OneLineErrors
+from moothall.cli.exits import group
 from moothall.errors import InvalidCertificate, UsageError
 from moothall.identity import keyfile
 from moothall.identity.certificates import (
@@ -30,14 +30,7 @@ from moothall.identity.keyfile import Identity
 from moothall.identity.keys import PrivateKey, PublicKey
 from moothall.identity.signatures import SEED_BYTES
 
-app = typer.Typer(
-    name="identity",
-    cls=OneLineErrors,
-    help="Make, show, rotate, revoke, publish and verify keys.",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
+app = group("identity", "Make, show, rotate, revoke, publish and verify keys.")
 
 FileOption = Annotated[Path, typer.Option("--file", help="The identity file.", show_default=True)]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Timeout, seconds
-from moothall.cli.exits import OneLineErrors
+from moothall.cli.exits import group
 from moothall.errors import ConnectionFailed, ConnectionLost, MoothallError, ReplyTimeout, UsageError
 from moothall.tui.printable import one_line, printable
 
@@ -34,14 +34,7 @@ _ERRORS: Final = {
     "error:pinned": "this name belongs to another key; sign with that one, see --key",
 }
 
-app = typer.Typer(
-    name="keep",
-    cls=OneLineErrors,
-    help="Talk with keep agents, through any keep server.",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
+app = group("keep", "Talk with keep agents, through any keep server.")
 
 Host = Annotated[str, typer.Option("--host", "-H", envvar="KEEP_HOST", help="Where the server is.")]
 Port = Annotated[int, typer.Option("--port", "-p", envvar="KEEP_PORT", min=1, max=65535, help="Its port.")]

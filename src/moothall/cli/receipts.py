@@ -3,27 +3,19 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
 from moothall.cli.addresses import HallCommand
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
 from moothall.cli.deals import Count, KeyFile, signing_key
-from moothall.cli.exits import FAILED, OneLineErrors
+from moothall.cli.exits import FAILED, group
+from moothall.cli.reading import read_content
 from moothall.errors import UsageError
 from moothall.tui.printable import one_line
 
-app = typer.Typer(
-    name="receipts",
-    cls=OneLineErrors,
-    help="Proof of completed deals: list, export and verify it.",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
-
-STANDARD_INPUT: Final = "-"
+app = group("receipts", "Proof of completed deals: list, export and verify it.")
 
 
 @app.command(name="list", cls=HallCommand)
@@ -114,10 +106,7 @@ def verify(
 
 def _bodies(file: Path) -> list[bytes]:
     """One receipt or a list of them, however they are laid out, or else one a line."""
-    try:
-        content = sys.stdin.buffer.read() if str(file) == STANDARD_INPUT else file.expanduser().read_bytes()
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}") from None
+    content = read_content(str(file))
     whole = _read(content)
     if not content.strip() or whole == []:
         raise UsageError(f"{file} holds no receipts")

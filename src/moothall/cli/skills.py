@@ -1,9 +1,7 @@
 """`moothall skills`: offer what you can do, and find who can do what."""
 
 import json
-import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -11,23 +9,17 @@ import typer
 from moothall.cli.addresses import HallCommand
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
 from moothall.cli.deals import KeyFile, signing_key
-from moothall.cli.exits import OneLineErrors
+from moothall.cli.exits import group
+from moothall.cli.reading import STANDARD_INPUT, read_objects
 from moothall.errors import UsageError
 from moothall.tui.printable import one_line
 
 if TYPE_CHECKING:
     from moothall import SkillOffer
 
-app = typer.Typer(
-    name="skills",
-    cls=OneLineErrors,
-    help="Offer what you can do, and find who can do what.",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
+app = group("skills", "Offer what you can do, and find who can do what.")
 
-STANDARD_INPUT: Final = "-"
+EXAMPLE: Final = '[{"capability": "review", "rate": 5}]'
 JSON_FILE: Final = ".json"
 
 
@@ -99,25 +91,11 @@ def _offered(words: list[str], common: dict[str, Any]) -> list[Any]:
         return [{"capability": word, **common} for word in words]
     if common:
         raise UsageError("a file says itself what each skill costs: leave --rate and the others out")
-    return _read(words[0])
+    return read_objects(words[0], "skills", EXAMPLE)
 
 
 def _is_file(word: str) -> bool:
     return word == STANDARD_INPUT or word.endswith(JSON_FILE)
-
-
-def _read(word: str) -> list[Any]:
-    path = Path(word)
-    try:
-        text = sys.stdin.read() if word == STANDARD_INPUT else path.expanduser().read_text(encoding="utf-8")
-        skills = json.loads(text)
-    except OSError as error:
-        raise UsageError(f"{word}: {error.strerror}") from None
-    except ValueError as error:
-        raise UsageError(f"{word} is not JSON: {error}") from None
-    if not isinstance(skills, list) or not all(isinstance(skill, dict) for skill in skills):
-        raise UsageError(f'{word} is not a list of skills like [{{"capability": "review", "rate": 5}}]')
-    return skills
 
 
 def _line(offer: "SkillOffer") -> str:

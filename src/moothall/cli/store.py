@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from moothall.cli.exits import FAILED, OneLineErrors
+from moothall.cli.exits import FAILED, group
 from moothall.cli.options import Config, choose
 from moothall.errors import UsageError
 from moothall.store import migrations
@@ -17,14 +17,7 @@ from moothall.store.dialect import Connection
 from moothall.store.opening import connect
 from moothall.store.schema import VERSION
 
-app = typer.Typer(
-    name="store",
-    cls=OneLineErrors,
-    help="What a hall keeps: deals, ratings, the ledger, receipts.",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
+app = group("store", "What a hall keeps: deals, ratings, the ledger, receipts.")
 
 DataDir = Annotated[Path | None, typer.Option(help="Folder with the hall's `hall.db`.")]
 Url = Annotated[

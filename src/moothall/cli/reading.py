@@ -1,0 +1,38 @@
+"""What commands read from a file, or from standard input."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from moothall.errors import UsageError
+
+STANDARD_INPUT: Final = "-"
+
+
+def read_content(word: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if word == STANDARD_INPUT else Path(word).expanduser().read_bytes()
+    except OSError as error:
+        raise UsageError(f"{word}: {error.strerror}") from None
+    except RuntimeError:  # of `~somebody`
+        raise UsageError(f"{word}: there is no such home directory") from None
+
+
+def read_json(word: str) -> Any:
+    try:
+        return json.loads(read_content(word), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{word} is not JSON: {error}") from None
+
+
+def read_objects(word: str, what: str, example: str) -> list[dict[str, Any]]:
+    """A list of them; `what` and `example` are for whoever has something else in there."""
+    found = read_json(word)
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise UsageError(f"{word} is not a list of {what} like {example}")
+    return found
+
+
+def _refuse_constant(word: str) -> None:
+    raise ValueError(f"{word} is not a number")
