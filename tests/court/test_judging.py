@@ -62,9 +62,10 @@ def test_arbiter_vote_2_only_by_an_arbiter_that_accepted() -> None:
         court.act(key, "EVIDENCE", dispute_id=court.dispute_id, items=[], statement="")
     outsider = next(key for key in court.judges if key not in court.panel and key != declined)
     court.world.hush()
-    for key in (declined, outsider, ALICE):
+    for key, why in ((declined, "declined"), (outsider, "not an arbiter"), (ALICE, "not an arbiter")):
         (error,) = court.vote(key, "disputant")
         assert error["code"] == "DISPUTE_NOT_ARBITER"
+        assert why in error["message"]
 
 
 def test_arbiter_vote_2_only_in_deliberation() -> None:

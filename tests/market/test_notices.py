@@ -143,3 +143,10 @@ def test_every_notice_can_be_read_by_a_json_parser() -> None:
     outcome = market.propose(ALICE, BOB, "→ \u2028 \x7f \t", terms={"deep": [1, {"x": None}]})
     for notice in outcome.notices:
         assert msgspec.json.decode(msgspec.json.encode(notice.message))["task"] == "→ \u2028 \x7f \t"
+
+
+def test_a_list_has_as_many_as_fit_and_one_at_least() -> None:
+    """Or whoever pages through it would get nothing, again and again."""
+    assert notices.how_many_fit([40, 60, 1], 100) == 2
+    assert notices.how_many_fit([101, 1], 100) == 1
+    assert notices.how_many_fit([], 100) == 0

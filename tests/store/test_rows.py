@@ -2,9 +2,11 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moothall.store import memory as memory_module
 from moothall.store.books import SqlBooks
 from moothall.store.memory import MAX_REMEMBERED, Memory
 from moothall.store.opening import connect, prepare
@@ -75,3 +77,14 @@ def test_memory_forgets_the_older_half_when_it_is_full() -> None:
     assert MAX_REMEMBERED.to_bytes(32) in memory.standings
     assert (0).to_bytes(32) not in memory.standings
     assert len(memory.keys) == MAX_REMEMBERED + 1
+
+
+def test_the_keys_that_have_their_row_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_module, "MAX_KEYS", 10)
+    memory = Memory()
+    for number in range(100):
+        draft = Draft()
+        draft.put_key(number.to_bytes(32))
+        memory.absorb(draft)
+    assert 5 <= len(memory.keys) <= 10
+    assert (99).to_bytes(32) in memory.keys

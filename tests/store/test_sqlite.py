@@ -203,9 +203,14 @@ async def test_closing_finishes_what_was_submitted(sqlite: Place) -> None:
 
 
 @pytest.mark.usefixtures("ample_time")
-async def test_a_refused_unit_leaves_nothing_and_disturbs_nobody(sqlite: Place) -> None:
+@pytest.mark.parametrize(
+    "looks", [False, True], ids=["saves", "saves and looks, so that its rows are written"]
+)
+async def test_a_refused_unit_leaves_nothing_and_disturbs_nobody(sqlite: Place, looks: bool) -> None:
     def save_and_refuse(books: Books) -> None:
         propose("prop_bad")(books)
+        if looks:
+            assert books.counts() == {"pending": 3}
         raise InvalidProposal("no")
 
     async with held(sqlite) as store:
