@@ -36,10 +36,15 @@ from moothall import (
     verify_receipt,
 )
 from moothall.client import deals, events
+from moothall.client.connection import HallConnection
 from moothall.client.deals import checked_amount, checked_deadline, checked_stake, skill_list
+from moothall.client.exchange import Exchange
+from moothall.client.handlers import Handlers
 from moothall.client.incoming import decode, encode
 from moothall.client.signed import UNSIGNED, as_json
+from moothall.client.standing import Standing
 from moothall.wire.agentchat import client, signing
+from moothall.wire.agentchat.market import Proposals
 from tests.client.conftest import OpenHall
 from tests.client.door import Door
 from tests.client.meeting import QUICKLY, Heard, settled, soon
@@ -293,6 +298,26 @@ async def test_an_outcome_is_awaited_through_a_reconnect(open_hall: OpenHall) ->
         assert (mine.proof, mine.ended_by) == ("done in your absence", bob.agent.address)
         change = await alice.changes.next()
         assert (change.proposal, change.status, change.by) == (mine, "completed", bob.agent.address)
+
+
+async def test_a_list_that_breaks_the_connection_is_asked_for_in_smaller_pieces() -> None:
+    """Or others, whose tasks are long, could keep an agent out: it would ask the same after each reconnect."""
+    asked: list[int] = []
+
+    class Fragile(Exchange):
+        async def ask(self, message: Any, *rest: Any, **options: Any) -> Any:
+            asked.append(message.limit)
+            if message.limit > 3:
+                raise ConnectionLost("the answer is too large")
+            return Proposals(ts=0, list=[])
+
+    async def nowhere() -> HallConnection:
+        raise NotConnected("nowhere")
+
+    book = deals.Deals(Fragile(nowhere, 1.0), Standing("alice"), Handlers(), ALICE)
+    for _ in range(5):
+        await book._look_up()
+    assert asked == [100, 10, 1, 2, 4]
 
 
 async def test_every_deal_that_ended_meanwhile_is_found(

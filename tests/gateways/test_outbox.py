@@ -228,6 +228,20 @@ async def test_a_ping_flood_that_reads_no_answers_is_an_overflow_too() -> None:
 
 
 @on_uvloop
+async def test_what_is_queued_when_the_transport_is_full_counts_as_waiting() -> None:
+    """uvloop finds out at the end of a turn, when more may have been put already."""
+    room = Gathering()
+    async with running(room) as port, await Peer.upgraded(port):
+        (link,) = room.guests
+        link.put(line(0))
+        link.pause_writing()
+        link.put(line(1))
+        assert link.waiting_bytes == len(line(0)) + len(line(1))
+        assert port.waiting_bytes == link.waiting_bytes
+        link.resume_writing()
+
+
+@on_uvloop
 async def test_those_who_wait_share_the_frames() -> None:
     room = Gathering()
     async with (

@@ -312,6 +312,20 @@ async def test_two_missed_pings_are_forgiven_until_the_grace_is_over() -> None:
         assert len(room.left) == 1
 
 
+@on_uvloop
+async def test_an_answer_within_the_grace_is_in_time() -> None:
+    async with running(ping_timeout=60.0) as port, await Peer.upgraded(port) as peer:
+        (link,) = port._connections
+        for _ in range(3):
+            await pinged(port, peer)
+        assert link.missed == 2
+        await peer.say(frame(PONG))
+        while not link.heard:
+            await turn()
+        port._drop_silent(link)
+        await pinged(port, peer)
+
+
 @pytest.mark.parametrize("sign", [frame(PONG), text("busy"), b"\x81"], ids=["pong", "message", "one byte"])
 @on_uvloop
 async def test_any_sign_of_life_counts(sign: bytes) -> None:
