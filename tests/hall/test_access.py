@@ -6,8 +6,8 @@ import pytest
 
 from moothall.errors import UsageError
 from moothall.hall.access import Allowlist, Approval, Ban, Bans, decode_allowlist, decode_bans
-from moothall.hall.limits import Rate
 from moothall.identity import PrivateKey
+from moothall.settings.limits import Rate
 from tests.identity.vectors import ALICE, BOB, VECTORS
 from tests.support.world import (
     ABSENT,

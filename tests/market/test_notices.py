@@ -147,6 +147,9 @@ def test_every_notice_can_be_read_by_a_json_parser() -> None:
 
 def test_a_list_has_as_many_as_fit_and_one_at_least() -> None:
     """Or whoever pages through it would get nothing, again and again."""
-    assert notices.how_many_fit([40, 60, 1], 100) == 2
-    assert notices.how_many_fit([101, 1], 100) == 1
-    assert notices.how_many_fit([], 100) == 0
+    rest = iter([40, 60, 1, 2])
+    assert notices.what_fits(rest, int, 100) == ([40, 60], True)
+    assert list(rest) == [2]  # nothing is taken that does not matter
+    assert notices.what_fits([101, 1], int, 100) == ([101], True)
+    assert notices.what_fits([101], int, 100) == ([101], False)
+    assert notices.what_fits([], int, 100) == ([], False)

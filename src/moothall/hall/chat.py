@@ -110,7 +110,7 @@ def _check(hall: Hall, agent: Agent, content: str, channel: Channel | None) -> N
 
 def without_secrets(hall: Hall, agent: Agent, content: str) -> str:
     """What others get to read of what an agent wrote, if the hall redacts; counted and noted by kind."""
-    if hall.suspects is None:
+    if hall.suspects is None or not hall.suspects(content):
         return content
     content, found = hall.redactor.redact(content)
     if found:
