@@ -162,6 +162,26 @@ def test_validation_steps_1_and_2_size_is_the_gateways_and_3_malformed_json_is_i
 
 
 @pytest.mark.parametrize(
+    "frame",
+    [
+        b"[1",
+        b"5x",
+        b'{"type":"NONSENSE"',
+        b'{"type":"NONSENSE"} x',
+        b'{"type":"MSG","to":5,',
+        b'{"type":"MSG","to":5,"content":NaN}',
+        b'{"type":"MSG","to":5,"content":"\\ud800',
+    ],
+)
+def test_validation_step_3_comes_before_4_and_5_wherever_the_json_ends(frame: bytes) -> None:
+    world = World()
+    guest = world.agent()
+    world.send_raw(guest, frame)
+    assert_silent(guest)
+    assert world.hall.tally.malformed == 1
+
+
+@pytest.mark.parametrize(
     ("frame", "mentioning"),
     [
         (b'{"type":"NONSENSE"}', "NONSENSE"),

@@ -55,6 +55,7 @@ class _Outline(msgspec.Struct):
 
 
 _decode_outline: Final = msgspec.json.Decoder(_Outline).decode
+_skip: Final = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def decode(payload: bytes) -> ClientMessage:
@@ -72,7 +73,10 @@ def decode(payload: bytes) -> ClientMessage:
 
 def read_ref(payload: bytes) -> str | None:
     """The `ref` of a message that was refused, if it can be told."""
-    ref = _outline(payload).ref
+    try:
+        ref = _outline(payload).ref
+    except Malformed:
+        return None
     return ref if isinstance(ref, str) and len(ref) <= MAX_REF else None
 
 
@@ -143,19 +147,32 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _outline(payload: bytes) -> _Outline:
+    """Reads all of the payload: the decoder stops at the first field that is wrong, and what follows need not be
+    JSON. Then it is Malformed, whatever was wrong before (seed 000, validation: JSON comes before fields)."""
     try:
         return _decode_outline(payload)
-    except (msgspec.ValidationError, RecursionError):
+    except RecursionError:
         return _Outline()
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _outline_slowly(payload)
+        return _Outline() if _is_plain_json(payload) else _outline_slowly(payload)
+
+
+def _is_plain_json(payload: bytes) -> bool:
+    """Not an object, but nothing that has to be read slowly to find that out."""
+    try:
+        _skip(payload)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 def _outline_slowly(payload: bytes) -> _Outline:
     try:
         return _outline_of(_parse_slowly(payload))
-    except (ValueError, RecursionError):
+    except RecursionError:
         return _Outline()
+    except ValueError:
+        raise Malformed from None
 
 
 def _outline_of(value: Any) -> _Outline:
