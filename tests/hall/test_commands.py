@@ -260,6 +260,25 @@ def test_validation_step_6_comes_after_step_5_and_before_step_7() -> None:
     assert_refused(guest, "INVALID_MSG", "`content`")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [({"to": "general"}, "`to`"), ({"content": "\N{GRINNING FACE}" * 2049}, "`content`")],
+)
+def test_validation_step_5_also_where_the_decoder_cannot_tell(wrong: dict[str, str], named: str) -> None:
+    """Nor does it use up the rate: whoever forgot the # can say it again at once."""
+    message = {"to": "#general", "content": "x"}
+    world = World()
+    stranger = world.connect()
+    world.send(stranger, "MSG", **{**message, **wrong})
+    assert_refused(stranger, "INVALID_MSG", named)
+    alice, bob = world.agent(join="#general"), world.agent(join="#general")
+    alice.read()
+    world.send(alice, "MSG", **{**message, **wrong})
+    assert_refused(alice, "INVALID_MSG", named)
+    world.send(alice, "MSG", **message)
+    assert_sent(bob, "MSG", content="x")
+
+
 def test_validation_step_7_an_operation_that_needs_an_identity() -> None:
     world = World()
     guest = world.connect()
@@ -338,7 +357,8 @@ def test_every_error_code_of_this_floor_reaches_the_wire() -> None:
         ("CREATE_CHANNEL", {"channel": "#general"}),  # CHANNEL_EXISTS
         ("INVITE", {"channel": "#general", "agent": "@x"}),  # NOT_INVITED
         ("SET_NICK", {"nick": "root"}),  # INVALID_NAME
-        ("SET_NICK", {"nick": "x"}),  # RATE_LIMITED
+        ("SET_NICK", {"nick": "x"}),
+        ("SET_NICK", {"nick": "y"}),  # RATE_LIMITED
         ("VERIFY_REQUEST", {"target": "@nobody", "nonce": "0" * 16}),  # AGENT_NOT_FOUND
         ("VERIFY_REQUEST", {"target": guest.id, "nonce": "0" * 16}),  # NO_PUBKEY
         ("VERIFY_RESPONSE", {"request_id": "r", "nonce": "n", "sig": "s"}),  # SIGNATURE_REQUIRED

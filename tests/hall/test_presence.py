@@ -91,6 +91,10 @@ def test_a_reserved_nick_is_refused(nick: str) -> None:
     world.send(guest, "SET_NICK", nick=nick)
     assert_refused(guest, "INVALID_NAME")
     assert world.hall.agents[guest.id[1:]].name == "alice"
+    world.send(guest, "SET_NICK", nick="free")
+    assert_sent(guest, "NICK_CHANGED", new_nick="free")
+    world.send(guest, "SET_NICK", nick=nick)
+    assert_refused(guest, "INVALID_NAME")
 
 
 def test_a_name_is_not_checked_for_reserved_words_and_need_not_be_unique() -> None:

@@ -1,6 +1,6 @@
 """Talking: MSG to channels and agents, FILE_CHUNK, TYPING, callbacks (seed 000, communicate; wire 9).
 
-The order for a message is: length, moderation, redaction, callback markers, routing (agentchat wire 9.3).
+The order for a message is: fields, membership, moderation, redaction, callback markers, routing (wire 9.3).
 """
 
 from typing import Final
@@ -20,6 +20,15 @@ from moothall.wire.agentchat.names import SERVER
 FIRED: Final = "@@cb-fire@@"  # what the content of a fired callback starts with (agentchat wire 6.2)
 
 
+def check_message(message: Msg) -> None:
+    if message.to[0] not in "#@":
+        raise InvalidMessage("Invalid `to`: # and a channel, or @ and an agent id")
+    content = message.content
+    # The wire counts UTF-16 code units; the decoder has counted characters, each of one or two.
+    if len(content) * 2 > MAX_CONTENT and utf16_length(content) > MAX_CONTENT:
+        raise InvalidMessage(f"Invalid `content`: a text of at most {MAX_CONTENT} characters")
+
+
 def message(hall: Hall, session: Session, message: Msg) -> None:
     agent = session.agent
     if agent is None:
@@ -31,8 +40,8 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
     else:
         target = _find_target(hall, to)
     content = message.content
-    if hall.order is not None or len(content) * 2 > MAX_CONTENT:
-        _check(hall, agent, content, channel)
+    if hall.order is not None:
+        hall.order.review(hall, agent, content, channel.name if channel is not None else None)
     if hall.suspects is not None and hall.suspects(content):
         content = without_secrets(hall, agent, content)
     if MARKER in content:
@@ -92,20 +101,10 @@ def _refuse_channel(hall: Hall, name: str) -> Channel:
 
 
 def _find_target(hall: Hall, address: str) -> Agent:
-    if address[0] != "@":
-        raise InvalidMessage("Invalid `to`: # and a channel, or @ and an agent id")
     target = hall.agents.get(address[1:])
     if target is None:
         raise AgentNotFound(f"There is no agent {address[:64]} here")
     return target
-
-
-def _check(hall: Hall, agent: Agent, content: str, channel: Channel | None) -> None:
-    # The wire counts UTF-16 code units; the decoder has counted characters, which are never more.
-    if not content.isascii() and utf16_length(content) > MAX_CONTENT:
-        raise InvalidMessage(f"Invalid `content`: a text of at most {MAX_CONTENT} characters")
-    if hall.order is not None:
-        hall.order.review(hall, agent, content, channel.name if channel is not None else None)
 
 
 def without_secrets(hall: Hall, agent: Agent, content: str) -> str:
@@ -161,7 +160,7 @@ def _fire_callbacks(hall: Hall) -> None:
 
 
 COMMANDS: Final = (
-    Command(Msg, message, rate="rate_message", lurkers=False),
+    Command(Msg, message, rate="rate_message", check=check_message, lurkers=False),
     Command(FileChunk, file_chunk, rate="rate_chunk", lurkers=False),
     Command(Typing, typing, silent=True),
 )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from moothall.hall.hall import Hall
 
 Handler = Callable[["Hall", Session, Any], None]
+Check = Callable[[Any], None]
 
 
 @dataclass(slots=True)
@@ -23,6 +24,7 @@ class Command:
     handler: Handler
     tier: Tier = Tier.ANONYMOUS
     rate: str | None = None  # the setting with its rate, if it has one of its own
+    check: Check | None = None  # of fields, what the decoder cannot tell; what fails it uses up no rate
     silent: bool = False  # refused without a word: the reference sends no ERROR here (agentchat wire 5.2)
     lurkers: bool = True  # those who only lurk may do it (agentchat wire 4.4)
     name: str = field(init=False)  # its `type` on the wire

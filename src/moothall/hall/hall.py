@@ -280,6 +280,8 @@ class Hall:
         command = self._commands[type(message)]
         command.received += 1
         try:
+            if command.check is not None:
+                command.check(message)
             if command.rate is not None and self._limited:
                 self._check_rate(session, command)
             if session.tier < command.tier:

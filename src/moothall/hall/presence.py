@@ -13,10 +13,13 @@ from moothall.wire.agentchat.client import SetNick, SetPresence
 from moothall.wire.agentchat.names import is_reserved_nick
 
 
-def set_nick(hall: Hall, session: Session, message: SetNick) -> None:
-    agent = hall.agent_of(session)
+def check_nick(message: SetNick) -> None:
     if is_reserved_nick(message.nick):
         raise InvalidName(f"The nick {message.nick} is reserved")
+
+
+def set_nick(hall: Hall, session: Session, message: SetNick) -> None:
+    agent = hall.agent_of(session)
     notice = server.NickChanged(
         ts=hall.timestamp(), agent_id=agent.address, old_nick=agent.name, new_nick=message.nick
     )
@@ -41,6 +44,6 @@ def set_presence(hall: Hall, session: Session, message: SetPresence) -> None:
 
 
 COMMANDS: Final = (
-    Command(SetNick, set_nick, rate="rate_nick"),
+    Command(SetNick, set_nick, rate="rate_nick", check=check_nick),
     Command(SetPresence, set_presence),
 )
