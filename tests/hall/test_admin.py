@@ -302,6 +302,44 @@ def test_ban_works_for_who_is_offline_and_unban_lets_it_back_in() -> None:
     assert_refused(admin, "AGENT_NOT_FOUND")
 
 
+@pytest.mark.parametrize("banned_as", [8, 16])
+@pytest.mark.parametrize("unbanned_as", [8, 16])
+@pytest.mark.parametrize("id_length", [8, 16])
+def test_unban_takes_either_length_of_an_id(id_length: int, banned_as: int, unbanned_as: int) -> None:
+    world = World(id_length=id_length, **BOTH_KEYS)
+    admin = world.connect()
+    order(world, admin, "ADMIN_BAN", agent_id=ALICE.public.fingerprint[:banned_as])
+    order(world, admin, "ADMIN_BAN", agent_id=BOB.public.fingerprint)
+    admin.read()
+    given = ALICE.public.fingerprint[:unbanned_as]
+    order(world, admin, "ADMIN_UNBAN", agent_id=given)
+    assert_sent(admin, "ADMIN_RESULT", action="unban", success=True, agentId=given)
+    world.agent("alice", key=ALICE)
+    bob = world.connect()
+    world.identify(bob, key=BOB)
+    assert_refused(bob, "BANNED")
+
+
+def test_unban_ends_every_ban_of_an_agent() -> None:
+    world = World(**BOTH_KEYS)
+    admin = world.connect()
+    for agent_id in (ALICE_ID, ALICE.public.fingerprint):
+        order(world, admin, "ADMIN_BAN", agent_id=agent_id)
+    order(world, admin, "ADMIN_UNBAN", agent_id=ALICE_ID)
+    world.agent("alice", key=ALICE)
+
+
+@pytest.mark.parametrize("other", [ALICE_ID[:7], ALICE.public.fingerprint[:12], f"{ALICE_ID}zzzzzzzz", ""])
+def test_unban_takes_no_other_beginning_of_an_id(other: str) -> None:
+    world = World(**BOTH_KEYS)
+    admin = world.connect()
+    for agent_id in (ALICE_ID, ALICE.public.fingerprint):
+        order(world, admin, "ADMIN_BAN", agent_id=agent_id)
+    admin.read()
+    order(world, admin, "ADMIN_UNBAN", agent_id=f"@{other}")
+    assert_refused(admin, "AGENT_NOT_FOUND")
+
+
 def test_a_ban_of_an_ephemeral_id_closes_its_session() -> None:
     world = World(**BOTH_KEYS)
     admin, guest = world.connect(), world.agent()

@@ -19,6 +19,7 @@ from moothall.settings.limits import Rate, Window
 ALLOWLIST_FILE = "allowlist.json"
 BANS_FILE = "bans.json"
 
+_HEX_DIGITS: Final = frozenset("0123456789abcdef")
 _HOST_BITS: Final = 64  # of an IPv6 address, which whoever has the network chooses freely (RFC 4291, 2.5.1)
 
 
@@ -92,7 +93,11 @@ class Bans:
         self._by_id[ban.agent_id] = ban
 
     def remove(self, agent_id: str) -> bool:
-        return self._by_id.pop(agent_id, None) is not None
+        """Every ban that would keep this agent out, in whichever length its id was given here or there."""
+        found = [banned for banned in self._by_id if _is_same_id(banned, agent_id)]
+        for banned in found:
+            del self._by_id[banned]
+        return bool(found)
 
     def encode(self) -> bytes:
         return _encode(list(self._by_id.values()))
@@ -196,6 +201,16 @@ def _encode(entries: list[Any]) -> bytes:
     text = json.dumps(to_builtins(entries), indent=2, ensure_ascii=False)
     # Half a character in a reason or a note is written as JSON has it: \udxxx.
     return text.encode(errors="backslashreplace") + b"\n"
+
+
+def _is_same_id(one: str, other: str) -> bool:
+    """The short id of a key is how its long one begins; others are the same only if they are equal."""
+    short, long = sorted((one, other), key=len)
+    return one == other or (_is_id(short, 8) and _is_id(long, 16) and long.startswith(short))
+
+
+def _is_id(text: str, digits: int) -> bool:
+    return len(text) == digits and set(text) <= _HEX_DIGITS
 
 
 def _same(given: str, secret: str) -> bool:
