@@ -124,6 +124,14 @@ def test_variables_that_name_no_setting_are_told() -> None:
     assert load({}, environment).ignored == ("MOOTHALL_PROT",)
 
 
+def test_variables_of_the_reference_that_do_nothing_here_are_told_in_its_profile() -> None:
+    environment = {"AUDIT_LOG": "/var/log/audit.jsonl", "LOG_MESSAGES": "true", "LURK_DISABLED": "true"}
+    assert load({}, environment).ignored == ()
+    profile = {"profile": "agentchat-0.36"}
+    assert load(profile, environment).ignored == ("AUDIT_LOG", "LOG_MESSAGES")
+    assert load(profile, {"AUDIT_LOG": "false", "LOG_MESSAGES": "0"}).ignored == ()
+
+
 # -- the seeds' and the reference's names --------------------------------------------------------------
 
 

@@ -10,6 +10,9 @@ from typing import Any, Final
 
 # Profiles in which the reference's own variables count, such as PORT and RATE_LIMIT_MS.
 WITH_REFERENCE_VARIABLES: Final = frozenset(("agentchat-0.36",))
+# Those that do something there and nothing here: message content is not written anywhere, and events go to the log.
+# (LURK_DISABLED and AGENTCHAT_CB_POLL_MS ask for what is so anyway.)
+NOT_SERVED: Final = frozenset(("AUDIT_LOG", "LOG_MESSAGES"))
 
 PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
     "seeds": {},

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 from moothall.errors import SettingsError
 from moothall.settings.fields import Settings, Variable, described
 from moothall.settings.limits import Rate
-from moothall.settings.profiles import PROFILES, WITH_REFERENCE_VARIABLES
+from moothall.settings.profiles import NOT_SERVED, PROFILES, WITH_REFERENCE_VARIABLES
 from moothall.wire.agentchat.names import is_channel_name
 
 CONFIG_FILE: Final = "moothall.toml"
@@ -34,7 +34,7 @@ class Chosen:
 
     settings: Settings
     origins: Mapping[str, str]
-    ignored: tuple[str, ...]  # MOOTHALL_ variables that name no setting
+    ignored: tuple[str, ...]  # variables that somebody set and that have no effect
 
 
 def load(
@@ -67,16 +67,16 @@ def load(
         else:
             origins[name] = "default"
     settings = _with_files(values, origins)
-    ignored = tuple(
-        sorted(
-            variable
-            for variable in environment
-            if variable.startswith(PREFIX)
-            and variable not in NOT_SETTINGS
-            and variable.removeprefix(PREFIX).lower() not in _NAMES
-        )
-    )
-    return Chosen(settings, origins, ignored)
+    ignored = [
+        variable
+        for variable in environment
+        if variable.startswith(PREFIX)
+        and variable not in NOT_SETTINGS
+        and variable.removeprefix(PREFIX).lower() not in _NAMES
+    ]
+    if profile in WITH_REFERENCE_VARIABLES:
+        ignored += [name for name in NOT_SERVED if environment.get(name, "").lower() not in _FALSE]
+    return Chosen(settings, origins, tuple(sorted(ignored)))
 
 
 def parse(name: str, text: str) -> Any:
