@@ -57,8 +57,9 @@ def test_approval_shows_as_verified_only_while_the_list_is_on() -> None:
     assert_sent(guest, "WELCOME", verified=False)
 
 
-def test_the_genesis_id_is_always_shown_as_verified() -> None:
-    world = World(verified_means="grant", genesis_agent_id=ALICE.public.agent_id())
+@pytest.mark.parametrize("sign", ["", "@"])
+def test_the_genesis_id_is_always_shown_as_verified(sign: str) -> None:
+    world = World(verified_means="grant", genesis_agent_id=sign + ALICE.public.agent_id())
     for key, verified in ((ALICE, True), (BOB, False)):
         guest = world.connect()
         world.identify(guest, key=key)

@@ -169,6 +169,8 @@ REFERENCE_NAMES: list[tuple[str, str, str, object]] = [
     ("LOG_LEVEL", "warn", "log_level", "warning"),
     ("LOG_LEVEL", "warning", "log_level", "warning"),
     ("LOG_LEVEL", "debug", "log_level", "debug"),
+    ("LOG_LEVEL", "INFO", "log_level", "info"),
+    ("LOG_LEVEL", "WARN", "log_level", "warning"),
     ("MAX_CONNECTIONS_PER_IP", "3", "max_connections_per_ip", 3),
     ("ALLOWLIST_ENABLED", "true", "allowlist", True),
     ("ALLOWLIST_STRICT", "true", "allowlist_strict", True),

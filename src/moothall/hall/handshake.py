@@ -28,6 +28,7 @@ from moothall.hall.waiting import WaitingLine
 from moothall.identity import PublicKey
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import CaptchaResponse, Identify, Ping, VerifyIdentity
+from moothall.wire.agentchat.names import bare_id
 from moothall.wire.agentchat.signing import auth_text
 from moothall.wire.websocket import NORMAL
 
@@ -293,7 +294,7 @@ def shows_verified(hall: Hall, agent: Agent) -> bool:
     if hall.settings.verified_means == "proof":
         return True
     approved = hall.settings.allowlist and agent.key in hall.allowlist
-    return approved or agent.id == hall.settings.genesis_agent_id
+    return approved or agent.id == bare_id(hall.settings.genesis_agent_id)
 
 
 def _displace(hall: Hall, old: Agent, new_ip: str) -> None:

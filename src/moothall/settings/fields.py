@@ -71,7 +71,7 @@ class Settings:
     log_level: Literal["debug", "info", "warning", "error"] = option(
         "info",
         "least important events that are logged",
-        reference=Variable("LOG_LEVEL", lambda text: "warning" if text == "warn" else text),
+        reference=Variable("LOG_LEVEL", lambda text: "warning" if text.lower() == "warn" else text.lower()),
     )
 
     # -- who may connect
