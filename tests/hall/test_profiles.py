@@ -252,6 +252,17 @@ def test_rows_20_23_and_46_are_not_taken_what_the_seeds_ask_for_works_in_both(pr
     assert_sent(alice, "JOINED")
 
 
+def test_rows_14_and_23_who_comes_is_announced_in_a_bounded_number_of_channels() -> None:
+    """There only verified agents make channels; here anybody could make one arrival cost megabytes."""
+    world = World(REFERENCE, no_limits=True)
+    alice = world.agent("alice")
+    for number in range(300):
+        world.send(alice, "CREATE_CHANNEL", channel=f"#room{number}")
+    assert alice.read()[-1]["code"] == "INVALID_MSG"
+    world.agent("bob")
+    assert len([message for message in alice.read() if message["type"] == "AGENT_JOINED"]) <= 200
+
+
 def test_row_24_the_buffer_holds_200() -> None:
     world = World(REFERENCE, no_limits=True)
     alice, _ = pair(world)

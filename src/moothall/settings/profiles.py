@@ -26,6 +26,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "answer_malformed": True,  # 12
         "flood_closes": True,  # 13
         "auto_join": True,  # 14
+        "max_channels": 200,  # everybody who comes is told to all members of each, and anybody may make one (23)
         "replay_first": False,  # 15
         "creator_as_text": True,  # 16
         "service_lines": True,  # 17
