@@ -102,3 +102,24 @@ def test_a_short_timeout_is_kept_within_a_fifth_of_itself() -> None:
     alice, _ = pair(world)
     world.advance(12)
     assert_sent(alice, "MSG", from_="@server")
+
+
+@pytest.mark.parametrize("members", [360, 372, 500])
+def test_a_crowd_is_named_as_far_as_a_message_holds_it(members: int) -> None:
+    """Seed 001, transport: 4096 characters."""
+    world = World(no_limits=True)
+    alice, *others = [world.agent(join="#general") for _ in range(members)]
+    world.hush()
+    world.advance(360)
+    content = alice.next()["content"]
+    named, _, starter = content.partition(" - ")
+    assert starter in STARTERS
+    everybody = [guest.id for guest in (alice, *others)]
+    *listed, last = named.split(", ")
+    if last == "...":
+        assert listed == everybody[: len(listed)]
+        assert 4096 - len(", @12345678") < len(content) <= 4096
+        assert len(", ".join(everybody)) + len(f" - {starter}") > 4096
+    else:
+        assert [*listed, last] == everybody
+        assert len(content) <= 4096

@@ -4,6 +4,7 @@ from typing import Final
 
 from moothall.hall.channels import Channel
 from moothall.hall.hall import Hall
+from moothall.wire.agentchat.client import MAX_CONTENT
 
 MAX_PERIOD: Final = 60.0  # seconds between two looks around (agentchat wire 9.7)
 LOOKS_PER_TIMEOUT: Final = 5
@@ -38,11 +39,20 @@ def prompt_quiet_channels(hall: Hall) -> None:
             channel.last_activity = now
 
 
+def _roll_call(channel: Channel, room: int) -> str:
+    """Who is there, as far as a message holds them (seed 001, transport): in a channel of thousands, naming all of
+    them to each of them would be hundreds of megabytes."""
+    names = ", ".join(member.address for member in channel.members.values())
+    if len(names) <= room:
+        return names
+    return names[: names.rfind(", ", 0, room - len("..."))] + ", ..."
+
+
 def _nudge(hall: Hall, channel: Channel) -> None:
     # One in a row is enough to remember: a quiet night must not push the last conversation out of the buffer.
     buffer = channel.buffer
     if buffer and buffer[-1] is channel.nudge:
         buffer.pop()
-    names = ", ".join(member.address for member in channel.members.values())
-    hall.announce(channel.name, f"{names} - {STARTERS[hall.pick(len(STARTERS))]}")
+    ending = f" - {STARTERS[hall.pick(len(STARTERS))]}"
+    hall.announce(channel.name, _roll_call(channel, MAX_CONTENT - len(ending)) + ending)
     channel.nudge = buffer[-1] if buffer else None
