@@ -166,8 +166,7 @@ def test_communicate_step_5_channel_messages_are_buffered_and_direct_ones_are_no
     alice, bob, _ = room(world)
     world.say(alice, "#general", "to all")
     world.say(alice, bob.id, "to one")
-    buffered = world.hall.channels.find("#general").buffer
-    assert [message.content for message in buffered] == ["to all"]
+    assert [message["content"] for message in world.buffered("#general")] == ["to all"]
 
 
 def test_routing_step_2_the_fields_of_a_message() -> None:
@@ -240,7 +239,7 @@ def test_buffering_step_1_every_channel_message_is_appended() -> None:
     alice, bob, _ = room(world)
     world.say(alice, "#general", "one")
     world.say(bob, "#general", "two")
-    assert [message.content for message in world.hall.channels.find("#general").buffer] == ["one", "two"]
+    assert [message["content"] for message in world.buffered("#general")] == ["one", "two"]
 
 
 @pytest.mark.parametrize(("settings", "kept"), [({}, 20), ({"buffer_size": 3}, 3), ({"buffer_size": 0}, 0)])
@@ -271,7 +270,7 @@ def test_refused_messages_are_not_buffered() -> None:
     world.send(alice, "MSG", to="#general", content="one")
     world.send(alice, "MSG", to="#general", content="too fast")
     assert_refused(alice, "RATE_LIMITED")
-    assert [message.content for message in world.hall.channels.find("#general").buffer] == ["one"]
+    assert [message["content"] for message in world.buffered("#general")] == ["one"]
     bob.read()
     assert_silent(bob)
 
@@ -301,7 +300,7 @@ def test_secrets_are_hidden_before_anybody_reads_them_and_before_the_buffer() ->
     world.advance(1)
     world.send(alice, "MSG", to=bob.id, content=SECRET)
     assert_sent(bob, "MSG", content="[REDACTED:github_pat]")
-    assert SECRET not in repr(world.hall.channels.find("#general").buffer)
+    assert SECRET not in repr(world.buffered("#general"))
 
 
 def test_hidden_secrets_are_counted_by_kind_and_never_logged() -> None:

@@ -421,7 +421,7 @@ def test_a_reply_echoes_the_ref_and_others_do_not_see_it() -> None:
     world.send(alice, "MSG", to="#general", content="hello", ref="mine")
     assert "ref" not in assert_sent(bob, "MSG")
     acknowledged = assert_sent(alice, "ACK", ref="mine")
-    assert acknowledged["msg_id"] == world.hall.channels.find("#general").buffer[-1].msg_id
+    assert acknowledged["msg_id"] == world.buffered("#general")[-1]["msg_id"]
     assert_silent(alice, bob)
 
 

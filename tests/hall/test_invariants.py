@@ -273,7 +273,7 @@ class HallLife(RuleBasedStateMachine):
         self.read()
         self.catching_up = False
         for channel in self.world.hall.channels:
-            self.history[channel.name] = [remembered.content for remembered in channel.buffer]
+            self.history[channel.name] = [message["content"] for message in self.world.buffered(channel.name)]
 
     # -- commands ----------------------------------------------------------------------------------
 
@@ -339,7 +339,7 @@ class HallLife(RuleBasedStateMachine):
     @rule(number=who, channel=channels, started_at=st.integers(1, 5))
     def claim(self, number: int, channel: str, started_at: int) -> None:
         known = self.world.hall.channels.get(channel)
-        msg_id = known.buffer[-1].msg_id if known is not None and known.buffer else "m"
+        msg_id = self.world.buffered(channel)[-1].get("msg_id") if known is not None and known.buffer else "m"
         self.send(number, "RESPONDING_TO", msg_id=msg_id, channel=channel, started_at=started_at)
 
     @rule(number=who, other=who)

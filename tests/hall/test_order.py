@@ -152,7 +152,7 @@ def test_the_offence_that_was_one_too_many_is_not_heard_by_anybody() -> None:
     assert_closed(alice, 1000, "Kicked by moderation")
     assert_sent(bob, "AGENT_LEFT", agent=alice.id)
     assert_silent(bob)
-    assert [message.content for message in world.hall.channels.find("#general").buffer] == ["darn"]
+    assert [message["content"] for message in world.buffered("#general")] == ["darn"]
     assert_consistent(world)
 
 

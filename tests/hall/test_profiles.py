@@ -179,9 +179,7 @@ def test_row_17_service_lines_are_told_and_kept() -> None:
     world.disconnect(bob)
     lines = [message for message in alice.read() if message["type"] == "MSG"]
     assert [line["content"] for line in lines] == ["bob went offline"]
-    assert [message.content for message in world.hall.channels.find("#general").buffer][
-        -1
-    ] == "bob went offline"
+    assert world.buffered("#general")[-1]["content"] == "bob went offline"
 
 
 def test_row_18_channel_messages_go_back_to_their_sender() -> None:

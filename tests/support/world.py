@@ -389,6 +389,10 @@ class World:
         for guest in self.guests:
             guest.read()
 
+    def buffered(self, channel: str) -> list[dict[str, Any]]:
+        """What those who join will hear of what was said."""
+        return [json.loads(encoded) for encoded in self.hall.channels.find(channel).buffer]
+
 
 # -- what tests say -------------------------------------------------------------------------------------
 

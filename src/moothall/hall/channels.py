@@ -9,20 +9,10 @@ so many channels: when there is no more, those that nobody is in make way for ne
 from collections import Counter, deque
 from collections.abc import Iterator
 
-from msgspec import Struct
-
 from moothall.errors import ChannelExists, ChannelNotFound
 from moothall.hall.session import Agent
 from moothall.wire.agentchat.codec import as_replay
 from moothall.wire.websocket import encode_text
-
-
-class Remembered(Struct, gc=False):
-    """A message in a channel's buffer."""
-
-    msg_id: str | None
-    content: str
-    encoded: bytes  # as it was sent, without its frame
 
 
 class Channel:
@@ -58,9 +48,9 @@ class Channel:
         self.verified_only = verified_only
         self.invited: set[str] = set()
         self.members: dict[str, Agent] = {}
-        self.buffer: deque[Remembered] = deque(maxlen=buffer_size)
+        self.buffer: deque[bytes] = deque(maxlen=buffer_size)  # messages as they were sent, without frames
         self.last_activity = now
-        self.nudge: Remembered | None = None  # the last idle prompt
+        self.nudge: bytes | None = None  # the last idle prompt
         self._replay: bytes | None = None
 
     @property
@@ -75,14 +65,14 @@ class Channel:
         del self.members[agent.id]
         del agent.channels[self.name]
 
-    def remember(self, message: Remembered) -> None:
-        self.buffer.append(message)
+    def remember(self, encoded: bytes) -> None:
+        self.buffer.append(encoded)
         self._replay = None
 
     def replay(self) -> bytes:
         """The whole buffer as frames, made once for everybody who joins before the next message."""
         if self._replay is None:
-            self._replay = b"".join([encode_text(as_replay(message.encoded)) for message in self.buffer])
+            self._replay = b"".join([encode_text(as_replay(encoded)) for encoded in self.buffer])
         return self._replay
 
 

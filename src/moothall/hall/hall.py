@@ -22,7 +22,7 @@ from moothall.errors import (
 )
 from moothall.hall.access import Allowlist, Bans, Doorkeeper
 from moothall.hall.agenda import Agenda, Appointment
-from moothall.hall.channels import Channel, Channels, Remembered
+from moothall.hall.channels import Channel, Channels
 from moothall.hall.commands import Command, command_table
 from moothall.hall.exemptions import Exemptions
 from moothall.hall.floor import Floor
@@ -479,7 +479,7 @@ class Hall:
         """A line that stays in the channel's buffer, encoded once for now and for later."""
         encoded = encode(message)
         self._spread(channel, encode_text(encoded), but)
-        channel.remember(Remembered(message.msg_id, message.content, encoded))
+        channel.remember(encoded)
         if message.msg_id is not None and (not by_agent or "@" in message.content):
             self.exemptions.note(message.msg_id, message.content, by_agent=by_agent)
 
