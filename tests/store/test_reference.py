@@ -237,6 +237,61 @@ async def test_a_receipt_with_such_a_number_is_skipped(place: Place) -> None:
     assert place.log.facts("reference_rows_skipped")["rows"] == 1
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"proposal_id": "prop_\xff"}',
+        b'{"proposal_id": "prop_1", "proof": "\xff"}',
+        b'{"proposal_id": "prop_1", "proof": ' + 2000 * b"[" + 2000 * b"]" + b"}",
+        rb'{"proposal_id": "prop_\u0000"}',
+        rb'{"proposal_id": "prop_1", "from": "@\u0000"}',
+        b'{"proposal_id": "prop_' + 9000 * b"1" + b'"}',
+    ],
+    ids=["id in no UTF-8", "proof in no UTF-8", "deep", "NUL", "NUL in a party", "long"],
+)
+async def test_a_damaged_receipt_is_skipped(place: Place, line: bytes) -> None:
+    """Its party would get it as it is, and PostgreSQL would not take it: the others are worth more."""
+    path = place.directory.path / "receipts.jsonl"
+    path.write_bytes(line + b"\n" + json.dumps(RECEIPTS[1]).encode() + b"\n")
+    async with place.opened() as store:
+        found = await run(store, lambda books: books.receipts())
+    assert [receipt.proposal_id for receipt in found] == ["prop_old_1"]
+    assert place.log.facts("reference_rows_skipped")["rows"] == 1
+
+
+async def test_nesting_without_end_is_a_damaged_file(place: Place) -> None:
+    nested = 2000 * "[" + 2000 * "]"
+    (place.directory.path / "skills.json").write_text(f'{{"@a": {{"skills": [{{"capability": {nested}}}]}}}}')
+    with pytest.raises(UsageError, match=r"skills.json: .*move it away"):
+        async with place.opened():
+            pass
+
+
+@pytest.mark.parametrize("updated", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00Z", "yesterday"])
+async def test_a_time_that_no_text_names_is_not_brought_in(place: Place, updated: str) -> None:
+    """`ratings.json` could not be written any more."""
+    leave(place, "ratings.json", {shown(ALICE): {"rating": 1316, "transactions": 42, "updated": updated}})
+    async with place.opened():
+        pass
+    kept = json.loads((place.directory.path / "ratings.json").read_bytes())
+    assert kept == {shown(ALICE): {"rating": 1316, "transactions": 42, "updated": None}}
+
+
+async def test_no_more_skills_are_brought_in_than_an_agent_may_offer(place: Place) -> None:
+    """Otherwise one agent's could cut off whoever searches."""
+    deep: list[Any] = []
+    for _ in range(100):
+        deep = [deep]
+    odd = [{"capability": "long", "description": 5000 * "x"}, {"capability": "deep", "description": deep}]
+    many = [{"capability": f"skill-{number}", "description": 500 * "x"} for number in range(100)]
+    leave(place, "skills.json", {ALICE.public.fingerprint: {**registered(ALICE), "skills": [*odd, *many]}})
+    async with place.opened() as store:
+        await run(store, lambda books: books.standing(ALICE.public.raw))
+        (found,) = await run(store, lambda books: books.registrations())
+    assert found.skills == many[: len(found.skills)]
+    assert 15_000 < len(json.dumps(found.skills, separators=(",", ":"))) < 16 * 1024
+
+
 async def test_a_skill_without_a_name_is_not_brought_in(place: Place) -> None:
     """Nobody could search any more, for anything."""
     nameless: list[dict[str, Any]] = [{"name": "review"}, {"capability": None}, {"capability": ""}]

@@ -57,15 +57,17 @@ def withdraw(key: bytes, now: int) -> Outcome:
 def _require_modest(skills: list[Skill]) -> None:
     if len(skills) > MAX_SKILLS:
         raise InvalidMessage(f"An agent offers at most {MAX_SKILLS} skills")
-    total = 0
-    for skill in skills:
-        require_shallow(skill, "skills")
-        size = len(kept_json(skill))
-        if size > MAX_SKILL_SIZE:
-            raise InvalidMessage(f"A skill has at most {MAX_SKILL_SIZE} bytes")
-        total += size
-    if total > MAX_SIZE:
+    if sum(size_of(skill) for skill in skills) > MAX_SIZE:
         raise InvalidMessage(f"The skills of an agent have at most {MAX_SIZE} bytes together")
+
+
+def size_of(skill: Skill) -> int:
+    """Bytes as JSON, or InvalidMessage if the directory does not take it."""
+    require_shallow(skill, "skills")
+    size = len(kept_json(skill))
+    if size > MAX_SKILL_SIZE:
+        raise InvalidMessage(f"A skill has at most {MAX_SKILL_SIZE} bytes")
+    return size
 
 
 def _announcement(agent_id: str, skills: list[Skill]) -> ServiceLine:

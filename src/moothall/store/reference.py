@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 import msgspec
 from msgspec import Meta, Struct, field
 
-from moothall.errors import InvalidKey, UsageError
+from moothall.errors import InvalidKey, InvalidMessage, UsageError
 from moothall.hall.outside import Log
 from moothall.identity import PublicKey
 from moothall.identity.keys import FINGERPRINT_LENGTH
@@ -21,6 +21,7 @@ from moothall.market import ledger
 from moothall.market.proposals import LAST_MOMENT
 from moothall.market.records import Receipt, Registration, SkillStanding, Standing
 from moothall.market.reputation import FLOOR
+from moothall.market.skills import MAX_SIZE, MAX_SKILLS, size_of
 from moothall.store.dialect import Connection
 from moothall.store.files import DataDirectory
 from moothall.store.mirror import RATINGS_FILE, RECEIPTS_FILE
@@ -43,6 +44,9 @@ _encode: Final = msgspec.json.Encoder().encode
 Points = Annotated[float, Meta(ge=-1e9, le=1e9)]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Moment = Annotated[float, Meta(ge=0, le=LAST_MOMENT)]
+Id = Annotated[str, Meta(pattern=r"\A[ -~]{0,256}\Z")]
+
+LAST_DATE: Final = 253_402_300_799_999  # the last millisecond of the year 9999, after which no text names one
 
 
 class _SkillRating(Struct):
@@ -81,10 +85,10 @@ class _Operation(Struct):
 
 
 class _Receipt(Struct):
-    proposal_id: str
+    proposal_id: Id
     stored_at: Moment = 0
-    from_: str = field(name="from", default="")
-    to: str = ""
+    from_: Id = field(name="from", default="")
+    to: Id = ""
     operations: list[_Operation] = field(default_factory=list)  # in receipts of our own
 
 
@@ -174,16 +178,28 @@ def _skills(directory: DataDirectory, log: Log) -> dict[str, Registration]:
             sig=offer.sig or "",
         )
         for agent_id, offer in found.items()
-        if (match := _FINGERPRINT.match(agent_id)) and (skills := _named(offer.skills))
+        if (match := _FINGERPRINT.match(agent_id)) and (skills := _offered(offer.skills))
     }
     if skipped := len(found) - len(rows):
         log.warning("reference_rows_skipped", file=SKILLS_FILE, rows=skipped)
     return rows
 
 
-def _named(skills: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that can be searched for, as REGISTER_SKILLS asks of them."""
-    return [skill for skill in skills if isinstance(skill.get("capability"), str) and skill["capability"]]
+def _offered(skills: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that can be searched for, and no more than REGISTER_SKILLS takes: every answer holds some."""
+    offered: list[dict[str, Any]] = []
+    room = MAX_SIZE
+    for skill in skills:
+        if not isinstance(skill.get("capability"), str) or not skill["capability"]:
+            continue
+        try:
+            size = size_of(skill)
+        except InvalidMessage:
+            continue
+        if size <= room and len(offered) < MAX_SKILLS:
+            offered.append(skill)
+            room -= size
+    return offered
 
 
 def _receipts(directory: DataDirectory, draft: Draft, log: Log) -> int:
@@ -192,9 +208,10 @@ def _receipts(directory: DataDirectory, draft: Draft, log: Log) -> int:
     seen: set[str] = set()
     for line in lines:
         try:
+            msgspec.json.decode(line)  # all of it: its parties get the line as it is
             receipt = msgspec.json.decode(line, type=_Receipt)
             parties = _parties(receipt)
-        except (msgspec.MsgspecError, InvalidKey):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidKey):
             continue
         if receipt.proposal_id not in seen:
             seen.add(receipt.proposal_id)
@@ -250,7 +267,7 @@ def _read(directory: DataDirectory, name: str, content: type[Content]) -> Conten
 def _decode(encoded: bytes, content: type[Content]) -> Content:
     try:
         return msgspec.json.decode(encoded, type=content)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(str(error)) from None
 
 
@@ -268,6 +285,7 @@ def _milliseconds(text: str | None) -> int | None:
     if text is None:
         return None
     try:
-        return round(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
+        moment = round(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError):
         return None
+    return moment if 0 <= moment <= LAST_DATE else None
