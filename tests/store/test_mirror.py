@@ -134,6 +134,54 @@ async def test_snapshots_keep_their_distance(sqlite: Place, monkeypatch: pytest.
     assert len(written) == 2
 
 
+async def test_what_could_not_be_written_is_written_later(
+    sqlite: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without waiting for the next deal."""
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    with sqlite.books():
+        pass
+    attempts = 0
+    recovered = threading.Event()
+
+    def connect() -> Connection:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise UsageError("the server is away")
+        recovered.set()
+        return connect_to(sqlite.directory.path, "")
+
+    mirror = Mirror(sqlite.directory.path, connect, Log())
+    assert recovered.wait(10)
+    mirror.close()
+
+
+@pytest.mark.parametrize(
+    "left", [None, b'{"proposal_id": "prop_1"}\n{"propo'], ids=["moved away", "half a line"]
+)
+def test_receipts_that_are_not_as_they_were_left_are_made_anew(sqlite: Place, left: bytes | None) -> None:
+    """Private as before: what agents dealt about is nobody else's business."""
+    insert = "INSERT INTO receipts (proposal_id, proposer, recipient, at, body) VALUES (?, '', '', 0, ?)"
+    with sqlite.books():
+        pass
+    path = sqlite.directory.path / "receipts.jsonl"
+    receipts = ReceiptsFile(path)
+    with sqlite.connected() as connection:
+        connection.execute(insert, ("prop_1", b'{"proposal_id": "prop_1"}'))
+        receipts.follow(connection)
+        if left is None:
+            path.unlink()
+        else:
+            path.write_bytes(left)
+        connection.execute(insert, ("prop_2", b'{"proposal_id": "prop_2"}'))
+        receipts.follow(connection)
+        connection.execute(insert, ("prop_3", b'{"proposal_id": "prop_3"}'))
+        receipts.follow(connection)
+    assert lines(sqlite) == ["prop_1", "prop_2", "prop_3"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_mirror_that_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
     log = Log()
     with Place(DataDirectory(tmp_path), "", log).books():

@@ -30,6 +30,7 @@ RECEIPTS_FILE: Final = "receipts.jsonl"
 
 LEAST_INTERVAL: Final = 1.0  # seconds from one snapshot to the next
 SHARE: Final = 100  # a snapshot that takes a second is followed by a hundred without one
+RETRY_SECONDS: Final = 10.0  # after one that failed: a full disk is not worth a line in the log each second
 
 # Where several write at once, receipts may be committed in another order than they were numbered: so many numbers
 # back, one may still appear.
@@ -64,11 +65,11 @@ class Mirror:
         step_back()
         while not self._closing.is_set():
             self._changed.wait()
-            took = self._update()
-            self._closing.wait(max(LEAST_INTERVAL, SHARE * took))
+            self._closing.wait(self._update())
         self._update()
 
     def _update(self) -> float:
+        """How long to rest afterwards."""
         began = monotonic()
         self._changed.clear()
         try:
@@ -76,12 +77,17 @@ class Mirror:
             try:
                 self._copy(connection)
             except connection.errors as error:
-                self._log.warning("mirror_failed", error=" ".join(str(error).split()))
+                return self._failed(" ".join(str(error).split()))
             finally:
                 connection.close()
         except (OSError, UsageError) as error:
-            self._log.warning("mirror_failed", error=str(error))
-        return monotonic() - began
+            return self._failed(str(error))
+        return max(LEAST_INTERVAL, SHARE * (monotonic() - began))
+
+    def _failed(self, error: str) -> float:
+        self._log.warning("mirror_failed", error=error)
+        self._changed.set()  # there is still something to write
+        return RETRY_SECONDS
 
     def _copy(self, connection: Connection) -> None:
         connection.execute(connection.dialect.snapshot)
@@ -91,17 +97,20 @@ class Mirror:
 
 
 class ReceiptsFile:
-    """Grows line by line: there are too many to write them all each time."""
+    """Grows line by line: there are too many to write them all each time. If it is not as it was left (somebody
+    moved it away, or the disk was full in the middle of a line), it is made anew."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._written: set[int] | None = None  # the latest numbers; None: the file was not looked at yet
+        self._written: set[int] = set()  # the latest numbers
+        self._left_at: int | None = None  # its size; None: the file was not looked at yet
 
     def follow(self, connection: Connection) -> None:
-        if self._written is None:
-            self._begin(connection)
-        else:
+        if self._size() == self._left_at:
             self._append(connection, self._written)
+        else:
+            self._begin(connection)
+        self._left_at = self._size()
 
     def _begin(self, connection: Connection) -> None:
         row = connection.execute(
