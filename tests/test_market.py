@@ -1,5 +1,6 @@
 """Deals on a real hall that is killed: what was acknowledged is a fact."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +78,24 @@ async def test_the_references_files_are_kept_in_step(tmp_path: Path) -> None:
         ratings = (tmp_path / "data" / "ratings.json").read_text()
         assert f'"@{ALICE.public.agent_id(16)}"' in ratings
         assert offered["id"] in (tmp_path / "data" / "receipts.jsonl").read_text()
+
+
+async def test_whoever_the_reference_knew_is_found_again_on_coming_in(tmp_path: Path) -> None:
+    """Also where the reference did not write the key down."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    digits = BOB.public.fingerprint
+    skills = {"agent_id": digits, "skills": [{"capability": "review"}], "registered_at": 1, "sig": "s"}
+    (folder / "skills.json").write_text(json.dumps({digits: skills}))
+    (folder / "ratings.json").write_text(json.dumps({f"@{digits}": {"rating": 1316, "transactions": 42}}))
+    with running_hall(tmp_path) as hall:
+        alice, bob = await come_in(hall)
+        await alice.send(type="SEARCH_SKILLS", query={"capability": "review"})
+        (found,) = (await alice.expect("SEARCH_RESULTS"))["results"]
+        assert (found["agent_id"], found["agent_rating"], found["online"]) == (bob.agent_id, 1316, True)
+        await alice.send(type="GET_LEADERBOARD")
+        assert (await alice.expect("LEADERBOARD"))["list"] == [
+            {"agent_id": bob.agent_id, "rating": 1316, "transactions": 42}
+        ]
+        await alice.close()
+        await bob.close()

@@ -81,6 +81,9 @@ class MemoryBooks(Books):
     def standing(self, key: bytes) -> Standing:
         return self.stands.get(key) or Standing(key=key)
 
+    def missed(self) -> set[str]:
+        return set()
+
     def standings(self, limit: int) -> list[Standing]:
         best = sorted(self.stands.values(), key=lambda s: (s.rating, s.transactions), reverse=True)
         return best[:limit]

@@ -31,6 +31,9 @@ class Books(Protocol):
         opening entry (ledger.opening): the ledger has not seen that rating yet.
         """
 
+    def missed(self) -> set[str]:
+        """The 16 digits of imported rows that no key has claimed yet."""
+
     def standings(self, limit: int) -> list[Standing]:
         """The leaderboard: rating, then transactions, both descending."""
 

@@ -21,7 +21,7 @@ from moothall.identity import PublicKey
 from moothall.market import clerk, notices
 from moothall.market.books import Books
 from moothall.market.outcome import Outcome
-from moothall.market.records import Change, Proposal, Receipt
+from moothall.market.records import Change, Proposal, Receipt, Standing
 from moothall.market.rules import MarketRules
 from moothall.market.searches import Searches
 from moothall.market.signed import check_signature
@@ -46,6 +46,8 @@ class Desk:
         self._store = store
         self._searches = Searches(store)
         self._rules = rules
+        # Fingerprints that the reference server knew and no key has shown yet; None: they were not read yet.
+        self._missed: set[str] | None = None
         self._counts: Counts[Books, dict[str, int]] = Counts(store, lambda books: books.counts(), {})
         self._expiries: Deadlines[Books, Outcome] = Deadlines(
             store,
@@ -80,6 +82,7 @@ class Desk:
         self._expiries.act(hall)
         self._counts.count(hall)
         self._withdraw_again(hall)
+        self._look_out(hall)
 
     # -- deals -------------------------------------------------------------------------------------
 
@@ -166,6 +169,39 @@ class Desk:
             self._store.submit(
                 lambda books: clerk.withdraw_revoked(books, revoked, now=now), lambda _: None, failed
             )
+
+    # -- what was imported -------------------------------------------------------------------------
+
+    def _look_out(self, hall: Hall) -> None:
+        """For those who have a rating or skills from before: both count from when their keys appear."""
+
+        def found(missed: set[str]) -> None:
+            self._missed = missed
+
+        def failed(error: BaseException) -> None:
+            hall.log.warning("imports_not_read", error=repr(error))
+            hall.agenda.at(hall.now() + RETRY_SECONDS, ask)
+
+        def ask() -> None:
+            self._store.submit(lambda books: books.missed(), found, failed)
+
+        hall.arrivals.append(lambda agent: self._recognise(hall, agent))
+        ask()
+
+    def _recognise(self, hall: Hall, agent: Agent) -> None:
+        key = agent.key
+        if key is None or (self._missed is not None and key.fingerprint not in self._missed):
+            return
+
+        def bound(_: Standing) -> None:
+            if self._missed is not None:
+                self._missed.discard(key.fingerprint)
+
+        def failed(error: BaseException) -> None:
+            """The next time, then."""
+            hall.log.warning("import_not_bound", agent=agent.address, error=repr(error))
+
+        self._store.submit(lambda books: books.standing(key.raw), bound, failed)
 
     # -- looking things up -------------------------------------------------------------------------
 

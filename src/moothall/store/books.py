@@ -193,6 +193,10 @@ class SqlBooks(CaseBooks, StoreBooks):
             stored = self._known_standing(key) or stored
         return stored.record
 
+    def missed(self) -> set[str]:
+        rows = self._query("SELECT fingerprint FROM imported WHERE bound_to IS NULL")
+        return {fingerprint for (fingerprint,) in rows}
+
     def standings(self, limit: int) -> list[Standing]:
         rows = self._query(
             "SELECT key, version, record FROM standings ORDER BY rating DESC, transactions DESC, key LIMIT ?",
