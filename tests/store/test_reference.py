@@ -107,6 +107,37 @@ async def test_it_is_imported_once(folder: Place) -> None:
     assert json.loads((folder.directory.path / "ratings.json").read_text())[shown(ALICE)]["rating"] < 9000
 
 
+async def test_a_store_that_is_there_already_does_not_make_a_folder_vanish(place: Place) -> None:
+    """Say, a database that another hall has used before."""
+    async with place.opened() as store:
+        await full_deal(store, "prop_1", CAROL, DAVE)
+    leave(place, "ratings.json", RATINGS)
+    leave_receipts(place, *(json.dumps(receipt) for receipt in RECEIPTS))
+    left = {name: (place.directory.path / name).read_bytes() for name in ("ratings.json", "receipts.jsonl")}
+    place.log.events.clear()
+    for _ in range(2):
+        async with place.opened():
+            pass
+    told = [facts["file"] for event, facts in place.log.events if event == "reference_not_imported"]
+    assert told == ["ratings.json", "receipts.jsonl"]
+    for name, content in left.items():
+        assert (place.directory.path / name).read_bytes() != content
+        assert (place.directory.path / f"{name}.before-import").read_bytes() == content
+
+
+async def test_files_of_our_own_are_not_copied_at_each_start(folder: Place) -> None:
+    async with folder.opened() as store:
+        await full_deal(store, "prop_1", CAROL, DAVE)
+    (folder.directory.path / "receipts.jsonl").write_bytes(b"")  # the power failed
+    async with folder.opened():
+        pass
+    (folder.directory.path / "ratings.json").write_bytes(b'{"@')
+    async with folder.opened():
+        pass
+    assert "reference_not_imported" not in [event for event, _ in folder.log.events]
+    assert list(folder.directory.path.glob("*.before-import")) == []
+
+
 async def test_keys_that_the_reference_wrote_down_are_bound_at_once(folder: Place) -> None:
     """Also a key whose text was spelled in a way of its own, and so had an id of its own."""
     odd = CAROL.public.pem.replace("\n", "\r\n")

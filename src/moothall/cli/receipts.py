@@ -84,7 +84,8 @@ def verify(
 ) -> None:
     """Check receipts, without any hall.
 
-    Whether both parties signed what the receipt tells, and what of it does not hold; then the exit code is 1.
+    Whether both parties signed the deal that the receipt tells of, and what of it does not hold; then the exit
+    code is 1. Times and ratings are the hall's word: nobody signs them, and they are not looked at.
 
     \b
     moothall receipts verify receipts.jsonl

@@ -5,7 +5,7 @@ and COMPLETE that were signed, each with its signer's public key. An agent's id 
 its key, so the keys prove the names.
 
 What it cannot prove: the text of a PROPOSAL does not name the deal's id (agentchat wire 8), so which of two
-proposals from one agent to another was meant, and when, is the hall's word.
+proposals from one agent to another was meant, and when, is the hall's word. So are the ratings: nobody signs them.
 """
 
 from functools import lru_cache

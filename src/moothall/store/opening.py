@@ -110,6 +110,8 @@ def prepare(connection: Connection, directory: DataDirectory, log: Log) -> None:
             "INSERT INTO meta (name, value) VALUES ('created_by', ?)", (f"moothall {__version__}",)
         )
         reference.bring_in(connection, directory, log)
+    else:
+        reference.keep_unknown(connection, directory, log)
     connection.execute("COMMIT")
     if 0 < found < VERSION:
         log.info("store_upgraded", engine=connection.dialect.name, found=found, version=VERSION)

@@ -8,6 +8,7 @@ Its files know agents by 16 digits of a hash. A row waits under those digits unt
 import re
 from datetime import datetime
 from hashlib import sha256
+from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -31,7 +32,7 @@ SKILLS_FILE: Final = "skills.json"
 ESCROWS_FILE: Final = "escrows.json"
 FIRST_SEEN_FILE: Final = "first-seen.json"
 
-# A file of which something could not be taken over is kept under this name, because ours replaces it.
+# A file of which something was not taken over is kept under this name, because ours replaces it.
 KEPT: Final = ".before-import"
 
 _FINGERPRINT: Final = re.compile(r"@?([0-9a-f]{16})\Z")
@@ -123,6 +124,39 @@ def bring_in(connection: Connection, directory: DataDirectory, log: Log) -> None
             receipts=receipts,
             bound=len(draft.keys),
         )
+
+
+def keep_unknown(connection: Connection, directory: DataDirectory, log: Log) -> None:
+    """The store is older than this folder's files, perhaps in a database that another hall made. Nothing is
+    brought in then; but what the store knows nothing about must not vanish when ours replace them."""
+    for name, is_known in ((RATINGS_FILE, _knows_ratings), (RECEIPTS_FILE, _knows_receipts)):
+        if not is_known(connection, directory.path / name):
+            log.warning("reference_not_imported", file=name, kept=name + KEPT)
+            _copy(directory, name)
+
+
+def _knows_ratings(connection: Connection, path: Path) -> bool:
+    """A file that cannot be read was cut short when the power failed: ours is never half written otherwise."""
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return True
+    rated = {match[1] for agent_id in found if (match := _FINGERPRINT.match(agent_id))}
+    for table in ("keys", "imported"):
+        for (fingerprint,) in connection.stream(f"SELECT fingerprint FROM {table}"):  # noqa: S608  # our own names
+            rated.discard(fingerprint)
+    return not rated
+
+
+def _knows_receipts(connection: Connection, path: Path) -> bool:
+    """By the first: a file of ours begins as the store does, and there may be too many to look at all."""
+    try:
+        with path.open("rb") as file:
+            first = msgspec.json.decode(file.readline(), type=_Receipt)
+    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return True
+    row = connection.execute("SELECT 1 FROM receipts WHERE proposal_id = ?", (first.proposal_id,)).fetchone()
+    return row is not None
 
 
 def _insert(connection: Connection, fingerprint: str, known: Known) -> None:
@@ -274,7 +308,11 @@ def _decode(encoded: bytes, content: type[Content]) -> Content:
 def _keep_a_copy(directory: DataDirectory, name: str, skipped: int, log: Log) -> None:
     if skipped:
         log.warning("reference_rows_skipped", file=name, rows=skipped, kept=name + KEPT)
-        directory.write(name + KEPT, directory.read(name) or b"")
+        _copy(directory, name)
+
+
+def _copy(directory: DataDirectory, name: str) -> None:
+    directory.write(name + KEPT, directory.read(name) or b"")
 
 
 def _floored(rating: float) -> int:
