@@ -1,6 +1,7 @@
 """A market in memory: books that keep everything, agents that sign, and a clock that is a number."""
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -80,6 +81,9 @@ class MemoryBooks(Books):
 
     def standing(self, key: bytes) -> Standing:
         return self.stands.get(key) or Standing(key=key)
+
+    def standings_of(self, keys: Collection[bytes]) -> dict[bytes, Standing]:
+        return {key: self.standing(key) for key in sorted(keys)}
 
     def missed(self) -> set[str]:
         return set()

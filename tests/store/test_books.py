@@ -1,6 +1,6 @@
 """Every question that the market asks its books, on both engines, within one unit of work and across several."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import msgspec
@@ -29,6 +29,7 @@ from moothall.market.records import (
     Standing,
 )
 from moothall.store.books import SqlBooks
+from moothall.store.dialect import Connection, Cursor, Value
 from moothall.store.memory import Memory
 from moothall.store.opening import prepare
 from moothall.store.rows import Draft, Stale
@@ -70,6 +71,21 @@ def offer(number: int, **fields: Any) -> Proposal:
         "sig": "-",
     }
     return Proposal(**{**wanted, **fields})
+
+
+class Counting:
+    """A connection that counts what it is asked."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.selects = 0
+
+    def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
+        self.selects += sql.startswith("SELECT")
+        return self._connection.execute(sql, parameters)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
 
 
 def ids(proposals: list[Proposal]) -> list[str]:
@@ -183,6 +199,26 @@ def test_a_standing_comes_back_with_its_skills(place: Place) -> None:
         books.save(standing, audit())
     with place.books() as books:
         assert books.standing(ALICE.public.raw) == standing
+
+
+def test_many_standings_are_read_with_few_statements(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search asks for as many as there are agents with skills, and each statement is a round trip."""
+    rated = [bytes([number]) * 32 for number in range(100)]
+    newcomers = [bytes([number]) * 32 for number in range(100, 200)]
+    with place.books() as books:
+        books.save(*(Standing(key=key, rating=1300 + key[0]) for key in rated), audit())
+    with place.books() as books:
+        connection = Counting(books._connection)
+        monkeypatch.setattr(books, "_connection", connection)
+        books.save(msgspec.structs.replace(books.standing(rated[0]), rating=1500), audit())
+        found = books.standings_of({*rated, *newcomers})
+    assert found == {
+        **{key: Standing(key=key, rating=1300 + key[0]) for key in rated},
+        **{key: Standing(key=key) for key in newcomers},
+        rated[0]: Standing(key=rated[0], rating=1500),
+    }
+    assert list(found) == sorted(found)
+    assert connection.selects < 5
 
 
 def test_the_leaderboard_goes_by_rating_and_then_by_transactions(place: Place) -> None:

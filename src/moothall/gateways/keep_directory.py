@@ -68,9 +68,7 @@ def _answer(books: Books, questions: list[_Question]) -> list[Found]:
             if keys is not None:
                 keys.add(registration.key)
     wanted = set().union(*offering.values(), *(question.named for question in questions))
-    # In the order of the keys, so that two units never wait for each other.
     standings = {
-        key: (standing.rating, standing.transactions)
-        for key, standing in ((key, books.standing(key)) for key in sorted(wanted))
+        key: (standing.rating, standing.transactions) for key, standing in books.standings_of(wanted).items()
     }
     return [Found(frozenset(offering[question.skill]), standings) for question in questions]

@@ -1,5 +1,6 @@
 """What a decision reads and what it leaves behind. The store implements this; the market never sees a database."""
 
+from collections.abc import Collection
 from typing import Protocol
 
 from moothall.market.records import Change, Proposal, Receipt, Registration, Standing
@@ -30,6 +31,9 @@ class Books(Protocol):
         Binds an imported row, known by 16 digits only, to the first key that has them, and then posts its
         opening entry (ledger.opening): the ledger has not seen that rating yet.
         """
+
+    def standings_of(self, keys: Collection[bytes]) -> dict[bytes, Standing]:
+        """The same for many that one does not mean to change, in the order of the keys."""
 
     def missed(self) -> set[str]:
         """The 16 digits of imported rows that no key has claimed yet."""

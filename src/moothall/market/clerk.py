@@ -116,7 +116,7 @@ def search_skills(
 ) -> SearchResults:
     filters = skills.read_query(message)
     hits = skills.find(filters, books.registrations())
-    standings = {key: books.standing(key) for key in sorted({hit.registration.key for hit in hits})}
+    standings = books.standings_of({hit.registration.key for hit in hits})
     return skills.results(message, filters, hits, standings, online, now, id_length)
 
 

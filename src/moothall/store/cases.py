@@ -19,7 +19,7 @@ KEYS_AT_ONCE: Final = 256  # in one statement; a short list is filled up, so tha
 MAX_READ: Final = 16 * 1024 * 1024  # bytes of cases for one answer: nobody else's commit waits longer for it
 
 _dispute: Final = msgspec.json.Decoder(Dispute).decode
-_MARKS: Final = ", ".join("?" for _ in range(KEYS_AT_ONCE))
+MARKS: Final = ", ".join("?" for _ in range(KEYS_AT_ONCE))
 
 
 class CaseBooks:
@@ -79,11 +79,11 @@ class CaseBooks:
 
     def panels(self, keys: Collection[bytes]) -> Mapping[bytes, int]:
         counts: dict[bytes, int] = {}
-        for some in _runs(keys):
+        for some in runs(keys):
             counts.update(
                 self._query(
                     "SELECT key, count(*) FROM case_parts WHERE live = 1 AND role = 'arbiter'"  # noqa: S608
-                    f" AND key IN ({_MARKS}) GROUP BY key",
+                    f" AND key IN ({MARKS}) GROUP BY key",
                     *some,
                 )
             )
@@ -98,10 +98,10 @@ class CaseBooks:
                 if self._memory.may_be_imported(self._connection, PublicKey(key).fingerprint):
                     self.standing(key)
         found: list[Standing] = []
-        for some in _runs(keys):
+        for some in runs(keys):
             rows = self._query(
                 "SELECT key, version, record FROM standings"  # noqa: S608
-                f" WHERE rating >= ? AND transactions >= ? AND key IN ({_MARKS})",
+                f" WHERE rating >= ? AND transactions >= ? AND key IN ({MARKS})",
                 rating,
                 transactions,
                 *some,
@@ -145,7 +145,7 @@ def is_plain(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 
-def _runs(keys: Collection[bytes]) -> Iterator[Sequence[bytes]]:
+def runs(keys: Collection[bytes]) -> Iterator[Sequence[bytes]]:
     listed = list(keys)
     for start in range(0, len(listed), KEYS_AT_ONCE):
         some = listed[start : start + KEYS_AT_ONCE]
