@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
+from moothall.hall.deadlines import AT_ONCE, LOOK_SECONDS, RETRY_SECONDS, Deadlines
 from moothall.hall.hall import Hall
 from moothall.hall.outside import Result
 from tests.support.world import World
@@ -18,10 +18,11 @@ class Calendar:
     def __init__(self) -> None:
         self.due: dict[str, int] = {}
         self.damaged: set[str] = set()  # these cannot be decided
+        self.held: set[str] = set()  # somebody else has these in hand
         self.is_broken = False
 
     def find(self, now: int) -> tuple[list[str], int | None]:
-        found = sorted((at, each) for each, at in self.due.items() if at <= now)
+        found = sorted((at, each) for each, at in self.due.items() if at <= now and each not in self.held)
         return [each for _, each in found[:AT_ONCE]], min(self.due.values(), default=None)
 
     def lapse(self, each: str) -> str | None:
@@ -94,6 +95,29 @@ def test_what_passed_while_nobody_was_there_is_acted_upon_at_once() -> None:
     assert [each for each, _ in watched.told] == ["past"]
     watched.world.advance(1)
     assert [each for each, _ in watched.told] == ["past", "next"]
+
+
+def test_a_deadline_of_a_hall_that_is_gone_is_found_within_a_minute() -> None:
+    """Several may share a database, and one of them may not come back."""
+    watched = Watched()
+    watched.deadlines.act(watched.world.hall)
+    watched.world.advance(LOOK_SECONDS)
+    watched.calendar.due["left behind"] = watched.world.now_ms + 1000  # nobody here was told
+    watched.world.advance(LOOK_SECONDS)
+    assert [each for each, _ in watched.told] == ["left behind"]
+
+
+def test_what_somebody_else_is_deciding_about_is_looked_at_again_but_not_at_once() -> None:
+    watched = Watched()
+    watched.put("held", 1)
+    watched.calendar.held = {"held"}
+    watched.world.advance(1)
+    units = watched.store.units
+    watched.world.advance(1)
+    assert 2 <= watched.store.units - units <= 4
+    watched.calendar.held = set()
+    watched.world.advance(1)
+    assert [each for each, _ in watched.told] == ["held"]
 
 
 def test_more_than_fit_at_once_are_all_done() -> None:

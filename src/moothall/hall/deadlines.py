@@ -15,6 +15,10 @@ from moothall.hall.outside import Store
 
 AT_ONCE: Final = 100  # of those that are due, before the next ones are asked for
 RETRY_SECONDS: Final = 5.0  # after the store failed
+LOOK_SECONDS: Final = (
+    60.0  # how often to look for deadlines that another hall on the same database left behind
+)
+HELD_MS: Final = 250  # until the next look if somebody else is deciding about what is due
 
 Books = TypeVar("Books")
 Decided = TypeVar("Decided")
@@ -49,8 +53,10 @@ class Deadlines(Generic[Books, Decided]):
             due, deadline = answer
             if due:
                 self._let_lapse(hall, due, now)
-            elif deadline is not None:
-                self.plan(hall, deadline)
+                return
+            self._look_at(hall, hall.now() + LOOK_SECONDS)
+            if deadline is not None:
+                self.plan(hall, deadline if deadline > now else now + HELD_MS)
 
         self._store.submit(
             lambda books: self._find(books, now), found, lambda error: self._try_again(hall, error)
