@@ -342,6 +342,27 @@ async def test_every_deal_that_ended_meanwhile_is_found(
         assert {await soon(deal.outcome()) for deal in offered} == {"rejected"}
 
 
+async def test_many_other_deals_do_not_hide_the_end_of_one_that_somebody_holds(
+    open_hall: OpenHall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody can make offers until there is no room for more."""
+    monkeypatch.setattr(deals, "MAX_OPEN", 1)
+    async with (
+        open_hall() as app,
+        Door(app.port.address[1]) as door,
+        two_parties(door.url, app.url) as (alice, bob),
+    ):
+        held = await alice.agent.propose(bob.agent.address, "the one that counts")
+        await alice.agent.propose(bob.agent.address, "another")
+        lost: Heard[object] = Heard()
+        alice.agent.on_disconnect(lost)
+        door.shut()
+        await lost.next()
+        await bob.agent.reject(held.id, "no")
+        door.open()
+        assert await soon(held.outcome()) == "rejected"
+
+
 async def test_every_offer_made_meanwhile_is_heard_of(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deals, "PAGE", 2)
     bob = Party("bob", BOB)

@@ -44,6 +44,10 @@ class Book(Generic[Kept]):
     def entries(self) -> list[Kept]:
         return list(self._entries.values())
 
+    def unfinished(self) -> set[str]:
+        """Those that are kept here because they are open, and those that somebody holds and may wait for."""
+        return {entry.id for entry in self.entries() if not entry.is_over}
+
     def keep(self, entry: Kept) -> None:
         """A new one, or one that has changed."""
         self._entries[entry.id] = entry

@@ -296,13 +296,13 @@ class Court:
         """If anybody would like to know."""
         is_curious = any(self._handlers.listens_for(event) for event in CURIOUS)
         is_busy = self._catching_up is not None and not self._catching_up.done()
-        if self._key is not None and not is_busy and (is_curious or self._dockets.open):
+        if self._key is not None and not is_busy and (is_curious or self._dockets.unfinished()):
             self._catching_up = self._handlers.start(self._catch_up())
 
     def hinted(self) -> None:
         """@server said something to the agent alone: that is how parties learn that the evidence period has
         begun (agentchat wire 13.4)."""
-        if self._lists and self._dockets.open:
+        if self._lists and self._dockets.unfinished():
             self._handlers.start(self._catch_up())
 
     def end(self, error: BaseException | None) -> None:
@@ -317,7 +317,7 @@ class Court:
 
     async def _compare_dockets(self) -> None:
         reply = await self._ask_list(open_only=True, limit=PAGE, patience=CATCH_UP_TIMEOUT)
-        if self._dockets.open.keys() - {entry.dispute_id for entry in reply.list}:  # they have ended: how?
+        if self._dockets.unfinished() - {entry.dispute_id for entry in reply.list}:  # they have ended: how?
             await self._ask_list(open_only=False, limit=PAGE, patience=CATCH_UP_TIMEOUT)
 
     async def _look_up(self) -> None:

@@ -225,7 +225,7 @@ class Deals:
         """If anybody would like to know."""
         is_curious = any(self._handlers.listens_for(event) for event in ("on_proposal", "on_deal"))
         is_busy = self._catching_up is not None and not self._catching_up.done()
-        if self._key is not None and not is_busy and (is_curious or self._book.open):
+        if self._key is not None and not is_busy and (is_curious or self._book.unfinished()):
             self._catching_up = self._handlers.start(self._catch_up())
 
     def end(self, error: BaseException | None) -> None:
@@ -238,7 +238,7 @@ class Deals:
             log.info("cannot see what became of the deals: %s", error)
 
     async def _compare_books(self) -> None:
-        unlisted = set(self._book.open)
+        unlisted = self._book.unfinished()
         listed: set[str] = set()
         before = None
         while len(listed) < MAX_OPEN:
@@ -255,7 +255,7 @@ class Deals:
                 break
         unlisted -= listed
         for limit in (self._page, 10 * self._page):
-            if unlisted & self._book.open.keys():  # they have ended: how?
+            if unlisted & self._book.unfinished():  # they have ended: how?
                 await self._ask_list(open_only=False, limit=limit, patience=CATCH_UP_TIMEOUT)
 
     async def _look_up(self) -> None:
