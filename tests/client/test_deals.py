@@ -468,6 +468,9 @@ def test_terms_have_to_be_json() -> None:
     assert as_json((1, datetime(2026, 1, 2, tzinfo=UTC)), "terms") == [1, "2026-01-02T00:00:00Z"]
     with pytest.raises(UsageError, match="terms"):
         as_json(object(), "terms")
+    for odd in (math.nan, math.inf):  # a skill for that price would be offered without one
+        with pytest.raises(UsageError, match="terms"):
+            as_json([{"rate": odd}], "terms")
 
 
 async def test_a_dispute_needs_a_reason(url: str) -> None:
@@ -477,7 +480,7 @@ async def test_a_dispute_needs_a_reason(url: str) -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=10,
 )
@@ -530,6 +533,8 @@ async def test_skills_are_found_by_what_is_asked(url: str) -> None:
         }
         assert len(await reader.search_skills(limit=1)) == 1
         assert await reader.search_skills("juggling") == []
+        with pytest.raises(UsageError, match="query"):
+            await reader.search_skills("review", max_rate=math.nan)
         (priced,) = await reader.search_skills("review", currency="EUR")
         assert priced.skill["level"] == 3
 

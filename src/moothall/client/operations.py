@@ -342,7 +342,7 @@ class Operations:
         A skill that names no rate, or no currency, is found whatever is asked for.
         """
         wanted = {"capability": capability, "max_rate": max_rate, "currency": currency, "limit": limit}
-        query = {name: value for name, value in wanted.items() if value is not None}
+        query = as_json({name: value for name, value in wanted.items() if value is not None}, "the query")
         query_id = secrets.token_hex(8)
         reply = await self._exchange.ask(
             client.SearchSkills(query=query, query_id=query_id),

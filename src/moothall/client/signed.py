@@ -1,5 +1,6 @@
 """Putting an agent's signature under what it says."""
 
+import json
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -26,6 +27,7 @@ def signed(draft: Message, text: Callable[[Message], str], key: PrivateKey | Non
 def as_json(value: Any, what: str) -> Any:
     """The value as the hall will read it, so that what is signed is what is sent."""
     try:
+        json.dumps(msgspec.to_builtins(value), allow_nan=False)  # the encoder below writes null for infinity
         return msgspec.json.decode(msgspec.json.encode(value))
     except (TypeError, ValueError, RecursionError) as error:  # surrogates are a ValueError
         raise UsageError(f"{what} cannot be written as JSON: {error}") from None
