@@ -15,9 +15,7 @@ from moothall.hall.outside import Store
 
 AT_ONCE: Final = 100  # of those that are due, before the next ones are asked for
 RETRY_SECONDS: Final = 5.0  # after the store failed
-LOOK_SECONDS: Final = (
-    60.0  # how often to look for deadlines that another hall on the same database left behind
-)
+LOOK_SECONDS: Final = 60.0  # between looks for what another hall on the same database left behind
 HELD_MS: Final = 250  # until the next look if somebody else is deciding about what is due
 
 Books = TypeVar("Books")

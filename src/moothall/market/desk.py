@@ -177,6 +177,8 @@ class Desk:
 
         def found(missed: set[str]) -> None:
             self._missed = missed
+            if not missed:
+                hall.arrivals.remove(recognise)
 
         def failed(error: BaseException) -> None:
             hall.log.warning("imports_not_read", error=repr(error))
@@ -185,7 +187,10 @@ class Desk:
         def ask() -> None:
             self._store.submit(lambda books: books.missed(), found, failed)
 
-        hall.arrivals.append(lambda agent: self._recognise(hall, agent))
+        def recognise(agent: Agent) -> None:
+            self._recognise(hall, agent)
+
+        hall.arrivals.append(recognise)
         ask()
 
     def _recognise(self, hall: Hall, agent: Agent) -> None:

@@ -42,7 +42,8 @@ class Stale(Exception):
     """A row changed after this unit of work had read it, or was there although it read none."""
 
 
-LARGE: Final = 8 * 1024  # bytes of a proposal: most have a tenth of that, but a task may fill a frame
+# Bytes of a proposal. Most have half of that, but one may fill a frame, and take twenty times as much when decoded.
+LARGE: Final = 2048
 
 
 class Stored(msgspec.Struct, Generic[Record], frozen=True, gc=False):
