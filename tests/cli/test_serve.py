@@ -271,6 +271,8 @@ async def test_metrics_tell_what_happens(hall: HallProcess) -> None:
         await bob.refusal()
         await alice.send_text("not json")
         await alice.settle()
+        with pytest.raises(InvalidStatus, match="403"):
+            await AgentChat.open(hall.url, origin="https://evil.example")
         after = await metrics(hall)
 
     def grew(name: str, **labels: str) -> float:
@@ -283,6 +285,7 @@ async def test_metrics_tell_what_happens(hall: HallProcess) -> None:
     assert grew("moothall_messages_received_total", type="CREATE_CHANNEL") == 1
     assert grew("moothall_refusals_total", code="CHANNEL_NOT_FOUND") == 1
     assert grew("moothall_messages_malformed_total") == 1
+    assert grew("moothall_security_events_total", event="foreign_origin_refused") == 1
     assert grew("moothall_frames_sent_total") == 6  # two JOINED, AGENT_JOINED, MSG, ERROR, PONG
     assert grew("moothall_fanout_members_count") == 2
     assert grew("moothall_fanout_members_sum") == 4

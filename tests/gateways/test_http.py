@@ -9,7 +9,7 @@ from moothall.gateways.connection import Connection
 from moothall.gateways.port import Port
 from moothall.wire.http import MAX_HEAD, Request, Response
 from moothall.wire.websocket import POLICY_VIOLATION, TEXT
-from tests.support.echo import Echo, Journal, running
+from tests.support.echo import Echo, running
 from tests.support.sockets import ACCEPT, Frame, Peer, chopped, head, on_uvloop, text, until_empty
 
 PLAIN = {"Host": "127.0.0.1"}
@@ -221,6 +221,10 @@ class Guestbook(Echo):
 
     def __init__(self) -> None:
         self.entries: list[tuple[str, str, bool]] = []
+        self.notes: list[tuple[str, dict[str, object]]] = []
+
+    def note(self, event: str, **facts: object) -> None:
+        self.notes.append((event, facts))
 
     def connect(self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool) -> Connection:
         self.entries.append((ip, user_agent, is_loopback))
@@ -283,11 +287,11 @@ async def test_programs_and_our_own_pages_may_connect() -> None:
 )
 @on_uvloop
 async def test_foreign_pages_may_not(host: str, origin: str) -> None:
-    room, log = Guestbook(), Journal()
-    async with running(room, log) as port:
+    room = Guestbook()
+    async with running(room) as port:
         assert await handshake_status(port, Host=host, Origin=origin) == 403
     assert room.entries == []
-    assert log.entries == [("foreign_origin_refused", {"ip": "127.0.0.1"})]
+    assert room.notes == [("foreign_origin_refused", {"ip": "127.0.0.1"})]
 
 
 @on_uvloop

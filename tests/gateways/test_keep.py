@@ -223,6 +223,7 @@ async def test_there_can_be_so_many_connections(open_hall: OpenHall) -> None:
         first, second = await Client.connect(app, "bot:1"), await Client.connect(app, "bot:2")
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await Client.connect(app, "bot:3")
+        assert app.hall.tally.security == {"keep_connection_limit": 1}
         second.close()
         await until(lambda: keep(app).connections == 1)
         third = await Client.connect(app, "bot:3")

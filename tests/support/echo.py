@@ -45,6 +45,9 @@ class Echo:
     def fail(self, guest: Connection) -> None:
         guest.close(INTERNAL_ERROR, "Internal error")
 
+    def note(self, event: str, **facts: object) -> None:
+        pass
+
 
 class Journal:
     """A log that remembers: the names of the events, and the facts of each."""

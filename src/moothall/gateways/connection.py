@@ -59,6 +59,9 @@ class Room(Protocol):
 
     def fail(self, guest: Any) -> None: ...
 
+    def note(self, event: str, **facts: object) -> None:
+        """A security event of the socket's, to be counted and logged with the room's own."""
+
 
 class Connection(asyncio.Protocol):
     __slots__ = (

@@ -205,11 +205,11 @@ class KeepPort:
         self._connections.add(connection)
         self._drained.clear()
         if self._max_connections and len(self._connections) > self._max_connections:
-            self._log.warning("keep_connection_limit", ip=connection.ip)
+            self.room.hall.note("keep_connection_limit", ip=connection.ip)
             return False
         if not connection.is_loopback:
             if not self._door.admit(connection.ip):
-                self._log.warning("ip_connection_limit", ip=connection.ip)
+                self.room.hall.note("ip_connection_limit", ip=connection.ip)
                 return False
             connection.counted = True
         return True

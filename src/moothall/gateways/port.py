@@ -176,7 +176,7 @@ class Port:
         self._log.warning("outbox_overflow", ip=connection.ip, bytes=connection.waiting_bytes)
 
     def refused_origin(self, ip: str) -> None:
-        self._log.warning("foreign_origin_refused", ip=ip)
+        self.room.note("foreign_origin_refused", ip=ip)
 
     def bug(self, event: str) -> None:
         self._log.warning(event, exc_info=True)
