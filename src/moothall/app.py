@@ -251,7 +251,7 @@ def court_rules(settings: Settings) -> CourtRules:
 
 
 async def serve(settings: Settings, log: Log, ready: "asyncio.Future[App] | None" = None) -> None:
-    """Run a hall until SIGTERM or SIGINT."""
+    """Run a hall until SIGTERM or SIGINT, or until its terminal is closed."""
     await run(App(settings, log), ready)
 
 
@@ -261,6 +261,8 @@ async def run(app: App, ready: "asyncio.Future[App] | None" = None) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup, which is there to outlive it
+        loop.add_signal_handler(signal.SIGHUP, stop.set)
     async with app:
         gc.collect()
         gc.freeze()

@@ -16,6 +16,7 @@ from moothall.cli.exits import exit_code, explain
 from moothall.cli.main import COMMANDS, app
 from moothall.errors import MoothallError, Refusal, UsageError
 from moothall.tui import entry
+from tests.support.server import PROGRAM, environment
 
 HEAVY = ("moothall.app", "moothall.gateways", "textual", "prometheus_client", "structlog", "uvloop", "rich")
 
@@ -288,3 +289,19 @@ def test_sending_does_not_import_the_server(tmp_path: Path) -> None:
 def test_completion_is_offered() -> None:
     shown = run("--show-completion", "bash")
     assert "_MOOTHALL_COMPLETE" in shown.output
+
+
+@pytest.mark.parametrize("arguments", [("config",), ("--help",), ("identity", "--help")], ids=" ".join)
+def test_output_that_cannot_be_written_is_one_line_too(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [PROGRAM, *arguments],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert ended.stderr == "error: the output cannot be written: No space left on device\n"
+    assert ended.returncode == exits.USAGE

@@ -6,13 +6,14 @@ import os
 import resource
 import socket
 import ssl
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from os import urandom
 from pathlib import Path
-from signal import SIGINT, SIGTERM, Signals
+from signal import SIG_IGN, SIGHUP, SIGINT, SIGTERM, Signals, signal
 from time import monotonic
 from typing import Any
 
@@ -29,7 +30,15 @@ from moothall import __version__
 from moothall.identity import PrivateKey
 from tests.identity.vectors import ALICE
 from tests.support.agentchat import AgentChat
-from tests.support.server import ADMIN_KEY, HallProcess, complaint, run_moothall, running_hall
+from tests.support.server import (
+    ADMIN_KEY,
+    PROGRAM,
+    HallProcess,
+    complaint,
+    environment,
+    run_moothall,
+    running_hall,
+)
 
 SECONDS_TO_STOP = 6.0  # for a hall whose peers do not answer; one whose peers do takes milliseconds
 
@@ -90,6 +99,25 @@ async def test_what_is_dangerous_is_pointed_out(tmp_path: Path) -> None:
         await hall.logged("limits_off")
 
 
+def test_a_hall_that_nobody_reads_says_everything_in_its_log(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        hall = subprocess.Popen(
+            [PROGRAM, "serve", "--port", "0", "--no-keep", "--no-limits"],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert hall.stderr is not None
+    said = [json.loads(hall.stderr.readline()) for _ in range(2)]
+    hall.terminate()
+    rest = hall.communicate(timeout=SECONDS_TO_STOP)[1]
+    assert [line["event"] for line in said] == ["server_start", "limits_off"]
+    assert [json.loads(line)["event"] for line in rest.splitlines()] == ["server_stop"]
+    assert hall.returncode == 0
+
+
 # -- mistakes ------------------------------------------------------------------------------------------
 
 
@@ -102,8 +130,11 @@ async def test_what_is_dangerous_is_pointed_out(tmp_path: Path) -> None:
         (("--set", "admin_key=hunter2"), ("admin_key", "MOOTHALL_ADMIN_KEY")),
         (("--cert", "cert.pem"), ("--cert", "--key")),
         (("--cert", "no.pem", "--key", "no.pem"), ("no.pem", "No such file")),
-        (("--host", "192.0.2.1"), ("cannot listen", "192.0.2.1")),
-        (("--data-dir", "file"), ("data directory file", "File exists")),
+        (("--host", "192.0.2.1"), ("cannot listen", "192.0.2.1", "--port")),
+        (("--host", "nowhere.invalid"), ("cannot listen", "nowhere.invalid", "no such host")),
+        (("--host", "\udcff"), ("cannot listen", "\\udcff", "not the name of a host")),
+        (("--data-dir", "file"), ("data directory file", "there is a file")),
+        (("--data-dir", "file/data"), ("data directory file/data", "there is a file")),
     ],
     ids=" ".join,
 )
@@ -122,6 +153,7 @@ def test_a_port_that_is_taken_is_one_line_and_exit_code_2(tmp_path: Path) -> Non
         said = complaint(run_moothall(tmp_path, "serve", "--port", str(port), "--data-dir", "data"))
     assert f"127.0.0.1:{port}" in said
     assert "in use" in said
+    assert "--port" in said
 
 
 @pytest.mark.parametrize(
@@ -470,7 +502,7 @@ async def test_logs_for_people(tmp_path: Path) -> None:
 # -- stopping ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [SIGTERM, SIGINT])
+@pytest.mark.parametrize("number", [SIGTERM, SIGINT, SIGHUP])
 async def test_a_stop_says_goodbye_to_everybody(tmp_path: Path, number: Signals) -> None:
     with running_hall(tmp_path) as hall:
         async with (
@@ -488,6 +520,23 @@ async def test_a_stop_says_goodbye_to_everybody(tmp_path: Path, number: Signals)
         assert hall.wait() == 0
     assert [line["event"] for line in hall.log][-1] == "server_stop"
     assert (hall.data_dir / "known-keys.txt").read_text().startswith(ALICE.public.agent_id())
+
+
+async def test_a_hall_that_is_to_outlive_its_terminal_does(tmp_path: Path) -> None:
+    """`nohup moothall serve`."""
+    before = signal(SIGHUP, SIG_IGN)
+    try:
+        hall = HallProcess(tmp_path)
+        hall.start()
+    finally:
+        signal(SIGHUP, before)
+    try:
+        hall.process.send_signal(SIGHUP)
+        async with await AgentChat.connect(hall.url) as agent:
+            await agent.settle()
+        assert hall.stop() == 0
+    finally:
+        hall.kill()
 
 
 @pytest.mark.slow

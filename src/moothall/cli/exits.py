@@ -1,8 +1,10 @@
 """How a command ends: one line on standard error that says what to do next, and an exit code."""
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
+from errno import EDQUOT, EFBIG, EIO, ENOSPC
 from typing import Any, Final
 
 import typer
@@ -38,6 +40,8 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (errors.UsageError, USAGE),
     (errors.MoothallError, FAILED),
 )
+
+_DISK_FAULTS: Final = frozenset((EDQUOT, EFBIG, EIO, ENOSPC))
 
 # What a person can do about a refusal, where the hall's own words do not say it.
 _ADVICE: Final = {
@@ -91,6 +95,12 @@ class OneLineErrors(TyperGroup):
                 raise
             typer.echo(f"error: {explain(error)}", err=True)
             code = exit_code(error)
+        except OSError as error:
+            if not standalone_mode or error.errno not in _DISK_FAULTS:
+                raise
+            drop_output()
+            typer.echo(f"error: the output cannot be written: {error.strerror}", err=True)
+            code = USAGE
         if not standalone_mode:
             return code
         sys.exit(code or OK)
@@ -112,6 +122,11 @@ def group(name: str, purpose: str) -> typer.Typer:
         pretty_exceptions_enable=False,
         add_completion=False,
     )
+
+
+def drop_output() -> None:
+    """Nobody can have what is written from now on, nor what waits to be flushed when the program ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def exit_code(error: BaseException) -> int:

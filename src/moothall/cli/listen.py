@@ -15,6 +15,7 @@ import typer
 from moothall.cli.addresses import channel_name, hall_url
 from moothall.cli.completion import ChannelsArgument
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Url, Visit, seconds
+from moothall.cli.exits import drop_output
 from moothall.errors import ConnectionLost, MoothallError, ReplyTimeout
 from moothall.tui.printable import indented, one_line, shown_name
 
@@ -168,5 +169,4 @@ def _readers_who_leave() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes standard output once more when it ends, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from moothall.cli.exits import drop_output
 from moothall.cli.options import Config, Profile, Set, choose
 from moothall.settings import Settings
 from moothall.wire.origins import is_loopback
@@ -109,6 +110,24 @@ async def _run(settings: Settings, log: "structlog.stdlib.BoundLogger") -> None:
 
 def _greet(app: "App", log: "structlog.stdlib.BoundLogger") -> None:
     settings = app.settings
+    try:
+        _say_where(app)
+    except (
+        OSError
+    ):  # a full disk, or nobody reads it: the log has to do, and nothing is left to flush at the end
+        drop_output()
+    host, port = app.port.address
+    log.info("server_start", host=host, port=port, profile=settings.profile, tls=settings.cert is not None)
+    if not is_loopback(host) and settings.cert is None:
+        log.warning("listening_without_tls", host=host, advice="use --cert and --key, or a proxy with TLS")
+    if app.keep is not None and not is_loopback(app.keep.address[0]) and not settings.keep_tls:
+        log.warning("keep_without_tls", host=app.keep.address[0], advice="use --set keep_host=127.0.0.1")
+    if settings.no_limits:
+        log.warning("limits_off")
+
+
+def _say_where(app: "App") -> None:
+    settings = app.settings
     web = app.url.replace("ws", "http", 1)
     typer.echo(f"{settings.server_name} listening on {app.url}")
     if app.keep is not None:
@@ -119,14 +138,6 @@ def _greet(app: "App", log: "structlog.stdlib.BoundLogger") -> None:
     typer.echo("Try, in other terminals:")
     typer.echo(f"  {_program()} listen {app.url} '#general'")
     typer.echo(f"  {_program()} send {app.url} '#general' hello")
-    host, port = app.port.address
-    log.info("server_start", host=host, port=port, profile=settings.profile, tls=settings.cert is not None)
-    if not is_loopback(host) and settings.cert is None:
-        log.warning("listening_without_tls", host=host, advice="use --cert and --key, or a proxy with TLS")
-    if app.keep is not None and not is_loopback(app.keep.address[0]) and not settings.keep_tls:
-        log.warning("keep_without_tls", host=app.keep.address[0], advice="use --set keep_host=127.0.0.1")
-    if settings.no_limits:
-        log.warning("limits_off")
 
 
 def _program() -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import ssl
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -33,6 +34,10 @@ async def listen(
         return await asyncio.get_running_loop().create_server(
             protocol, host, port, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=TLS_TIMEOUT if tls else None
         )
+    except socket.gaierror:
+        raise SettingsError(f"cannot listen on {host}:{port}{purpose}: no such host") from None
+    except UnicodeError:
+        raise SettingsError(f"cannot listen on {host!a}{purpose}: not the name of a host") from None
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise SettingsError(f"cannot listen on {host}:{port}{purpose}: {reason}{advice}") from None

@@ -61,7 +61,9 @@ class Port:
     async def open(self) -> None:
         settings = self._settings
         tls = load_tls(settings.cert, settings.key)
-        self._server = await listen(lambda: Connection(self), settings.host, settings.port, tls)
+        self._server = await listen(
+            lambda: Connection(self), settings.host, settings.port, tls, advice="; choose another with --port"
+        )
         if settings.ping_interval:
             self._every(settings.ping_interval / len(self._groups), self._ping_group)
         self._every(SWEEP, self._cut_late)

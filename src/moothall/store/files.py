@@ -22,6 +22,8 @@ class DataDirectory:
         self.path = path
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise UsageError(f"data directory {path}: there is a file of that name; choose another") from None
         except OSError as error:
             raise UsageError(f"data directory {path}: {error.strerror}") from None
         if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
