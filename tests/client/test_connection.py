@@ -142,6 +142,18 @@ async def test_a_server_that_only_chats_is_not_waited_for_without_end() -> None:
                 await Agent(timeout=0.1).connect(url)
 
 
+async def test_a_hall_that_goes_silent_after_its_challenge_is_not_waited_for_longer() -> None:
+    async def stuck(socket: ServerConnection) -> None:
+        ref = json.loads(await socket.recv())["ref"]
+        await say(socket, type="CHALLENGE", challenge_id="c", nonce="n", expires_at=1, ref=ref)
+        await socket.wait_closed()
+
+    async with scripted(stuck) as url:
+        with pytest.raises(ReplyTimeout, match="within 0.1 s"):
+            async with asyncio.timeout(5):
+                await Agent(timeout=0.1, identity=ALICE).connect(url)
+
+
 async def test_a_person_has_time_for_a_captcha(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = asyncio.get_running_loop()
     clock = loop.time

@@ -42,7 +42,8 @@ log: Final = logging.getLogger("moothall.agent")
 MAX_INCOMING: Final = 4 * 1024 * 1024  # bytes; a reference server relays frames of 2 MiB (agentchat wire 1.1)
 READ_AHEAD: Final = 256  # frames; a hall sends many in one piece, and pausing for each few costs more
 CLOSE_TIMEOUT: Final = 2.0
-# A reference server keeps who takes over a live session waiting for up to a minute (agentchat wire 4.5).
+# A reference server keeps who takes over a live session waiting for up to a minute (agentchat wire 4.5); a hall of
+# ours, known by its echo of `ref`, does not.
 TAKEOVER_TIMEOUT: Final = 65.0
 ABNORMAL: Final = 1006  # what the library says when no close frame came (RFC 6455, 7.1.5)
 _GREETING: Final = "hello"  # the `ref` of IDENTIFY; a server that echoes it will echo all others
@@ -138,7 +139,8 @@ class HallConnection:
             body = incoming.body
             if isinstance(body, server.Challenge):
                 await self._transmit(_proof(applicant.key, body))
-                patience = max(patience, TAKEOVER_TIMEOUT)
+                if not echoes:
+                    patience = max(patience, TAKEOVER_TIMEOUT)
             elif isinstance(body, server.CaptchaChallenge):
                 asked = loop.time()
                 answer = await _answer(body.question, applicant.on_captcha)
