@@ -455,3 +455,36 @@ def test_the_motd_can_come_from_a_file() -> None:
 def test_nothing_is_written_by_reading_settings() -> None:
     load({}, NOTHING)
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("trusted_proxies", "10.0.0.0/8", "is not an IP address"),
+        ("trusted_proxies", "proxy.example.org", "is not an IP address"),
+        ("trusted_proxies", "127.0.0.1, 0:0:0:0:0:0:0:1", "is not an IP address"),  # peers are called ::1
+        ("allowed_origins", "hall.example.org", "is not an origin"),
+        ("allowed_origins", "https://hall.example.org/", "is not an origin"),
+        ("allowed_origins", "https://Hall.example.org", "is not an origin"),
+        ("allowed_origins", "https://hall.example.org:x", "is not an origin"),
+        ("court_absent", "gone", "is not one of online, away"),
+        ("challenge_timeout", "0", "must be more than 0"),
+        ("captcha_timeout", "0", "must be more than 0"),
+        ("peer_timeout", "0", "must be more than 0"),
+        ("buffer_size", "99999999999999999999", "out of range"),
+        ("court_vote_period", "1e20", "out of range"),
+    ],
+)
+def test_a_value_that_could_never_do_anything_is_refused(name: str, text: str, words: str) -> None:
+    said = complaint({name: text})
+    assert said.startswith(f"{name} from flag: ")
+    assert words in said
+
+
+def test_addresses_as_peers_and_browsers_spell_them_are_taken() -> None:
+    settings = load(
+        {"trusted_proxies": "10.0.0.5,::1", "allowed_origins": "https://hall.example.org:8443,null,*"},
+        NOTHING,
+    ).settings
+    assert settings.trusted_proxies == ("10.0.0.5", "::1")
+    assert settings.allowed_origins == ("https://hall.example.org:8443", "null", "*")

@@ -83,7 +83,7 @@ class Settings:
     allowed_origins: tuple[str, ...] = option(
         (), "web origins besides our own whose pages may connect; * is any"
     )
-    trusted_proxies: tuple[str, ...] = option((), "addresses whose X-Forwarded-For is believed")
+    trusted_proxies: tuple[str, ...] = option((), "IP addresses of proxies whose X-Forwarded-For is believed")
     allowlist: bool = option(False, "only approved keys are let in", reference="ALLOWLIST_ENABLED")
     allowlist_strict: bool = option(
         True,

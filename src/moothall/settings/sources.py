@@ -6,20 +6,26 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from ipaddress import ip_address
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
 
 from moothall.errors import SettingsError
 from moothall.settings.fields import Settings, Variable, described
 from moothall.settings.limits import Rate
 from moothall.settings.profiles import NOT_SERVED, PROFILES, WITH_REFERENCE_VARIABLES
+from moothall.wire.agentchat.client import PresenceState
 from moothall.wire.agentchat.names import is_channel_name
 
 CONFIG_FILE: Final = "moothall.toml"
 PREFIX: Final = "MOOTHALL_"
 # MOOTHALL_ variables that are not settings of a hall.
 NOT_SETTINGS: Final = frozenset(("MOOTHALL_CONFIG",))
+
+# Enough for any size, and for times that are counted in milliseconds and stored in 64 bits.
+MAX_NUMBER: Final = 2**40
 
 _TRUE: Final = frozenset(("1", "true", "yes", "on"))
 _FALSE: Final = frozenset(("0", "false", "no", "off", ""))
@@ -171,10 +177,51 @@ def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
     for name in ("max_channels", "max_frame", "outbox_limit", "max_known_keys", "keep_outbox"):
         if getattr(settings, name) < 1:
             raise SettingsError(f"{name} from {origins[name]}: must be at least 1")
+    for name in ("challenge_timeout", "captcha_timeout", "peer_timeout"):
+        if not getattr(settings, name):  # nobody could ever answer in time
+            raise SettingsError(f"{name} from {origins[name]}: must be more than 0")
+    _check_addresses(settings, origins)
     _check_channels(settings, origins)
     _check_webhooks(settings, origins)
+    for presence in settings.court_absent:
+        if presence not in get_args(PresenceState):
+            raise SettingsError(
+                f"court_absent from {origins['court_absent']}: {presence!r} is not one of "
+                f"{', '.join(get_args(PresenceState))}"
+            )
     _check_keep(settings, origins)
     return settings
+
+
+def _check_addresses(settings: Settings, origins: Mapping[str, str]) -> None:
+    """What is compared text by text would never fit if it were spelled otherwise, and nobody would notice."""
+    for proxy in settings.trusted_proxies:
+        if not _is_address(proxy):
+            raise SettingsError(
+                f"trusted_proxies from {origins['trusted_proxies']}: {proxy!r} is not an IP address, "
+                "such as 10.0.0.5; name each proxy"
+            )
+    for origin in settings.allowed_origins:
+        if origin not in ("*", "null") and not _is_web_origin(origin):
+            raise SettingsError(
+                f"allowed_origins from {origins['allowed_origins']}: {origin!r} is not an origin, "
+                "such as https://hall.example.org (no path, no slash at the end), or *"
+            )
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return str(ip_address(text)) == text
+    except ValueError:
+        return False
+
+
+def _is_web_origin(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return bool(parts.hostname and parts.port != 0) and text == f"{parts.scheme}://{parts.netloc}".lower()
+    except ValueError:
+        return False
 
 
 def _check_channels(settings: Settings, origins: Mapping[str, str]) -> None:
@@ -275,7 +322,7 @@ def _number(expected: Any, text: str) -> Any:
         number = expected(text)
     except ValueError:
         raise ValueError(f"{text!r} is not a number") from None
-    if not 0 <= number < float("inf"):
+    if not 0 <= number <= MAX_NUMBER:
         raise ValueError(f"{text} is out of range")
     return number
 
