@@ -21,6 +21,7 @@ from moothall.cli.main import app
 from moothall.identity import PrivateKey, save
 from moothall.identity.keyfile import Identity
 from moothall.settings import Settings
+from tests.gateways.test_tls import write_certificate, write_key
 from tests.support.server import HallProcess, environment, running_hall
 
 ALICE = PrivateKey(bytes(range(32)))
@@ -152,6 +153,14 @@ def test_a_port_that_is_a_hall(hall: HallProcess) -> None:
     finding = remote_checks.own_port(Settings(port=hall.port), 5.0)
     assert finding.level is Level.OK
     assert "townhall" in finding.found
+
+
+def test_a_port_that_is_a_hall_with_a_certificate_of_its_own(tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    write_certificate(cert, write_key(key))
+    with running_hall(tmp_path, "--cert", str(cert), "--key", str(key), "--name", "townhall") as hall:
+        finding = remote_checks.own_port(Settings(port=hall.port, cert=cert, key=key), 5.0)
+    assert (finding.level, finding.found) == (Level.OK, f"127.0.0.1:{hall.port} is a hall already: townhall")
 
 
 def test_a_port_that_is_something_else(listener: socket.socket) -> None:

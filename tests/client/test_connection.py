@@ -149,7 +149,7 @@ async def test_a_hall_that_goes_silent_after_its_challenge_is_not_waited_for_lon
         await socket.wait_closed()
 
     async with scripted(stuck) as url:
-        with pytest.raises(ReplyTimeout, match="within 0.1 s"):
+        with pytest.raises(ReplyTimeout, match=r"within 0\.1 s"):
             async with asyncio.timeout(5):
                 await Agent(timeout=0.1, identity=ALICE).connect(url)
 
