@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from os import urandom
 from pathlib import Path
 from signal import SIG_IGN, SIGHUP, SIGINT, SIGTERM, Signals, signal
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -116,6 +116,17 @@ def test_a_hall_that_nobody_reads_says_everything_in_its_log(tmp_path: Path) -> 
     assert [line["event"] for line in said] == ["server_start", "limits_off"]
     assert [json.loads(line)["event"] for line in rest.splitlines()] == ["server_stop"]
     assert hall.returncode == 0
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_a_hall_does_without_standard_streams(tmp_path: Path, closed: str) -> None:
+    command = f"exec {PROGRAM} serve --port 0 --no-keep {closed}"
+    hall = subprocess.Popen(["/bin/sh", "-c", command], cwd=tmp_path, env=environment())
+    deadline = monotonic() + SECONDS_TO_STOP
+    while not (tmp_path / ".agentchat" / "hall.db").exists() and monotonic() < deadline:
+        sleep(0.01)  # it cannot say that it is open
+    hall.terminate()
+    assert hall.wait(SECONDS_TO_STOP) == 0
 
 
 # -- mistakes ------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 """`moothall`: the commands. Each is a module of its own, imported when it is asked for."""
 
+import os
 import sys
 from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any, Final
 
 import typer
@@ -101,6 +103,10 @@ def common(
 
 
 def main() -> None:
+    # What a service manager closed would be the number of the next socket, and libuv gives up when that is closed.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # to the end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # not every terminal has every letter
