@@ -135,6 +135,14 @@ def test_a_file_that_others_can_reach_is_refused(path: Path, permission: int) ->
     assert f"chmod 600 {path}" in complaint(path)
 
 
+@pytest.mark.parametrize("content", ["root:x:0:0:root:/root:/bin/bash\n", {}, ""])
+def test_a_file_that_is_no_key_is_not_to_be_closed_to_others(path: Path, content: object) -> None:
+    write(path, content, 0o644)
+    said = complaint(path)
+    assert "is not the file of an identity" in said
+    assert "chmod" not in said
+
+
 def test_the_remedy_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
     path = tmp_path / "my key.json"
     write(path, fields(), 0o644)

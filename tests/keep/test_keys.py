@@ -53,6 +53,15 @@ def test_an_identity_is_the_same_agent_on_this_wire(tmp_path: Path) -> None:
     assert found.public_key().public_bytes_raw() == identity.public.raw
 
 
+def test_a_file_that_is_no_key_is_not_to_be_closed_to_others(tmp_path: Path) -> None:
+    path = tmp_path / "passwd"
+    path.write_text("root:x:0:0:root:/root:/bin/bash\n")
+    path.chmod(0o644)
+    with pytest.raises(KeyFileError, match="holds no private key") as refused:
+        key_from_file(path)
+    assert "chmod" not in str(refused.value)
+
+
 def test_a_key_that_others_can_reach_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "my key"
     key_from_file(path)

@@ -115,12 +115,17 @@ def _read(path: Path, *, secret: bool) -> bytes:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise KeyFileError(f"{path} is not a regular file")
-        if secret and status.st_mode & _OTHERS:
-            remedy = f"chmod 600 {shlex.quote(str(path))}"
-            raise KeyFileError(f"{path} holds a private key that other users can reach: {remedy}")
         if status.st_size > MAX_FILE_BYTES:
             raise KeyFileError(f"{path} is larger than {MAX_FILE_BYTES} bytes: not an identity or a notice")
-        return file.readall()
+        content = file.readall()
+    if secret and status.st_mode & _OTHERS:
+        if (
+            b"PRIVATE KEY" not in content
+        ):  # a file of the system, named by mistake, is not to be closed to others
+            raise KeyFileError(f"{path} is not the file of an identity, and other users can reach it")
+        remedy = f"chmod 600 {shlex.quote(str(path))}"
+        raise KeyFileError(f"{path} holds a private key that other users can reach: {remedy}")
+    return content
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

@@ -51,10 +51,15 @@ def _read(path: Path) -> bytes:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise KeyFileError(f"{path} is not a regular file")
-        if status.st_mode & _OTHERS:
-            remedy = f"chmod 600 {shlex.quote(str(path))}"
-            raise KeyFileError(f"{path} holds a private key that other users can reach: {remedy}")
-        return file.read(MAX_FILE_BYTES)
+        content = file.read(MAX_FILE_BYTES)
+    if status.st_mode & _OTHERS:
+        if (
+            b"PRIVATE KEY" not in content
+        ):  # a file of the system, named by mistake, is not to be closed to others
+            raise KeyFileError(f"{path} holds no private key, and other users can reach it")
+        remedy = f"chmod 600 {shlex.quote(str(path))}"
+        raise KeyFileError(f"{path} holds a private key that other users can reach: {remedy}")
+    return content
 
 
 def _parse(content: bytes) -> Ed25519PrivateKey | None:
