@@ -304,4 +304,4 @@ def test_output_that_cannot_be_written_is_one_line_too(arguments: tuple[str, ...
             check=False,
         )
     assert ended.stderr == "error: the output cannot be written: No space left on device\n"
-    assert ended.returncode == exits.USAGE
+    assert ended.returncode == exits.FAILED

@@ -339,6 +339,12 @@ async def test_a_trusted_proxy_is_believed(forwarded: tuple[str, ...], ip: str) 
     assert await seen_as(("127.0.0.1", "10.0.0.1"), *forwarded) == (ip, False)
 
 
+@on_uvloop
+async def test_a_network_of_proxies_is_believed() -> None:
+    assert await seen_as(("127.0.0.0/8", "10.0.0.0/8"), "203.0.113.7, 10.1.2.3") == ("203.0.113.7", False)
+    assert await seen_as(("127.0.0.0/8",), "203.0.113.7, 10.1.2.3") == ("10.1.2.3", False)
+
+
 @pytest.mark.parametrize("forwarded", [(), ("",), (" , ,",)])
 @on_uvloop
 async def test_a_trusted_proxy_may_have_nothing_to_say(forwarded: tuple[str, ...]) -> None:
@@ -363,15 +369,15 @@ async def test_half_a_request_on_each_of_many_connections_keeps_nobody_else_out(
 ) -> None:
     """Loopback is exempt, so here it is taken for the address of somebody far away."""
     monkeypatch.setattr(port_module, "is_loopback", lambda ip: False)
-    log = Journal()
-    async with running(log=log, max_connections_per_ip=3) as port:
+    room = Guestbook()
+    async with running(room, max_connections_per_ip=3) as port:
         callers = [await Peer.connect(port) for _ in range(2)]
         guest = await Peer.upgraded(port)  # counts for the room from now on
         callers.append(await Peer.connect(port))
         for _ in range(5):  # and fills no log
             async with await Peer.connect(port) as refused:
                 assert await refused.read_to_end() == b""
-        assert log.events == ["ip_connection_limit"]
+        assert room.notes == [("ip_connection_limit", {"ip": "127.0.0.1"})]
         for peer in callers:
             await peer.say(head(base=PLAIN, target="/no/such"))
             await peer.read_head()

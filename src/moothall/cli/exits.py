@@ -100,7 +100,7 @@ class OneLineErrors(TyperGroup):
                 raise
             drop_output()
             typer.echo(f"error: the output cannot be written: {error.strerror}", err=True)
-            code = USAGE
+            code = FAILED
         if not standalone_mode:
             return code
         sys.exit(code or OK)

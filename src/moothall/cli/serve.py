@@ -112,9 +112,7 @@ def _greet(app: "App", log: "structlog.stdlib.BoundLogger") -> None:
     settings = app.settings
     try:
         _say_where(app)
-    except (
-        OSError
-    ):  # a full disk, or nobody reads it: the log has to do, and nothing is left to flush at the end
+    except OSError:  # a full disk, or nobody reads it: the log has to do
         drop_output()
     host, port = app.port.address
     log.info("server_start", host=host, port=port, profile=settings.profile, tls=settings.cert is not None)

@@ -385,7 +385,7 @@ class Connection(asyncio.Protocol):
         if forwarded is None:
             return ip
         for hop in reversed([hop.strip() for hop in forwarded.split(",") if hop.strip()]):
-            if ip not in self._port.trusted_proxies:
+            if not self._port.is_trusted_proxy(ip):
                 break
             ip = hop[:64]
         return ip

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
+from ipaddress import ip_address, ip_network
 from itertools import takewhile
 from typing import Final
 
@@ -33,7 +34,7 @@ class Port:
         self.max_message = settings.max_frame
         self.outbox_limit = settings.outbox_limit
         self.allowed_origins = frozenset(settings.allowed_origins)
-        self.trusted_proxies = frozenset(settings.trusted_proxies)
+        self._proxies = tuple(map(ip_network, settings.trusted_proxies))
         self.secure = settings.cert is not None
         self._max_calling = 0 if settings.no_limits else settings.max_connections_per_ip
         self._calling: Counter[str] = Counter()  # connections that are no WebSocket, or not yet, by address
@@ -132,12 +133,12 @@ class Port:
         """Whether it may stay: who sends half a request on each of thousands would keep everybody else out."""
         ip = connection.ip
         self._connections.add(connection)
-        if self._max_calling and ip not in self.trusted_proxies and not is_loopback(ip):
+        if self._max_calling and not is_loopback(ip) and not self.is_trusted_proxy(ip):
             caller = holder_of(ip)
             if self._calling[caller] >= self._max_calling:
                 if caller not in self._turned_away:
                     self._turned_away.add(caller)
-                    self._log.warning("ip_connection_limit", ip=ip)
+                    self.room.note("ip_connection_limit", ip=ip)
                 return False
             self._calling[caller] += 1
             connection.caller = caller
@@ -176,6 +177,16 @@ class Port:
     def overflowed(self, connection: Connection) -> None:
         self.overflows += 1
         self._log.warning("outbox_overflow", ip=connection.ip, bytes=connection.waiting_bytes)
+
+    def is_trusted_proxy(self, ip: str) -> bool:
+        """Whether it is believed about where others come from."""
+        if not self._proxies:
+            return False
+        try:
+            address = ip_address(ip)
+        except ValueError:
+            return False
+        return any(address in network for network in self._proxies)
 
     def refused_origin(self, ip: str) -> None:
         self.room.note("foreign_origin_refused", ip=ip)

@@ -119,9 +119,7 @@ def _read(path: Path, *, secret: bool) -> bytes:
             raise KeyFileError(f"{path} is larger than {MAX_FILE_BYTES} bytes: not an identity or a notice")
         content = file.readall()
     if secret and status.st_mode & _OTHERS:
-        if (
-            b"PRIVATE KEY" not in content
-        ):  # a file of the system, named by mistake, is not to be closed to others
+        if b"PRIVATE KEY" not in content:  # a file of the system, perhaps, that others have to read
             raise KeyFileError(f"{path} is not the file of an identity, and other users can reach it")
         remedy = f"chmod 600 {shlex.quote(str(path))}"
         raise KeyFileError(f"{path} holds a private key that other users can reach: {remedy}")

@@ -53,9 +53,7 @@ def _read(path: Path) -> bytes:
             raise KeyFileError(f"{path} is not a regular file")
         content = file.read(MAX_FILE_BYTES)
     if status.st_mode & _OTHERS:
-        if (
-            b"PRIVATE KEY" not in content
-        ):  # a file of the system, named by mistake, is not to be closed to others
+        if b"PRIVATE KEY" not in content:  # a file of the system, perhaps, that others have to read
             raise KeyFileError(f"{path} holds no private key, and other users can reach it")
         remedy = f"chmod 600 {shlex.quote(str(path))}"
         raise KeyFileError(f"{path} holds a private key that other users can reach: {remedy}")

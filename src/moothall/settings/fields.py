@@ -83,7 +83,9 @@ class Settings:
     allowed_origins: tuple[str, ...] = option(
         (), "web origins besides our own whose pages may connect; * is any"
     )
-    trusted_proxies: tuple[str, ...] = option((), "IP addresses of proxies whose X-Forwarded-For is believed")
+    trusted_proxies: tuple[str, ...] = option(
+        (), "proxies whose X-Forwarded-For is believed: IP addresses, or networks such as 10.0.0.0/8"
+    )
     allowlist: bool = option(False, "only approved keys are let in", reference="ALLOWLIST_ENABLED")
     allowlist_strict: bool = option(
         True,
