@@ -123,7 +123,7 @@ WORKLOADS: Final = (
         (
             Contender("relay", "relay", _HANDSHAKES),
             Contender("moothall", "moothall", _VERIFIED),
-            # An id is bound to its first key for good, so a new key costs a row in the database.
+            # An id is bound to its first key for good, so a new key costs a line in a file.
             Contender("moothall, new keys", "moothall", (*_HANDSHAKES, "--verified")),
         ),
         (

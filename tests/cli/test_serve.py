@@ -358,6 +358,13 @@ async def metrics(hall: HallProcess) -> dict[tuple[str, frozenset[tuple[str, str
 # -- TLS -----------------------------------------------------------------------------------------------
 
 
+async def test_a_tls_key_that_all_can_read_is_pointed_out(tmp_path: Path) -> None:
+    cert, key = write_certificate(tmp_path)
+    key.chmod(0o644)
+    with running_hall(tmp_path, "--cert", str(cert), "--key", str(key)) as hall:
+        assert (await hall.logged("tls_key_readable_by_all"))["file"] == str(key)
+
+
 async def test_tls_on_the_same_port(tmp_path: Path) -> None:
     cert, key = write_certificate(tmp_path)
     with running_hall(tmp_path, "--cert", str(cert), "--key", str(key)) as hall:

@@ -3,6 +3,7 @@
 import json
 from typing import Any, get_args
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -162,6 +163,12 @@ def test_server_messages_carry_their_type_their_time_and_no_empty_options(
 )
 def test_what_says_something_is_there_even_if_it_is_no(message: server.ServerMessage, present: str) -> None:
     assert present in json.loads(encode(message))
+
+
+def test_a_welcome_has_what_the_seed_says_and_need_not_have_more() -> None:
+    """The reference adds a disclaimer (agentchat wire 6.1); a server of the seed's does not."""
+    said = b'{"type":"WELCOME","ts":1,"agent_id":"@a","name":"n","server":"s"}'
+    assert msgspec.json.decode(said, type=server.Welcome).agent_id == "@a"
 
 
 @pytest.mark.parametrize("kind", CLIENT_TYPES)

@@ -68,7 +68,7 @@ _ADVICE: Final = {
     errors.DisputeDeadlinePassed.code: "`moothall court show DISPUTE` shows what there is",
     errors.DisputeInvalidPhase.code: "`moothall court show DISPUTE` shows how far it is",
     errors.InsufficientArbiters.code: "try again when more agents are here; `moothall dispute` needs none",
-    errors.InternalError.code: "try again; the operator's log says more",
+    errors.InternalError.code: "the operator's log says more",
 }
 
 _CHANNEL_ARGUMENTS: Final = ("'TO'", "'TEXT'", "'CHANNEL'")

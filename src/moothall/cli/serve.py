@@ -2,6 +2,7 @@
 
 import asyncio
 import resource
+import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -120,6 +121,8 @@ def _greet(app: "App", log: "structlog.stdlib.BoundLogger") -> None:
         log.warning("listening_without_tls", host=host, advice="use --cert and --key, or a proxy with TLS")
     if app.keep is not None and not is_loopback(app.keep.address[0]) and not settings.keep_tls:
         log.warning("keep_without_tls", host=app.keep.address[0], advice="use --set keep_host=127.0.0.1")
+    if settings.key is not None and settings.key.stat().st_mode & stat.S_IROTH:
+        log.warning("tls_key_readable_by_all", file=str(settings.key), advice="chmod o= it")
     if settings.no_limits:
         log.warning("limits_off")
 

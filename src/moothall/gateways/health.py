@@ -42,7 +42,8 @@ class HallMetrics(Collector):
         tally = self._hall.tally
         yield self._connections()
         yield _gauge("moothall_agents", "Agents in the roster", len(self._hall.agents))
-        yield _gauge("moothall_channels", "Channels", len(self._hall.channels))
+        shown = sum(channel.is_shown for channel in self._hall.channels)
+        yield _gauge("moothall_channels", "Channels", shown)
         yield _counts("moothall_messages_received", "Valid messages by type", "type", self._hall.received)
         yield _count("moothall_messages_malformed", "Messages that were not JSON", tally.malformed)
         yield _count("moothall_frames_sent", "Frames handed to the network", self._port.frames_sent)

@@ -26,7 +26,7 @@ class Welcome(ServerMessage, tag="WELCOME", kw_only=True):
     verified: bool | UnsetType = UNSET
     lurk: bool = False
     motd: str | None = None
-    disclaimer: str
+    disclaimer: str = ""  # always there on our wire; the seed's WELCOME has none
 
 
 class Challenge(ServerMessage, tag="CHALLENGE", kw_only=True):
