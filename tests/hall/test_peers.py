@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from moothall.hall.peer_requests import MAX_PENDING
+from moothall.hall.peer_requests import MAX_AWAITED, MAX_PENDING
 from moothall.identity import PrivateKey
+from moothall.settings.limits import Rate
 from tests.identity.vectors import ALICE, BOB, VECTORS
 from tests.support.world import (
     ABSENT,
@@ -96,14 +97,89 @@ def test_a_target_that_leaves_fails_at_once() -> None:
     assert_consistent(world)
 
 
-def test_a_request_whose_asker_left_is_gone() -> None:
+def test_who_answers_an_asker_that_left_is_not_refused() -> None:
+    """An ERROR that nobody waits for ends the reference's client, which answers by itself (agentchat wire 18.1)."""
     world = World()
     asker, bob, request_id = asked(world)
     world.disconnect(asker)
     respond(world, bob, request_id)
-    assert_refused(bob, "VERIFICATION_EXPIRED")
+    assert_sent(bob, "VERIFY_SUCCESS", request_id=request_id, verified=True)
+    assert_silent(asker, bob)
     assert len(world.hall.peer_requests) == 0
     assert_consistent(world)
+
+
+def test_a_wrong_answer_to_an_asker_that_left_fails() -> None:
+    world = World()
+    asker, bob, request_id = asked(world)
+    world.disconnect(asker)
+    respond(world, bob, request_id, sig=ALICE.sign(NONCE))
+    assert_sent(bob, "VERIFY_FAILED", request_id=request_id, verified=False)
+    assert_silent(asker, bob)
+
+
+def test_a_request_whose_asker_left_times_out() -> None:
+    world = World()
+    asker, bob, _ = asked(world, ALICE)
+    world.disconnect(asker)
+    again = world.agent("asker", key=ALICE)
+    world.advance(30)
+    assert_silent(asker, again, bob)
+    assert len(world.hall.peer_requests) == 0
+    assert_consistent(world)
+
+
+def test_whoever_comes_back_leaves_without_the_requests_of_before() -> None:
+    world = World()
+    asker, bob, request_id = asked(world, ALICE)
+    world.disconnect(asker)
+    world.disconnect(world.agent("asker", key=ALICE))
+    respond(world, bob, request_id)
+    assert_sent(bob, "VERIFY_SUCCESS", request_id=request_id, verified=True)
+
+
+def test_answers_that_one_agent_owes_are_bounded() -> None:
+    world = World()
+    bob = world.agent("bob", key=BOB)
+    for _ in range(MAX_AWAITED // MAX_PENDING):
+        asker = world.agent()
+        for _ in range(MAX_PENDING):
+            world.send(asker, "VERIFY_REQUEST", target=bob.id, nonce=NONCE)
+            assert_sent(asker, "VERIFY_REQUEST")
+        world.disconnect(asker)
+    other = world.agent()
+    world.send(other, "VERIFY_REQUEST", target=bob.id, nonce=NONCE)
+    assert_refused(other, "RATE_LIMITED")
+    world.advance(30)
+    world.send(other, "VERIFY_REQUEST", target=bob.id, nonce=NONCE)
+    assert_sent(other, "VERIFY_REQUEST")
+
+
+@pytest.mark.parametrize("profile", ["seeds", "agentchat-0.36"])
+def test_nobody_is_asked_out_of_the_hall(profile: str) -> None:
+    """Clients answer by themselves: what others ask for does not count towards the frames of one's own."""
+    world = World(profile=profile)
+    bob = world.agent("bob", key=BOB)
+    for _ in range(8):
+        asker = world.agent()
+        bob.read()
+        for _ in range(MAX_PENDING):
+            world.send(asker, "VERIFY_REQUEST", target=bob.id, nonce=NONCE)
+            respond(world, bob, assert_sent(bob, "VERIFY_REQUEST")["request_id"])
+            assert_sent(bob, "VERIFY_SUCCESS", verified=True)
+    world.send(bob, "PING")
+    assert_sent(bob, "PONG")
+
+
+def test_wrong_answers_count() -> None:
+    world = World(rate_post_auth=Rate(3, 10))
+    asker, bob = world.agent(), world.agent("bob", key=BOB)
+    for _ in range(3):
+        world.send(asker, "VERIFY_REQUEST", target=bob.id, nonce=NONCE)
+        respond(world, bob, assert_sent(bob, "VERIFY_REQUEST")["request_id"], sig=ALICE.sign(NONCE))
+        assert_sent(bob, "VERIFY_FAILED", verified=False)
+    world.send(bob, "PING")
+    assert_refused(bob, "RATE_LIMITED")
 
 
 def test_one_may_ask_oneself() -> None:

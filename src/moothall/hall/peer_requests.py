@@ -1,4 +1,8 @@
-"""Verification requests between agents that wait for their answer."""
+"""Verification requests between agents that wait for their answer.
+
+A request outlives the agent that made it, until it is answered or times out: clients answer without asking
+anybody, and an ERROR about a request that is gone ends the reference's (agentchat wire 18.1, point 10).
+"""
 
 from typing import Final, NamedTuple
 
@@ -7,6 +11,7 @@ from moothall.hall.session import Agent
 from moothall.identity import PublicKey
 
 MAX_PENDING: Final = 16  # requests one agent may have open
+MAX_AWAITED: Final = 256  # answers one agent may owe: some of those who asked may have left
 
 
 class PeerRequest(NamedTuple):
@@ -33,6 +38,10 @@ class PeerRequests:
         own = self._by_agent.get(requester.id, ())
         return sum(self._by_id[request_id].requester is requester for request_id in own) < MAX_PENDING
 
+    def can_be_asked(self, target: Agent) -> bool:
+        own = self._by_agent.get(target.id, ())
+        return sum(self._by_id[request_id].target is target for request_id in own) < MAX_AWAITED
+
     def add(self, request: PeerRequest) -> None:
         self._by_id[request.id] = request
         for agent in (request.requester, request.target):
@@ -47,7 +56,7 @@ class PeerRequests:
                 del self._by_agent[agent_id]
         return request
 
-    def take_all(self, agent: Agent) -> list[PeerRequest]:
-        """Every request that this agent made or was to answer."""
-        own = self._by_agent.get(agent.id)
-        return [self.take(request_id) for request_id in sorted(own)] if own else []
+    def take_asked_of(self, agent: Agent) -> list[PeerRequest]:
+        """Every request that this agent was to answer."""
+        own = sorted(self._by_agent.get(agent.id, ()))
+        return [self.take(request_id) for request_id in own if self._by_id[request_id].target is agent]

@@ -28,6 +28,8 @@ def verify_request(hall: Hall, session: Session, message: VerifyRequest) -> None
         raise NoPublicKey(f"{target.address} has no key to prove")
     if not hall.peer_requests.has_room(requester):
         raise RateLimited(f"{MAX_PENDING} of your requests are still open; wait for an answer")
+    if not hall.peer_requests.can_be_asked(target):
+        raise RateLimited(f"{target.address} has not answered many others yet; try again in a moment")
     now = hall.timestamp()
     request_id = hall.ids.stamped("verify", now)
     timeout = hall.agenda.at(hall.now() + hall.settings.peer_timeout, lambda: _time_out(hall, request_id))
@@ -61,8 +63,11 @@ def verify_response(hall: Hall, session: Session, message: VerifyResponse) -> No
     now = hall.timestamp()
     target = agent.address
     if request.key.verifies(request.nonce, message.sig):
-        hall.tell(
-            request.requester,
+        if session.frames is not None:
+            session.frames.forgive()  # others decide how often one has to answer
+        _tell_requester(
+            hall,
+            request,
             server.VerifySuccess(ts=now, request_id=request.id, agent=target, pubkey=request.key.pem),
         )
         hall.reply(session, server.VerifySuccess(ts=now, request_id=request.id, verified=True))
@@ -73,10 +78,10 @@ def verify_response(hall: Hall, session: Session, message: VerifyResponse) -> No
 
 
 def forget_requests(hall: Hall, agent: Agent) -> None:
-    """A party left: the requester does not have to wait for the time-out."""
-    for request in hall.peer_requests.take_all(agent):
+    """Who was to answer left: the requester does not have to wait for the time-out."""
+    for request in hall.peer_requests.take_asked_of(agent):
         hall.agenda.cancel(request.timeout)
-        if request.target is agent and request.requester is not agent:
+        if request.requester is not agent:
             _tell_failure(hall, request, "Verification failed: the agent left")
 
 
@@ -85,12 +90,15 @@ def _time_out(hall: Hall, request_id: str) -> None:
 
 
 def _tell_failure(hall: Hall, request: PeerRequest, reason: str) -> None:
-    hall.tell(
-        request.requester,
-        server.VerifyFailed(
-            ts=hall.timestamp(), request_id=request.id, target=request.target.address, reason=reason
-        ),
+    failed = server.VerifyFailed(
+        ts=hall.timestamp(), request_id=request.id, target=request.target.address, reason=reason
     )
+    _tell_requester(hall, request, failed)
+
+
+def _tell_requester(hall: Hall, request: PeerRequest, message: server.ServerMessage) -> None:
+    if not request.requester.session.closed:
+        hall.tell(request.requester, message)
 
 
 COMMANDS: Final = (

@@ -54,6 +54,10 @@ class Window:
             self._times.append(now)
         return within
 
+    def forgive(self) -> None:
+        """The event counted last was none of its maker's choosing."""
+        self._times.pop()
+
     def has_room(self, now: float) -> bool:
         times = self._times
         return len(times) < times.maxlen or now - times[0] >= self._seconds  # type: ignore[operator]  # maxlen is set
