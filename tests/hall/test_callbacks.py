@@ -66,13 +66,24 @@ def test_a_message_of_nothing_but_markers_is_not_routed_and_uses_the_rate_slot()
     assert_refused(alice, "RATE_LIMITED")
 
 
-def test_a_marker_in_a_refused_message_is_not_heeded() -> None:
+@pytest.mark.parametrize("to", ["#nowhere", "#agents", "@server", "@nobody"])
+def test_markers_are_heeded_before_anybody_asks_where_the_message_goes(to: str) -> None:
+    """A message of markers alone is not routed, so there is nothing to refuse (agentchat wire 9.3, 9.5)."""
     world = World()
     alice, _ = pair(world)
-    world.send(alice, "MSG", to="#nowhere", content="@@cb:1s@@x")
-    assert_refused(alice, "CHANNEL_NOT_FOUND")
-    world.advance(10)
+    world.send(alice, "MSG", to=to, content="@@cb:1s@@x")
     assert_silent(alice)
+    world.advance(1)
+    assert_sent(alice, "MSG", content="@@cb-fire@@x")
+
+
+@pytest.mark.parametrize(("to", "code"), [("#nowhere", "CHANNEL_NOT_FOUND"), ("@nobody", "AGENT_NOT_FOUND")])
+@pytest.mark.parametrize("content", ["and @@cb:1s@@x", "@@cb:1s", f"@@cb:1s@@{'x' * 501}"])
+def test_what_markers_leave_of_a_message_has_to_go_somewhere(to: str, code: str, content: str) -> None:
+    world = World()
+    alice, _ = pair(world)
+    world.send(alice, "MSG", to=to, content=content)
+    assert_refused(alice, code)
 
 
 def test_the_original_is_routed_when_its_only_payload_was_too_long() -> None:

@@ -1,12 +1,12 @@
 """Talking: MSG to channels and agents, FILE_CHUNK, TYPING, callbacks (seed 000, communicate; wire 9).
 
-The order for a message is: fields, membership, moderation, redaction, callback markers, routing (wire 9.3).
+The order for a message is: fields, moderation, redaction, callback markers, routing (wire 9.3). One that is for
+nobody here is refused before the rest, unless it has markers: those are heeded wherever it was to go.
 """
 
-from typing import Final
+from typing import Final, NoReturn
 
 from moothall.errors import AgentNotFound, AuthRequired, ChannelNotFound, InvalidMessage, NotInvited
-from moothall.hall.channels import Channel
 from moothall.hall.commands import Command
 from moothall.hall.hall import Hall
 from moothall.hall.markers import MARKER, extract
@@ -15,7 +15,7 @@ from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import MAX_CONTENT, FileChunk, Msg, Typing
 from moothall.wire.agentchat.codec import frame
 from moothall.wire.agentchat.jstext import utf16_length
-from moothall.wire.agentchat.names import SERVER
+from moothall.wire.agentchat.names import SERVER, bare_id
 
 FIRED: Final = "@@cb-fire@@"  # what the content of a fired callback starts with (agentchat wire 6.2)
 
@@ -34,12 +34,11 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
     if agent is None:
         raise AuthRequired("IDENTIFY first")
     to = message.to
-    channel = target = None
-    if to[0] == "#":
-        channel = agent.channels.get(to) or _refuse_channel(hall, to)
-    else:
-        target = _find_target(hall, to)
     content = message.content
+    channel = agent.channels.get(to)
+    target = hall.agents.get(to[1:]) if to[0] == "@" else None
+    if channel is None and target is None and MARKER not in content:
+        _refuse_address(hall, to)
     if hall.order is not None:
         hall.order.review(hall, agent, content, channel.name if channel is not None else None)
     if hall.suspects is not None and hall.suspects(content):
@@ -71,6 +70,8 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
         target.link.put(frame(line))
         if hall.settings.echo and target is not agent:
             hall.tell(agent, line)
+    else:
+        _refuse_address(hall, to)
     if session.ref is not None:
         hall.reply(session, server.Ack(ts=now, msg_id=line.msg_id))
 
@@ -78,7 +79,9 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
 def file_chunk(hall: Hall, session: Session, message: FileChunk) -> None:
     """Passed on as it is: no buffer, no redaction, no echo (agentchat wire 15)."""
     agent = hall.agent_of(session)
-    target = _find_target(hall, message.to)
+    target = hall.agents.get(bare_id(message.to))
+    if target is None:
+        _refuse_address(hall, message.to)
     chunk = server.Chunk(ts=hall.timestamp(), from_=agent.address, to=message.to, content=message.content)
     hall.tell(target, chunk)
 
@@ -93,18 +96,13 @@ def typing(hall: Hall, session: Session, message: Typing) -> None:
         hall.broadcast(channel, notice, but=agent)
 
 
-def _refuse_channel(hall: Hall, name: str) -> Channel:
+def _refuse_address(hall: Hall, to: str) -> NoReturn:
     """Seed 000, channel errors: not being in a channel looks like its not being there."""
-    if hall.channels.get(name) is not None and hall.settings.not_member_code == NotInvited.code:
-        raise NotInvited(f"You are not in {name}")
-    raise ChannelNotFound(f"You are in no channel {name[:64]}; JOIN it first")
-
-
-def _find_target(hall: Hall, address: str) -> Agent:
-    target = hall.agents.get(address[1:])
-    if target is None:
-        raise AgentNotFound(f"There is no agent {address[:64]} here")
-    return target
+    if to[0] == "@":
+        raise AgentNotFound(f"There is no agent {to[:64]} here")
+    if hall.channels.get(to) is not None and hall.settings.not_member_code == NotInvited.code:
+        raise NotInvited(f"You are not in {to}")
+    raise ChannelNotFound(f"You are in no channel {to[:64]}; JOIN it first")
 
 
 def without_secrets(hall: Hall, agent: Agent, content: str) -> str:
