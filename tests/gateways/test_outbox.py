@@ -79,6 +79,22 @@ async def until_stuck(link: Connection) -> int:
     raise AssertionError("everything was taken")
 
 
+@on_uvloop
+async def test_what_is_unread_is_counted_whether_it_waits_here_or_in_the_transport() -> None:
+    room = Gathering()
+    async with running(room, Journal()) as port, await Peer.upgraded(port, receive_buffer=SMALL):
+        (link,) = room.guests
+        assert link.unread == 0
+        link.put(line(0))
+        link.put(line(1))
+        assert link.unread == 2 * len(line(0))
+        await until_stuck(link)
+        before = link.unread
+        assert before >= TRANSPORT_HIGH_WATER
+        link.put(line(2))
+        assert link.unread == before + len(line(2))
+
+
 # -- a reader that stops ---------------------------------------------------------------------------
 
 

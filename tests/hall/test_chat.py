@@ -399,6 +399,26 @@ def test_chunks_go_to_agents_only() -> None:
     assert_silent(bob)
 
 
+def test_chunks_that_come_faster_than_they_are_read_are_refused() -> None:
+    """Whoever is sent a file without having asked for it keeps room for everything else."""
+    world = World(outbox_limit=1000)
+    alice, bob, _ = room(world)
+    bob.link.unread = 401
+    world.send(alice, "FILE_CHUNK", to=bob.id, content="x" * 100)
+    assert_refused(alice, "RATE_LIMITED", "again in a moment")
+    assert_silent(bob)
+    bob.link.unread = 400
+    world.send(alice, "FILE_CHUNK", to=bob.id, content="x" * 100)
+    assert_sent(bob, "FILE_CHUNK")
+
+
+def test_a_chunk_of_any_size_is_passed_on_to_whoever_has_read_all() -> None:
+    world = World(outbox_limit=1000)
+    alice, bob, _ = room(world)
+    world.send(alice, "FILE_CHUNK", to=bob.id, content="x" * 5000)
+    assert_sent(bob, "FILE_CHUNK")
+
+
 # -- TYPING --------------------------------------------------------------------------------------------
 
 

@@ -80,6 +80,7 @@ class FakeLink:
         self.messages: list[Message] = []  # what is in them
         self.closed: tuple[int, str] | None = None
         self.paused = False
+        self.unread = 0  # it takes everything at once, unless a test says otherwise
 
     def put(self, frame: bytes) -> None:
         if self.closed is None:

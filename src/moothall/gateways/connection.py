@@ -155,6 +155,10 @@ class Connection(asyncio.Protocol):
 
     # -- what the room calls -----------------------------------------------------------------------
 
+    @property
+    def unread(self) -> int:
+        return self.waiting_bytes + (0 if self.stuck else sum(map(len, self.queue)))
+
     def put(self, frame: bytes) -> None:
         if self._closing:
             return

@@ -6,7 +6,14 @@ nobody here is refused before the rest, unless it has markers: those are heeded 
 
 from typing import Final, NoReturn
 
-from moothall.errors import AgentNotFound, AuthRequired, ChannelNotFound, InvalidMessage, NotInvited
+from moothall.errors import (
+    AgentNotFound,
+    AuthRequired,
+    ChannelNotFound,
+    InvalidMessage,
+    NotInvited,
+    RateLimited,
+)
 from moothall.hall.commands import Command
 from moothall.hall.hall import Hall
 from moothall.hall.markers import MARKER, extract
@@ -77,11 +84,18 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
 
 
 def file_chunk(hall: Hall, session: Session, message: FileChunk) -> None:
-    """Passed on as it is: no buffer, no redaction, no echo (agentchat wire 15)."""
+    """Passed on as it is: no buffer, no redaction, no echo (agentchat wire 15).
+
+    Nobody asks the receiver whether it wants it, and a few senders within their rate are more than many lines take:
+    chunks that come too fast are the sender's fault, and leave the receiver half of its outbox for all else.
+    """
     agent = hall.agent_of(session)
     target = hall.agents.get(bare_id(message.to))
     if target is None:
         _refuse_address(hall, message.to)
+    unread = target.link.unread
+    if unread and unread + len(message.content) > hall.settings.outbox_limit // 2:
+        raise RateLimited(f"{target.address} does not read this fast; send this chunk again in a moment")
     chunk = server.Chunk(ts=hall.timestamp(), from_=agent.address, to=message.to, content=message.content)
     hall.tell(target, chunk)
 

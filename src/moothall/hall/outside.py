@@ -22,6 +22,10 @@ class Clock(Protocol):
 class Link(Protocol):
     """One connection, as the hall sees it. All calls return at once and are harmless after the end."""
 
+    @property
+    def unread(self) -> int:
+        """Bytes that were put and that the connection has not taken yet."""
+
     def put(self, frame: bytes) -> None:
         """Queue a frame that is ready to go on this link's wire."""
 
