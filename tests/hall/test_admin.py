@@ -227,8 +227,9 @@ def test_revoke_needs_a_key_or_an_id() -> None:
     assert_refused(admin, "INVALID_MSG", "agent_id")
 
 
-def test_list_shows_who_is_approved() -> None:
-    world = with_allowlist()
+@pytest.mark.parametrize("id_length", [8, 16])
+def test_list_shows_who_is_approved(id_length: int) -> None:
+    world = with_allowlist(id_length=id_length)
     admin = world.connect()
     order(world, admin, "ADMIN_APPROVE", note="a friend")
     admin.read()
@@ -236,7 +237,7 @@ def test_list_shows_who_is_approved() -> None:
     result = assert_sent(admin, "ADMIN_RESULT", action="list", enabled=True, strict=False, success=ABSENT)
     assert result["entries"] == [
         {
-            "agentId": ALICE.public.fingerprint,
+            "agentId": ALICE.public.agent_id(id_length),
             "pubkeyPrefix": ALICE.public.pem[:40] + "...",
             "approvedAt": "2025-10-09T08:53:20.000Z",
             "note": "a friend",

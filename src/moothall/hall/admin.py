@@ -83,16 +83,16 @@ def revoke(hall: Hall, session: Session, message: client.AdminRevoke) -> None:
 @guarded(Doorkeeper.check_access)
 def list_approved(hall: Hall, session: Session, message: client.AdminList) -> None:
     _require_allowlist(hall)
+    settings = hall.settings
     entries = [
         server.AllowlistEntry(
-            agent_id=approval.agent_id,
+            agent_id=approval.agent_id[: settings.id_length],  # as APPROVE has it, and as it is in the hall
             pubkey_prefix=approval.pubkey[:_PREFIX_LENGTH] + "...",
             approved_at=approval.approved_at,
             note=approval.note,
         )
         for approval in hall.allowlist.entries()
     ]
-    settings = hall.settings
     result = _result(
         hall, "list", entries=entries, enabled=settings.allowlist, strict=settings.allowlist_strict
     )
