@@ -193,6 +193,61 @@ def test_an_open_case_holds_as_far_as_it_goes(phase: str) -> None:
         assert court.report(key).problems == []
 
 
+def called_off(case: Any) -> Any:
+    """The file as a hall would write it that wants no verdict."""
+    empty = {"disputant": None, "respondent": None}
+    fallback = {"reason": "Not enough eligible arbiters", "at": case["filed_at"]}
+    return {**case, "phase": "fallback", "deadline": None, "evidence": empty, "fallback": fallback}
+
+
+@pytest.mark.parametrize("phase", ["reveal", "seat", "plead"])
+def test_a_case_that_had_its_arbiters_cannot_be_called_off(phase: str) -> None:
+    court = Courtroom(judges=4)
+    getattr(court, phase)()
+    (problem, *_) = verify_case(called_off(court.file_of())).problems
+    assert problem.startswith(("`phase`", "`fallback`"))
+
+
+def test_a_panel_that_is_complete_does_not_wait_for_answers() -> None:
+    court = Courtroom(judges=4)
+    court.seat()
+    (problem,) = verify_case({**court.file_of(), "phase": "arbiter_response"}).problems
+    assert problem.startswith("`phase`")
+
+
+def test_votes_that_are_complete_do_not_wait_for_a_verdict() -> None:
+    court = Courtroom(judges=4)
+    court.plead()
+    case = court.file_of()
+    for arbiter in case["arbiters"]:
+        arbiter["status"] = "voted"
+    (problem,) = verify_case(case).problems
+    assert problem.startswith("`phase`")
+
+
+def test_a_case_that_nobody_answered_holds() -> None:
+    court = Courtroom(judges=4)
+    court.reveal()
+    court.act(court.panel[0], "ARBITER_DECLINE", dispute_id=court.dispute_id)
+    court.act(court.panel[0], "ARBITER_ACCEPT", dispute_id=court.dispute_id)
+    court.world.advance(1801)
+    assert court.case.phase == "fallback"
+    assert court.report(ALICE).problems == []
+    case = court.file_of()
+    for arbiter in case["arbiters"]:
+        arbiter["status"] = "pending" if arbiter["status"] == "forfeited" else arbiter["status"]
+    assert verify_case(case).problems
+
+
+@pytest.mark.parametrize(
+    "path", [("format",), ("phase",), ("filed_at",), ("judgement", "verdict"), ("deal",)]
+)
+def test_half_a_character_does_not_make_it_raise(path: Path) -> None:
+    case = good_case("judged")
+    assert verify_case(replaced(case, path, "\ud800")).problems
+    assert verify_case(replaced(case, path, {"\ud800": 1})).problems
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=())),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),

@@ -42,6 +42,8 @@ def verify_case(case: object) -> Report:
         return Report([], [f"A `key` cannot be read: {error}"])
     except RecursionError:
         return Report([], ["This is not the file of a case: it is nested too deeply"])
+    except UnicodeEncodeError:
+        return Report([], ["This is not the file of a case: a lone surrogate stands where none can"])
     inspection.run()
     return Report(inspection.held, inspection.problems)
 
@@ -350,6 +352,31 @@ class _Inspection:
         if case.phase in ("evidence", "deliberation", "resolved"):
             seated = sum(arbiter.status != "declined" for arbiter in case.arbiters)
             self.claim("arbiters", seated == PANEL_SIZE, f"The panel has {PANEL_SIZE} arbiters")
+        self._phase_not_over()
+
+    def _phase_not_over(self) -> None:
+        """A panel that is complete hears the case, and votes that are complete are the verdict."""
+        case = self.case
+        statuses = [arbiter.status for arbiter in case.arbiters]
+        if case.phase in ("arbiter_response", "fallback"):
+            self.claim(
+                "phase",
+                statuses.count("accepted") < PANEL_SIZE,
+                f"Fewer than {PANEL_SIZE} arbiters accepted, so that no evidence was asked for",
+            )
+        if case.phase == "deliberation":
+            self.claim("phase", "accepted" in statuses, "There is no verdict, because a vote is missing")
+        if case.phase == "fallback" and statuses:
+            # Either nobody was left to replace whoever declined, and then the others did not have to answer any
+            # more; or time was up, and then whoever had not answered forfeited.
+            nobody_left = statuses.count("declined") > len(statuses) - PANEL_SIZE
+            self.claim(
+                "fallback",
+                "forfeited" not in statuses
+                if nobody_left
+                else "forfeited" in statuses and "pending" not in statuses,
+                "An arbiter is missing, because nobody was left or because of one that did not answer",
+            )
 
     def judgement(self) -> None:
         case, judgement = self.case, self.case.judgement
