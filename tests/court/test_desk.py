@@ -68,6 +68,24 @@ def test_a_case_is_for_those_who_have_a_part_in_it() -> None:
     assert_refused(stranger, "INVALID_MSG")
 
 
+def test_who_declined_sees_no_evidence_while_the_case_is_open() -> None:
+    court = Courtroom(judges=4)
+    court.reveal()
+    decliner = court.panel[0]
+    court.act(decliner, "ARBITER_DECLINE", dispute_id=court.dispute_id)
+    for key in court.panel:
+        court.act(key, "ARBITER_ACCEPT", dispute_id=court.dispute_id)
+    for key in (ALICE, BOB):
+        court.act(key, "EVIDENCE", dispute_id=court.dispute_id, items=[], statement="between us")
+    assert court.file_of(decliner)["evidence"] == {"disputant": None, "respondent": None}
+    assert court.report(decliner).problems == []
+    for key in (ALICE, BOB, *court.panel):
+        assert None not in court.file_of(key)["evidence"].values()
+    for key in court.panel:
+        court.vote(key, "mutual")
+    assert None not in court.file_of(decliner)["evidence"].values()
+
+
 def test_nobody_sees_the_other_sides_evidence_or_votes_before_it_is_time() -> None:
     court = Courtroom()
     court.seat()

@@ -5,7 +5,8 @@ names; the PROPOSAL and the ACCEPT of the deal as they were signed, because they
 because with the seed they prove the panel.
 
 While a case is open its file does not show what would help one side over the other: evidence before the time
-for it is over, except the viewer's own, and votes before the verdict.
+for it is over, except the viewer's own, and votes before the verdict. Nor does it show evidence to an arbiter that
+declined: it has no more say in the case than a stranger.
 
 What the file cannot prove is the hall's word: times, the ratings before the verdict, who was in a pool without
 being drawn, that somebody did not answer, that it was this PROPOSAL that got this id, and the statements,
@@ -226,11 +227,16 @@ def _arbiter(slot: Slot, *, show_vote: bool) -> Arbiter:
 
 
 def _evidence(case: Dispute, viewer: bytes) -> BothEvidence:
-    closed = case.deliberation_from is not None
+    shown = case.deliberation_from is not None and not (case.is_open and _has_declined(case, viewer))
     return BothEvidence(
-        disputant=_submission(case.disputant_evidence) if closed or viewer == case.disputant else None,
-        respondent=_submission(case.respondent_evidence) if closed or viewer == case.respondent else None,
+        disputant=_submission(case.disputant_evidence) if shown or viewer == case.disputant else None,
+        respondent=_submission(case.respondent_evidence) if shown or viewer == case.respondent else None,
     )
+
+
+def _has_declined(case: Dispute, viewer: bytes) -> bool:
+    number = case.slot_of(viewer)
+    return number is not None and case.slots[number].status == "declined"
 
 
 def _submission(submission: Submission | None) -> Evidence | None:
