@@ -67,8 +67,8 @@ def test_what_is_too_much_is_refused_with_the_name_of_the_field() -> None:
     with pytest.raises(InvalidMessage, match="`statement`"):
         require_presentable([], "\U0001f600" * 1001)  # two code units each
     with pytest.raises(InvalidMessage, match="`reasoning`"):
-        require_short("x" * 501)
-    require_short("x" * 500)
+        require_short("x" * 501, "reasoning")
+    require_short("x" * 500, "reasoning")
     deep: dict[str, object] = {}
     for _ in range(70):
         deep = {"a": deep}

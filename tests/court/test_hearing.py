@@ -134,6 +134,18 @@ def test_there_is_no_limit_to_replacements_and_whoever_declined_is_not_asked_aga
     assert court.report().problems == []
 
 
+def test_a_reason_to_decline_is_short_because_it_stays_in_the_file() -> None:
+    court = Courtroom(judges=6)
+    court.reveal()
+    court.world.hush()
+    first = court.panel[0]
+    (error,) = court.act(first, "ARBITER_DECLINE", dispute_id=court.dispute_id, reason="x" * 501)
+    assert (error["code"], "`reason`" in error["message"]) == ("INVALID_MSG", True)
+    assert first in court.panel
+    court.act(first, "ARBITER_DECLINE", dispute_id=court.dispute_id, reason="x" * 500)
+    assert first not in court.panel
+
+
 def test_arbiter_decline_6_nobody_left_is_a_fallback_and_both_are_told() -> None:
     court = Courtroom(judges=3)
     court.reveal(stakes=(10, 20))

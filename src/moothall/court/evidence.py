@@ -26,9 +26,11 @@ def require_presentable(items: Sequence[dict[str, Any]], statement: str) -> None
         raise InvalidMessage(f"Invalid `items`: at most {MAX_EVIDENCE} bytes, with all numbers written out")
 
 
-def require_short(reasoning: str) -> None:
-    if utf16_length(reasoning) > MAX_REASONING:
-        raise InvalidMessage(f"Invalid `reasoning`: at most {MAX_REASONING} characters")
+def require_short(text: str, field: str) -> None:
+    """What an arbiter says besides its answer stays in the file of the case, and that has to remain of a size that
+    clients take, however many arbiters there were."""
+    if utf16_length(text) > MAX_REASONING:
+        raise InvalidMessage(f"Invalid `{field}`: at most {MAX_REASONING} characters")
 
 
 def item_hash(item: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import structs
 
 from moothall.court import notices
-from moothall.court.evidence import item_hash, require_presentable
+from moothall.court.evidence import item_hash, require_presentable, require_short
 from moothall.court.filing import TOO_FEW, PoolWithout, fall_back, require_in_time
 from moothall.court.outcome import Notice, Outcome
 from moothall.court.panel import PANEL_SIZE, draw_replacement
@@ -69,6 +69,8 @@ def decline(
     rules: CourtRules,
 ) -> Outcome:
     """The replacement comes from the pool as it is now, without everybody who had a slot."""
+    if isinstance(message.reason, str):
+        require_short(message.reason, "reason")
     number = _pending_slot(message, key, case, now, rules)
     case = with_slot(
         case,

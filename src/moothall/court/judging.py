@@ -41,7 +41,7 @@ def vote(
     rules: CourtRules,
 ) -> Outcome:
     """`standings` of the parties and of every arbiter. The last vote is the verdict."""
-    require_short(message.reasoning)
+    require_short(message.reasoning, "reasoning")
     number = require_arbiter(message, key, case, "deliberation", now, rules)
     slot = case.slots[number]
     if slot.status != "accepted":
