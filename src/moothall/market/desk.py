@@ -89,8 +89,9 @@ class Desk:
     def propose(self, hall: Hall, session: Session, message: client.Proposal) -> None:
         agent, key = _party(hall, session)
         target = hall.agents.get(bare_id(message.to))
-        if target is not None and target.key is None:
+        if target is not None and target.key is None and target.claimed_key is None:
             raise AgentNotFound(f"{target.address} has no key, and nobody can deal with it")
+        # Who only claims a key counts as absent: else somebody's old packet, sent again, would keep deals from it.
         recipient = target.key.raw if target is not None and target.key is not None else None
         task = without_secrets(hall, agent, message.task)
         now = hall.timestamp()
@@ -140,7 +141,7 @@ class Desk:
             session,
             self._searches,
             lambda books: clerk.search_skills(
-                books, message, online=hall.by_key, now=now, id_length=id_length
+                books, message, online=_Present(hall), now=now, id_length=id_length
             ),
             lambda found: hall.reply(session, found),
         )
@@ -233,7 +234,8 @@ class Desk:
         agent = hall.agent_of(session)
         address = message.agent or agent.address
         known = hall.agents.get(bare_id(address))
-        raw = known.key.raw if known is not None and known.key is not None else None
+        own = None if known is None else known.key or known.claimed_key
+        raw = None if own is None else own.raw
         now = hall.timestamp()
 
         def work(books: Books) -> ServerMessage:
@@ -299,6 +301,23 @@ def _deals_of(
         if len(page) < size:
             return
         before = page[-1]
+
+
+class _Present:
+    """The keys of everybody who is here: proven ones, and those that agents of other wires sign with."""
+
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+
+    def __contains__(self, key: object) -> bool:
+        hall = self._hall
+        if key in hall.by_key:
+            return True
+        if not isinstance(key, bytes):
+            return False
+        public = PublicKey(key)
+        agent = hall.agents.get(public.agent_id(hall.settings.id_length))
+        return agent is not None and agent.claimed_key == public
 
 
 def _receipts_of(books: Books, key: bytes, message: client.ListReceipts) -> Iterator[Receipt]:

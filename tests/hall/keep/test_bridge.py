@@ -12,12 +12,16 @@ from moothall.market.records import Registration, Standing
 from moothall.settings.limits import Rate
 from moothall.wire.keep.packet import Packet, decode, encode, signing_bytes
 from tests.hall.keep.town import FakePeer, Town, assert_signed_by_the_hall
+from tests.identity.vectors import ALICE as DEALER
+from tests.identity.vectors import SEEDS
+from tests.support.deals import signed
 from tests.support.keep import ALICE, BOB, CAROL, VECTORS, Signer
 from tests.support.world import (
     ABSENT,
     ADMIN_KEY,
     assert_consistent,
     assert_open,
+    assert_refused,
     assert_sent,
     assert_silent,
 )
@@ -370,6 +374,54 @@ def test_a_key_that_is_revoked_is_out_at_once_with_all_its_identities(town: Town
         town.room.leave(peer)
     assert list(town.hall.agents) == [agent_id(town, "bot:other")]
     assert_consistent(town)
+
+
+# -- one reputation, one directory -----------------------------------------------------------------------
+
+
+def test_somebodys_packet_sent_again_keeps_no_deals_from_its_author(town: Town) -> None:
+    """A proposal to an agent that is away waits for it, whoever claims its key meanwhile."""
+    dealer, absent = town.agent("dealer", key=DEALER), PrivateKey(SEEDS["bob"])
+    address = f"@{absent.public.agent_id()}"
+    for word in ("before", "meanwhile"):
+        town.send(dealer, "PROPOSAL", **signed(DEALER, "PROPOSAL", to=address, task=word))
+        assert_sent(dealer, "PROPOSAL", to=address, task=word)
+        town.peer("bot:replayed", Signer(SEEDS["bob"]))
+        assert agent_id(town, "bot:replayed") == address[1:]
+    back = town.agent("bob", key=absent)
+    town.send(back, "LIST_PROPOSALS", ref="l")
+    assert len(assert_sent(back, "PROPOSALS", ref="l")["list"]) == 2
+
+
+def test_nobody_deals_with_a_key_that_only_keep_knows(town: Town) -> None:
+    dealer = town.agent("dealer", key=DEALER)
+    town.peer("bot:alice")
+    town.send(dealer, "PROPOSAL", **signed(DEALER, "PROPOSAL", to=f"@{ALICE_ID}", task="t"))
+    assert_refused(dealer, "AGENT_NOT_FOUND")
+
+
+def test_the_rating_of_a_key_is_that_of_all_its_identities(town: Town) -> None:
+    asking = town.agent("asking")
+    skilled(town, ALICE, "weather", rating=1321, transactions=7)
+    town.peer("bot:first")
+    town.peer("bot:second")
+    for identity in ("bot:first", "bot:second"):
+        address = f"@{agent_id(town, identity)}"
+        town.send(asking, "GET_RATING", agent=address)
+        assert_sent(asking, "RATINGS", agent_id=address, rating=1321, transactions=7)
+
+
+def test_a_search_for_a_skill_finds_keep_agents_online(town: Town) -> None:
+    asking = town.agent("asking")
+    skilled(town, ALICE, "weather")
+    town.send(asking, "SEARCH_SKILLS", query={"capability": "weather"})
+    assert [found["online"] for found in assert_sent(asking, "SEARCH_RESULTS")["results"]] == [False]
+    alice = town.peer("bot:alice")
+    town.send(asking, "SEARCH_SKILLS", query={"capability": "weather"})
+    assert [found["online"] for found in assert_sent(asking, "SEARCH_RESULTS")["results"]] == [True]
+    town.room.leave(alice)
+    town.send(asking, "SEARCH_SKILLS", query={"capability": "weather"})
+    assert [found["online"] for found in assert_sent(asking, "SEARCH_RESULTS")["results"]] == [False]
 
 
 # -- who is nearest ------------------------------------------------------------------------------------
