@@ -366,6 +366,47 @@ async def test_an_answer_that_is_none_is_no_vote(url: str, caplog: pytest.LogCap
     assert sorted(type(failure).__name__ for failure in failures) == ["TypeError", "UsageError"]
 
 
+async def test_who_explains_itself_at_length_has_voted_all_the_same(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A long reasoning would be refused, and the arbiter would forfeit 25 points."""
+    judges = [Judge(key) for key in JUDGES[:3]]
+    judges[0].opinion = ("disputant", "x" + "\U0001f600" * 600)
+    judges[1].opinion = ("disputant", None)
+    judges[2].opinion = ("disputant", "x" * 500)
+    async with (
+        bench(url, *judges),
+        agent("alice", ALICE).connected(url) as alice,
+        agent("bob", BOB).connected(url) as bob,
+    ):
+        dispute = await (await agreed(alice, bob)).file_dispute("no paint")
+        for judge in judges:
+            await judge.summons.next()
+            await settled(judge.agent)
+        await soon(dispute.submit([]))
+        await bob.submit_evidence(dispute.dispute_id, [])
+        ruling = await soon(dispute.outcome())
+    said = {vote.arbiter: vote.reasoning for vote in ruling.votes}
+    assert said == {
+        judges[0].agent.address: "x" + "\U0001f600" * 249 + "…",
+        judges[1].agent.address: "",
+        judges[2].agent.address: "x" * 500,
+    }
+    assert "and was cut" in caplog.text
+
+
+async def test_who_declines_at_length_has_declined_all_the_same(url: str) -> None:
+    judges = [Judge(key) for key in JUDGES[:3]]
+    judges[0].answer = "x" * 501
+    async with (
+        bench(url, *judges),
+        agent("alice", ALICE).connected(url) as alice,
+        agent("bob", BOB).connected(url) as bob,
+    ):
+        dispute = await (await agreed(alice, bob)).file_dispute("no paint")
+        assert (await soon(dispute.outcome())).fallback == "Not enough eligible arbiters"
+
+
 # -- lost connections ------------------------------------------------------------------------------------
 
 

@@ -14,9 +14,11 @@ from moothall.client.evidence import Evidence
 from moothall.client.handlers import Handlers
 from moothall.client.standing import Standing
 from moothall.court.casefile import Case as CaseFile
+from moothall.court.evidence import MAX_REASONING
 from moothall.errors import MoothallError
 from moothall.wire.agentchat import court
 from moothall.wire.agentchat.client import Number
+from moothall.wire.agentchat.jstext import utf16_length
 
 log: Final = logging.getLogger("moothall.agent")
 
@@ -242,7 +244,8 @@ class CourtNews:
         if answer is True:
             await self._bench.accept(assignment.dispute_id, ANSWER_TIMEOUT)
         elif answer is False or isinstance(answer, str):
-            await self._bench.decline(assignment.dispute_id, answer or None, ANSWER_TIMEOUT)
+            reason = _shortened(answer, assignment.dispute_id) if answer else None
+            await self._bench.decline(assignment.dispute_id, reason, ANSWER_TIMEOUT)
         elif answer is not None:
             raise TypeError(
                 f"on_arbiter_assigned returns True, False, a reason to decline, or None; not {answer!r}"
@@ -252,7 +255,12 @@ class CourtNews:
         if answer is None:
             return
         pair = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, "")
-        await self._bench.vote(case.dispute_id, checked_verdict(pair[0]), pair[1], ANSWER_TIMEOUT)
+        verdict, reasoning = checked_verdict(pair[0]), pair[1] or ""
+        if not isinstance(reasoning, str):
+            raise TypeError(f"on_case returns a vote, or a vote and a text; not {answer!r}")
+        await self._bench.vote(
+            case.dispute_id, verdict, _shortened(reasoning, case.dispute_id), ANSWER_TIMEOUT
+        )
 
     # -- the dockets ---------------------------------------------------------------------------------
 
@@ -264,6 +272,15 @@ class CourtNews:
         docket.slot, docket.verdict = entry.slot, entry.verdict
         self._dockets.advance(docket, entry.phase, entry.deadline)
         return docket
+
+
+def _shortened(text: str, dispute_id: str) -> str:
+    """What a handler returned, no longer than a hall takes it: who writes too much must not forfeit its vote."""
+    if utf16_length(text) <= MAX_REASONING:
+        return text
+    log.warning("what was said about %s has more than %d characters, and was cut", dispute_id, MAX_REASONING)
+    units = text.encode("utf-16-le", "surrogatepass")[: 2 * (MAX_REASONING - 1)]
+    return units.decode("utf-16-le", "ignore") + "…"
 
 
 def _evidence(shown: court.CaseEvidence | None) -> Evidence | None:
