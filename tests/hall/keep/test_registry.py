@@ -45,10 +45,12 @@ def test_a_pin_holds_for_good_and_no_crowd_of_names_loosens_it() -> None:
     remembered: dict[str, bytes] = {}
     pins = Pins(2, (), remembered.__setitem__)
     assert pins.admit("a", b"1")
+    assert pins.admit("a", b"2")  # nobody has it yet
+    pins.pin("a", b"1")
     assert not pins.admit("a", b"2")
-    assert pins.admit("b", b"2")
+    pins.pin("b", b"2")
     for number in range(10):
-        assert pins.admit(f"c{number}", b"3")
+        pins.pin(f"c{number}", b"3")
         assert pins.admit(f"c{number}", b"4")  # there was no room left to pin it
     assert not pins.admit("a", b"2")
     assert sorted(remembered.values()) == [b"1", b"2"]

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from moothall.hall.keep import routing
 from moothall.identity import PrivateKey, PublicKey
 from moothall.identity.certificates import revoke
 from moothall.wire.keep.packet import Packet, encode
@@ -138,6 +139,16 @@ def test_a_connection_does_not_come_and_go_with_every_packet(town: Town) -> None
     assert len(watcher.read()) < 2100
     town.advance(60)
     assert town.ask(peer, "bot:two-faced", "server", signer=CAROL) == "done"
+
+
+def test_a_name_that_was_refused_is_not_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else one connection could take all the pins there are, a thousand names or not."""
+    monkeypatch.setattr(routing, "MAX_IDENTITIES", 1)
+    town = Town(keep_pin=True)
+    greedy = town.peer("bot:one", ALICE)
+    assert town.ask(greedy, "bot:two", "server") == "error:too_many_identities"
+    town.peer("bot:two", BOB)
+    assert town.ask(town.peer(), "bot:two", "server") == "error:pinned"
 
 
 def test_a_pinned_identity_is_refused_to_another_key() -> None:

@@ -88,9 +88,16 @@ class Pins:
         self._remember = remember
 
     def admit(self, identity: str, key: bytes) -> bool:
-        digest = sha256(identity.encode()).hexdigest()[:DIGITS]
-        first = self._keys.get(digest)
-        if first is None and len(self._keys) < self._limit:
+        """Whether the identity is nobody's yet, or this key's."""
+        return self._keys.get(_digest(identity)) in (None, key)
+
+    def pin(self, identity: str, key: bytes) -> None:
+        """For whoever was admitted and has the identity now."""
+        digest = _digest(identity)
+        if digest not in self._keys and len(self._keys) < self._limit:
             self._keys[digest] = key
             self._remember(digest, key)
-        return first in (None, key)
+
+
+def _digest(identity: str) -> str:
+    return sha256(identity.encode()).hexdigest()[:DIGITS]

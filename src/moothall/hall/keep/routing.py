@@ -102,6 +102,8 @@ class KeepRoom:
         beside = self.bridge.residents[mine[0]] if mine else None
         if beside is not None and beside.arrivals is not None and not beside.arrivals.admit(self.hall.now()):
             raise Refused(TOO_MANY_IDENTITIES)
+        if self._pins is not None:
+            self._pins.pin(src, key)
         if owner is not None:
             self._free(src)
         self.registry.claim(src, peer)
