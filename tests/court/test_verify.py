@@ -174,6 +174,13 @@ def test_a_task_that_was_redacted_cannot_be_checked_and_the_report_says_so() -> 
     assert "secret" in problem
 
 
+@pytest.mark.parametrize("field", ["terms", "capability"])
+def test_nothing_unsigned_can_be_put_into_the_proposal(field: str) -> None:
+    case = good_case("judged")
+    (problem,) = verify_case(replaced(case, ("deal", "proposal", field), "by Friday")).problems
+    assert problem.startswith("`deal.proposal`")
+
+
 def test_problems_name_the_field() -> None:
     case = good_case("judged")
     changed = replaced(case, ("settlement", "shares", 1, "rating_after"), 9999)

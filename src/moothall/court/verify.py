@@ -110,6 +110,11 @@ class _Inspection:
         self.signature(
             "deal.proposal.sig", self.proposer, signing.proposal_text(proposal), proposal.sig, sentence
         )
+        self.claim(
+            "deal.proposal",
+            proposal.terms is None and proposal.capability is None,
+            "The PROPOSAL is shown without what its signature does not cover",
+        )
         self.signature(
             "deal.accept.sig",
             self.acceptor,
