@@ -329,7 +329,7 @@ class FakeTransport:
 
     def __init__(self) -> None:
         self.written = b""
-        self.closed = self.aborted = self.ended = False
+        self.closed = self.aborted = self.ended = self.lost = False
         self.reading = True
 
     def set_write_buffer_limits(self, high: int) -> None:
@@ -339,6 +339,8 @@ class FakeTransport:
         return ("192.0.2.9", 1)
 
     def write(self, data: bytes) -> None:
+        if self.lost:
+            raise RuntimeError("unable to perform operation; the handler is closed")  # as uvloop's does
         self.written += data
         if self.full is not None and len(self.written) > TRANSPORT_HIGH_WATER:
             self.full.pause_writing()
@@ -405,6 +407,21 @@ def bodies(written: bytes) -> list[str]:
         found.append(decode(written[HEADER : HEADER + size]).body)
         written = written[HEADER + size :]
     return found
+
+
+async def test_who_goes_before_it_got_its_packet_costs_nobody_else_theirs(app: App) -> None:
+    (leaving, socket), (staying, other) = plugged(app), plugged(app)
+    for number in range(2):
+        for connection in (leaving, staying):
+            connection.deliver(encode(Packet(body=f"number {number}")), None, "", 0)
+        if number == 0:
+            socket.lost = True
+            leaving.connection_lost(None)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert bodies(other.written) == ["number 0", "number 1"]
+    assert socket.written == b""
 
 
 async def test_a_packet_waits_for_its_reader_no_longer_than_its_ttl(app: App, clock: MadeUpTime) -> None:

@@ -130,6 +130,8 @@ class KeepConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """What the peer sent before it went is still handled; where that ends, the connection does."""
         self._gone = True
+        self.queue = []  # to write to what is gone would end the turn, and others would not get theirs
+        self._queued = 0
         if self._linger is not None:
             self._linger.cancel()
         self._tell_senders()
