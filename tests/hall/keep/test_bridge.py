@@ -463,6 +463,16 @@ def test_equal_ratings_are_told_apart_by_transactions_then_by_name(town: Town) -
     assert (alice.only().body, bob.only().body) == ("1", "2")
 
 
+def test_who_proved_a_key_is_nearer_than_who_only_signs_with_it(town: Town) -> None:
+    asking = town.peer("bot:asking", CAROL)
+    skilled(town, ALICE, "weather", rating=1300)
+    replayed = town.peer("bot:a-name-that-sorts-first", ALICE)
+    alice = town.agent("zoe", key=ALICE_KEY)
+    town.post(asking, "bot:asking", "nearest:weather", "rain?")
+    assert_sent(alice, "MSG", content="rain?")
+    assert replayed.read() == []
+
+
 def test_who_is_offline_is_not_nearest(town: Town) -> None:
     asking = town.peer("bot:asking", CAROL)
     skilled(town, ALICE, "weather", rating=2000)

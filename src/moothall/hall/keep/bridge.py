@@ -378,9 +378,10 @@ class Bridge:
                 chosen[resident.agent.id] = resident.agent
         chosen.pop(asking.id, None)
 
-        def rank(agent: Agent) -> tuple[int, int, str, str]:
+        def rank(agent: Agent) -> tuple[int, int, bool, str, str]:
+            """Who proved a key comes before who only signs with it: that may be an old packet sent again."""
             rating, transactions = found.standings.get(self.key_of(agent) or b"", DEFAULT_STANDING)
-            return -rating, -transactions, agent.name, agent.id
+            return -rating, -transactions, agent.key is None, agent.name, agent.id
 
         return sorted(chosen.values(), key=rank)
 
