@@ -89,6 +89,19 @@ def test_an_arbiter_votes_once() -> None:
     assert error["code"] == "DISPUTE_NOT_ARBITER"
 
 
+def test_a_clock_that_is_set_back_between_votes_makes_no_case_that_does_not_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    court = Courtroom()
+    court.plead()
+    time, votes = court.world.clock.time, ("disputant", "respondent", "disputant")
+    for back, (key, verdict) in enumerate(zip(court.panel, votes, strict=True)):
+        monkeypatch.setattr(court.world.clock, "time", lambda back=back: time() - 2 * back)
+        court.vote(key, verdict)
+    assert court.case.phase == "resolved"
+    assert court.report().problems == []
+
+
 def test_a_vote_is_signed_for_this_dispute_and_this_side() -> None:
     court = Courtroom()
     court.plead()

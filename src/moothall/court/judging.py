@@ -15,7 +15,7 @@ from moothall.court.outcome import Outcome
 from moothall.court.phases import next_phase
 from moothall.court.records import Dispute, Settled, Settlement, Vote
 from moothall.court.rules import CourtRules
-from moothall.court.verdict import rating_changes, reward, tally, votes_cast
+from moothall.court.verdict import rating_changes, reward, tally
 from moothall.errors import DisputeNotArbiter
 from moothall.identity import PublicKey
 from moothall.market import escrow, hooks
@@ -46,12 +46,14 @@ def vote(
     slot = case.slots[number]
     if slot.status != "accepted":
         raise DisputeNotArbiter("You have voted")
+    earlier = [slot.vote.at for slot in case.slots if slot.vote is not None]
     cast = Vote(
-        number=len(votes_cast(case.slots)),
+        number=len(earlier),
         verdict=message.verdict,
         reasoning=message.reasoning,
         sig=message.sig,
-        at=now,
+        # A clock that was set back, or another hall's on the same books, must not put votes out of their order.
+        at=max(now, *earlier) if earlier else now,
     )
     case = with_slot(case, number, structs.replace(slot, status="voted", vote=cast))
     if any(slot.status == "accepted" for slot in case.slots):
