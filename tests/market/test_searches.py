@@ -60,3 +60,22 @@ def test_a_search_that_is_refused_lets_the_next_begin() -> None:
     store.do_next()
     assert_sent(second, "SEARCH_RESULTS")
     assert store.waiting == []
+
+
+def test_nobody_searches_for_those_who_are_gone() -> None:
+    books = MemoryBooks()
+    store = HeldStore(books)
+    world = World(books=books, store=store)
+    first, *crowd = [world.agent() for _ in range(20)]
+    patient = world.agent()
+    while store.waiting:
+        store.do_next()
+    for guest in (first, *crowd, patient):
+        world.send(guest, "SEARCH_SKILLS", query={})
+    for guest in crowd:
+        world.disconnect(guest)
+    store.do_next()
+    assert_sent(first, "SEARCH_RESULTS")
+    store.do_next()
+    assert_sent(patient, "SEARCH_RESULTS")
+    assert store.waiting == []

@@ -6,6 +6,7 @@ deal being verified does not keep anybody's chat waiting. Nothing here decides; 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from moothall.errors import AgentNotFound, ProposalNotFound
@@ -137,12 +138,13 @@ class Desk:
 
     def search_skills(self, hall: Hall, session: Session, message: client.SearchSkills) -> None:
         now, id_length = hall.timestamp(), hall.settings.id_length
-        hall.transact(
+
+        def work(books: Books) -> ServerMessage:
+            return clerk.search_skills(books, message, online=_Present(hall), now=now, id_length=id_length)
+
+        hall.wait_for(
             session,
-            self._searches,
-            lambda books: clerk.search_skills(
-                books, message, online=_Present(hall), now=now, id_length=id_length
-            ),
+            partial(self._searches.submit, session, work),
             lambda found: hall.reply(session, found),
         )
 
