@@ -125,6 +125,44 @@ async def test_a_store_that_is_there_already_does_not_make_a_folder_vanish(place
         assert (place.directory.path / f"{name}.before-import").read_bytes() == content
 
 
+async def test_what_was_kept_once_is_not_replaced_by_what_is_kept_later(folder: Place) -> None:
+    kept = folder.directory.path / "ratings.json.before-import"
+    leave(folder, "ratings.json", {**RATINGS, "nobody": {"rating": 1000, "transactions": 0}})
+    async with folder.opened():
+        pass
+    first = kept.read_bytes()
+    for rating in (1400, 1400, 1500):  # the same file once more is not kept twice
+        leave(folder, "ratings.json", {"@" + 16 * "b": {"rating": rating, "transactions": 1}})
+        async with folder.opened():
+            pass
+    assert kept.read_bytes() == first
+    later = [json.loads(kept.with_name(f"{kept.name}.{number}").read_bytes()) for number in (2, 3)]
+    assert [each["@" + 16 * "b"]["rating"] for each in later] == [1400, 1500]
+    assert len(list(folder.directory.path.glob("*.before-import*"))) == 3
+
+
+async def test_receipts_that_a_backup_knows_nothing_of_are_kept(folder: Place) -> None:
+    async with folder.opened() as store:
+        await full_deal(store, "prop_1", CAROL, DAVE)
+    file = folder.directory.path / "receipts.jsonl"
+    written = file.read_bytes() + file.read_bytes().replace(b"prop_1", b"prop_2")
+    file.write_bytes(written)
+    async with folder.opened():
+        pass
+    assert (folder.directory.path / "receipts.jsonl.before-import").read_bytes() == written
+
+
+@pytest.mark.parametrize("name", ["ratings.json", "receipts.jsonl"])
+async def test_a_file_that_cannot_be_opened_is_one_line_at_every_start(folder: Place, name: str) -> None:
+    async with folder.opened():
+        pass
+    (folder.directory.path / name).unlink()
+    (folder.directory.path / name).mkdir()
+    with pytest.raises(UsageError, match=f"{name}: Is a directory"):
+        async with folder.opened():
+            pass
+
+
 async def test_files_of_our_own_are_not_copied_at_each_start(folder: Place) -> None:
     async with folder.opened() as store:
         await full_deal(store, "prop_1", CAROL, DAVE)

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, TypeVar
@@ -45,6 +46,18 @@ class DataDirectory:
 
     def read(self, name: str) -> bytes | None:
         return _read(self.path / name)
+
+    def ends_of(self, name: str) -> list[bytes]:
+        """The first line and the last; none if there is no such file."""
+        path = self.path / name
+        try:
+            with path.open("rb") as file:
+                first = file.readline()
+                return [first, *deque(file, maxlen=1)]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from None
 
     def read_list(self, name: str, decode: Callable[[bytes], Access]) -> Access | None:
         """An access list; failing that the reference's, which keeps its lists one folder up (wire 17.3)."""

@@ -8,7 +8,7 @@ Its files know agents by 16 digits of a hash. A row waits under those digits unt
 import re
 from datetime import datetime
 from hashlib import sha256
-from pathlib import Path
+from itertools import count
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -127,19 +127,18 @@ def bring_in(connection: Connection, directory: DataDirectory, log: Log) -> None
 
 
 def keep_unknown(connection: Connection, directory: DataDirectory, log: Log) -> None:
-    """The store is older than this folder's files, perhaps in a database that another hall made. Nothing is
-    brought in then; but what the store knows nothing about must not vanish when ours replace them."""
+    """The store is older than this folder's files: another hall made it, or it is a backup. Nothing is brought in
+    then; but what the store knows nothing about must not vanish when ours replace them."""
     for name, is_known in ((RATINGS_FILE, _knows_ratings), (RECEIPTS_FILE, _knows_receipts)):
-        if not is_known(connection, directory.path / name):
-            log.warning("reference_not_imported", file=name, kept=name + KEPT)
-            _copy(directory, name)
+        if not is_known(connection, directory):
+            log.warning("reference_not_imported", file=name, kept=_copy(directory, name))
 
 
-def _knows_ratings(connection: Connection, path: Path) -> bool:
+def _knows_ratings(connection: Connection, directory: DataDirectory) -> bool:
     """A file that cannot be read was cut short when the power failed: ours is never half written otherwise."""
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        found = msgspec.json.decode(directory.read(RATINGS_FILE) or b"{}", type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return True
     rated = {match[1] for agent_id in found if (match := _FINGERPRINT.match(agent_id))}
     for table in ("keys", "imported"):
@@ -148,15 +147,18 @@ def _knows_ratings(connection: Connection, path: Path) -> bool:
     return not rated
 
 
-def _knows_receipts(connection: Connection, path: Path) -> bool:
-    """By the first: a file of ours begins as the store does, and there may be too many to look at all."""
-    try:
-        with path.open("rb") as file:
-            first = msgspec.json.decode(file.readline(), type=_Receipt)
-    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return True
-    row = connection.execute("SELECT 1 FROM receipts WHERE proposal_id = ?", (first.proposal_id,)).fetchone()
-    return row is not None
+def _knows_receipts(connection: Connection, directory: DataDirectory) -> bool:
+    """By the first and the last: a file of ours begins and ends as the store does."""
+    for line in directory.ends_of(RECEIPTS_FILE):
+        try:
+            receipt = msgspec.json.decode(line, type=_Receipt)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+        if not connection.execute(
+            "SELECT 1 FROM receipts WHERE proposal_id = ?", (receipt.proposal_id,)
+        ).fetchone():
+            return False
+    return True
 
 
 def _insert(connection: Connection, fingerprint: str, known: Known) -> None:
@@ -307,12 +309,20 @@ def _decode(encoded: bytes, content: type[Content]) -> Content:
 
 def _keep_a_copy(directory: DataDirectory, name: str, skipped: int, log: Log) -> None:
     if skipped:
-        log.warning("reference_rows_skipped", file=name, rows=skipped, kept=name + KEPT)
-        _copy(directory, name)
+        log.warning("reference_rows_skipped", file=name, rows=skipped, kept=_copy(directory, name))
 
 
-def _copy(directory: DataDirectory, name: str) -> None:
-    directory.write(name + KEPT, directory.read(name) or b"")
+def _copy(directory: DataDirectory, name: str) -> str:
+    """Its name. What was kept another time stays, too."""
+    content = directory.read(name) or b""
+    for number in count(1):
+        kept = name + KEPT + (f".{number}" if number > 1 else "")
+        there = directory.read(kept)
+        if there is None:
+            directory.write(kept, content)
+        if there is None or there == content:
+            break
+    return kept
 
 
 def _floored(rating: float) -> int:
