@@ -3,11 +3,11 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from cryptography import x509
@@ -25,15 +25,18 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK, InvalidStatus
 from websockets.typing import Origin
 
+from moothall.app import App
 from moothall.errors import SettingsError
-from moothall.gateways import listening
+from moothall.gateways import keep_connection, listening
 from moothall.gateways import port as port_module
 from moothall.gateways.connection import Connection
 from moothall.gateways.listening import load_tls
 from moothall.gateways.port import Port
+from moothall.settings import Settings
 from moothall.wire.websocket import GOING_AWAY, PROTOCOL_ERROR, encode_text
 from tests.support.echo import Echo, running
 from tests.support.sockets import PATIENCE, Peer, head, on_uvloop, turn, until_empty
+from tests.support.world import LogBook
 
 
 class Papers(NamedTuple):
@@ -193,6 +196,60 @@ async def test_a_tls_handshake_that_does_not_come_is_not_waited_for(
     monkeypatch.setattr(listening, "TLS_TIMEOUT", 0.05)
     async with running(cert=papers.cert, key=papers.key) as port, await Peer.connect(port) as half_open:
         assert await half_open.read_to_end() == b""
+
+
+@on_uvloop
+async def test_half_a_handshake_on_each_of_many_connections_keeps_nobody_else_out(
+    papers: Papers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loopback is exempt, so here it is taken for the address of somebody far away."""
+    monkeypatch.setattr(port_module, "is_loopback", lambda ip: False)
+    room = Echo()
+    async with running(room, cert=papers.cert, key=papers.key, max_connections_per_ip=2) as port:
+        callers = [await Peer.connect(port) for _ in range(2)]
+        async with await Peer.connect(port) as refused:
+            assert await refused.read_to_end() == b""
+        callers.pop().close()
+        async with asyncio.timeout(PATIENCE):
+            while port._calling["127.0.0.1"] > 1:
+                await turn()
+        async with client_of(port, papers) as client:
+            await client.send("let in")
+            assert await client.recv() == "let in"
+            assert port._calling["127.0.0.1"] == 1  # the room counts the other
+        callers.pop().close()
+        await until_empty(port)
+        async with asyncio.timeout(PATIENCE):
+            while port._calling:
+                await turn()
+
+
+async def test_half_a_handshake_counts_for_keep_clients_too(
+    papers: Papers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the loop that programs of others may run a hall on."""
+    monkeypatch.setattr(keep_connection, "is_loopback", lambda ip: False)
+    chosen: dict[str, Any] = {"port": 0, "keep_port": 0, "keep_tls": True, "max_connections_per_ip": 1}
+    settings = Settings(data_dir=tmp_path, cert=papers.cert, key=papers.key, **chosen)
+    async with App(settings, LogBook()) as app, asyncio.timeout(PATIENCE):
+        assert app.keep is not None
+        _, half_open = await asyncio.open_connection(*app.keep.address)
+        reader, refused = await asyncio.open_connection(*app.keep.address)
+        with suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        assert app.hall.tally.security == {"ip_connection_limit": 1}
+        half_open.close()
+        while app.hall.door._connections:
+            await turn()
+        _, writer = await asyncio.open_connection(
+            *app.keep.address, ssl=papers.trusted(), server_hostname="127.0.0.1"
+        )
+        while not app.keep.connections:
+            await turn()
+        writer.close()
+        refused.close()
+        while app.keep.connections or app.hall.door._connections:
+            await turn()
 
 
 # -- papers that are not in order ------------------------------------------------------------------

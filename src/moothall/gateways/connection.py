@@ -100,12 +100,20 @@ class Connection(asyncio.Protocol):
 
     # -- what the event loop calls -----------------------------------------------------------------
 
+    def arrive(self, transport: asyncio.BaseTransport) -> bool:
+        peer = transport.get_extra_info("peername")
+        self.ip = str(peer[0]) if peer else "unknown"
+        return self._port.admits(self)
+
+    def vanish(self) -> None:
+        self._port.uncount(self)
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=TRANSPORT_HIGH_WATER)
-        peer = transport.get_extra_info("peername")
-        self.ip = str(peer[0]) if peer else "unknown"
-        if not self._port.opened(self):
+        may_stay = bool(self.ip) or self.arrive(transport)
+        self._port.opened(self)
+        if not may_stay:
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:

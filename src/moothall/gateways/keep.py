@@ -200,6 +200,15 @@ class KeepPort:
 
     # -- what connections tell ---------------------------------------------------------------------
 
+    def admits(self, connection: KeepConnection) -> bool:
+        """Whether its address may have one more."""
+        if not connection.is_loopback:
+            if not self._door.admit(connection.ip):
+                self.room.hall.note("ip_connection_limit", ip=connection.ip)
+                return False
+            connection.counted = True
+        return True
+
     def opened(self, connection: KeepConnection) -> bool:
         """Whether it may stay."""
         self._connections.add(connection)
@@ -207,12 +216,12 @@ class KeepPort:
         if self._max_connections and len(self._connections) > self._max_connections:
             self.room.hall.note("keep_connection_limit", ip=connection.ip)
             return False
-        if not connection.is_loopback:
-            if not self._door.admit(connection.ip):
-                self.room.hall.note("ip_connection_limit", ip=connection.ip)
-                return False
-            connection.counted = True
         return True
+
+    def uncount(self, connection: KeepConnection) -> None:
+        if connection.counted:
+            connection.counted = False
+            self._door.depart(connection.ip)
 
     def registered(self, connection: KeepConnection) -> None:
         """It has its first identity: the heartbeats begin (keep wire 7)."""
@@ -226,9 +235,7 @@ class KeepPort:
     def lost(self, connection: KeepConnection) -> None:
         self._connections.discard(connection)
         self._deadlines.pop(connection, None)
-        if connection.counted:
-            connection.counted = False
-            self._door.depart(connection.ip)
+        self.uncount(connection)
         if not self._connections:
             self._drained.set()
 

@@ -117,13 +117,20 @@ class KeepConnection(asyncio.Protocol):
 
     # -- what the event loop calls -----------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=TRANSPORT_HIGH_WATER)
+    def arrive(self, transport: asyncio.BaseTransport) -> bool:
         peer = transport.get_extra_info("peername")
         self.ip = str(peer[0]) if peer else "unknown"
         self.is_loopback = is_loopback(self.ip)
-        if not self._port.opened(self):
+        return self._port.admits(self)
+
+    def vanish(self) -> None:
+        self._port.uncount(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=TRANSPORT_HIGH_WATER)
+        may_stay = bool(self.ip) or self.arrive(transport)
+        if not self._port.opened(self) or not may_stay:
             self.closing = True
             self._transport.abort()
 

@@ -4,9 +4,12 @@ import asyncio
 import os
 import socket
 import ssl
+from asyncio import sslproto
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
+
+import uvloop
 
 from moothall.errors import SettingsError
 
@@ -20,8 +23,22 @@ class Abortable(Protocol):
     def abort(self) -> None: ...
 
 
+class Guest(Protocol):
+    """What a port makes for each connection, besides being an asyncio.Protocol."""
+
+    def arrive(self, transport: asyncio.BaseTransport) -> bool:
+        """Somebody is at the door, perhaps with TLS still to come: whether it may come in. Called once."""
+
+    def vanish(self) -> None:
+        """It is gone; if TLS was not there yet, without `connection_made` and `connection_lost`."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+
+    def connection_lost(self, exc: Exception | None) -> None: ...
+
+
 async def listen(
-    protocol: Callable[[], asyncio.BaseProtocol],
+    guest: Callable[[], Guest],
     host: str,
     port: int,
     tls: ssl.SSLContext | None,
@@ -30,10 +47,10 @@ async def listen(
     advice: str = "",
 ) -> asyncio.Server:
     """SettingsError, with the purpose and the advice, if the address is not to be had."""
+    loop = asyncio.get_running_loop()
+    protocol: Any = guest if tls is None else _behind_tls(loop, guest, tls)
     try:
-        return await asyncio.get_running_loop().create_server(
-            protocol, host, port, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=TLS_TIMEOUT if tls else None
-        )
+        return await loop.create_server(protocol, host, port, backlog=BACKLOG)
     except socket.gaierror:
         raise SettingsError(f"cannot listen on {host}:{port}{purpose}: no such host") from None
     except UnicodeError:
@@ -41,6 +58,33 @@ async def listen(
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise SettingsError(f"cannot listen on {host}:{port}{purpose}: {reason}{advice}") from None
+
+
+def _behind_tls(
+    loop: asyncio.AbstractEventLoop, guest: Callable[[], Guest], tls: ssl.SSLContext
+) -> Callable[[], asyncio.BaseProtocol]:
+    """As a loop does it for `create_server(ssl=...)`; but that tells of a connection after its handshake, and who
+    begins one on each of thousands would have kept everybody else out by then."""
+    library: Any = uvloop.loop if isinstance(loop, uvloop.Loop) else sslproto
+
+    class Doorstep(library.SSLProtocol):  # type: ignore[misc]  # the loops have no type for it
+        def __init__(self) -> None:
+            self._guest = guest()
+            super().__init__(
+                loop, self._guest, tls, None, server_side=True, ssl_handshake_timeout=TLS_TIMEOUT
+            )
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            if self._guest.arrive(transport):
+                super().connection_made(transport)
+            else:
+                transport.abort()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            self._guest.vanish()
+
+    return Doorstep
 
 
 def address_of(server: asyncio.Server | None) -> tuple[str, int]:

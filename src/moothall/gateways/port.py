@@ -129,10 +129,9 @@ class Port:
 
     # -- what connections tell ---------------------------------------------------------------------
 
-    def opened(self, connection: Connection) -> bool:
+    def admits(self, connection: Connection) -> bool:
         """Whether it may stay: who sends half a request on each of thousands would keep everybody else out."""
         ip = connection.ip
-        self._connections.add(connection)
         if self._max_calling and not is_loopback(ip) and not self.is_trusted_proxy(ip):
             caller = holder_of(ip)
             if self._calling[caller] >= self._max_calling:
@@ -142,10 +141,14 @@ class Port:
                 return False
             self._calling[caller] += 1
             connection.caller = caller
-        self._heads[connection] = self.loop.time() + HEAD_TIMEOUT
         return True
 
-    def _called(self, connection: Connection) -> None:
+    def opened(self, connection: Connection) -> None:
+        self._connections.add(connection)
+        self._heads[connection] = self.loop.time() + HEAD_TIMEOUT
+
+    def uncount(self, connection: Connection) -> None:
+        """It calls no more."""
         caller, connection.caller = connection.caller, None
         if caller is not None:
             self._calling[caller] -= 1
@@ -155,7 +158,7 @@ class Port:
 
     def upgraded(self, connection: Connection) -> None:
         """From now on the room counts it."""
-        self._called(connection)
+        self.uncount(connection)
         self._heads.pop(connection, None)
         # Into one of the groups pinged last: nobody is pinged just after arriving, and a crowd is spread out.
         self._arrivals += 1
@@ -166,7 +169,7 @@ class Port:
 
     def lost(self, connection: Connection) -> None:
         self._connections.discard(connection)
-        self._called(connection)
+        self.uncount(connection)
         self._heads.pop(connection, None)
         self._lingering.pop(connection, None)
         if connection.group is not None:
