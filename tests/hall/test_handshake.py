@@ -66,6 +66,19 @@ def test_connect_ephemeral_step_2_too_many_connections_from_one_ip_are_closed_10
     assert_open(world.connect("203.0.113.10"))
 
 
+def test_who_calls_without_end_is_counted_each_time_and_fills_no_log() -> None:
+    world = World(max_connections_per_ip=2)
+    for spell in (1, 2):
+        guests = [world.connect("203.0.113.9") for _ in range(2)]
+        for _ in range(10):
+            world.connect("203.0.113.9")
+        assert len(world.log.find("ip_connection_limit")) == spell
+        for guest in guests:
+            world.disconnect(guest)
+    assert world.hall.tally.security["ip_connection_limit"] == 20
+    assert world.hall.door._told == set()
+
+
 def test_connect_ephemeral_step_3_before_identification_it_has_no_id() -> None:
     world = World()
     guest = world.connect()

@@ -204,7 +204,7 @@ class KeepPort:
         """Whether its address may have one more."""
         if not connection.is_loopback:
             if not self._door.admit(connection.ip):
-                self.room.hall.note("ip_connection_limit", ip=connection.ip)
+                self.room.hall.turn_away(connection.ip)
                 return False
             connection.counted = True
         return True

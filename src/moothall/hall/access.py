@@ -127,6 +127,7 @@ class Doorkeeper:
         self._admin_rate = admin_rate
         self._failures: dict[str, Window] = {}
         self._connections: dict[str, int] = {}
+        self._told: set[str] = set()  # of them, those that wanted more than they may have
 
     @property
     def has_access_key(self) -> bool:
@@ -140,6 +141,12 @@ class Doorkeeper:
         self._connections[ip] = count + 1
         return True
 
+    def is_news(self, ip: str) -> bool:
+        """Whether nobody was told yet that this address wants more connections than it may have."""
+        known = len(self._told)
+        self._told.add(holder_of(ip))
+        return len(self._told) > known
+
     def depart(self, ip: str) -> None:
         ip = holder_of(ip)
         count = self._connections[ip] - 1
@@ -147,6 +154,7 @@ class Doorkeeper:
             self._connections[ip] = count
         else:
             del self._connections[ip]
+            self._told.discard(ip)
 
     def may_attempt_admin(self, ip: str, now: float) -> bool:
         if not self._admin_rate.limit:

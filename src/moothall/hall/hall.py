@@ -161,7 +161,7 @@ class Hall:
     ) -> Session | None:
         """A new connection, or None if it was turned away (seed 000, connect, step 2)."""
         if not is_loopback and not self.door.admit(ip):
-            self.note("ip_connection_limit", ip=ip)
+            self.turn_away(ip)
             link.close(POLICY_VIOLATION, "Too many connections from this IP")
             return None
         frames = self.settings.rate_pre_auth.window() if self._limited else None
@@ -517,6 +517,13 @@ class Hall:
         """A security event: counted and logged, with addresses and ids, never with contents."""
         self.tally.security[event] += 1
         self.log.warning(event, **facts)
+
+    def turn_away(self, ip: str) -> None:
+        """An address has as many connections as it may. Each that is too many is counted, but a log with a line
+        for each is one that anybody can fill."""
+        self.tally.security["ip_connection_limit"] += 1
+        if self.door.is_news(ip):
+            self.log.warning("ip_connection_limit", ip=ip)
 
     def fail(self, session: Session) -> None:
         """A bug of ours escaped a handler: only this session pays for it."""
