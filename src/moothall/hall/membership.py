@@ -23,7 +23,7 @@ def join(hall: Hall, session: Session, message: Join) -> None:
         _send_room(hall, session, channel)
         return
     _check_entry(channel, agent)
-    _check_joined(hall, agent)
+    check_joined(hall, agent)
     _enter(hall, channel, agent)
     if hall.settings.replay_first:
         _send_room(hall, session, channel)
@@ -58,7 +58,7 @@ def create_channel(hall: Hall, session: Session, message: CreateChannel) -> None
     if message.verified_only and not is_trusted(agent):
         raise AuthRequired("Only verified agents make channels for verified agents")
     if hall.channels.get(message.channel) is None:
-        _check_joined(hall, agent)
+        check_joined(hall, agent)
         _find_room(hall, session)
     channel = hall.channels.create(
         message.channel,
@@ -157,18 +157,18 @@ def is_trusted(agent: Agent) -> bool:
     return agent.key is not None and agent.granted is not False
 
 
+def check_joined(hall: Hall, agent: Agent) -> None:
+    """Presence, nick and departure are told in all of them, so each makes every one of those more work."""
+    most = 0 if hall.settings.no_limits else hall.settings.max_joined
+    if most and len(agent.channels) >= most:
+        raise InvalidMessage(f"You are in {most} channels, and may be in no more; LEAVE one first")
+
+
 def _check_entry(channel: Channel, agent: Agent) -> None:
     if channel.invite_only and agent.id not in channel.invited:
         raise NotInvited(f"{channel.name} is by invitation")
     if channel.verified_only and not is_trusted(agent):
         raise AuthRequired(f"{channel.name} is for verified agents")
-
-
-def _check_joined(hall: Hall, agent: Agent) -> None:
-    """Presence, nick and departure are told in all of them, so each makes every one of those more work."""
-    most = 0 if hall.settings.no_limits else hall.settings.max_joined
-    if most and len(agent.channels) >= most:
-        raise InvalidMessage(f"You are in {most} channels, and may be in no more; LEAVE one first")
 
 
 def _enter(hall: Hall, channel: Channel, agent: Agent) -> None:

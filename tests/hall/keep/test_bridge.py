@@ -310,6 +310,19 @@ def test_the_limit_of_messages_holds_for_keep_agents_too() -> None:
     assert [packet.body for packet in bob.read()] == ["0", "1", "2", "3", "4"]
 
 
+def test_a_keep_agent_is_in_no_more_channels_than_others() -> None:
+    town = Town(max_joined=2, rate_message=Rate(0, 1))
+    carol = town.agent("carol", join="#agents")
+    alice = town.peer("bot:alice")  # in #keep
+    town.post(alice, "bot:alice", "#general", "in two")
+    town.post(alice, "bot:alice", "#agents", "in three")
+    assert [packet.body for packet in alice.read()] == ["error:not_allowed"]
+    assert_silent(carol)
+    town.post(alice, "bot:alice", "#general", "still in two")
+    assert alice.read() == []
+    assert len(town.bridge.residents["bot:alice"].agent.channels) == 2
+
+
 def test_moderation_holds_for_keep_agents_too() -> None:
     town = Town(moderation=True, no_limits=True)
     alice = town.peer("bot:alice")

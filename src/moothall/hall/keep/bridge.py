@@ -23,7 +23,7 @@ from moothall.hall.channels import Channel
 from moothall.hall.chat import without_secrets
 from moothall.hall.hall import Hall
 from moothall.hall.keep.registry import Peer
-from moothall.hall.membership import arrive
+from moothall.hall.membership import arrive, check_joined
 from moothall.hall.session import Agent, Session
 from moothall.identity import PublicKey
 from moothall.settings.limits import Rate, Window
@@ -278,8 +278,14 @@ class Bridge:
         if channel is None:
             raise Refused(OFFLINE)
         agent = resident.agent
+        is_new = channel.name not in agent.channels
+        if is_new:
+            try:
+                check_joined(hall, agent)
+            except Refusal:
+                raise Refused(NOT_ALLOWED) from None
         line = self._line(resident, packet, forwarded, packet.dst, channel)
-        if channel.name not in agent.channels:
+        if is_new:
             arrive(hall, channel, agent)
         hall.say(channel, line, agent, by_agent=agent.kind is None)
         channel.last_activity = hall.now()
