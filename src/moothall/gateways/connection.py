@@ -399,9 +399,16 @@ class Connection(asyncio.Protocol):
         for hop in reversed([hop.strip() for hop in forwarded.split(",") if hop.strip()]):
             if not self._port.is_trusted_proxy(ip):
                 break
-            ip = hop[:64]
+            ip = _address(hop)[:64]
         return ip
 
     def _respond(self, response: Response, *, head_only: bool = False) -> None:
         self.transport.write(response.encode(head_only=head_only))
         self._hang_up()
+
+
+def _address(hop: str) -> str:
+    """Some proxies add the port, `203.0.113.7:4711` or `[2001:db8::7]:4711`: it is another one each time."""
+    if hop.startswith("["):
+        return hop[1:].partition("]")[0]
+    return hop.partition(":")[0] if hop.count(":") == 1 else hop

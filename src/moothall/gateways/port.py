@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 from itertools import takewhile
 from typing import Final
 
@@ -189,6 +189,8 @@ class Port:
             address = ip_address(ip)
         except ValueError:
             return False
+        if isinstance(address, IPv6Address):
+            address = address.ipv4_mapped or address
         return any(address in network for network in self._proxies)
 
     def refused_origin(self, ip: str) -> None:
