@@ -757,6 +757,17 @@ def test_not_every_open_dispute_is_kept(monkeypatch: pytest.MonkeyPatch) -> None
     assert dockets.get("disp_2") is None
 
 
+async def test_whoever_waits_is_woken_however_many_others_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(book, "MAX_OPEN", 1)
+    dockets = Dockets()
+    held = dockets.opened("disp_1", "prop_1")
+    dockets.opened("disp_2", "prop_2")
+    waiting = asyncio.create_task(dockets.news_of(held, 5))
+    await asyncio.sleep(0)
+    dockets.wake_all()
+    assert await waiting
+
+
 # -- a reference server ----------------------------------------------------------------------------------
 
 

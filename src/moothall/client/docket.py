@@ -127,5 +127,5 @@ class Dockets(Book[Docket]):
         self.wake(docket)
 
     def wake_all(self) -> None:
-        for docket in self.open.values():
+        for docket in self.entries():
             self.wake(docket)
