@@ -129,9 +129,8 @@ class HallConnection:
         kind: Literal["agent", "human"] = "human" if applicant.is_human else "agent"
         await self._transmit(Identify(ref=_GREETING, name=applicant.name, pubkey=pubkey, kind=kind))
         loop = asyncio.get_running_loop()
-        started = (
-            loop.time()
-        )  # one limit for all of it: a server that only chats would be waited for without end
+        # One limit for all of it: a server that only chats would be waited for without end.
+        started = loop.time()
         echoes = False
         while True:
             incoming = await self._next(started + patience, patience)

@@ -14,9 +14,8 @@ from moothall.market.records import Change, Entry, Proposal, RatingPoint, SkillS
 from moothall.market.reputation import FLOOR
 from moothall.wire.agentchat.market import RatingChange
 
-MAX_SKILLS: Final = (
-    100  # capabilities in which one agent has a rating; the parties of a deal choose its name freely
-)
+# Capabilities in which one agent has a rating: the parties of a deal choose their names freely.
+MAX_SKILLS: Final = 100
 
 
 class Share(Struct, kw_only=True, frozen=True, gc=False):
