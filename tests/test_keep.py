@@ -429,6 +429,7 @@ async def test_an_ephemeral_client_gets_the_answer_of_an_agent_as_its_reply(hall
 
 
 async def test_metrics_tell_of_keep_and_never_of_bodies(hall: HallProcess) -> None:
+    assert "moothall_channels 3.0" in (await hall.get("/metrics"))[2]
     with keep_client(hall.keep_port) as alice, keep_client(hall.keep_port, BOB, "bot:bob") as bob:
         bob.ask()
         alice.send("bot:bob", "a secret")
@@ -436,6 +437,7 @@ async def test_metrics_tell_of_keep_and_never_of_bodies(hall: HallProcess) -> No
         alice.send_bytes(bytes.fromhex(VECTORS["negative"][0]["bytes_hex"]))
         alice.assert_nothing_waits()
         _, _, text = await hall.get("/metrics")
+        assert "moothall_channels 4.0" in text  # with #keep, which is hidden while nobody is in it
     assert 'moothall_connections{tier="anonymous",wire="keep"} 2.0' in text
     assert "moothall_keep_packets_total 3.0" in text
     assert "moothall_keep_forwarded_total 1.0" in text

@@ -276,8 +276,10 @@ def names(world: World) -> list[str]:
 def test_in_a_full_hall_new_channels_replace_empty_ones_that_have_no_history() -> None:
     world = World(max_channels=6)
     guest = world.agent()
-    created(world, guest, "#talked", "#quiet", "#kept")
+    created(world, guest, "#talked")
     world.say(guest, "#talked", "hello")
+    world.advance(5)
+    created(world, guest, "#quiet", "#kept")  # later than the other, and still the first to go
     left(world, guest, "#talked", "#quiet")
     created(world, guest, "#fourth")
     assert names(world) == ["#talked", "#kept", "#fourth"]

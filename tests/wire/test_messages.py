@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.wire.agentchat import client, server
+from moothall.errors import InvalidMessage
+from moothall.wire.agentchat import client, codec, server
 from moothall.wire.agentchat.codec import decode, encode
 from tests.hall.test_commands import TABLE
 
@@ -203,6 +204,15 @@ def test_options_may_be_null(kind: str) -> None:
     fields = {**TABLE[kind][3], **dict.fromkeys(OPTIONAL[kind])}
     message = decode(json.dumps({"type": kind, **fields}).encode())
     assert [getattr(message, name) for name in OPTIONAL[kind]] == [None] * len(OPTIONAL[kind])
+
+
+@pytest.mark.parametrize("payload", [b"[" + b"1," * 1000 + b"2]", b'"text"', b"7"])
+def test_what_is_no_object_is_refused_without_being_read_slowly(
+    payload: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codec, "_outline_slowly", lambda _: pytest.fail("read slowly"))
+    with pytest.raises(InvalidMessage):
+        decode(payload)
 
 
 texts = st.text(st.characters(exclude_categories=()), max_size=60)  # half characters included
