@@ -73,7 +73,7 @@ async def test_an_approval_survives_kill_9(hall: HallProcess) -> None:
     listed = await administer(hall, "ADMIN_LIST")
     assert (listed["enabled"], listed["strict"]) == (True, False)
     (entry,) = listed["entries"]
-    assert (entry["agentId"], entry["note"]) == (ALICE.public.fingerprint, "founder")
+    assert (entry["agentId"], entry["note"]) == (ALICE.public.agent_id(), "founder")
 
 
 async def test_a_list_that_cannot_be_saved_is_not_acknowledged(hall: HallProcess) -> None:

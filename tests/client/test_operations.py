@@ -507,7 +507,7 @@ async def test_the_operators_work(open_hall: OpenHall) -> None:
         admin = operator.admin("k")
         assert await admin.approve(ALICE.public, "friend") == f"@{ALICE.public.agent_id()}"
         [entry] = await admin.list_approved()
-        assert (entry.agent_id, entry.note) == (ALICE.public.fingerprint, "friend")
+        assert (entry.agent_id, entry.note) == (ALICE.public.agent_id(), "friend")
         await admin.revoke(ALICE.public)
         await admin.approve(ALICE.public.pem)
         await admin.revoke(f"@{ALICE.public.agent_id()}")
