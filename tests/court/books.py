@@ -23,11 +23,11 @@ class MemoryBooks(MarketBooks, Books):
     def cases(self) -> list[Dispute]:
         return [decode(record) for record in self.records.values()]
 
-    def case(self, dispute_id: str) -> Dispute | None:
+    def case(self, dispute_id: str, *, hold: bool = True) -> Dispute | None:
         record = self.records.get(dispute_id)
         return None if record is None else decode(record)
 
-    def case_of(self, proposal_id: str) -> Dispute | None:
+    def case_of(self, proposal_id: str, *, hold: bool = True) -> Dispute | None:
         return self.case(self._by_deal.get(proposal_id, ""))
 
     def cases_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> Page:

@@ -57,7 +57,7 @@ class MemoryBooks(Books):
         self.skills: dict[bytes, Registration] = {}
         self.events: dict[str, HookEvent] = {}
 
-    def proposal(self, proposal_id: str) -> Proposal | None:
+    def proposal(self, proposal_id: str, *, hold: bool = True) -> Proposal | None:
         return self.deals.get(proposal_id)
 
     def proposals_of(

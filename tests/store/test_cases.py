@@ -24,6 +24,7 @@ from moothall.store import cases, migrations, schema
 from moothall.store.dialect import Connection
 from moothall.store.export import exported
 from moothall.store.units import Store
+from moothall.wire.agentchat.client import GetCase
 from tests.market.support import address
 from tests.store.support import ALICE, BOB, CAROL, DAVE, NOW_MS, Place, accept, complete, propose, run
 from tests.store.test_checks import edited
@@ -107,6 +108,29 @@ async def deliberating(store: Store, deal: str = "prop_1", name: str = "disp_1")
 
 
 # -- questions -------------------------------------------------------------------------------------------
+
+
+async def test_whoever_only_looks_waits_for_nobody_and_keeps_nobody_waiting(postgres: Place) -> None:
+    """An arbiter's reminders are about many cases: holding them one after the other, and their deals and the
+    standings of the parties, two arbiters who come back at once would wait for each other."""
+    async with postgres.opened() as store:
+        await run(store, rate)
+        await deliberating(store)
+        judge = (await panel(store))[0]
+        message = GetCase(proposal_id="prop_1")
+        with postgres.books() as deciding:
+            assert deciding.case("disp_1") is not None
+            assert deciding.proposal("prop_1") is not None
+            async with asyncio.timeout(5):
+                notices, later = await run(
+                    store, lambda books: clerk.reminders(books, ["disp_1"], judge.public.raw, now=NOW_MS)
+                )
+                file = await run(
+                    store, lambda books: clerk.get_case(books, message, judge.public, now=NOW_MS)
+                )
+        assert len(notices) == 1
+        assert not later
+        assert json.loads(bytes(file.case))["dispute_id"] == "disp_1"
 
 
 async def test_a_case_is_there_when_the_store_is_opened_again(place: Place) -> None:

@@ -16,10 +16,10 @@ class Page(NamedTuple):
 
 
 class Books(market.Books, Protocol):
-    def case(self, dispute_id: str) -> Dispute | None:
-        """Locks the row for this unit on engines that can."""
+    def case(self, dispute_id: str, *, hold: bool = True) -> Dispute | None:
+        """Locks the row for this unit on engines that can, unless one only looks: see `proposal`."""
 
-    def case_of(self, proposal_id: str) -> Dispute | None:
+    def case_of(self, proposal_id: str, *, hold: bool = True) -> Dispute | None:
         """The one case that a deal can have; locked like `case`."""
 
     def cases_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> Page:

@@ -2,7 +2,7 @@
 
 These run where the books are, inside a transaction; whatever they raise undoes it. What they return is told to
 people only after the transaction was committed. A case is always fetched before its deal, so that two units never
-wait for each other.
+wait for each other; those who only look something up hold neither.
 """
 
 from collections.abc import Sequence
@@ -139,13 +139,13 @@ def list_cases(books: Books, message: client.ListCases, key: PublicKey, *, now: 
 
 
 def get_case(books: Books, message: client.GetCase, key: PublicKey, *, now: int) -> CaseFile:
-    case = None if message.dispute_id is None else books.case(message.dispute_id)
+    case = None if message.dispute_id is None else books.case(message.dispute_id, hold=False)
     if message.proposal_id is not None and message.dispute_id is None:
-        case = books.case_of(message.proposal_id)
+        case = books.case_of(message.proposal_id, hold=False)
     case = _found(case)
     if notices.role_of(case, key.raw) is None:
         raise DisputeNotParty("Only the parties and the arbiters of a case see its file")
-    return CaseFile(ts=now, case=casefile.exported(case, _deal(books, case), key.raw))
+    return CaseFile(ts=now, case=casefile.exported(case, _deal(books, case, hold=False), key.raw))
 
 
 def reminders(
@@ -155,8 +155,10 @@ def reminders(
     found: list[Notice] = []
     size = 0
     for number, dispute_id in enumerate(dispute_ids):
-        case = books.case(dispute_id)
-        notice = None if case is None else notices.reminder(case, _deal(books, case), key, now)
+        case = books.case(dispute_id, hold=False)
+        if case is None:
+            continue
+        notice = notices.reminder(case, _deal(books, case, hold=False), key, now)
         if notice is None:
             continue
         size += notices.size_of(notice)
@@ -180,8 +182,8 @@ def _found(case: Dispute | None) -> Dispute:
     return case
 
 
-def _deal(books: Books, case: Dispute) -> Proposal:
-    deal = books.proposal(case.proposal_id)
+def _deal(books: Books, case: Dispute, *, hold: bool = True) -> Proposal:
+    deal = books.proposal(case.proposal_id, hold=hold)
     if deal is None:
         raise LookupError(f"{case.id} is about {case.proposal_id}, which is not in the books")
     return deal

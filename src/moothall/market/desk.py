@@ -287,7 +287,7 @@ def _party(hall: Hall, session: Session) -> tuple[Agent, PublicKey]:
 
 
 def _own(books: Books, proposal_id: str, key: bytes) -> Proposal:
-    deal = books.proposal(proposal_id)
+    deal = books.proposal(proposal_id, hold=False)
     if deal is None or key not in (deal.proposer, deal.recipient):
         raise ProposalNotFound("You have no deal with this id")
     return deal

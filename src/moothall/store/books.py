@@ -102,20 +102,22 @@ class SqlBooks(CaseBooks, StoreBooks):
 
     # -- proposals -----------------------------------------------------------------------------------
 
-    def proposal(self, proposal_id: str) -> Proposal | None:
+    def proposal(self, proposal_id: str, *, hold: bool = True) -> Proposal | None:
         stored = self._known_proposal(proposal_id)
         if stored is None:
             if not is_plain(proposal_id):
                 return None
+            lock = self._connection.dialect.for_update if hold else ""
             row = self._connection.execute(
-                f"SELECT version, record FROM proposals WHERE id = ?{self._connection.dialect.for_update}",  # noqa: S608
+                f"SELECT version, record FROM proposals WHERE id = ?{lock}",  # noqa: S608
                 (proposal_id,),
             ).fetchone()
             if row is None:
                 return None
             stored = Stored(row[0], _proposal(row[1]))
             self._memory.remember(stored, len(row[1]))
-            self._hold_parties((stored.record,))
+            if hold:
+                self._hold_parties((stored.record,))
         return stored.record
 
     def proposals_of(

@@ -30,13 +30,14 @@ class CaseBooks:
     _before: Draft
     _draft: Draft
 
-    def case(self, dispute_id: str) -> Dispute | None:
+    def case(self, dispute_id: str, *, hold: bool = True) -> Dispute | None:
         stored = self._known_case(dispute_id)
         if stored is None:
             if not is_plain(dispute_id):
                 return None
+            lock = self._connection.dialect.for_update if hold else ""
             row = self._connection.execute(
-                f"SELECT version, record FROM disputes WHERE id = ?{self._connection.dialect.for_update}",  # noqa: S608
+                f"SELECT version, record FROM disputes WHERE id = ?{lock}",  # noqa: S608
                 (dispute_id,),
             ).fetchone()
             if row is None:
@@ -45,11 +46,11 @@ class CaseBooks:
             self._memory.disputes[dispute_id] = stored
         return stored.record
 
-    def case_of(self, proposal_id: str) -> Dispute | None:
+    def case_of(self, proposal_id: str, *, hold: bool = True) -> Dispute | None:
         if not is_plain(proposal_id):
             return None
         rows = self._query("SELECT id FROM disputes WHERE proposal_id = ?", proposal_id)
-        return self.case(rows[0][0]) if rows else None
+        return self.case(rows[0][0], hold=hold) if rows else None
 
     def cases_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> Page:
         query = (
