@@ -83,6 +83,26 @@ async def test_a_list_that_cannot_be_saved_is_not_acknowledged(hall: HallProcess
     await hall.logged("durable_command_failed")
 
 
+async def test_what_could_not_be_taken_out_of_a_list_on_disk_is_when_it_is_ordered_again(
+    hall: HallProcess,
+) -> None:
+    """Otherwise the next start brings back the approval that the operator withdrew."""
+    await administer(hall, "ADMIN_BAN", agent_id=BOB_ID)
+    await administer(hall, "ADMIN_APPROVE", pubkey=ALICE.public.pem)
+    orders = {"bans": ("ADMIN_UNBAN", BOB_ID), "allowlist": ("ADMIN_REVOKE", ALICE_ID)}
+    for name, (operation, agent_id) in orders.items():
+        obstacle = hall.data_dir / f".{name}.json.new"
+        obstacle.mkdir()
+        for _ in range(2):
+            with pytest.raises(Refused, match="INTERNAL_ERROR"):
+                await administer(hall, operation, agent_id=agent_id)
+        obstacle.rmdir()
+        assert (await administer(hall, operation, agent_id=agent_id))["success"]
+        assert json.loads((hall.data_dir / f"{name}.json").read_bytes()) == []
+        with pytest.raises(Refused, match="AGENT_NOT_FOUND"):
+            await administer(hall, operation, agent_id=agent_id)
+
+
 async def test_a_data_directory_is_one_halls(hall: HallProcess) -> None:
     """Two would each write their own list over the other's, and lift its bans with the next restart."""
     second = run_moothall(hall.folder, "serve", *PLACE, "--data-dir", "data")

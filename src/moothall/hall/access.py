@@ -42,6 +42,7 @@ class Allowlist:
     """Approved keys. An id may be given with 8 or 16 digits."""
 
     def __init__(self, approvals: Iterable[Approval] = ()) -> None:
+        self.on_disk = True  # False while the file lacks a change because it could not be written
         self._by_key: dict[bytes, Approval] = {}
         for approval in approvals:
             self.approve(approval)
@@ -76,6 +77,7 @@ class Allowlist:
 
 class Bans:
     def __init__(self, bans: Iterable[Ban] = ()) -> None:
+        self.on_disk = True  # as in Allowlist
         self._by_id = {ban.agent_id: ban for ban in bans}
 
     def __len__(self) -> int:

@@ -1,7 +1,8 @@
 """What operators do with the shared key: the allow list, kick and ban, MOTD, the verified flag (wire 16).
 
 Accepted from any connection, identified or not. Attempts are logged, wrong keys limited per address. A list that
-was changed holds at once and is answered when it is on disk.
+was changed holds at once and is answered when it is on disk. After a write that failed the same order is not
+refused for having nothing to take out: it brings the list to the disk.
 """
 
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from functools import wraps
 from typing import Final, TypeVar
 
 from moothall.errors import AgentNotFound, InvalidKey, InvalidMessage, RateLimited, Refusal
-from moothall.hall.access import ALLOWLIST_FILE, BANS_FILE, Approval, Ban, Doorkeeper
+from moothall.hall.access import ALLOWLIST_FILE, BANS_FILE, Allowlist, Approval, Ban, Bans, Doorkeeper
 from moothall.hall.commands import Command
 from moothall.hall.hall import Hall
 from moothall.hall.handshake import shows_verified
@@ -68,16 +69,16 @@ def approve(hall: Hall, session: Session, message: client.AdminApprove) -> None:
     except InvalidKey as error:
         raise InvalidMessage(f"Invalid `pubkey`: {error}") from None
     result = _result(hall, "approve", success=True, agent_id=key.agent_id(hall.settings.id_length))
-    _save(hall, session, ALLOWLIST_FILE, hall.allowlist.encode(), result)
+    _save(hall, session, ALLOWLIST_FILE, hall.allowlist, result)
 
 
 @guarded(Doorkeeper.check_access)
 def revoke(hall: Hall, session: Session, message: client.AdminRevoke) -> None:
     _require_allowlist(hall)
     agent_id = bare_id(message.agent_id) if message.agent_id else None
-    if not hall.allowlist.revoke(pubkey=message.pubkey, agent_id=agent_id):
+    if not hall.allowlist.revoke(pubkey=message.pubkey, agent_id=agent_id) and hall.allowlist.on_disk:
         raise AgentNotFound("No such entry in the allow list")
-    _save(hall, session, ALLOWLIST_FILE, hall.allowlist.encode(), _result(hall, "revoke", success=True))
+    _save(hall, session, ALLOWLIST_FILE, hall.allowlist, _result(hall, "revoke", success=True))
 
 
 @guarded(Doorkeeper.check_access)
@@ -117,17 +118,15 @@ def ban(hall: Hall, session: Session, message: client.AdminBan) -> None:
     for agent in _all_with(hall, agent_id):
         hall.tell(agent, server.BannedNotice(ts=hall.timestamp(), reason=message.reason or "Banned by admin"))
         hall.close(agent.session, NORMAL, "Banned by admin")
-    _save(hall, session, BANS_FILE, hall.bans.encode(), result)
+    _save(hall, session, BANS_FILE, hall.bans, result)
 
 
 @guarded(Doorkeeper.check_access)
 def unban(hall: Hall, session: Session, message: client.AdminUnban) -> None:
     agent_id = bare_id(message.agent_id)
-    if not hall.bans.remove(agent_id):
+    if not hall.bans.remove(agent_id) and hall.bans.on_disk:
         raise AgentNotFound(f"{agent_id[:64]} is not banned")
-    _save(
-        hall, session, BANS_FILE, hall.bans.encode(), _result(hall, "unban", success=True, agent_id=agent_id)
-    )
+    _save(hall, session, BANS_FILE, hall.bans, _result(hall, "unban", success=True, agent_id=agent_id))
 
 
 @guarded(Doorkeeper.check_admin)
@@ -181,8 +180,20 @@ def _result(hall: Hall, action: str, **fields: object) -> server.AdminResult:
     return server.AdminResult(ts=hall.timestamp(), action=action, **fields)  # type: ignore[arg-type]  # wire 6.6
 
 
-def _save(hall: Hall, session: Session, name: str, content: bytes, result: server.AdminResult) -> None:
-    hall.durably(session, lambda: hall.shelf.write(name, content), lambda _: hall.reply(session, result))
+def _save(
+    hall: Hall, session: Session, name: str, entries: Allowlist | Bans, result: server.AdminResult
+) -> None:
+    content = entries.encode()
+
+    def save() -> None:
+        try:
+            hall.shelf.write(name, content)
+        except BaseException:
+            entries.on_disk = False
+            raise
+        entries.on_disk = True
+
+    hall.durably(session, save, lambda _: hall.reply(session, result))
 
 
 def _close_all(hall: Hall, sessions: list[Session]) -> None:
