@@ -202,7 +202,7 @@ class App:
         self._alarm = self._loop.call_later(wait, lambda: self.hall.tick())
 
     def _keys_not_saved(self, error: BaseException) -> None:
-        """The ids stay bound until the hall restarts; the operator should know before that."""
+        """The ids stay bound until the hall restarts, and are tried again; the operator should know before that."""
         self.log.warning("keys_not_saved", error=repr(error))
 
     @property

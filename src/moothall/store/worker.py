@@ -8,6 +8,8 @@ from typing import Final
 from moothall.hall.outside import Result
 
 BATCH_SECONDS: Final = 0.25
+RETRY_SECONDS: Final = 10.0  # after a write that failed
+MOST_WAITING: Final = 100_000  # entries, while nothing can be written; the oldest are given up first
 
 
 class StoreThread:
@@ -38,7 +40,8 @@ class StoreThread:
 class Batch:
     """Collects entries for a moment and hands them to the thread together, one write at a time.
 
-    A crowd that arrives after a restart costs a few writes a second this way, not one for each newcomer.
+    A crowd that arrives after a restart costs a few writes a second this way, not one for each newcomer. What could
+    not be written is tried again later: nobody else remembers it.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class Batch:
         self._report = failed
         self._waiting: list[tuple[str, bytes]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
 
     def add(self, agent_id: str, raw: bytes) -> None:
         self._waiting.append((agent_id, raw))
@@ -61,6 +65,7 @@ class Batch:
 
     def close(self) -> None:
         """Hand over what still waits; the thread must still be open."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._hand_over()
@@ -68,4 +73,13 @@ class Batch:
     def _hand_over(self) -> None:
         entries, self._waiting = self._waiting, []
         self._timer = None
-        self._thread.submit(lambda: self._write(entries), lambda _: None, self._report)
+
+        def failed(error: BaseException) -> None:
+            self._report(error)
+            if not self._closed:
+                self._waiting = [*entries, *self._waiting][-MOST_WAITING:]
+                if self._timer is not None:
+                    self._timer.cancel()
+                self._timer = self._loop.call_later(RETRY_SECONDS, self._hand_over)
+
+        self._thread.submit(lambda: self._write(entries), lambda _: None, failed)
