@@ -327,6 +327,47 @@ async def test_a_disk_that_is_full_fails_the_units_and_not_the_hall(sqlite: Plac
     assert sqlite.problems() == []
 
 
+@pytest.mark.parametrize("name", ["hall.db", "hall.db-wal"])
+async def test_a_file_that_was_taken_away_fails_the_units_until_it_is_back(sqlite: Place, name: str) -> None:
+    """The engine would not notice: it has the files open, and nobody could open them again."""
+    path = sqlite.directory.path / name
+    elsewhere = path.with_name("elsewhere")
+    async with sqlite.opened() as store:
+        await run(store, propose("prop_0"))
+        path.rename(elsewhere)
+        with pytest.raises(StoreFailed, match="removed or replaced"):
+            await run(store, propose("prop_lost"))
+        path.write_bytes(elsewhere.read_bytes())  # a copy is another file
+        with pytest.raises(StoreFailed, match="removed or replaced"):
+            await run(store, propose("prop_lost"))
+        elsewhere.rename(path)
+        await run(store, propose("prop_1"))
+    assert sqlite.select("SELECT id FROM proposals ORDER BY id") == [("prop_0",), ("prop_1",)]
+    assert sqlite.problems() == []
+
+
+@pytest.mark.parametrize("left", [None, b""])
+async def test_a_log_without_its_file_is_not_thrown_away(sqlite: Place, left: bytes | None) -> None:
+    """A hall that was killed leaves the latest commits there, perhaps all that it ever made."""
+    path = sqlite.directory.path / "hall.db"
+    log = path.with_name("hall.db-wal")
+    async with sqlite.opened() as store:
+        await run(store, propose("prop_0"))
+        file, changes = path.read_bytes(), log.read_bytes()  # as a kill leaves them
+    path.unlink()
+    if left is not None:
+        path.write_bytes(left)
+    log.write_bytes(changes)
+    with pytest.raises(UsageError, match=r"hall\.db is missing or empty, and hall\.db-wal beside it"):
+        async with sqlite.opened():
+            pass
+    with pytest.raises(UsageError, match=r"hall\.db-wal"):
+        connect(path)
+    assert log.read_bytes() == changes
+    path.write_bytes(file)
+    assert sqlite.select("SELECT id FROM proposals") == [("prop_0",)]
+
+
 async def test_a_large_deal_is_not_kept_in_memory_between_its_steps(sqlite: Place) -> None:
     """Ten thousand deals are remembered, and a task can be as long as a frame."""
     store = SqliteStore(opened(sqlite), lambda changes: None)

@@ -30,6 +30,7 @@ from moothall.store.rows import Draft, Stale
 from moothall.store.units import Answer, Answers, Result, Statistics, StoreFailed, Turns, Unit, step_back
 
 FILE: Final = "hall.db"
+LOG: Final = "-wal"  # what the name of the log beside it ends with: the latest commits are in there
 
 MAX_BATCH: Final = 256
 SHORTEST_BATCH: Final = 0.005  # seconds after which a batch is committed even where a commit takes no time
@@ -55,6 +56,7 @@ class SqliteConnection(sqlite3.Connection):
 
 
 def connect(path: Path, *, create: bool = False) -> SqliteConnection:
+    _refuse_orphan(path)
     try:
         if create:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # the log beside it gets the same mode
@@ -86,6 +88,35 @@ def connect(path: Path, *, create: bool = False) -> SqliteConnection:
     return connection
 
 
+def _refuse_orphan(path: Path) -> None:
+    """A log whose file is gone may be all that is left of many deals, and the engine would delete it."""
+    log = _log_of(path)
+    if _size(log) and not _size(path):
+        raise UsageError(
+            f"{path} is missing or empty, and {log.name} beside it holds changes that were made to it:"
+            f" put {path.name} back, or move {log.name} away to begin anew"
+        )
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(path.name + LOG)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 class SqliteStore:
     def __init__(
         self,
@@ -106,6 +137,9 @@ class SqliteStore:
         self._statistics = Statistics()
         self._memory = Memory()
         self._data_version = -1
+        self._path = Path(connection.execute("PRAGMA database_list").fetchone()[2])
+        self._log = _log_of(self._path)
+        self._files = self._found()
         # Each session has at most one unit here (its later commands wait in its own inbox), so that the
         # number of connections bounds the queue.
         self._queue: SimpleQueue[Unit | None] = SimpleQueue()
@@ -227,7 +261,16 @@ class SqliteStore:
             self._data_version = row[0]
             self._memory = Memory()
 
+    def _found(self) -> tuple[tuple[int, int] | None, ...]:
+        return _inode(self._path), _inode(self._log)
+
     def _commit(self) -> float:
+        if self._found() != self._files:
+            # The engine would go on writing into files that nobody finds after a restart.
+            raise StoreFailed(
+                f"not saved: {self._path}, or the log beside it, was removed or replaced while in use;"
+                " put both back, or restart the hall"
+            )
         began = monotonic()
         try:
             self._connection.execute("COMMIT")
