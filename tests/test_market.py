@@ -1,13 +1,24 @@
-"""Deals on a real hall that is killed: what was acknowledged is a fact."""
+"""Deals on a real hall that is killed or closed: what was acknowledged is a fact."""
 
+import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from moothall import app as app_module
+from moothall.app import App
+from moothall.settings import Settings
+from moothall.store.sqlite import SqliteStore
 from tests.identity.vectors import ALICE, BOB
 from tests.support.agentchat import AgentChat
 from tests.support.deals import signed
-from tests.support.server import HallProcess, running_hall
+from tests.support.server import PATIENCE, HallProcess, running_hall
+from tests.support.slow_commits import slowed
+from tests.support.world import LogBook
 
 
 async def come_in(hall: HallProcess) -> tuple[AgentChat, AgentChat]:
@@ -99,3 +110,29 @@ async def test_whoever_the_reference_knew_is_found_again_on_coming_in(tmp_path: 
         ]
         await alice.close()
         await bob.close()
+
+
+@pytest.mark.parametrize("patience", [PATIENCE, 0.0])
+async def test_whoever_ordered_something_learns_how_it_went_before_the_hall_closes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: float
+) -> None:
+    """But for no longer than a moment, and nothing is begun that came after it."""
+    monkeypatch.setattr(app_module, "FINISHING_SECONDS", patience)
+    monkeypatch.setattr(SqliteStore, "_commit", slowed(SqliteStore._commit, 0.3))
+    settings = Settings(port=0, keep_port=0, data_dir=tmp_path, no_limits=True)
+    async with App(settings, LogBook()) as app:
+        alice = await AgentChat.connect(app.url, "alice", ALICE)
+        bob = await AgentChat.connect(app.url, "bob", BOB)
+        for task in ("first", "second"):
+            offer = signed(ALICE, "PROPOSAL", to=bob.agent_id, task=task)
+            await alice.send(type="PROPOSAL", **offer)
+        async with asyncio.timeout(PATIENCE):
+            while "PROPOSAL" not in app.hall.received:  # noqa: ASYNC110  # a hall tells nobody what it has read
+                await asyncio.sleep(0.001)
+    assert await alice.closed() == (1001, "Server shutting down")
+    told = [message["task"] for message in alice.received if message["type"] == "PROPOSAL"]
+    assert told == (["first"] if patience else [])
+    with closing(sqlite3.connect(tmp_path / "hall.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM proposals").fetchone() == (1,)
+    await alice.close()
+    await bob.close()

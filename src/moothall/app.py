@@ -6,6 +6,7 @@ import os
 import secrets
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic, time
 from typing import Final
 
@@ -51,6 +52,9 @@ GC_THRESHOLD: Final = (50_000, 20, 50)
 TIMER_SLACK: Final = 0.001
 
 HALL_KEY_FILE: Final = "hall-key.json"
+
+FINISHING_SECONDS: Final = 2.0  # for durable commands that are under way when the hall closes
+FINISHING_LOOK: Final = 0.005  # how often it is looked whether there are any left
 
 
 class SystemClock:
@@ -179,6 +183,7 @@ class App:
         await asyncio.gather(self._webhooks.close(), *(hook.close() for hook in self._hooks.values()))
         if self.keep is not None:
             await self.keep.close()
+        await self._finish_commands()
         await self.port.close("Server shutting down")
         if self._alarm is not None:
             self._alarm.cancel()
@@ -187,6 +192,15 @@ class App:
         self._store.close()
         self.courier.close()
         self._market_store.close()
+
+    async def _finish_commands(self) -> None:
+        """Whoever ordered something durable learns how it went: otherwise it would find out by asking later."""
+        self.hall.take_no_more()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FINISHING_SECONDS):
+                while self.hall.is_busy:  # noqa: ASYNC110  # once in the life of a hall, for milliseconds
+                    await asyncio.sleep(FINISHING_LOOK)
+        self.hall.hear_goodbyes()
 
     def _build_keep(self, key: PrivateKey, pins: Pins | None) -> KeepPort:
         settings = self.settings

@@ -136,6 +136,7 @@ class Hall:
         self._remember_key = remember_key
         self._commands = command_table(commands)
         self._limited = not settings.no_limits
+        self._closing = False
         for name in settings.default_channels:
             self.channels.create(name, self.now())
         for name in settings.verified_channels:
@@ -421,8 +422,28 @@ class Hall:
             payload = session.inbox.popleft()
             session.inbox_bytes -= len(payload)
             self.receive(session, payload)
-        if session.paused and not session.busy:
+        if session.paused and not session.busy and not self._closing:
             session.paused = False
+            session.link.resume()
+
+    def take_no_more(self) -> None:
+        """The hall is about to close: nothing more is read, and what waits in inboxes is not begun."""
+        self._closing = True
+        for session in self.sessions:
+            session.inbox = None
+            session.inbox_bytes = 0
+            if not session.paused:
+                session.paused = True
+                session.link.pause()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anybody is still to be told how a durable command went."""
+        return any(session.busy for session in self.sessions)
+
+    def hear_goodbyes(self) -> None:
+        """After `take_no_more`, when everybody is sent away: whoever answers that is heard."""
+        for session in self.sessions:
             session.link.resume()
 
     # -- the way out -----------------------------------------------------------------------------
