@@ -57,7 +57,9 @@ class MemoryBooks(Books):
         self.skills: dict[bytes, Registration] = {}
         self.events: dict[str, HookEvent] = {}
 
-    def proposal(self, proposal_id: str, *, hold: bool = True) -> Proposal | None:
+    def proposal(
+        self, proposal_id: str, *, hold: bool = True, besides: Collection[bytes] = ()
+    ) -> Proposal | None:
         return self.deals.get(proposal_id)
 
     def proposals_of(

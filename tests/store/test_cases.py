@@ -28,6 +28,7 @@ from moothall.wire.agentchat.client import GetCase
 from tests.market.support import address
 from tests.store.support import ALICE, BOB, CAROL, DAVE, NOW_MS, Place, accept, complete, propose, run
 from tests.store.test_checks import edited
+from tests.store.test_postgres import wait_for_a_lock
 from tests.support.cases import ARBITERS, COMMITMENT, MESSAGES, NONCE, signed_step
 
 RULES = CourtRules()
@@ -76,9 +77,9 @@ def plead(key: PrivateKey, case: str = "disp_1") -> Work:
     return lambda books: clerk.submit_evidence(books, message, key.public, now=NOW_MS, rules=RULES)
 
 
-def vote(key: PrivateKey, verdict: str, case: str = "disp_1") -> Work:
+def vote(key: PrivateKey, verdict: str, case: str = "disp_1", *, now: int = NOW_MS) -> Work:
     message = step(key, "ARBITER_VOTE", dispute_id=case, verdict=verdict, reasoning="so")
-    return lambda books: clerk.vote(books, message, key.public, now=NOW_MS, rules=RULES)
+    return lambda books: clerk.vote(books, message, key.public, now=now, rules=RULES)
 
 
 def lapse(case: str = "disp_1", *, now: int = NOW_MS + HOUR) -> Work:
@@ -131,6 +132,43 @@ async def test_whoever_only_looks_waits_for_nobody_and_keeps_nobody_waiting(post
         assert len(notices) == 1
         assert not later
         assert json.loads(bytes(file.case))["dispute_id"] == "disp_1"
+
+
+async def test_a_verdict_and_a_deal_of_its_arbiters_never_wait_for_each_other(postgres: Place) -> None:
+    """Whoever judges also deals. A verdict that took the standings of the parties first and those of the arbiters
+    later would hold what a deal between an arbiter and a party waits for, and wait for what that deal holds."""
+    async with postgres.opened() as store:
+        await run(store, rate)
+        await deliberating(store)
+        judges = await panel(store)
+        for judge in judges[:2]:
+            await run(store, vote(judge, "disputant"))
+        first = min(judge.public.raw for judge in judges)
+        after = [key for key in (ALICE.public.raw, BOB.public.raw) if key > first]
+        assert after
+        with postgres.connected() as other:
+            other.execute(other.dialect.begin)
+            other.execute("SELECT 1 FROM standings WHERE key = ? FOR UPDATE", (first,))
+            last = asyncio.ensure_future(run(store, vote(judges[2], "disputant")))
+            await asyncio.to_thread(wait_for_a_lock, postgres)
+            for key in after:  # so these are still free
+                other.execute("SELECT 1 FROM standings WHERE key = ? FOR UPDATE NOWAIT", (key,))
+            other.execute("COMMIT")
+        await last
+        assert store.statistics().repeated == 0
+    assert postgres.problems() == []
+
+
+async def test_votes_are_told_in_their_order_whatever_the_clock_said(place: Place) -> None:
+    """A clock that is set back, or another hall whose clock is behind."""
+    async with place.opened() as store:
+        await run(store, rate)
+        await deliberating(store)
+        for number, judge in enumerate(await panel(store)):
+            await run(store, vote(judge, "disputant", now=NOW_MS - 7_200_000 * number))
+        case = await run(store, case_of())
+    assert case.verdict == "disputant"
+    assert place.problems() == []
 
 
 async def test_a_case_is_there_when_the_store_is_opened_again(place: Place) -> None:

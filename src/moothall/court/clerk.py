@@ -5,7 +5,7 @@ people only after the transaction was committed. A case is always fetched before
 wait for each other; those who only look something up hold neither.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from moothall.court import casefile, filing, hearing, judging, notices, panel
@@ -17,7 +17,7 @@ from moothall.court.rules import CourtRules
 from moothall.errors import DisputeNotFound, DisputeNotParty
 from moothall.identity import PublicKey
 from moothall.market.notices import MAX_ANSWER
-from moothall.market.records import Proposal
+from moothall.market.records import Proposal, Standing
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.court import CaseFile, Cases
 
@@ -104,8 +104,7 @@ def vote(
     books: Books, message: client.ArbiterVote, key: PublicKey, *, now: int, rules: CourtRules
 ) -> Outcome:
     case = _found(books.case(message.dispute_id))
-    deal = _deal(books, case)
-    standings = {each: books.standing(each) for each in judging.agents_of(case)}
+    deal, standings = _at_stake(books, case)
     return _saved(books, judging.vote(message, key, case, deal, standings, now=now, rules=rules))
 
 
@@ -117,16 +116,14 @@ def lapse(books: Books, dispute_id: str, *, now: int, rules: CourtRules) -> Outc
     case = books.case(dispute_id)
     if case is None or case.deadline is None or now < case.deadline:
         return None
-    deal = _deal(books, case)
     if case.phase == "reveal_pending":
-        outcome = filing.miss_reveal(case, deal, now=now)
+        outcome = filing.miss_reveal(case, _deal(books, case), now=now)
     elif case.phase == "arbiter_response":
-        outcome = hearing.end_response(case, deal, now=now)
+        outcome = hearing.end_response(case, _deal(books, case), now=now)
     elif case.phase == "evidence":
-        outcome = hearing.close_evidence(case, deal, now=now, rules=rules)
+        outcome = hearing.close_evidence(case, _deal(books, case), now=now, rules=rules)
     else:
-        standings = {each: books.standing(each) for each in judging.agents_of(case)}
-        outcome = judging.end_deliberation(case, deal, standings, now=now)
+        outcome = judging.end_deliberation(case, *_at_stake(books, case), now=now)
     return _saved(books, outcome)
 
 
@@ -182,8 +179,15 @@ def _found(case: Dispute | None) -> Dispute:
     return case
 
 
-def _deal(books: Books, case: Dispute, *, hold: bool = True) -> Proposal:
-    deal = books.proposal(case.proposal_id, hold=hold)
+def _at_stake(books: Books, case: Dispute) -> tuple[Proposal, dict[bytes, Standing]]:
+    """The deal, and the standings of everybody whom a verdict concerns."""
+    agents = judging.agents_of(case)
+    deal = _deal(books, case, besides=agents)
+    return deal, {each: books.standing(each) for each in agents}
+
+
+def _deal(books: Books, case: Dispute, *, hold: bool = True, besides: Collection[bytes] = ()) -> Proposal:
+    deal = books.proposal(case.proposal_id, hold=hold, besides=besides)
     if deal is None:
         raise LookupError(f"{case.id} is about {case.proposal_id}, which is not in the books")
     return deal

@@ -15,7 +15,7 @@ from moothall.court.outcome import Outcome
 from moothall.court.phases import next_phase
 from moothall.court.records import Dispute, Settled, Settlement, Vote
 from moothall.court.rules import CourtRules
-from moothall.court.verdict import rating_changes, reward, tally
+from moothall.court.verdict import rating_changes, reward, tally, votes_cast
 from moothall.errors import DisputeNotArbiter
 from moothall.identity import PublicKey
 from moothall.market import escrow, hooks
@@ -46,14 +46,13 @@ def vote(
     slot = case.slots[number]
     if slot.status != "accepted":
         raise DisputeNotArbiter("You have voted")
-    earlier = [slot.vote.at for slot in case.slots if slot.vote is not None]
+    earlier = [each.vote.at for each in votes_cast(case.slots) if each.vote is not None]
     cast = Vote(
         number=len(earlier),
         verdict=message.verdict,
         reasoning=message.reasoning,
         sig=message.sig,
-        # A clock that was set back, or another hall's on the same books, must not put votes out of their order.
-        at=max(now, *earlier) if earlier else now,
+        at=max((now, *earlier)),  # clocks are set back, and those of two halls differ; the order is this one
     )
     case = with_slot(case, number, structs.replace(slot, status="voted", vote=cast))
     if any(slot.status == "accepted" for slot in case.slots):

@@ -9,9 +9,12 @@ from moothall.market.records import Change, Proposal, Receipt, Registration, Sta
 class Books(Protocol):
     """One unit of work: everything between load and commit. It saves and never decides."""
 
-    def proposal(self, proposal_id: str, *, hold: bool = True) -> Proposal | None:
-        """Locks the row for this unit on engines that can. Whoever only looks does not `hold` it: others need
-        not wait, and rows may be looked at in any order."""
+    def proposal(
+        self, proposal_id: str, *, hold: bool = True, besides: Collection[bytes] = ()
+    ) -> Proposal | None:
+        """Locks the row for this unit on engines that can, and the standings of its parties; `besides` are others
+        whose standings the decision may change, to be locked with them. Whoever only looks does not `hold` it:
+        others need not wait, and rows may be looked at in any order."""
 
     def proposals_of(
         self, key: bytes, *, limit: int = 100, open_only: bool = False, before: Proposal | None = None

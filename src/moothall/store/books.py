@@ -102,7 +102,9 @@ class SqlBooks(CaseBooks, StoreBooks):
 
     # -- proposals -----------------------------------------------------------------------------------
 
-    def proposal(self, proposal_id: str, *, hold: bool = True) -> Proposal | None:
+    def proposal(
+        self, proposal_id: str, *, hold: bool = True, besides: Collection[bytes] = ()
+    ) -> Proposal | None:
         stored = self._known_proposal(proposal_id)
         if stored is None:
             if not is_plain(proposal_id):
@@ -117,7 +119,7 @@ class SqlBooks(CaseBooks, StoreBooks):
             stored = Stored(row[0], _proposal(row[1]))
             self._memory.remember(stored, len(row[1]))
             if hold:
-                self._hold_parties((stored.record,))
+                self._hold_parties((stored.record,), besides)
         return stored.record
 
     def proposals_of(
@@ -161,12 +163,12 @@ class SqlBooks(CaseBooks, StoreBooks):
             self._memory.remember(Stored(version, proposal), len(record))
         return proposal
 
-    def _hold_parties(self, proposals: Iterable[Proposal]) -> None:
-        """Whoever decides about a deal changes the standings of its parties: lock them now, by key, so that two
-        deals between the same two agents wait for each other in one order."""
+    def _hold_parties(self, proposals: Iterable[Proposal], besides: Iterable[bytes] = ()) -> None:
+        """Whoever decides about a deal changes the standings of its parties, and a verdict those of its arbiters:
+        lock them now, by key, so that two decisions about the same agents wait for each other in one order."""
         if not self._connection.dialect.locks_rows:
             return
-        parties = sorted({key for each in proposals for key in (each.proposer, each.recipient)})
+        parties = sorted({*besides, *(key for each in proposals for key in (each.proposer, each.recipient))})
         if parties:
             marks = ", ".join("?" for _ in parties)
             rows = self._connection.execute(
