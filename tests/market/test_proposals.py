@@ -376,6 +376,14 @@ def test_complete_3_status_is_completed(market: Market) -> None:
     assert (market.deal().status, market.deal().completed_at) == ("completed", market.now)
 
 
+def test_complete_3_also_when_the_clock_was_set_back(market: Market) -> None:
+    """Or is another hall's: without a rule about its age no deal is too young."""
+    accepted(market)
+    market.now -= 7_200_000
+    market.complete(ALICE)
+    assert market.deal().status == "completed"
+
+
 def test_complete_4ab_both_gain_half_by_expectation(market: Market) -> None:
     market.rated(ALICE, rating=1200)
     market.rated(BOB, rating=1600, transactions=150)

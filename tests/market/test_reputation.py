@@ -142,3 +142,6 @@ def test_a_completion_during_the_pause_counts_for_nothing() -> None:
     assert history == PairHistory(3, 2500)
     assert history.cooling(3499, rules)
     assert not history.cooling(3500, rules)
+    assert not history.cooling(
+        0, RatingRules(diminishing=True)
+    )  # a clock that was set back, and no such rule

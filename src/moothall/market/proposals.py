@@ -176,7 +176,7 @@ def complete(
 ) -> Outcome:
     """Both gain, and both get their stakes back (seed 000, complete 4)."""
     deal, status = _admit(order, deal, "complete", now, rules)
-    if now - deal.created_at < rules.ratings.minimum_age:
+    if rules.ratings.too_young(deal.created_at, now):
         raise RateLimited("This proposal is too young to be completed")
     by = _address(deal, order.key.raw)
     done = structs.replace(

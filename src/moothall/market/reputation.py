@@ -38,6 +38,14 @@ class RatingRules(Struct, kw_only=True, frozen=True):
     pair_cooldown: int = 0  # a pair's completion settles no rating within this time of its last
     minimum_age: int = 0  # a younger proposal cannot be completed
 
+    def too_young(self, created_at: int, now: int) -> bool:
+        """0 is no rule, also where the clock was set back, or is another hall's, and the proposal comes later."""
+        return self.minimum_age > 0 and now - created_at < self.minimum_age
+
+    def too_soon(self, last_at: int, now: int) -> bool:
+        """The same, for a pair whose last completion was then."""
+        return self.pair_cooldown > 0 and now - last_at < self.pair_cooldown
+
 
 class PairHistory(Struct, frozen=True):
     """Completions of two agents with each other that moved ratings."""
@@ -46,7 +54,7 @@ class PairHistory(Struct, frozen=True):
     last_at: int | None = None
 
     def cooling(self, now: int, rules: RatingRules) -> bool:
-        return self.last_at is not None and now - self.last_at < rules.pair_cooldown
+        return self.last_at is not None and rules.too_soon(self.last_at, now)
 
 
 def pair_history(deals: Iterable[Proposal], one: bytes, other: bytes, rules: RatingRules) -> PairHistory:
