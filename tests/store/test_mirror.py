@@ -1,5 +1,6 @@
 """`ratings.json` and `receipts.jsonl` beside the database: in the reference's format, never half written."""
 
+import asyncio
 import json
 import threading
 from pathlib import Path
@@ -108,6 +109,20 @@ async def test_a_receipt_that_is_committed_after_a_later_number_is_not_forgotten
         early.execute("COMMIT")
         receipts.follow(reader)
     assert lines(postgres) == ["prop_2", "prop_1"]
+
+
+async def test_what_another_hall_changed_is_in_the_files_soon(
+    postgres: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(module, "LEAST_INTERVAL", 0.05)
+    elsewhere = Place(DataDirectory(tmp_path / "elsewhere"), postgres.url, Log())
+    async with postgres.opened(), asyncio.timeout(10):
+        async with elsewhere.opened() as other:
+            await full_deal(other, "prop_1")
+        while not (postgres.directory.read("receipts.jsonl") or b"").endswith(b"\n"):  # noqa: ASYNC110  # a file
+            await asyncio.sleep(0.01)
+        assert lines(postgres) == ["prop_1"]
 
 
 async def test_snapshots_keep_their_distance(sqlite: Place, monkeypatch: pytest.MonkeyPatch) -> None:

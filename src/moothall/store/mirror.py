@@ -30,6 +30,9 @@ RECEIPTS_FILE: Final = "receipts.jsonl"
 
 LEAST_INTERVAL: Final = 1.0  # seconds from one snapshot to the next
 SHARE: Final = 100  # a snapshot that takes a second is followed by a hundred without one
+LOOK_SECONDS: Final = (
+    60.0  # between looks at a shared database: other halls do not tell what they change there
+)
 RETRY_SECONDS: Final = 10.0  # after one that failed: a full disk is not worth a line in the log each second
 
 # Where several write at once, receipts may be committed in another order than they were numbered: so many numbers
@@ -40,8 +43,13 @@ _decode: Final = msgspec.json.Decoder(Standing).decode
 
 
 class Mirror:
-    def __init__(self, directory: Path, connect: Callable[[], Connection], log: Log) -> None:
+    def __init__(
+        self, directory: Path, connect: Callable[[], Connection], log: Log, *, is_shared: bool = False
+    ) -> None:
+        """`is_shared`: others may change the database, or a connection to it be lost before it could say that a
+        change was committed."""
         self._directory = directory
+        self._patience = LOOK_SECONDS if is_shared else None
         self._connect = connect
         self._log = log
         self._receipts = ReceiptsFile(directory / RECEIPTS_FILE)
@@ -64,7 +72,7 @@ class Mirror:
     def _serve(self) -> None:
         step_back()
         while not self._closing.is_set():
-            self._changed.wait()
+            self._changed.wait(self._patience)
             self._closing.wait(self._update())
         self._update()
 

@@ -63,7 +63,7 @@ def open_store(
     except BaseException:
         connection.close()
         raise
-    mirror = Mirror(directory.path, lambda: connect(directory.path, url), log)
+    mirror = Mirror(directory.path, lambda: connect(directory.path, url), log, is_shared=bool(url))
     loop = asyncio.get_running_loop()
 
     def committed(changes: Draft) -> None:
