@@ -6,6 +6,7 @@
     │   └── KeyFileError
     ├── InvalidKey                  a text that should be an Ed25519 public key is not one
     ├── InvalidCertificate          a rotation chain or a revocation notice does not hold
+    ├── OutcomeUnknown              a change may or may not be saved, and nobody can tell
     ├── ClientError                 an agent could not do what it was asked
     │   ├── NotConnected
     │   ├── ConnectionFailed
@@ -51,6 +52,10 @@ class InvalidKey(MoothallError):
 
 class InvalidCertificate(MoothallError):
     """A rotation chain or a revocation notice does not verify."""
+
+
+class OutcomeUnknown(MoothallError):
+    """The connection to a database was lost while a change was being committed."""
 
 
 class ClientError(MoothallError):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from moothall.errors import OutcomeUnknown
 from moothall.hall.access import ALLOWLIST_FILE, BANS_FILE, decode_allowlist, decode_bans
 from moothall.hall.hall import MAX_INBOX, MAX_INBOX_BYTES
 from tests.identity.vectors import ALICE, BOB
@@ -94,6 +95,19 @@ def test_a_disk_that_fails_is_an_answer() -> None:
     assert world.shelf.files == {}
     assert world.log.find("durable_command_failed")[-1]["exc_info"] is None
     assert_open(operator)
+
+
+def test_what_may_or_may_not_be_saved_is_not_called_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever proposed it again at once might have made two offers."""
+    world, operator = held()
+
+    def write(name: str, content: bytes) -> None:
+        raise OutcomeUnknown("the connection was lost while saving")
+
+    monkeypatch.setattr(world.shelf, "write", write)
+    ban(world, operator, "deadbeef")
+    world.held.do_next()
+    assert_refused(operator, "INTERNAL_ERROR", "look before you try again")
 
 
 def test_a_bug_is_logged_with_the_place_where_it_is() -> None:

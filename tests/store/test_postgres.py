@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from moothall.errors import UsageError
+from moothall.errors import OutcomeUnknown, UsageError
 from moothall.market.audit import audit_row
 from moothall.market.books import Books
 from moothall.market.records import Receipt, Standing
@@ -205,6 +205,7 @@ async def test_a_connection_that_is_lost_at_commit_is_never_acknowledged(
     with lost_at_commit(monkeypatch, server, after=after):
         finished = await asyncio.to_thread(clerk.run, Unit(propose("prop_1"), note, note))
     assert finished.failed
+    assert isinstance(finished.answer.what, OutcomeUnknown)
     assert "may or may not be saved" in str(finished.answer.what)
     assert postgres.select("SELECT count(*) FROM proposals") == [(2 if after else 1,)]
     again = await asyncio.to_thread(clerk.run, Unit(propose("prop_2"), note, note))

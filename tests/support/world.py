@@ -21,7 +21,7 @@ from typing import Any, Final
 from moothall.app import court_rules, market_rules
 from moothall.court.books import Books
 from moothall.court.desk import CourtDesk
-from moothall.errors import Refusal
+from moothall.errors import OutcomeUnknown, Refusal
 from moothall.hall.access import Allowlist, Approval, Ban, Bans, holder_of
 from moothall.hall.hall import Hall
 from moothall.hall.keyring import Keyring
@@ -127,7 +127,7 @@ class PromptWorker:
     ) -> None:
         try:
             result = work()
-        except OSError as error:
+        except (OSError, OutcomeUnknown) as error:
             failed(error)
         else:
             done(result)

@@ -17,6 +17,7 @@ from moothall.errors import (
     InvalidMessage,
     LurkMode,
     MoothallError,
+    OutcomeUnknown,
     RateLimited,
     Refusal,
 )
@@ -405,6 +406,8 @@ class Hall:
         # A disk or a database that fails says what is wrong; a bug of ours shows where it is.
         fault = None if isinstance(error, OSError | MoothallError) else error
         self.log.warning("durable_command_failed", error=repr(error), exc_info=fault)
+        if isinstance(error, OutcomeUnknown):
+            raise InternalError("This may or may not be saved; look before you try again")
         raise InternalError("The hall could not save this; try again, or tell its operator")
 
     def _keep_for_later(self, session: Session, payload: bytes) -> None:

@@ -19,7 +19,7 @@ import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from moothall.errors import UsageError
+from moothall.errors import OutcomeUnknown, UsageError
 from moothall.market.hooks import Subscription
 from moothall.store.books import SqlBooks, StoreBooks
 from moothall.store.dialect import POSTGRES, Cursor, Row, Statement, Value
@@ -47,6 +47,10 @@ _DEFAULTS: Final = {
     # A hall that was stopped in the middle of a transaction must not hold its locks for ever.
     "options": "-c idle_in_transaction_session_timeout=30s -c lock_timeout=10s",
 }
+
+
+class Uncertain(StoreFailed, OutcomeUnknown):
+    """COMMIT was sent, and no answer came."""
 
 
 class PostgresConnection:
@@ -266,7 +270,7 @@ class Clerk:
             connection.execute("COMMIT")
         except psycopg.Error as error:
             if connection.lost:
-                raise StoreFailed(
+                raise Uncertain(
                     f"the connection was lost while saving: it may or may not be saved ({_one_line(error)})"
                 ) from error
             raise
