@@ -69,6 +69,7 @@ class App:
         self.settings = settings
         self.log = log
         self._alarm: asyncio.TimerHandle | None = None
+        self._is_over = False  # the store is about to close: nothing is planned any more
         self._hooks: dict[str, HookListener] = {}
 
     def on_hook(self, event: str | None = None, *, name: str | None = None) -> Callable[[Hook], Hook]:
@@ -185,6 +186,7 @@ class App:
             await self.keep.close()
         await self._finish_commands()
         await self.port.close("Server shutting down")
+        self._is_over = True
         if self._alarm is not None:
             self._alarm.cancel()
         self._keys.close()
@@ -212,6 +214,8 @@ class App:
     def _set_alarm(self, due: float) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
+        if self._is_over:
+            return
         wait = max(0.0, due - monotonic()) + TIMER_SLACK
         self._alarm = self._loop.call_later(wait, lambda: self.hall.tick())
 

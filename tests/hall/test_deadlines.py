@@ -188,3 +188,11 @@ def test_none_is_missed_and_none_is_early(moments: list[float]) -> None:
     watched.world.advance(101)
     assert sorted(each for each, _ in watched.told) == sorted(deadlines)
     assert all(deadlines[each] <= at <= deadlines[each] + 1000 for each, at in watched.told)
+
+
+def test_a_hall_that_closes_leaves_what_is_due_to_the_next() -> None:
+    """Its store may be closed before the answers are there."""
+    watched = Watched()
+    watched.world.hall.take_no_more()
+    watched.deadlines.act(watched.world.hall)
+    assert watched.store.units == 0

@@ -44,10 +44,14 @@ class Deadlines(Generic[Books, Decided]):
         self._look_at(hall, hall.now() + max(0, deadline - hall.timestamp()) / 1000)
 
     def act(self, hall: Hall) -> None:
-        """Do what is due, also what was while the hall was closed."""
+        """Do what is due, also what was while the hall was closed. A hall that closes leaves it to the next."""
+        if hall.is_closing:
+            return
         now = hall.timestamp()
 
         def found(answer: tuple[list[str], int | None]) -> None:
+            if hall.is_closing:
+                return
             due, deadline = answer
             if due:
                 self._let_lapse(hall, due, now)

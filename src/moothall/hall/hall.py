@@ -137,7 +137,7 @@ class Hall:
         self._remember_key = remember_key
         self._commands = command_table(commands)
         self._limited = not settings.no_limits
-        self._closing = False
+        self.is_closing = False
         for name in settings.default_channels:
             self.channels.create(name, self.now())
         for name in settings.verified_channels:
@@ -425,13 +425,13 @@ class Hall:
             payload = session.inbox.popleft()
             session.inbox_bytes -= len(payload)
             self.receive(session, payload)
-        if session.paused and not session.busy and not self._closing:
+        if session.paused and not session.busy and not self.is_closing:
             session.paused = False
             session.link.resume()
 
     def take_no_more(self) -> None:
         """The hall is about to close: nothing more is read, and what waits in inboxes is not begun."""
-        self._closing = True
+        self.is_closing = True
         for session in self.sessions:
             session.inbox = None
             session.inbox_bytes = 0
