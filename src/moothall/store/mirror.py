@@ -30,9 +30,7 @@ RECEIPTS_FILE: Final = "receipts.jsonl"
 
 LEAST_INTERVAL: Final = 1.0  # seconds from one snapshot to the next
 SHARE: Final = 100  # a snapshot that takes a second is followed by a hundred without one
-LOOK_SECONDS: Final = (
-    60.0  # between looks at a shared database: other halls do not tell what they change there
-)
+LOOK_SECONDS: Final = 60.0  # between looks at a shared database: other halls do not tell what they change
 RETRY_SECONDS: Final = 10.0  # after one that failed: a full disk is not worth a line in the log each second
 
 # Where several write at once, receipts may be committed in another order than they were numbered: so many numbers
