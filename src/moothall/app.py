@@ -54,7 +54,6 @@ TIMER_SLACK: Final = 0.001
 HALL_KEY_FILE: Final = "hall-key.json"
 
 FINISHING_SECONDS: Final = 2.0  # for durable commands that are under way when the hall closes
-FINISHING_LOOK: Final = 0.005  # how often it is looked whether there are any left
 
 
 class SystemClock:
@@ -197,11 +196,11 @@ class App:
 
     async def _finish_commands(self) -> None:
         """Whoever ordered something durable learns how it went: otherwise it would find out by asking later."""
-        self.hall.take_no_more()
+        finished = asyncio.Event()
+        self.hall.take_no_more(finished.set)
         with suppress(TimeoutError):
             async with asyncio.timeout(FINISHING_SECONDS):
-                while self.hall.is_busy:  # noqa: ASYNC110  # once in the life of a hall, for milliseconds
-                    await asyncio.sleep(FINISHING_LOOK)
+                await finished.wait()
         self.hall.hear_goodbyes()
 
     def _build_keep(self, key: PrivateKey, pins: Pins | None) -> KeepPort:

@@ -39,6 +39,28 @@ def test_it_is_answered_when_it_is_on_disk() -> None:
     assert len(decode_bans(world.shelf.files[BANS_FILE])) == 1
 
 
+def test_a_hall_that_closes_waits_until_everybody_was_told_and_begins_nothing_more() -> None:
+    world, operator = held()
+    finished: list[str] = []
+    ban(world, operator, "deadbeef")
+    world.send(operator, "PING", ref="later")
+    world.hall.take_no_more(lambda: finished.append("now"))
+    assert finished == []
+    assert is_paused(operator)
+    world.held.do_next()
+    assert_sent(operator, "ADMIN_RESULT", action="ban")
+    assert_silent(operator)
+    assert finished == ["now"]
+    world.hall.hear_goodbyes()
+    assert not is_paused(operator)
+
+
+def test_a_hall_where_nobody_waits_closes_at_once() -> None:
+    finished: list[str] = []
+    held()[0].hall.take_no_more(lambda: finished.append("now"))
+    assert finished == ["now"]
+
+
 def test_it_holds_before_it_is_on_disk() -> None:
     world, operator = held()
     ban(world, operator, ALICE.public.agent_id())

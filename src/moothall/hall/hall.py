@@ -138,6 +138,7 @@ class Hall:
         self._commands = command_table(commands)
         self._limited = not settings.no_limits
         self.is_closing = False
+        self._finished: Callable[[], None] = lambda: None
         for name in settings.default_channels:
             self.channels.create(name, self.now())
         for name in settings.verified_channels:
@@ -425,24 +426,28 @@ class Hall:
             payload = session.inbox.popleft()
             session.inbox_bytes -= len(payload)
             self.receive(session, payload)
-        if session.paused and not session.busy and not self.is_closing:
+        if self.is_closing:
+            self._finish()
+        elif session.paused and not session.busy:
             session.paused = False
             session.link.resume()
 
-    def take_no_more(self) -> None:
-        """The hall is about to close: nothing more is read, and what waits in inboxes is not begun."""
+    def take_no_more(self, finished: Callable[[], None]) -> None:
+        """The hall is about to close: nothing more is read, and what waits in inboxes is not begun. `finished` is
+        called when nobody is left to be told how a durable command went."""
         self.is_closing = True
+        self._finished = finished
         for session in self.sessions:
             session.inbox = None
             session.inbox_bytes = 0
             if not session.paused:
                 session.paused = True
                 session.link.pause()
+        self._finish()
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether anybody is still to be told how a durable command went."""
-        return any(session.busy for session in self.sessions)
+    def _finish(self) -> None:
+        if not any(session.busy for session in self.sessions):
+            self._finished()
 
     def hear_goodbyes(self) -> None:
         """After `take_no_more`, when everybody is sent away: whoever answers that is heard."""
