@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from tests.identity.vectors import ALICE, BOB
 from tests.support.agentchat import AgentChat
 from tests.support.deals import signed
 from tests.support.server import PATIENCE, HallProcess, running_hall
-from tests.support.slow_commits import slowed
 from tests.support.world import LogBook
 
 
@@ -112,23 +112,50 @@ async def test_whoever_the_reference_knew_is_found_again_on_coming_in(tmp_path: 
         await bob.close()
 
 
+class HeldCommits:
+    """COMMIT waits at the gate, if it is closed; at the latest until the store closes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.gate, self.reached = threading.Event(), threading.Event()
+        self.gate.set()
+        commit, close = SqliteStore._commit, SqliteStore.close
+
+        def held(store: SqliteStore) -> float:
+            if not self.gate.is_set():
+                self.reached.set()
+                assert self.gate.wait(PATIENCE)
+            return commit(store)
+
+        def let_go(store: SqliteStore) -> None:
+            self.gate.set()
+            close(store)
+
+        monkeypatch.setattr(SqliteStore, "_commit", held)
+        monkeypatch.setattr(SqliteStore, "close", let_go)
+
+
 @pytest.mark.parametrize("patience", [PATIENCE, 0.0])
 async def test_whoever_ordered_something_learns_how_it_went_before_the_hall_closes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: float
 ) -> None:
     """But for no longer than a moment, and nothing is begun that came after it."""
     monkeypatch.setattr(app_module, "FINISHING_SECONDS", patience)
-    monkeypatch.setattr(SqliteStore, "_commit", slowed(SqliteStore._commit, 0.3))
-    settings = Settings(port=0, keep_port=0, data_dir=tmp_path, no_limits=True)
-    async with App(settings, LogBook()) as app:
-        alice = await AgentChat.connect(app.url, "alice", ALICE)
-        bob = await AgentChat.connect(app.url, "bob", BOB)
-        for task in ("first", "second"):
-            offer = signed(ALICE, "PROPOSAL", to=bob.agent_id, task=task)
-            await alice.send(type="PROPOSAL", **offer)
+    commits = HeldCommits(monkeypatch)
+    app = App(Settings(port=0, keep_port=0, data_dir=tmp_path, no_limits=True), LogBook())
+    await app.__aenter__()
+    alice = await AgentChat.connect(app.url, "alice", ALICE)
+    bob = await AgentChat.connect(app.url, "bob", BOB)
+    commits.gate.clear()
+    for task in ("first", "second"):
+        await alice.send(type="PROPOSAL", **signed(ALICE, "PROPOSAL", to=bob.agent_id, task=task))
+    assert await asyncio.to_thread(commits.reached.wait, PATIENCE)
+    leaving = asyncio.create_task(app.__aexit__(None, None, None))
+    if patience:
         async with asyncio.timeout(PATIENCE):
-            while "PROPOSAL" not in app.hall.received:  # noqa: ASYNC110  # a hall tells nobody what it has read
-                await asyncio.sleep(0.001)
+            while not app.hall.is_closing:  # noqa: ASYNC110  # a hall tells nobody that it is
+                await asyncio.sleep(0)
+        commits.gate.set()
+    await leaving
     assert await alice.closed() == (1001, "Server shutting down")
     told = [message["task"] for message in alice.received if message["type"] == "PROPOSAL"]
     assert told == (["first"] if patience else [])

@@ -21,7 +21,7 @@ from moothall.wire.keep.frames import HEADER, frame
 from moothall.wire.keep.packet import Packet, decode, encode
 from tests.court.books import MemoryBooks
 from tests.support.keep import ALICE, BOB, CAROL, VECTORS, Signer
-from tests.support.world import LogBook, PromptStore
+from tests.support.world import HeldStore, LogBook
 
 PATIENCE = 20.0
 BIG = "x" * 60_000
@@ -265,17 +265,6 @@ async def test_the_hall_closes_with_a_goodbye(open_hall: OpenHall) -> None:
 # -- the directory -------------------------------------------------------------------------------------
 
 
-class HeldStore:
-    """A slow store: nothing is answered before the test lets it."""
-
-    def __init__(self, books: MemoryBooks) -> None:
-        self._prompt = PromptStore(books)
-        self.waiting: list[Callable[[], None]] = []
-
-    def submit(self, work: Any, done: Any, failed: Any) -> None:
-        self.waiting.append(lambda: self._prompt.submit(work, done, failed))
-
-
 def test_questions_that_come_together_are_one_unit_of_work() -> None:
     books = MemoryBooks()
     store = HeldStore(books)
@@ -294,10 +283,10 @@ def test_questions_that_come_together_are_one_unit_of_work() -> None:
     books.skills[BOB.pk] = Registration(
         key=BOB.pk, agent_id="b", skills=[{"capability": "Skill 7"}], registered_at=0, sig=""
     )
-    store.waiting.pop()()
+    store.do_next()
     assert answers.keys() == {"first"}
     assert len(store.waiting) == 1
-    store.waiting.pop()()
+    store.do_next()
     assert len(answers) == 51
     assert answers["skill 7"].offering == {BOB.pk}
     assert answers["skill 8"].offering == frozenset()

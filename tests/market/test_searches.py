@@ -1,26 +1,9 @@
 """Searches wait for each other, and nobody else for them."""
 
-from collections.abc import Callable
-from typing import Any
-
 from tests.court.books import MemoryBooks
 from tests.identity.vectors import ALICE, BOB
 from tests.support.deals import signed
-from tests.support.world import PromptStore, World, assert_sent, assert_silent
-
-
-class HeldStore:
-    """Nothing is done before the test lets it."""
-
-    def __init__(self, books: MemoryBooks) -> None:
-        self._prompt = PromptStore(books)
-        self.waiting: list[Callable[[], None]] = []
-
-    def submit(self, work: Any, done: Any, failed: Any) -> None:
-        self.waiting.append(lambda: self._prompt.submit(work, done, failed))
-
-    def do_next(self) -> None:
-        self.waiting.pop(0)()
+from tests.support.world import HeldStore, World, assert_sent, assert_silent
 
 
 def test_a_deal_waits_for_one_search_and_not_for_a_crowd_of_them() -> None:

@@ -116,12 +116,19 @@ async def test_what_another_hall_changed_is_in_the_files_soon(
 ) -> None:
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(module, "LEAST_INTERVAL", 0.05)
+    follow, written = ReceiptsFile.follow, threading.Event()
+
+    def noted(receipts: ReceiptsFile, connection: Connection) -> None:
+        follow(receipts, connection)
+        if receipts._path.parent == postgres.directory.path and receipts._written:
+            written.set()
+
+    monkeypatch.setattr(ReceiptsFile, "follow", noted)
     elsewhere = Place(DataDirectory(tmp_path / "elsewhere"), postgres.url, Log())
-    async with postgres.opened(), asyncio.timeout(10):
+    async with postgres.opened():
         async with elsewhere.opened() as other:
             await full_deal(other, "prop_1")
-        while not (postgres.directory.read("receipts.jsonl") or b"").endswith(b"\n"):  # noqa: ASYNC110  # a file
-            await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(written.wait, 60)
         assert lines(postgres) == ["prop_1"]
 
 

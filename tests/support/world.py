@@ -153,6 +153,25 @@ class PromptStore:
             done(result)
 
 
+class HeldStore:
+    """A slow one: nothing is done before the test lets it."""
+
+    def __init__(self, books: Books) -> None:
+        self._prompt = PromptStore(books)
+        self.waiting: list[Callable[[], None]] = []
+
+    def submit(
+        self,
+        work: Callable[[Books], Result],
+        done: Callable[[Result], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self.waiting.append(lambda: self._prompt.submit(work, done, failed))
+
+    def do_next(self) -> None:
+        self.waiting.pop(0)()
+
+
 class HeldWorker:
     """A slow disk: nothing is done before the test lets it."""
 
