@@ -222,9 +222,13 @@ class Guestbook(Echo):
     def __init__(self) -> None:
         self.entries: list[tuple[str, str, bool]] = []
         self.notes: list[tuple[str, dict[str, object]]] = []
+        self.turned_away: list[tuple[str, bool]] = []
 
     def note(self, event: str, **facts: object) -> None:
         self.notes.append((event, facts))
+
+    def turn_away(self, ip: str, *, is_news: bool) -> None:
+        self.turned_away.append((ip, is_news))
 
     def connect(self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool) -> Connection:
         self.entries.append((ip, user_agent, is_loopback))
@@ -380,15 +384,15 @@ async def test_half_a_request_on_each_of_many_connections_keeps_nobody_else_out(
         for _ in range(5):  # and fills no log
             async with await Peer.connect(port) as refused:
                 assert await refused.read_to_end() == b""
-        assert room.notes == [("ip_connection_limit", {"ip": "127.0.0.1"})]
+        assert room.turned_away == [("127.0.0.1", True)] + 4 * [("127.0.0.1", False)]
         for peer in callers:
             await peer.say(head(base=PLAIN, target="/no/such"))
             await peer.read_head()
             peer.close()
         guest.close()
         await until_empty(port)
-        assert not port._calling
-        assert not port._turned_away
+        assert not list(port.calling)
+        assert port.calling.is_news("127.0.0.1")
         assert (await answer(port, head(base=PLAIN, target="/no/such")))[0] == 404
 
 

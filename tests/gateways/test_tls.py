@@ -211,16 +211,16 @@ async def test_half_a_handshake_on_each_of_many_connections_keeps_nobody_else_ou
             assert await refused.read_to_end() == b""
         callers.pop().close()
         async with asyncio.timeout(PATIENCE):
-            while port._calling["127.0.0.1"] > 1:
+            while port.calling["127.0.0.1"] > 1:
                 await turn()
         async with client_of(port, papers) as client:
             await client.send("let in")
             assert await client.recv() == "let in"
-            assert port._calling["127.0.0.1"] == 1  # the room counts the other
+            assert port.calling["127.0.0.1"] == 1  # the room counts the other
         callers.pop().close()
         await until_empty(port)
         async with asyncio.timeout(PATIENCE):
-            while port._calling:
+            while list(port.calling):
                 await turn()
 
 
@@ -239,7 +239,7 @@ async def test_half_a_handshake_counts_for_keep_clients_too(
             assert await reader.read() == b""
         assert app.hall.tally.security == {"ip_connection_limit": 1}
         half_open.close()
-        while app.hall.door._connections:
+        while list(app.hall.door.connections):
             await turn()
         _, writer = await asyncio.open_connection(
             *app.keep.address, ssl=papers.trusted(), server_hostname="127.0.0.1"
@@ -248,7 +248,7 @@ async def test_half_a_handshake_counts_for_keep_clients_too(
             await turn()
         writer.close()
         refused.close()
-        while app.keep.connections or app.hall.door._connections:
+        while app.keep.connections or list(app.hall.door.connections):
             await turn()
 
 

@@ -76,7 +76,7 @@ def test_who_calls_without_end_is_counted_each_time_and_fills_no_log() -> None:
         for guest in guests:
             world.disconnect(guest)
     assert world.hall.tally.security["ip_connection_limit"] == 20
-    assert world.hall.door._told == set()
+    assert world.hall.door.connections._told == set()
 
 
 def test_connect_ephemeral_step_3_before_identification_it_has_no_id() -> None:

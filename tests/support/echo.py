@@ -48,6 +48,9 @@ class Echo:
     def note(self, event: str, **facts: object) -> None:
         pass
 
+    def turn_away(self, ip: str, *, is_news: bool) -> None:
+        pass
+
 
 class Journal:
     """A log that remembers: the names of the events, and the facts of each."""

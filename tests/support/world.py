@@ -494,7 +494,7 @@ def _assert_doors_count(hall: Hall) -> None:
         if session.counted:
             holder = holder_of(session.ip)
             expected[holder] = expected.get(holder, 0) + 1
-    assert hall.door._connections == expected
+    assert hall.door.connections._counts == expected
 
 
 def _assert_agenda_holds_no_more_than_it_must(world: World) -> None:

@@ -62,6 +62,9 @@ class Room(Protocol):
     def note(self, event: str, **facts: object) -> None:
         """A security event of the socket's, to be counted and logged with the room's own."""
 
+    def turn_away(self, ip: str, *, is_news: bool) -> None:
+        """This address has as many connections as it may: to be counted, and logged if that is news."""
+
 
 class Connection(asyncio.Protocol):
     __slots__ = (
@@ -71,7 +74,7 @@ class Connection(asyncio.Protocol):
         "_head",
         "_port",
         "_reader",
-        "caller",
+        "calling",
         "group",
         "heard",
         "ip",
@@ -93,7 +96,7 @@ class Connection(asyncio.Protocol):
         self._backlog = 0  # bytes of the queue that wait because of that
         self._closing = False  # nothing more is put into the outbox
         self.group: set[Connection] | None = None  # with whom it is pinged
-        self.caller: str | None = None  # the address that it counts for, until the upgrade
+        self.calling = False  # it counts for its address, until the upgrade
         self.ip = ""  # of the socket; after the upgrade, of whoever is behind the proxies
         self.heard = True  # something arrived since the last ping
         self.missed = 0  # pings without an answer

@@ -203,8 +203,9 @@ class KeepPort:
     def admits(self, connection: KeepConnection) -> bool:
         """Whether its address may have one more."""
         if not connection.is_loopback:
-            if not self._door.admit(connection.ip):
-                self.room.hall.turn_away(connection.ip)
+            if not self._door.connections.admit(connection.ip):
+                is_news = self._door.connections.is_news(connection.ip)
+                self.room.hall.turn_away(connection.ip, is_news=is_news)
                 return False
             connection.counted = True
         return True
@@ -221,7 +222,7 @@ class KeepPort:
     def uncount(self, connection: KeepConnection) -> None:
         if connection.counted:
             connection.counted = False
-            self._door.depart(connection.ip)
+            self._door.connections.depart(connection.ip)
 
     def registered(self, connection: KeepConnection) -> None:
         """It has its first identity: the heartbeats begin (keep wire 7)."""

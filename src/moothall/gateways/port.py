@@ -1,7 +1,6 @@
 """The port where everything arrives: it accepts, flushes, pings, serves the HTTP routes and closes."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Mapping
 from ipaddress import IPv6Address, ip_address, ip_network
 from itertools import takewhile
@@ -9,7 +8,7 @@ from typing import Final
 
 from moothall.gateways.connection import PING_FRAME, Connection, Room
 from moothall.gateways.listening import address_of, listen, load_tls, until_gone
-from moothall.hall.access import holder_of
+from moothall.hall.access import AddressCounts
 from moothall.hall.outside import Log
 from moothall.settings import Settings
 from moothall.wire.http import Request, Response
@@ -36,9 +35,10 @@ class Port:
         self.allowed_origins = frozenset(settings.allowed_origins)
         self._proxies = tuple(map(ip_network, settings.trusted_proxies))
         self.secure = settings.cert is not None
-        self._max_calling = 0 if settings.no_limits else settings.max_connections_per_ip
-        self._calling: Counter[str] = Counter()  # connections that are no WebSocket, or not yet, by address
-        self._turned_away: set[str] = set()  # those of them that the log tells of: once is enough
+        self._limited = not settings.no_limits
+        self.calling = AddressCounts(
+            settings.max_connections_per_ip
+        )  # of those that are no WebSocket, or not yet
         self.frames_sent = 0
         self.peak_backlog = 0
         self.overflows = 0
@@ -132,15 +132,11 @@ class Port:
     def admits(self, connection: Connection) -> bool:
         """Whether it may stay: who sends half a request on each of thousands would keep everybody else out."""
         ip = connection.ip
-        if self._max_calling and not is_loopback(ip) and not self.is_trusted_proxy(ip):
-            caller = holder_of(ip)
-            if self._calling[caller] >= self._max_calling:
-                if caller not in self._turned_away:
-                    self._turned_away.add(caller)
-                    self.room.note("ip_connection_limit", ip=ip)
+        if self._limited and not is_loopback(ip) and not self.is_trusted_proxy(ip):
+            if not self.calling.admit(ip):
+                self.room.turn_away(ip, is_news=self.calling.is_news(ip))
                 return False
-            self._calling[caller] += 1
-            connection.caller = caller
+            connection.calling = True
         return True
 
     def opened(self, connection: Connection) -> None:
@@ -149,12 +145,9 @@ class Port:
 
     def uncount(self, connection: Connection) -> None:
         """It calls no more."""
-        caller, connection.caller = connection.caller, None
-        if caller is not None:
-            self._calling[caller] -= 1
-            if not self._calling[caller]:
-                del self._calling[caller]
-                self._turned_away.discard(caller)
+        if connection.calling:
+            connection.calling = False
+            self.calling.depart(connection.ip)
 
     def upgraded(self, connection: Connection) -> None:
         """From now on the room counts it."""

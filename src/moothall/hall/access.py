@@ -5,7 +5,7 @@ The lists are kept in the reference's own file formats, so that its files can be
 
 import hmac
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
@@ -119,44 +119,57 @@ def holder_of(ip: str) -> str:
     return f"{IPv6Address(int(address) >> _HOST_BITS << _HOST_BITS)}/{_HOST_BITS}"
 
 
-class Doorkeeper:
-    """Counts connections and wrong admin keys per address, and knows the admin keys."""
+class AddressCounts:
+    """How many connections each address has, of those it may have; 0 is any number."""
 
-    def __init__(self, *, max_per_ip: int, admin_key: str, access_key: str, admin_rate: Rate) -> None:
-        self._max_per_ip = max_per_ip
-        self._admin_key = admin_key
-        self._access_key = access_key
-        self._admin_rate = admin_rate
-        self._failures: dict[str, Window] = {}
-        self._connections: dict[str, int] = {}
-        self._told: set[str] = set()  # of them, those that wanted more than they may have
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._counts: dict[str, int] = {}
+        self._told: set[str] = set()  # of them, those that wanted more, and somebody was told so
 
-    @property
-    def has_access_key(self) -> bool:
-        return bool(self._access_key or self._admin_key)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._counts)
+
+    def __getitem__(self, ip: str) -> int:
+        return self._counts.get(holder_of(ip), 0)
 
     def admit(self, ip: str) -> bool:
         ip = holder_of(ip)
-        count = self._connections.get(ip, 0)
-        if self._max_per_ip and count >= self._max_per_ip:
+        count = self._counts.get(ip, 0)
+        if self._most and count >= self._most:
             return False
-        self._connections[ip] = count + 1
+        self._counts[ip] = count + 1
         return True
 
+    def depart(self, ip: str) -> None:
+        ip = holder_of(ip)
+        count = self._counts[ip] - 1
+        if count:
+            self._counts[ip] = count
+        else:
+            del self._counts[ip]
+            self._told.discard(ip)
+
     def is_news(self, ip: str) -> bool:
-        """Whether nobody was told yet that this address wants more connections than it may have."""
+        """Whether nobody was told yet that this address wants more than it may have."""
         known = len(self._told)
         self._told.add(holder_of(ip))
         return len(self._told) > known
 
-    def depart(self, ip: str) -> None:
-        ip = holder_of(ip)
-        count = self._connections[ip] - 1
-        if count:
-            self._connections[ip] = count
-        else:
-            del self._connections[ip]
-            self._told.discard(ip)
+
+class Doorkeeper:
+    """Counts connections and wrong admin keys per address, and knows the admin keys."""
+
+    def __init__(self, *, max_per_ip: int, admin_key: str, access_key: str, admin_rate: Rate) -> None:
+        self.connections = AddressCounts(max_per_ip)
+        self._admin_key = admin_key
+        self._access_key = access_key
+        self._admin_rate = admin_rate
+        self._failures: dict[str, Window] = {}
+
+    @property
+    def has_access_key(self) -> bool:
+        return bool(self._access_key or self._admin_key)
 
     def may_attempt_admin(self, ip: str, now: float) -> bool:
         if not self._admin_rate.limit:

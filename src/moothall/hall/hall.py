@@ -163,8 +163,9 @@ class Hall:
         self, link: Link, ip: str, user_agent: str = "", *, is_loopback: bool = False
     ) -> Session | None:
         """A new connection, or None if it was turned away (seed 000, connect, step 2)."""
-        if not is_loopback and not self.door.admit(ip):
-            self.turn_away(ip)
+        connections = self.door.connections
+        if not is_loopback and not connections.admit(ip):
+            self.turn_away(ip, is_news=connections.is_news(ip))
             link.close(POLICY_VIOLATION, "Too many connections from this IP")
             return None
         frames = self.settings.rate_pre_auth.window() if self._limited else None
@@ -182,7 +183,7 @@ class Hall:
         session.inbox = None
         self.sessions.discard(session)
         if session.counted:
-            self.door.depart(session.ip)
+            self.door.connections.depart(session.ip)
         self.stop_waiting(session)
         if session.agent is not None:
             self.remove(session.agent)
@@ -547,11 +548,11 @@ class Hall:
         self.tally.security[event] += 1
         self.log.warning(event, **facts)
 
-    def turn_away(self, ip: str) -> None:
+    def turn_away(self, ip: str, *, is_news: bool) -> None:
         """An address has as many connections as it may. Each that is too many is counted, but a log with a line
         for each is one that anybody can fill."""
         self.tally.security["ip_connection_limit"] += 1
-        if self.door.is_news(ip):
+        if is_news:
             self.log.warning("ip_connection_limit", ip=ip)
 
     def fail(self, session: Session) -> None:
