@@ -40,7 +40,7 @@ class Books(Protocol):
         """The same for many that one does not mean to change, in the order of the keys."""
 
     def missed(self) -> set[str]:
-        """The 16 digits of imported rows that no key has claimed yet."""
+        """The 16 digits of imported rows that no key has claimed yet, and perhaps of some that one just did."""
 
     def standings(self, limit: int) -> list[Standing]:
         """The leaderboard: rating, then transactions, both descending."""

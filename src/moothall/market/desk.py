@@ -305,6 +305,22 @@ def _deals_of(
         before = page[-1]
 
 
+def _receipts_of(books: Books, key: bytes, message: client.ListReceipts) -> Iterator[Receipt]:
+    before = message.before
+    for size in _pages(message.limit):
+        page = books.receipts(key, limit=size, before=before)
+        yield from page
+        if len(page) < size:
+            return
+        before = page[-1].proposal_id
+
+
+def _pages(limit: int) -> Iterator[int]:
+    """How many to ask for, one page after another, for so many in all."""
+    for start in range(0, limit, PAGE):
+        yield min(PAGE, limit - start)
+
+
 class _Present:
     """The keys of everybody who is here: proven ones, and those that agents of other wires sign with."""
 
@@ -320,22 +336,6 @@ class _Present:
         public = PublicKey(key)
         agent = hall.agents.get(public.agent_id(hall.settings.id_length))
         return agent is not None and agent.claimed_key == public
-
-
-def _receipts_of(books: Books, key: bytes, message: client.ListReceipts) -> Iterator[Receipt]:
-    before = message.before
-    for size in _pages(message.limit):
-        page = books.receipts(key, limit=size, before=before)
-        yield from page
-        if len(page) < size:
-            return
-        before = page[-1].proposal_id
-
-
-def _pages(limit: int) -> Iterator[int]:
-    """How many to ask for, one page after another, for so many in all."""
-    for start in range(0, limit, PAGE):
-        yield min(PAGE, limit - start)
 
 
 def _deals(changes: Iterable[Change]) -> list[Proposal]:

@@ -212,8 +212,7 @@ class SqlBooks(CaseBooks, StoreBooks):
         return {key: self.standing(key) for key in sorted(keys)}
 
     def missed(self) -> set[str]:
-        rows = self._query("SELECT fingerprint FROM imported WHERE bound_to IS NULL")
-        return {fingerprint for (fingerprint,) in rows}
+        return set(self._memory.unclaimed(self._connection))
 
     def standings(self, limit: int) -> list[Standing]:
         rows = self._query(

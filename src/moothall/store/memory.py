@@ -56,13 +56,14 @@ class Memory:
 
     def may_be_imported(self, connection: Connection, fingerprint: str) -> bool:
         """No import adds to these after the first start, so a fingerprint that is not here never will be."""
-        return fingerprint in self._imports(connection)
+        return fingerprint in self.unclaimed(connection)
 
     def expects_imports(self, connection: Connection) -> bool:
         """Whether any is left that `may_be_imported` would name."""
-        return bool(self._imports(connection))
+        return bool(self.unclaimed(connection))
 
-    def _imports(self, connection: Connection) -> set[str]:
+    def unclaimed(self, connection: Connection) -> set[str]:
+        """Fingerprints of imported rows; some may have been claimed since this was read first."""
         if self._unbound is None:
             rows = connection.execute("SELECT fingerprint FROM imported WHERE bound_to IS NULL").fetchall()
             self._unbound = {row[0] for row in rows}
