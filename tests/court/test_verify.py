@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moothall.court.evidence import MAX_EVIDENCE, item_hash
+from moothall.court.records import Submission
 from moothall.court.verify import verify_case
+from moothall.market.storable import MAX_NESTING, MAX_VALUES
 from tests.court.support import Courtroom
 from tests.identity.vectors import ALICE, BOB
-from tests.support.cases import ARBITERS, COMMITMENT
+from tests.support.cases import ARBITERS, COMMITMENT, signed_step
 from tests.support.deals import signed
 
 Path = tuple[str | int, ...]
@@ -289,3 +293,46 @@ def test_neither_depth_nor_size_makes_it_raise() -> None:
     # Freed one by one: a destructor that goes as deep as that is another library's problem.
     while deep:
         deep = deep.pop("a")
+
+
+def nested(levels: int) -> Any:
+    value: Any = {}
+    for _ in range(levels):
+        value = {"value": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [{"value": "x" * MAX_EVIDENCE}],
+        [{"value": [{}] * MAX_EVIDENCE}],
+        [{f"k{number}": {} for number in range(30_000)}],
+        [nested(MAX_NESTING)],
+    ],
+    ids=["long", "many values", "many keys", "deep"],
+)
+def test_evidence_that_no_hall_took_is_not_hashed(items: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of 304 KB once took 20 s."""
+    case = good_case("judged")
+    case["evidence"]["respondent"]["items"] = items
+    monkeypatch.setattr("moothall.court.verify.item_hash", lambda item: pytest.fail("hashed"))
+    (problem,) = verify_case(case).problems
+    assert "`evidence`" in problem
+
+
+def test_evidence_of_many_values_that_an_older_hall_took_still_verifies() -> None:
+    court = Courtroom()
+    court.seat()
+    items = [{"value": [0] * (MAX_VALUES * 2)}]
+    step = signed_step(ALICE, "EVIDENCE", dispute_id=court.dispute_id, items=items, statement="")
+    submission = Submission(
+        items=tuple(items),
+        hashes=(item_hash(items[0]),),
+        statement="",
+        sig=step["sig"],
+        at=court.world.now_ms,
+    )
+    case = msgspec.structs.replace(court.case, disputant_evidence=submission)
+    court.world.books.records[case.id] = msgspec.json.encode(case)
+    assert court.report().problems == []

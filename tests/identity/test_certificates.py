@@ -17,7 +17,7 @@ from moothall.identity import (
     verify_revocation,
     verify_rotation,
 )
-from moothall.identity.certificates import timestamp_text
+from moothall.identity.certificates import MAX_ROTATIONS, MAX_TEXT, timestamp_text
 from tests.identity.vectors import ALICE, BOB, CAROL, DAVE, NOW_MS, VECTORS
 
 RECORD: dict[str, Any] = VECTORS["key_rotation"]["record"]
@@ -207,6 +207,24 @@ def test_a_notice_whose_rotations_do_not_hold_does_not_hold(rotations: object) -
 def test_another_type_is_not_a_notice() -> None:
     with pytest.raises(InvalidCertificate, match="REVOCATION"):
         verify_revocation(NOTICE | {"type": "RECOVERY"})
+
+
+@pytest.mark.parametrize("field", list(NOTICE))
+def test_the_length_of_a_field_is_checked_before_its_signature(field: str) -> None:
+    with pytest.raises(InvalidCertificate, match=f"^{field} has more than {MAX_TEXT} characters"):
+        verify_revocation(NOTICE | {field: "x" * (MAX_TEXT + 1)})
+
+
+def test_a_reason_may_be_as_long_as_a_field() -> None:
+    assert verify_revocation(revoke(ALICE, now_ms=NOW_MS, reason="x" * MAX_TEXT)) == ALICE.public
+
+
+def test_the_length_of_a_chain_is_checked_before_its_signatures() -> None:
+    records: list[object] = [None] * (MAX_ROTATIONS + 1)
+    with pytest.raises(InvalidCertificate, match="there are more than"):
+        verify_chain(records, ALICE.public)
+    with pytest.raises(InvalidCertificate, match=f"^rotation {MAX_ROTATIONS} of"):
+        verify_chain(records[:-1], ALICE.public)
 
 
 @given(st.sampled_from(list(NOTICE)), json_values)

@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from moothall.errors import InvalidMessage
-from moothall.market.storable import kept_json, require_shallow
+from moothall.market.storable import bounded_json, require_bounded
 from moothall.wire.agentchat.jstext import json_text, utf8, utf16_length
 
 MAX_ITEMS: Final = 10  # seed 000, submit evidence 2
@@ -17,13 +17,13 @@ MAX_EVIDENCE: Final = 256 * 1024  # bytes
 
 
 def require_presentable(items: Sequence[dict[str, Any]], statement: str) -> None:
+    """Cheap checks first, and all of them before a text is built that is signed or hashed."""
     if len(items) > MAX_ITEMS:
         raise InvalidMessage(f"Invalid `items`: at most {MAX_ITEMS}")
     if utf16_length(statement) > MAX_STATEMENT:
         raise InvalidMessage(f"Invalid `statement`: at most {MAX_STATEMENT} characters")
-    require_shallow(items, "items")
-    if len(kept_json(items)) > MAX_EVIDENCE:
-        raise InvalidMessage(f"Invalid `items`: at most {MAX_EVIDENCE} bytes, with all numbers written out")
+    require_bounded(items, "items")
+    bounded_json(items, "items", MAX_EVIDENCE)
 
 
 def require_short(text: str, field: str) -> None:
@@ -40,17 +40,8 @@ def item_hash(item: dict[str, Any]) -> str:
 def canonical_text(item: dict[str, Any]) -> str:
     """The item's JSON with its keys sorted. The same list of keys also picks and orders the members of objects
     inside it: that is what JSON.stringify does with such a list, and what the reference hashes."""
-    return _text(item, sorted(item, key=_utf16))
+    return json_text(item, sorted(item, key=_utf16))
 
 
 def _utf16(key: str) -> bytes:
     return key.encode("utf-16-be", "surrogatepass")
-
-
-def _text(value: object, keys: Sequence[str]) -> str:
-    if isinstance(value, dict):
-        members = (f"{json_text(key)}:{_text(value[key], keys)}" for key in keys if key in value)
-        return "{" + ",".join(members) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(_text(element, keys) for element in value) + "]"
-    return json_text(value)

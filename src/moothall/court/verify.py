@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from moothall.court.casefile import Arbiter, Case, Evidence, Person, Result
-from moothall.court.evidence import MAX_ITEMS, item_hash
+from moothall.court.evidence import MAX_EVIDENCE, MAX_ITEMS, item_hash
 from moothall.court.judging import awards
 from moothall.court.panel import PANEL_SIZE, commitment_of, draw_panel, draw_replacement, seed_of
 from moothall.court.phases import OPEN
@@ -19,7 +19,7 @@ from moothall.errors import InvalidKey, InvalidMessage
 from moothall.identity import PublicKey
 from moothall.market.receipts import REDACTED, is_id_of
 from moothall.market.settlement import floored
-from moothall.market.storable import require_shallow
+from moothall.market.storable import bounded_json, require_bounded
 from moothall.wire.agentchat import client, signing
 
 
@@ -34,7 +34,7 @@ def verify_case(case: object) -> Report:
     """`case` is the `case` of a CASE message, as it came out of a JSON parser; any other value is a problem."""
     try:
         parsed = msgspec.convert(case, Case)
-        require_shallow([item for each in _evidence_of(parsed) for item in each.items], "evidence")
+        _require_bounded(parsed)
         inspection = _Inspection(parsed)
     except (msgspec.ValidationError, InvalidMessage) as error:
         return Report([], [f"This is not the file of a case: {error}"])
@@ -489,5 +489,9 @@ def _reward(arbiter: Arbiter, verdict: client.Verdict) -> int:
     return REWARD if arbiter.vote.verdict == verdict else 0
 
 
-def _evidence_of(case: Case) -> list[Evidence]:
-    return [each for each in (case.evidence.disputant, case.evidence.respondent) if each is not None]
+def _require_bounded(case: Case) -> None:
+    """Before anything is hashed: the file may be a stranger's. Halls once took any number of values that fit."""
+    for evidence in (case.evidence.disputant, case.evidence.respondent):
+        if evidence is not None:
+            require_bounded(evidence.items, "evidence", MAX_EVIDENCE)
+            bounded_json(evidence.items, "evidence", MAX_EVIDENCE)

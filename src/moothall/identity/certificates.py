@@ -12,11 +12,14 @@ from hashlib import sha256
 from typing import Final, NotRequired, TypedDict
 
 from moothall.errors import InvalidCertificate, InvalidKey
-from moothall.identity.keys import FINGERPRINT_LENGTH, PrivateKey, PublicKey
+from moothall.identity.keys import FINGERPRINT_LENGTH, MAX_PEM_LENGTH, PrivateKey, PublicKey
 from moothall.wire.agentchat.jstext import json_text, utf8
 
 REVOCATION: Final = "REVOCATION"
 DEFAULT_REASON: Final = "revoked"  # agentchat wire 3.7
+# What is checked may be a stranger's, so its size is, before any text is built or hashed.
+MAX_TEXT: Final = MAX_PEM_LENGTH  # characters of one field
+MAX_ROTATIONS: Final = 2000  # in one chain: about as many as a key file has room for
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -73,6 +76,8 @@ def verify_rotation(record: object) -> tuple[PublicKey, PublicKey]:
 
 def verify_chain(records: Sequence[object], current: PublicKey) -> PublicKey:
     """The first key of a chain that leads to `current`; without records that is `current` itself."""
+    if len(records) > MAX_ROTATIONS:
+        raise InvalidCertificate(f"there are more than {MAX_ROTATIONS} rotations")
     expected = current
     # From the newest back: what is expected is then always known, and ends as the first key.
     for number in range(len(records), 0, -1):
@@ -167,6 +172,8 @@ def _text(fields: Mapping[str, object], name: str) -> str:
     value = fields[name]
     if not isinstance(value, str):
         raise InvalidCertificate(f"{name} is not a text")
+    if len(value) > MAX_TEXT:
+        raise InvalidCertificate(f"{name} has more than {MAX_TEXT} characters")
     return value
 
 

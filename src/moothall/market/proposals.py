@@ -38,7 +38,7 @@ from moothall.market.reputation import PairHistory, RatingRules, completion_gain
 from moothall.market.rules import MarketRules
 from moothall.market.settlement import Movement, Share, settle
 from moothall.market.signed import Command, Signed
-from moothall.market.storable import require_shallow
+from moothall.market.storable import require_bounded
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.client import Number
 from moothall.wire.agentchat.jstext import round_half_up, utf16_length
@@ -92,7 +92,7 @@ def propose(
         raise InvalidProposal("Nobody deals with itself")
     if message.capability and utf16_length(message.capability) > MAX_CAPABILITY:
         raise InvalidProposal(f"`capability` has more than {MAX_CAPABILITY} characters")
-    require_shallow(message.terms, "terms")
+    require_bounded(message.terms, "terms")
     asked = None if message.expires is UNSET else message.expires or None
     deal = Proposal(
         id=proposal_id,

@@ -14,7 +14,7 @@ from moothall.market.ledger import agent_account
 from moothall.market.outcome import DISCOVERY, Notice, Outcome, ServiceLine
 from moothall.market.records import Registration, Revoked, SkillStanding, Standing
 from moothall.market.signed import Signed
-from moothall.market.storable import kept_json, require_shallow
+from moothall.market.storable import kept_json, require_bounded
 from moothall.wire.agentchat.client import Number, RegisterSkills, SearchSkills
 from moothall.wire.agentchat.market import SearchResults, SkillsRegistered
 
@@ -63,7 +63,7 @@ def _require_modest(skills: list[Skill]) -> None:
 
 def size_of(skill: Skill) -> int:
     """Bytes as JSON, or InvalidMessage if the directory does not take it."""
-    require_shallow(skill, "skills")
+    require_bounded(skill, "skills")
     size = len(kept_json(skill))
     if size > MAX_SKILL_SIZE:
         raise InvalidMessage(f"A skill has at most {MAX_SKILL_SIZE} bytes")

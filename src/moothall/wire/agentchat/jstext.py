@@ -7,7 +7,7 @@ deep as the JSON parser allows is still only a value.
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Final
 
@@ -78,12 +78,17 @@ def _notation(digits: str, point: int) -> str:
     return f"{digits[0]}{fraction}e{point - 1:+d}"
 
 
-def json_text(value: object) -> str:
-    """What `JSON.stringify(value)` gives for a value that came out of a JSON parser."""
-    return "".join(_json_pieces(value))
+def json_text(value: object, keys: Sequence[str] | None = None) -> str:
+    """What `JSON.stringify(value, keys)` gives for a value that came out of a JSON parser.
+
+    A list of keys picks and orders the members of every object, however deep. The cost is that of the value: an
+    object is asked for its own members, never for each of the keys.
+    """
+    ranks = None if keys is None else {key: rank for rank, key in enumerate(dict.fromkeys(keys))}
+    return "".join(_json_pieces(value, ranks))
 
 
-def _json_pieces(value: object) -> Iterator[str]:
+def _json_pieces(value: object, ranks: Mapping[str, int] | None) -> Iterator[str]:
     # Each open array or object is one frame: its remaining members and the bracket that closes it.
     frames: list[tuple[Iterator[tuple[str, object]], str]] = [(iter([("", value)]), "")]
     separator = ""
@@ -94,7 +99,7 @@ def _json_pieces(value: object) -> Iterator[str]:
             yield prefix
             if isinstance(member, dict):
                 yield "{"
-                frames.append((_object_members(member), "}"))
+                frames.append((_object_members(member, ranks), "}"))
                 separator = ""
                 break
             if isinstance(member, (list, tuple)):
@@ -110,8 +115,15 @@ def _json_pieces(value: object) -> Iterator[str]:
             separator = ","
 
 
-def _object_members(members: dict[str, object]) -> Iterator[tuple[str, object]]:
-    """Keys that are array indices come first, ascending; the others keep their order (agentchat wire 2.2)."""
+def _object_members(
+    members: dict[str, object], ranks: Mapping[str, int] | None
+) -> Iterator[tuple[str, object]]:
+    """Without a list of keys, those that are array indices come first, ascending; the others keep their order
+    (agentchat wire 2.2)."""
+    if ranks is not None:
+        for key in sorted((key for key in members if key in ranks), key=ranks.__getitem__):
+            yield f"{_string_text(key)}:", members[key]
+        return
     indices = sorted((key for key in members if _is_index(key)), key=int)
     names = (key for key in members if not _is_index(key)) if indices else members
     for key in (*indices, *names):
