@@ -456,9 +456,18 @@ async def test_a_peer_proves_its_key(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "nonce", ["COMPLETE|prop_1|done", "x" * 32, "0123456789abcdeg", "0123456789abcdef\n", " " * 16]
+    "nonce",
+    [
+        "COMPLETE|prop_1|done",
+        "x" * 32,
+        "0123456789abcdef",
+        "0123456789ABCDEF" * 2,
+        "0123456789abcdef" * 2 + "\n",
+        " " * 32,
+        "20" + "0123456789abcdef" * 3,  # the signing bytes of a keep packet
+    ],
 )
-async def test_only_hex_nonces_are_signed(url: str, nonce: str) -> None:
+async def test_only_32_hex_digits_are_signed(url: str, nonce: str, caplog: pytest.LogCaptureFixture) -> None:
     alice = Agent("alice", identity=ALICE)
     asked: Heard[dict[str, object]] = Heard()
     alice.on_event("VERIFY_REQUEST")(asked)
@@ -468,7 +477,8 @@ async def test_only_hex_nonces_are_signed(url: str, nonce: str) -> None:
         await settled(alice)
         await eve.settle()
         assert eve.pending("VERIFY_SUCCESS") == []
-        assert (await eve.verify(alice.address, "0123456789abcdef"))["type"] == "VERIFY_SUCCESS"
+        assert "32 lower-case hex digits" in caplog.text
+        assert (await eve.verify(alice.address, "0123456789abcdef" * 2))["type"] == "VERIFY_SUCCESS"
 
 
 async def test_who_does_not_answer_in_time_is_not_verified(open_hall: OpenHall) -> None:

@@ -5,9 +5,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moothall.identity import PrivateKey
 from moothall.wire.agentchat import client, signing
+from moothall.wire.keep import packet
 from tests.identity.vectors import SEEDS, VECTORS
 
 
@@ -51,6 +54,71 @@ def test_msg_signature() -> None:
 def test_peer_verification_signs_the_nonce_itself() -> None:
     vector = VECTORS["peer_verification"]
     assert_signed(vector["nonce"], vector)
+    assert signing.is_peer_nonce(vector["nonce"])
+
+
+# -- a nonce that a peer chose is not a message of any other kind ------------------------------------------
+
+NONCES = st.from_regex(r"\A[0-9a-f]{32}\Z")
+
+
+@given(NONCES)
+def test_a_peer_nonce_is_not_a_text_of_this_wire(nonce: str) -> None:
+    """All joined texts have at least one `|`; MSG, rotations and revocations are JSON objects."""
+    assert signing.is_peer_nonce(nonce)
+    assert "|" not in nonce
+    assert not nonce.startswith("{")
+
+
+@given(NONCES)
+def test_a_peer_nonce_is_not_the_signing_bytes_of_a_keep_packet(nonce: str) -> None:
+    try:
+        found = packet.decode(nonce.encode())
+    except packet.MalformedPacket:
+        return
+    assert packet.signing_bytes(found) != nonce.encode()
+
+
+def test_a_longer_text_of_hex_digits_can_be_a_keep_packet() -> None:
+    """The tag of `dst` is the digit 2, and its length is a hex digit from 48 on."""
+    longer = "20" + "0123456789abcdef" * 3
+    assert packet.signing_bytes(packet.Packet(dst=longer[2:])) == longer.encode()
+    assert not signing.is_peer_nonce(longer)
+
+
+@given(st.text("0123456789abcdef", min_size=16, max_size=49))
+def test_no_text_of_hex_digits_shorter_than_50_is_a_keep_packet(text: str) -> None:
+    try:
+        found = packet.decode(text.encode())
+    except packet.MalformedPacket:
+        return
+    assert packet.signing_bytes(found) != text.encode()
+
+
+def test_a_peer_nonce_is_shorter_than_the_signing_bytes_of_any_mesh_envelope() -> None:
+    """Mesh wire 2.2: 143 bytes before the payload, and the first is the version, 1."""
+    smallest = 1 + 2 + 32 + 32 + 8 + 8 + 8 + 16 + 32 + 4
+    assert not any(signing.is_peer_nonce("0" * length) for length in range(smallest, smallest + 64))
+    assert not signing.is_peer_nonce("\x01" + "0" * 31)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "0" * 16,
+        "0" * 31,
+        "0" * 33,
+        "0" * 64,
+        "A" * 32,
+        "0" * 32 + "\n",
+        "\N{FULLWIDTH DIGIT ZERO}" * 32,
+        "ACCEPT|prop_m0abcdf2_deadbeef||10",
+        '{"to":"@b8de75d1","content":"hi"}',
+    ],
+)
+def test_any_other_form_is_not_signed(text: str) -> None:
+    assert not signing.is_peer_nonce(text)
 
 
 @pytest.mark.parametrize("vector", VECTORS["proposals"], ids=lambda vector: vector["label"])

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -32,14 +31,12 @@ from moothall.errors import ConnectionLost, MoothallError
 from moothall.identity import PrivateKey
 from moothall.wire.agentchat import client, server
 from moothall.wire.agentchat.names import SERVER
+from moothall.wire.agentchat.signing import is_peer_nonce
 
 log: Final = logging.getLogger("moothall.agent")
 
 EVERYTHING: Final = "*"  # on_event("*")
 
-# Other agents choose what is signed here. Only hex digits are: no text of the wire that is worth a signature
-# consists of them (agentchat wire 8).
-_SAFE_NONCE: Final = re.compile(r"[0-9a-fA-F]{16,128}")
 MAX_PROOFS: Final = 16  # under way at once; whoever asks more often is not answered
 
 Verdict = server.VerifySuccess | server.VerifyFailed
@@ -313,8 +310,12 @@ class Hearing:
     def _hear_request(self, request: server.VerifyRequestNotice) -> None:
         if request.nonce is None or self._key is None:
             return
-        if _SAFE_NONCE.fullmatch(request.nonce) is None:
-            log.warning("%s asked for a signature of something that is no nonce; refused", request.from_)
+        if not is_peer_nonce(request.nonce):
+            log.warning(
+                "refused to sign a nonce of %s: it is not 32 lower-case hex digits, so the signature could be"
+                " used as something else",
+                request.from_,
+            )
         elif self._proofs < MAX_PROOFS:
             self._proofs += 1
             proof = self._send_proof(self._key, request.request_id, request.nonce)

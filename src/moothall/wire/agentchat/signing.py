@@ -4,8 +4,9 @@ All are plain texts joined with `|`, nothing escaped; an optional value that Jav
 contributes nothing; numbers and JSON are written as JavaScript writes them.
 """
 
+import re
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET
 
@@ -25,6 +26,18 @@ from moothall.wire.agentchat.client import (
     Reject,
 )
 from moothall.wire.agentchat.jstext import field_text, json_text, number_text
+
+# Another agent chooses the text that VERIFY_RESPONSE signs, so it must not mean anything anywhere else. These 32
+# digits are what every known client draws (agentchat wire 3.4), and no other signed message looks like them:
+# the texts of this module and of the hall contain `|`, those of MSG and of certificates begin with `{`, the
+# signing bytes of a mesh envelope are at least 143 long (mesh wire 2.2). Those of a keep packet may be all hex
+# digits: `2`, which is the tag of `dst`, and a length. But the smallest length that is a hex digit is 48.
+_is_peer_nonce: Final = re.compile(r"[0-9a-f]{32}").fullmatch
+
+
+def is_peer_nonce(text: str) -> bool:
+    """True if a signature of `text` proves possession of the key and nothing else."""
+    return _is_peer_nonce(text) is not None
 
 
 def auth_text(nonce: str, challenge_id: str, timestamp: Number) -> str:
