@@ -253,3 +253,52 @@ async def test_turns_are_taken_with_the_limits_on(open_hall: OpenHall) -> None:
             "answer to question 1",
         ]
         await part(thinkers, asker)
+
+
+class Watchman:
+    """The hall's log: says when an agent has lost its precedence."""
+
+    def __init__(self) -> None:
+        self.lost = asyncio.Event()
+
+    def info(self, event: str, **facts: object) -> None:
+        pass
+
+    def warning(self, event: str, **facts: object) -> None:
+        if event == "floor_precedence_lost":
+            self.lost.set()
+
+
+@pytest.mark.parametrize("human", [False, True])
+async def test_an_agent_that_claims_everything_and_answers_nothing_is_soon_ignored(
+    open_hall: OpenHall, human: bool
+) -> None:
+    """Three bots wait, claim and answer as the docs say. `mute` claims first, since 1970."""
+    policy = FloorPolicy(0.05, 0.3, answer_humans="one")
+    async with open_hall(floor_ttl=1.0) as app:
+        app.hall.log = watchman = Watchman()
+        asker, mute = Agent("asker", human=human), Agent("mute")
+        bots = [Agent(f"bot-{number}") for number in range(3)]
+        heard = listen(asker, "#general")
+
+        @mute.on_message("#general")
+        async def claim(message: Message) -> None:
+            assert message.id is not None
+            await mute.claim(message.id, "#general", 0.001)
+
+        for bot in bots:
+
+            @bot.on_message("#general")
+            async def answer(message: Message) -> None:
+                if message.content.startswith("question"):
+                    async with message.floor(policy):
+                        await message.reply(f"answer to {message.content}")
+
+        await meet(app.url, [], asker, mute, *bots)
+        await asker.send("#general", "question 0")
+        await soon(watchman.lost.wait())
+        for number in range(1, 4):
+            asked = await asker.send("#general", f"question {number}")
+            reply = await heard.until(lambda message, asked=asked: message.in_reply_to == asked)  # type: ignore[misc]
+            assert reply.content == f"answer to question {number}"
+        await part([], asker, mute, *bots)

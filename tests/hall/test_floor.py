@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.hall.floor import Floor
+from moothall.hall.lapses import FIRST_PENALTY, FORGOTTEN_AFTER, LONGEST_PENALTY, Precedence
 from tests.identity.vectors import VECTORS
 
 TTL = 45.0
@@ -76,7 +78,7 @@ def test_a_claim_expires_after_its_time_to_live() -> None:
     decision = floor.claim("#a", "m", "y", 200, 45)
     assert decision.granted
     assert decision.displaced is None
-    assert not floor.holds_any("x")
+    assert not floor.concerns("x")
 
 
 def test_expiry_follows_the_clock_even_when_claims_change_hands() -> None:
@@ -99,7 +101,6 @@ def test_speaking_in_one_channel_leaves_the_claims_in_others() -> None:
     assert floor.holder("#b", "m", 0)
     floor.drop("x")
     assert len(floor) == 0
-    assert not floor.holds_any("x")
 
 
 CLAIMS = st.lists(
@@ -122,15 +123,212 @@ def test_the_earliest_holds_whatever_the_order_of_arrival(
     best: dict[tuple[str, str], tuple[Any, ...]] = {}
     for channel, message, agent, started_at, human in claims:
         decision = floor.claim(channel, message, agent, started_at, 0, is_human=human)
-        rank = (not human, started_at, agent)
+        rank = (Precedence.FULL, not human, started_at, agent)
         key = (channel, message)
         best[key] = min(best.get(key, rank), rank)
-        assert decision.claim.rank == best[key]
-        assert decision.granted is (best[key][2] == agent)
+        assert floor.rank(decision.claim, 0) == best[key]
+        assert decision.granted is (best[key][3] == agent)
         assert decision.displaced != agent
     assert len(floor) == len(best)
     for (channel, message), rank in best.items():
         claim = floor.holder(channel, message, 0)
         assert claim is not None
-        assert claim.rank == rank
+        assert floor.rank(claim, 0) == rank
     assert all(floor.holder(channel, message, TTL) is None for channel, message in best)
+
+
+# -- promises ------------------------------------------------------------------------------------------
+
+
+def lapse(floor: Floor, agent: str, at: float, message: str = "lapsed", address: str | None = None) -> float:
+    """A claim that nobody answers; when it is over."""
+    floor.claim("#a", message, agent, 1, at, address=address)
+    floor.expire(at + TTL)
+    return at + TTL
+
+
+def test_an_agent_whose_claim_expired_ranks_after_all_others() -> None:
+    floor = Floor(TTL)
+    now = lapse(floor, "mute", 0)
+    assert floor.claim("#a", "m", "mute", 1, now).granted  # alone it has the floor, as before
+    decision = floor.claim("#a", "m", "bot", 10**15, now)
+    assert (decision.granted, decision.displaced) == (True, "mute")
+    again = floor.claim("#a", "m", "mute", 1, now)
+    assert (again.granted, again.claim.holder) == (False, "bot")
+
+
+def test_it_ranks_after_others_even_when_it_calls_itself_human() -> None:
+    floor = Floor(TTL)
+    now = lapse(floor, "mute", 0)
+    floor.claim("#a", "m", "mute", 1, now, is_human=True)
+    assert floor.claim("#a", "m", "bot", 2, now).displaced == "mute"
+
+
+def test_claims_that_it_made_before_lose_their_precedence_too() -> None:
+    floor = Floor(TTL)
+    floor.claim("#a", "first", "mute", 1, 0)
+    floor.claim("#a", "second", "mute", 1, 30)
+    assert floor.claim("#a", "second", "bot", 2, TTL - 0.1).claim.holder == "mute"
+    assert floor.claim("#a", "second", "bot", 2, TTL).displaced == "mute"
+
+
+def test_the_penalty_doubles_up_to_an_hour_and_is_forgotten() -> None:
+    floor = Floor(TTL)
+    now = 0.0
+    for penalty in (600, 1200, 2400, 3600, 3600):
+        now = lapse(floor, "mute", now)
+        assert floor.precedence("mute", None, now + penalty - 1) is Precedence.LAPSED
+        now += penalty
+        assert floor.precedence("mute", None, now) is Precedence.FULL
+    now = lapse(floor, "mute", now + FORGOTTEN_AFTER)
+    assert floor.precedence("mute", None, now + FIRST_PENALTY) is Precedence.FULL
+
+
+def test_claims_that_expire_together_are_one_lapse() -> None:
+    floor = Floor(TTL)
+    for number in range(10):
+        floor.claim("#a", f"m{number}", "crashed", 1, number)
+    assert [broken.is_news for broken in floor.expire(TTL + 10)] == [True] + [False] * 9
+    assert floor.precedence("crashed", None, TTL + FIRST_PENALTY) is Precedence.FULL
+
+
+def test_the_penalty_counts_from_the_deadline_however_late_anybody_looks() -> None:
+    floor = Floor(TTL)
+    floor.claim("#a", "m", "mute", 1, 0)
+    floor.expire(TTL + FIRST_PENALTY)
+    assert floor.precedence("mute", None, TTL + FIRST_PENALTY) is Precedence.FULL
+
+
+@pytest.mark.parametrize("in_reply_to", [None, "m"])
+def test_who_answers_keeps_its_precedence(in_reply_to: str | None) -> None:
+    floor = Floor(TTL)
+    floor.claim("#a", "m", "x", 1, 0)
+    floor.answer("x", "#a", in_reply_to)
+    assert floor.expire(TTL) == []
+    assert floor.next_deadline() is None
+    assert not floor.concerns("x")
+
+
+def test_who_yields_keeps_its_precedence() -> None:
+    floor = Floor(TTL)
+    floor.claim("#a", "m", "x", 1, 0)
+    floor.claim("#a", "m", "y", 0.5, 0)
+    assert [broken.promise.debtor for broken in floor.expire(TTL)] == ["y"]
+    assert floor.precedence("x", None, TTL) is Precedence.FULL
+
+
+@pytest.mark.parametrize(
+    "evasion",
+    ["leave", "disconnect", "speak elsewhere", "reply to another", "claim again", "leave and claim again"],
+)
+def test_nothing_but_an_answer_frees_from_the_promise(evasion: str) -> None:
+    floor = Floor(TTL)
+    floor.claim("#a", "m", "x", 1, 0)
+    match evasion:
+        case "leave" | "leave and claim again":
+            floor.release("x", "#a")
+        case "disconnect":
+            floor.drop("x")
+        case "speak elsewhere":
+            floor.answer("x", "#b")
+        case "reply to another":
+            floor.answer("x", "#a", "other")
+    if evasion.endswith("claim again"):
+        floor.claim("#a", "m", "x", 0.5, TTL - 1)
+    assert floor.expire(TTL - 0.1) == []
+    assert [broken.promise.debtor for broken in floor.expire(TTL)] == ["x"]
+    assert floor.precedence("x", None, TTL) is Precedence.LAPSED
+
+
+def test_one_message_keeps_one_promise() -> None:
+    floor = Floor(TTL)
+    for number in range(3):
+        floor.claim("#a", f"m{number}", "x", 1, 0)
+    floor.answer("x", "#a", "m1")
+    assert len(floor) == 0  # all its floors there are free (agentchat wire 10)
+    floor.answer("x", "#a")
+    assert [broken.promise.key for broken in floor.expire(TTL)] == [("#a", "m2")]
+
+
+def test_a_message_that_all_may_answer_gets_no_floor_but_is_promised() -> None:
+    floor = Floor(TTL)
+    floor.promise("#a", "m", "x", 0)
+    assert floor.holder("#a", "m", 0) is None
+    assert [broken.promise.debtor for broken in floor.expire(TTL)] == ["x"]
+
+
+def test_two_that_take_the_floor_from_each_other_gain_no_time() -> None:
+    floor = Floor(TTL)
+    for turn in range(10):
+        floor.claim("#a", "m", "xy"[turn % 2], 100 - turn, turn * 4.4)
+    assert [broken.promise.debtor for broken in floor.expire(TTL)] == ["y"]
+
+
+def test_who_wins_by_precedence_has_its_own_time() -> None:
+    floor = Floor(TTL)
+    now = lapse(floor, "mute", 0)
+    floor.claim("#a", "m", "mute", 1, now)
+    floor.claim("#a", "m", "bot", 2, now + 44)
+    assert floor.expire(now + 44 + TTL - 0.1) == []
+    assert [broken.promise.debtor for broken in floor.expire(now + 44 + TTL)] == ["bot"]
+
+
+def test_a_new_id_at_the_same_address_ranks_after_others_but_before_the_lapsed() -> None:
+    floor = Floor(TTL)
+    now = lapse(floor, "old", 0, address="198.51.100.1")
+    assert floor.precedence("new", "198.51.100.1", now) is Precedence.NEIGHBOUR
+    assert floor.precedence("elsewhere", "198.51.100.2", now) is Precedence.FULL
+    assert floor.precedence("local", None, now) is Precedence.FULL
+    floor.claim("#a", "m", "old", 1, now, address="198.51.100.1")
+    assert floor.claim("#a", "m", "new", 2, now, address="198.51.100.1").displaced == "old"
+    assert floor.claim("#a", "m", "elsewhere", 3, now, address="198.51.100.2").displaced == "new"
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["claim", "claim", "claim", "answer", "release", "drop", "promise", "wait"]),
+        st.sampled_from("wxyz"),
+        st.sampled_from(["m", "n"]),
+        st.integers(1, 5),
+        st.sampled_from([0.0, 1.0, 20.0, 44.0, 600.0]),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_who_always_answers_is_never_outranked_by_who_never_does(
+    steps: list[tuple[str, str, str, int, float]],
+) -> None:
+    """`honest` answers each claim at once. Whatever the others do, it keeps its precedence, and wins against all
+    that have lapsed."""
+    floor = Floor(TTL)
+    now = 0.0
+    lapsed: dict[str, float] = {}
+    for action, agent, message, started_at, pause in steps:
+        now += pause
+        match action:
+            case "claim":
+                floor.claim("#a", message, agent, started_at, now)
+            case "promise":
+                floor.promise("#a", message, agent, now)
+            case "answer":
+                floor.answer(agent, "#a")
+            case "release":
+                floor.release(agent, "#a")
+            case "drop":
+                floor.drop(agent)
+        for broken in floor.expire(now):
+            if broken.is_news:
+                lapsed[broken.promise.debtor] = broken.promise.due
+        assert "honest" not in lapsed
+        decision = floor.claim("#a", message, "honest", 10**15, now)
+        outranked = decision.claim.holder
+        if outranked != "honest":
+            assert floor.precedence(outranked, None, now) is Precedence.FULL
+            assert now >= lapsed.get(outranked, -LONGEST_PENALTY) + FIRST_PENALTY
+        floor.answer("honest", "#a", message)
+        assert not floor.concerns("honest")
+    floor.expire(now + 2 * TTL)
+    assert len(floor) == 0
+    assert floor.next_deadline() is None

@@ -4,10 +4,11 @@ import re
 from collections import Counter
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.hall.ids import IdMint, base36
+from moothall.hall.ids import IdMint, base36, time_of
 
 
 def mint(seed: int = 1) -> IdMint:
@@ -59,3 +60,13 @@ def test_all_letters_of_an_ephemeral_id_are_equally_likely() -> None:
     assert len(counts) == 36
     assert max(counts.values()) < 1.05 * 8000
     assert min(counts.values()) > 0.95 * 8000
+
+
+@given(st.integers(0, 10**15))
+def test_the_id_of_a_message_tells_when_it_was_sent(now: int) -> None:
+    assert time_of(mint().message_id(now)) == now
+
+
+@pytest.mark.parametrize("text", ["", "msg_1", "-abc", "12", "1" * 17 + "-abc", " 1-abc", "\u0661-abc"])
+def test_other_texts_tell_no_time(text: str) -> None:
+    assert time_of(text) is None

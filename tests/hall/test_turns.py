@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from moothall.hall import exemptions
+from moothall.hall.turns import possible_start
+from tests.identity.vectors import ALICE
 from tests.support.world import (
     Guest,
     World,
@@ -354,3 +356,191 @@ def test_a_message_that_nobody_knows_is_claimed_like_any_other() -> None:
     turns.msg_id = "msg_of_another_time"
     turns.claim(turns.ben, 1000)
     assert turns.holder() == turns.ben.id
+
+
+# -- claims that nobody answers ------------------------------------------------------------------------
+
+
+class Muted(Turns):
+    """`mute` claims whatever is said, since the beginning of time, and never answers. Each agent has its own
+    address."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.mute = self.join("mute", "203.0.113.9")
+
+    def join(self, name: str, ip: str, **fields: Any) -> Guest:
+        return self.world.agent(name, ip=ip, join="#general", **fields)
+
+    def ask(self) -> None:
+        """A new question, which `mute` claims at once."""
+        self.msg_id = self.world.say(self.asker, "#general", "who knows?")
+        self.world.hush()
+        self.claim(self.mute, 1)
+
+    def lapse(self) -> None:
+        self.ask()
+        self.world.advance(45)
+        self.world.hush()
+
+
+@pytest.mark.parametrize("no_limits", [False, True])
+def test_an_agent_that_claims_everything_and_answers_nothing_mutes_no_bot_for_good(no_limits: bool) -> None:
+    turns = Muted(no_limits=no_limits)
+    turns.lapse()
+    for _ in range(20):
+        turns.ask()
+        assert_silent(turns.ann, turns.ben)  # who waits to answer must not hear of that claim
+        turns.claim(turns.ann, turns.world.now_ms)
+        assert turns.holder() == turns.ann.id
+        assert_silent(turns.ann)
+        told = [message for message in turns.mute.read() if message["type"] == "YIELD"]
+        assert [message["winner"] for message in told] == [turns.ann.id]
+        turns.claim(turns.mute, 1)
+        assert "expired unanswered" in assert_sent(turns.mute, "YIELD", winner=turns.ann.id)["reason"]
+        turns.world.say(turns.ann, "#general", "I know")
+        turns.world.hush()
+    assert_consistent(turns.world)
+
+
+def test_a_penalised_claim_holds_while_it_is_the_only_one() -> None:
+    turns = Muted()
+    turns.lapse()
+    turns.ask()
+    assert_silent(turns.mute)
+    assert turns.holder() == turns.mute.id
+
+
+def test_the_penalty_ends_after_ten_minutes() -> None:
+    turns = Muted()
+    turns.lapse()
+    turns.world.advance(600)
+    turns.ask()
+    assert [message["type"] for message in turns.ann.read()] == ["RESPONDING_TO", "FLOOR_CLAIMED"]
+
+
+def test_claims_expire_though_nobody_claims_again() -> None:
+    turns = Muted()
+    turns.ask()
+    turns.world.advance(45)
+    assert len(turns.world.hall.floor) == 0
+    (facts,) = turns.world.log.find("floor_precedence_lost")
+    assert facts == {"ip": "203.0.113.9", "agent": turns.mute.id[1:]}
+    assert turns.world.hall.tally.security["floor_precedence_lost"] == 1
+
+
+def test_a_lapse_is_logged_once_while_it_lasts() -> None:
+    turns = Muted()
+    for _ in range(5):
+        turns.lapse()
+    assert len(turns.world.log.find("floor_precedence_lost")) == 1
+
+
+@pytest.mark.parametrize("how", ["reconnects", "leaves"])
+def test_going_away_before_the_claim_expires_does_not_help(how: str) -> None:
+    turns = Muted()
+    turns.ask()
+    turns.world.advance(44)
+    if how == "leaves":
+        turns.world.send(turns.mute, "LEAVE", channel="#general")
+        turns.world.send(turns.mute, "JOIN", channel="#general")
+    else:
+        turns.world.disconnect(turns.mute)
+        turns.mute = turns.join("mute", turns.mute.ip)
+    turns.world.advance(1)
+    turns.ask()
+    assert_silent(turns.ann)
+    turns.claim(turns.ann, turns.world.now_ms)
+    assert turns.holder() == turns.ann.id
+
+
+def test_a_new_key_from_the_same_address_does_not_help() -> None:
+    turns = Muted()
+    turns.lapse()
+    turns.mute = turns.join("mute", turns.mute.ip, key=ALICE)
+    turns.ask()
+    turns.claim(turns.ann, turns.world.now_ms)
+    assert turns.holder() == turns.ann.id
+
+
+def test_a_key_keeps_its_penalty_wherever_it_connects_from() -> None:
+    turns = Muted()
+    turns.mute = turns.join("mute", "203.0.113.10", key=ALICE)
+    turns.lapse()
+    turns.world.disconnect(turns.mute)
+    turns.mute = turns.join("mute", "203.0.113.11", key=ALICE)
+    turns.ask()
+    assert_silent(turns.ann)
+
+
+def test_on_loopback_one_agent_does_not_pay_for_another() -> None:
+    turns = Muted()
+    local = [turns.world.connect("127.0.0.1", is_loopback=True) for _ in range(2)]
+    for guest in local:
+        turns.world.identify(guest, "local")
+        guest.id = assert_sent(guest, "WELCOME")["agent_id"]
+        turns.world.send(guest, "JOIN", channel="#general")
+    turns.mute = local[0]
+    turns.lapse()
+    turns.msg_id = turns.world.say(turns.asker, "#general", "who knows?")
+    turns.world.hush()
+    turns.claim(local[1], 5)
+    assert_sent(turns.ann, "RESPONDING_TO", from_=local[1].id)
+
+
+def test_a_claim_on_a_humans_message_is_a_promise_too() -> None:
+    turns = Muted()
+    turns.asker = turns.join("person", "203.0.113.20", kind="human")
+    turns.lapse()
+    turns.ask()
+    assert_silent(turns.ann)
+
+
+def test_who_answers_every_claim_is_always_heard() -> None:
+    turns = Turns()
+    for _ in range(20):
+        turns.msg_id = turns.world.say(turns.asker, "#general", "who knows?")
+        turns.world.hush()
+        turns.claim(turns.ann, turns.world.now_ms)
+        assert_sent(turns.ben, "RESPONDING_TO", from_=turns.ann.id)
+        turns.world.say(turns.ann, "#general", "I know")
+        turns.world.advance(50)
+    assert turns.world.log.find("floor_precedence_lost") == []
+
+
+# -- floor_clock ---------------------------------------------------------------------------------------
+
+
+def test_floor_clock_check_counts_an_impossible_start_from_its_arrival() -> None:
+    turns = Turns(floor_clock="check")
+    sent = turns.world.now_ms
+    turns.world.advance(0.2)
+    turns.claim(turns.ann, 1)
+    assert_sent(turns.ben, "RESPONDING_TO", started_at=sent + 200)
+    assert_sent(turns.ben, "FLOOR_CLAIMED", started_at=sent + 200)
+    turns.claim(turns.ben, sent + 100)
+    assert turns.holder() == turns.ben.id
+    assert turns.ann.read()[-1]["type"] == "YIELD"
+
+
+def test_floor_clock_check_believes_a_possible_start() -> None:
+    turns = Turns(floor_clock="check")
+    sent = turns.world.now_ms
+    turns.world.advance(1)
+    for guest, started_at in ((turns.ann, sent + 5000), (turns.ben, sent)):
+        turns.claim(guest, started_at)
+        assert_sent(turns.asker, "RESPONDING_TO", started_at=started_at)
+        assert_sent(turns.asker, "FLOOR_CLAIMED", started_at=started_at)
+    assert turns.holder() == turns.ben.id
+
+
+def test_floor_clock_trust_is_the_default_and_checks_nothing() -> None:
+    turns = Turns()
+    turns.claim(turns.ann, turns.world.now_ms)
+    turns.claim(turns.ben, 1)
+    assert turns.holder() == turns.ben.id
+
+
+@pytest.mark.parametrize("msg_id", ["msg_of_another_time", "x", "-1-abc"])
+def test_floor_clock_check_takes_any_start_for_an_id_that_tells_no_time(msg_id: str) -> None:
+    assert possible_start(1, msg_id, 10**12) == 1

@@ -510,7 +510,9 @@ def _assert_agenda_holds_no_more_than_it_must(world: World) -> None:
     maintenance = world.log.find("admin_operation")
     motd_changes = sum(facts["operation"] == "ADMIN_MOTD" for facts in maintenance)
     planned_lines = sum(line.is_planned for line in lines)
-    most = planned_lines + idle_watch + callbacks + DEADLINES + len(hall.peer_requests)
+    expiry = int(hall.next_expiry is not None)
+    assert expiry or hall.floor.next_deadline() is None
+    most = planned_lines + idle_watch + callbacks + expiry + DEADLINES + len(hall.peer_requests)
     assert most <= len(hall.agenda) <= most + motd_changes
 
 
@@ -518,5 +520,14 @@ def _assert_one_claim_per_message(hall: Hall) -> None:
     claims = hall.floor._claims
     held = [(holder, key) for holder, keys in hall.floor._held.items() for key in keys]
     assert sorted((claim.holder, key) for key, claim in claims.items()) == sorted(held)
+    owed = [
+        (debtor, key, serial) for debtor, keys in hall.floor._owed.items() for key, serial in keys.items()
+    ]
+    promises = hall.floor._promises
+    assert sorted((made.debtor, made.key, serial) for serial, made in promises.items()) == sorted(owed)
+    deadlines = [promise.due for promise in promises.values()]
+    assert deadlines == sorted(deadlines)
+    expiries = [claim.expires for claim in claims.values()]
+    assert expiries == sorted(expiries)
     for (channel_name, _), claim in claims.items():
         assert channel_name in hall.agents[claim.holder].channels

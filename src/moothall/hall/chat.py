@@ -71,8 +71,8 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
     if channel is not None:
         hall.say(channel, line, None if hall.settings.echo else agent, by_agent=agent.kind is None)
         channel.last_activity = hall.now()
-        if hall.floor.holds_any(agent.id):
-            hall.floor.release(agent.id, channel.name)
+        if hall.floor.concerns(agent.id):
+            hall.floor.answer(agent.id, channel.name, line.in_reply_to)
     elif target is not None:
         target.link.put(frame(line))
         if hall.settings.echo and target is not agent:

@@ -122,6 +122,7 @@ class Hall:
         self.challenged = WaitingLine(self.agenda, settings.challenge_timeout, self._expire)
         self.tested = WaitingLine(self.agenda, settings.captcha_timeout, self._expire)
         self.next_callback: Appointment | None = None
+        self.next_expiry: Appointment | None = None  # of a claim on the floor
         self.motd = settings.motd or None
         self.door = Doorkeeper(
             max_per_ip=0 if settings.no_limits else settings.max_connections_per_ip,

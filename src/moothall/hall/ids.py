@@ -1,5 +1,6 @@
 """The identifiers the hall gives out (agentchat wire 3.4)."""
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
@@ -8,6 +9,7 @@ from typing import Final
 from moothall.hall.outside import Entropy
 
 _BASE36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+_find_time: Final = re.compile(r"([0-9]{1,16})-").match
 _TRIPLES: Final = tuple("".join(digits) for digits in product(_BASE36, repeat=3))
 
 
@@ -53,6 +55,12 @@ class IdMint:
 
     def callback_id(self, now: int) -> str:
         return f"cb_{now}_{next(self._tails)}"
+
+
+def time_of(message_id: str) -> int | None:
+    """When the message was sent, by its id; None if no hall gave it this id."""
+    found = _find_time(message_id)
+    return int(found[1]) if found is not None else None
 
 
 def _walk(start: int) -> Iterator[str]:

@@ -1,18 +1,32 @@
 """Taking turns: RESPONDING_TO, and who must YIELD (seed 003; agentchat wire 10).
 
-Claims about messages that everybody may answer are passed on but not tracked: a human's message, one from
-@server, one that mentions the claimant. Direct messages have no channel and so no floor.
+Three kinds of messages may be answered by everybody: a human's, one from @server, and by the claimant one that
+mentions it. Claims on them get no floor, but they are promises too. Direct messages have no channel and so no
+floor.
+
+The claims of an agent without its full precedence are not relayed. Agents that wait before they answer give up
+when they hear of any claim, whatever it is worth, so a relay would silence them. The seed calls the relay
+optional.
 """
 
 from typing import Final
 
+from moothall.hall.access import holder_of
 from moothall.hall.channels import Channel
 from moothall.hall.commands import Command
 from moothall.hall.floor import Claim
 from moothall.hall.hall import Hall
+from moothall.hall.ids import time_of
+from moothall.hall.lapses import Precedence
 from moothall.hall.session import Session
 from moothall.wire.agentchat import server
-from moothall.wire.agentchat.client import RespondingTo
+from moothall.wire.agentchat.client import Number, RespondingTo
+
+EARLIER: Final = "Another agent started to answer earlier"
+OUTRANKED: Final = (
+    "Another agent answers. Claims of yours, or of your address, expired unanswered:"
+    " until that is forgotten, your claims rank after all others"
+)
 
 
 def responding_to(hall: Hall, session: Session, message: RespondingTo) -> None:
@@ -20,42 +34,90 @@ def responding_to(hall: Hall, session: Session, message: RespondingTo) -> None:
     channel = agent.channels.get(message.channel)
     if channel is None:
         return  # not a member: dropped in silence
-    now = hall.timestamp()
+    arrived = hall.timestamp()
+    started_at = message.started_at
+    if hall.settings.floor_clock == "check":
+        started_at = possible_start(started_at, message.msg_id, arrived)
     notice = server.RespondingNotice(
-        ts=now,
+        ts=arrived,
         msg_id=message.msg_id,
         from_=agent.address,
-        started_at=message.started_at,
+        started_at=started_at,
         channel=channel.name,
     )
-    hall.broadcast(channel, notice, but=agent)
-    if not hall.settings.floor or hall.exemptions.cover(message.msg_id, agent.id, agent.name):
+    if not hall.settings.floor:
+        hall.broadcast(channel, notice, but=agent)
         return
-    decision = hall.floor.claim(
+    expire(hall)
+    now, floor = hall.now(), hall.floor
+    address = holder_of(session.ip) if session.counted else None
+    precedence = floor.precedence(agent.id, address, now)
+    if precedence is Precedence.FULL:
+        hall.broadcast(channel, notice, but=agent)
+    if hall.exemptions.cover(message.msg_id, agent.id, agent.name):
+        floor.promise(channel.name, message.msg_id, agent.id, now, address=address)
+        _plan_expiry(hall)
+        return
+    decision = floor.claim(
         channel.name,
         message.msg_id,
         agent.id,
-        message.started_at,
-        hall.now(),
+        started_at,
+        now,
         is_human=agent.kind == "human",
+        address=address,
     )
+    _plan_expiry(hall)
     if not decision.granted:
-        hall.reply(session, _yield(now, channel, message.msg_id, decision.claim))
+        reason = EARLIER if precedence is Precedence.FULL else OUTRANKED
+        hall.reply(session, _yield(arrived, channel, message.msg_id, decision.claim, reason))
         return
-    claimed = server.FloorClaimed(
-        ts=now,
-        msg_id=message.msg_id,
-        channel=channel.name,
-        holder=agent.address,
-        holder_name=agent.name,
-        started_at=decision.claim.started_at,
-    )
-    hall.broadcast(channel, claimed, but=agent)
+    if precedence is Precedence.FULL:
+        claimed = server.FloorClaimed(
+            ts=arrived,
+            msg_id=message.msg_id,
+            channel=channel.name,
+            holder=agent.address,
+            holder_name=agent.name,
+            started_at=decision.claim.started_at,
+        )
+        hall.broadcast(channel, claimed, but=agent)
     if decision.displaced is not None and (loser := hall.agents.get(decision.displaced)):
-        hall.tell(loser, _yield(now, channel, message.msg_id, decision.claim))
+        hall.tell(loser, _yield(arrived, channel, message.msg_id, decision.claim, EARLIER))
 
 
-def _yield(now: int, channel: Channel, msg_id: str, claim: Claim) -> server.Yield:
+def possible_start(started_at: Number, msg_id: str, arrived: int) -> Number:
+    """An answer cannot begin before the message: such a claim counts from its arrival.
+
+    Of a message whose id tells no time, any start is possible. A start in the future hurts only the claimant.
+    """
+    sent = time_of(msg_id)
+    return arrived if sent is not None and started_at < sent else started_at
+
+
+def expire(hall: Hall) -> None:
+    """End the claims whose time is over, and tell the operator which agents lost their precedence."""
+    for lapse in hall.floor.expire(hall.now()):
+        if lapse.is_news:
+            promise = lapse.promise
+            hall.note("floor_precedence_lost", ip=promise.address, agent=promise.debtor)
+
+
+def _plan_expiry(hall: Hall) -> None:
+    """One appointment for the earliest of all claims. For one that was answered meanwhile it has no effect."""
+    due = hall.floor.next_deadline()
+    if due is None or hall.next_expiry is not None:
+        return
+
+    def look() -> None:
+        hall.next_expiry = None
+        expire(hall)
+        _plan_expiry(hall)
+
+    hall.next_expiry = hall.agenda.at(due, look)
+
+
+def _yield(now: int, channel: Channel, msg_id: str, claim: Claim, reason: str) -> server.Yield:
     return server.Yield(
         ts=now,
         msg_id=msg_id,
@@ -63,7 +125,7 @@ def _yield(now: int, channel: Channel, msg_id: str, claim: Claim) -> server.Yiel
         winner=f"@{claim.holder}",
         holder=f"@{claim.holder}",
         holder_started_at=claim.started_at,
-        reason="Another agent started to answer earlier",
+        reason=reason,
     )
 
 

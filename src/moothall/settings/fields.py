@@ -231,6 +231,10 @@ class Settings:
         "seconds a claim holds",
         known_as=(_milliseconds("AGENTCHAT_RESPOND_TTL_MS"), _milliseconds("AGENTCHAT_CLAIM_TTL_MS")),
     )
+    floor_clock: Literal["trust", "check"] = option(
+        "trust",
+        "`started_at` of a claim: trust it, or check that it is not before the message; then arrival counts",
+    )
     callback_max_delay: float = option(
         3600.0, "longest delay of a callback, seconds", known_as="AGENTCHAT_CB_MAX_DURATION_S"
     )
