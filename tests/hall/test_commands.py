@@ -6,6 +6,7 @@ import pytest
 
 from moothall.hall import commands
 from moothall.hall.commands import Command
+from moothall.hall.costs import ANSWER
 from moothall.hall.opening import COMMANDS
 from moothall.hall.session import Tier
 from moothall.wire.agentchat import client
@@ -96,7 +97,7 @@ def test_every_message_type_has_one_row_and_the_rows_are_those_above() -> None:
 
 def test_two_rows_for_one_message_or_none_fail_at_the_start() -> None:
     with pytest.raises(ValueError, match="two commands for PING"):
-        commands.command_table([*ALL_ROWS, Command(client.Ping, lambda *_: None)])
+        commands.command_table([*ALL_ROWS, Command(client.Ping, lambda *_: None, ANSWER)])
     with pytest.raises(ValueError, match="no command for AdminVerify"):
         commands.command_table(row for row in ALL_ROWS if row.message is not client.AdminVerify)
 

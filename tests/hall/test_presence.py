@@ -2,6 +2,8 @@
 
 import pytest
 
+from moothall.hall.presence import TICK
+from moothall.settings.limits import Rate
 from tests.support.world import World, assert_refused, assert_sent, assert_silent
 
 STATES = ["online", "away", "busy", "offline", "listening"]
@@ -38,6 +40,80 @@ def test_presence_is_told_once_to_everybody_in_a_shared_channel_and_not_to_the_a
     for guest in (both, one):
         assert_sent(guest, "PRESENCE_CHANGED", agent_id=alice.id, status_text=None)
     assert_silent(alice, both, one, elsewhere)
+
+
+def test_changes_within_a_tick_are_told_together_and_each_agent_once() -> None:
+    world = World()
+    alice, bob, carol = (world.agent(name, join="#general") for name in ("alice", "bob", "carol"))
+    world.hush()
+    world.send(alice, "SET_PRESENCE", status="away")
+    assert_sent(carol, "PRESENCE_CHANGED", agent_id=alice.id, presence="away")
+    for status in ("busy", "away", "listening"):
+        world.send(alice, "SET_PRESENCE", status=status)
+        world.send(bob, "SET_PRESENCE", status=status)
+    assert_silent(carol)
+    frames = len(carol.link.frames)
+    world.advance(TICK)
+    assert_sent(carol, "PRESENCE_CHANGED", agent_id=alice.id, presence="listening")
+    assert_sent(carol, "PRESENCE_CHANGED", agent_id=bob.id, presence="listening")
+    assert len(carol.link.frames) == frames + 1, "one write for both"
+    assert_sent(bob, "PRESENCE_CHANGED", agent_id=alice.id, presence="away")
+    assert_sent(bob, "PRESENCE_CHANGED", agent_id=alice.id, presence="listening")
+    assert_sent(alice, "PRESENCE_CHANGED", agent_id=bob.id, presence="listening")
+    assert_silent(alice, bob, carol)
+
+
+def test_after_a_quiet_tick_a_change_is_told_at_once_again() -> None:
+    world = World()
+    alice, bob = world.agent(join="#general"), world.agent(join="#general")
+    world.hush()
+    for status in ("away", "busy"):
+        world.send(alice, "SET_PRESENCE", status=status)
+        assert_sent(bob, "PRESENCE_CHANGED", presence=status)
+        world.advance(2 * TICK)
+
+
+def test_changes_told_together_reach_each_member_of_shared_channels_once() -> None:
+    world = World()
+    both = ["#general", "#agents"]
+    starter = world.agent(join="#discovery")
+    alice, bob = world.agent("alice", join=both), world.agent("bob", join="#agents")
+    member, other, elsewhere = world.agent(join=both), world.agent(join="#agents"), world.agent()
+    world.hush()
+    for agent in (starter, alice, bob):
+        world.send(agent, "SET_PRESENCE", status="busy")
+    world.advance(TICK)
+    for guest in (member, other):
+        assert {message["agent_id"] for message in guest.read()} == {alice.id, bob.id}
+    assert [message["agent_id"] for message in bob.read()] == [alice.id]
+    assert [message["agent_id"] for message in alice.read()] == [bob.id]
+    assert_silent(starter, elsewhere)
+
+
+def test_an_agent_that_left_within_the_tick_is_not_told_of() -> None:
+    world = World()
+    alice, bob, carol = (world.agent(join="#general") for _ in range(3))
+    world.hush()
+    world.send(alice, "SET_PRESENCE", status="away")
+    world.send(bob, "SET_PRESENCE", status="away")
+    world.disconnect(bob)
+    carol.read()
+    world.advance(TICK)
+    assert_silent(carol)
+
+
+def test_a_flood_of_changes_costs_each_member_one_write_per_tick() -> None:
+    world = World(rate_post_auth=Rate(0, 1), address_told=Rate(0, 1), budget_told=Rate(0, 1))
+    guests = [world.agent(join="#general") for _ in range(40)]
+    world.hush()
+    world.send(guests[0], "SET_PRESENCE", status="busy")
+    before = [len(guest.link.frames) for guest in guests]
+    for status in ("away", "busy", "online") * 10:
+        for guest in guests:
+            world.send(guest, "SET_PRESENCE", status=status)
+    world.advance(TICK)
+    assert [len(guest.link.frames) for guest in guests] == [count + 1 for count in before]
+    assert len(guests[0].read()) == 39
 
 
 def test_a_status_text_has_100_characters_at_most() -> None:

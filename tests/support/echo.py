@@ -33,6 +33,12 @@ class Echo:
     def connect(self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool) -> Connection | None:
         return link
 
+    def admit(self, ip: str, frames: int, *, is_loopback: bool) -> bool:
+        return True
+
+    def receive_control(self, guest: Connection, size: int) -> bool:
+        return True
+
     def receive(self, guest: Connection, payload: bytes) -> None:
         guest.put(encode_text(payload))
 

@@ -512,7 +512,10 @@ def _assert_agenda_holds_no_more_than_it_must(world: World) -> None:
     planned_lines = sum(line.is_planned for line in lines)
     expiry = int(hall.next_expiry is not None)
     assert expiry or hall.floor.next_deadline() is None
-    most = planned_lines + idle_watch + callbacks + expiry + DEADLINES + len(hall.peer_requests)
+    held = sum(session.held is not None for session in hall.sessions)
+    presence = int(hall.presence_changes is not None)
+    planned = planned_lines + idle_watch + callbacks + expiry + held + presence
+    most = planned + DEADLINES + len(hall.peer_requests)
     assert most <= len(hall.agenda) <= most + motd_changes
 
 

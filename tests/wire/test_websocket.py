@@ -273,8 +273,12 @@ GROUPS: Final = {
 CASES: Final = {f"{group}: {case.name}": case for group, cases in GROUPS.items() for case in cases()}
 
 
+FRAGMENT: Final = (CONTINUATION, b"")
+
+
 def read(chunks: Iterable[bytes], max_message: int = MAX_MESSAGE) -> tuple[list[Event], int | None]:
-    """What a connection makes of these deliveries, up to the peer's close frame or its first violation."""
+    """What a connection makes of these deliveries, up to the peer's close frame or its first violation. Fragments
+    that do not end their message are left out: they only count."""
     reader = FrameReader(max_message)
     events: list[Event] = []
     try:
@@ -283,7 +287,8 @@ def read(chunks: Iterable[bytes], max_message: int = MAX_MESSAGE) -> tuple[list[
                 if opcode == CLOSE:
                     decode_close(payload)
                     return [*events, (opcode, payload)], None
-                events.append((opcode, payload))
+                if opcode != CONTINUATION:
+                    events.append((opcode, payload))
     except Violation as violation:
         return events, violation.code
     return events, None
@@ -324,7 +329,7 @@ def test_no_piece_of_a_text_is_taken_for_a_whole_one(length_bytes: int) -> None:
 def test_a_text_is_whole_only_between_messages_and_within_the_limit() -> None:
     reader = FrameReader(300)
     assert reader.whole_text(frame(TEXT, b"x" * 301)) is None
-    assert list(reader.feed(frame(BINARY, b"", final=False))) == []
+    assert list(reader.feed(frame(BINARY, b"", final=False))) == [FRAGMENT]
     assert reader.whole_text(text("inside")) is None
     assert list(reader.feed(frame(CONTINUATION) + b"\x81")) == [(BINARY, b"")]
     assert reader.whole_text(text("inside a header")) is None
@@ -365,14 +370,36 @@ def test_a_message_too_big_is_refused_before_its_first_byte(size: int) -> None:
     assert read([frame(TEXT, announced=size)], max_message=300) == ([], TOO_BIG)
 
 
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_every_frame_is_yielded_so_that_it_can_be_counted(size: int) -> None:
+    sent = [
+        frame(TEXT, b"a" * 200, final=False),
+        frame(PING),
+        frame(CONTINUATION, b"", final=False),
+        frame(CONTINUATION, b"b"),
+        frame(PONG),
+    ]
+    reader = FrameReader(MAX_MESSAGE)
+    events = [event for chunk in chopped(b"".join(sent), size) for event in reader.feed(chunk)]
+    assert [opcode for opcode, _ in events] == [CONTINUATION, PING, CONTINUATION, TEXT, PONG]
+
+
+def test_a_caller_that_stops_goes_on_where_it_stopped() -> None:
+    reader = FrameReader(MAX_MESSAGE)
+    frames = reader.feed(text("one") + text("two") + text("three")[:4])
+    assert next(frames) == (TEXT, b"one")
+    assert list(frames) == [(TEXT, b"two")]
+    assert list(reader.feed(text("three")[4:])) == [(TEXT, b"three")]
+
+
 def test_empty_fragments_cost_no_memory() -> None:
     start = frame(BINARY, b"", final=False)
     flood = frame(CONTINUATION, b"", final=False) * 10_000
     reader = FrameReader(MAX_MESSAGE)
-    assert list(reader.feed(start)) == []
+    assert list(reader.feed(start)) == [FRAGMENT]
     tracemalloc.start()
     try:
-        assert list(reader.feed(flood)) == []
+        assert sum(event == FRAGMENT for event in reader.feed(flood)) == 10_000
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -426,7 +453,7 @@ def violations(chunks: Iterable[bytes]) -> set[int]:
     for chunk in chunks:
         try:
             for opcode, payload in received(reader, chunk):
-                assert opcode in (TEXT, BINARY, CLOSE, PING, PONG)
+                assert opcode in (CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG)
                 assert len(payload) <= 300
                 if opcode == TEXT and not codes:
                     payload.decode()

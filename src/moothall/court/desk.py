@@ -16,6 +16,7 @@ from moothall.court.panel import Candidate
 from moothall.court.records import CourtChange, Dispute
 from moothall.court.rules import CourtRules
 from moothall.hall.commands import Command
+from moothall.hall.costs import CASE, LOOKUP, STEP
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
 from moothall.hall.hall import Hall
@@ -66,14 +67,14 @@ class CourtDesk:
 
     def commands(self) -> tuple[Command, ...]:
         return (
-            Command(client.DisputeIntent, self.file_intent, Tier.VERIFIED),
-            Command(client.DisputeReveal, self.take_step_that_draws, Tier.VERIFIED),
-            Command(client.Evidence, self.take_step, Tier.VERIFIED),
-            Command(client.ArbiterAccept, self.take_step, Tier.VERIFIED),
-            Command(client.ArbiterDecline, self.take_step_that_draws, Tier.VERIFIED),
-            Command(client.ArbiterVote, self.take_step, Tier.VERIFIED),
-            Command(client.ListCases, self.list_cases, Tier.VERIFIED),
-            Command(client.GetCase, self.get_case, Tier.VERIFIED),
+            Command(client.DisputeIntent, self.file_intent, STEP, Tier.VERIFIED),
+            Command(client.DisputeReveal, self.take_step_that_draws, STEP, Tier.VERIFIED),
+            Command(client.Evidence, self.take_step, STEP, Tier.VERIFIED),
+            Command(client.ArbiterAccept, self.take_step, STEP, Tier.VERIFIED),
+            Command(client.ArbiterDecline, self.take_step_that_draws, STEP, Tier.VERIFIED),
+            Command(client.ArbiterVote, self.take_step, STEP, Tier.VERIFIED),
+            Command(client.ListCases, self.list_cases, LOOKUP, Tier.VERIFIED),
+            Command(client.GetCase, self.get_case, CASE, Tier.VERIFIED),
         )
 
     def open(self, hall: Hall) -> None:

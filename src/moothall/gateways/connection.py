@@ -10,8 +10,11 @@ and the peer has a moment to hang up too. Or the line is cut.
 """
 
 import asyncio
+from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
+from moothall.hall.budgets import CONNECTION_FRAMES
 from moothall.wire.http import (
     MAX_HEAD,
     BadRequest,
@@ -43,17 +46,29 @@ if TYPE_CHECKING:
 # The transport's own buffer: enough to keep a reader on a fast line busy between two turns of the loop, little
 # enough that what waits, waits in our outbox, where it is counted.
 TRANSPORT_HIGH_WATER: Final = 64 * 1024
+MAX_IGNORED: Final = 64  # frames in one read that are looked through for a close frame, after ours
 PING_FRAME: Final = encode_frame(PING, b"")
+
+
+class TooManyRequests(BadRequest):
+    def __init__(self) -> None:
+        super().__init__(429, "Too many requests from this address; wait a moment")
 
 
 class Room(Protocol):
     """Who lives behind the socket: the hall, or an echo."""
+
+    def admit(self, ip: str, frames: int, *, is_loopback: bool) -> bool:
+        """Charge an address for a connection or a request, as so many frames. False: it is over its budget."""
 
     def connect(self, link: Any, ip: str, user_agent: str, *, is_loopback: bool) -> Any: ...
 
     def receive(self, guest: Any, payload: bytes) -> None: ...
 
     def receive_binary(self, guest: Any, payload: bytes) -> None: ...
+
+    def receive_control(self, guest: Any, size: int) -> bool:
+        """A control frame or a fragment. False: it is over a limit, and is not answered."""
 
     def disconnect(self, guest: Any) -> None: ...
 
@@ -74,11 +89,13 @@ class Connection(asyncio.Protocol):
         "_head",
         "_port",
         "_reader",
+        "_rest",
         "calling",
         "group",
         "heard",
         "ip",
         "missed",
+        "paused",
         "queue",
         "stuck",
         "transport",
@@ -90,11 +107,13 @@ class Connection(asyncio.Protocol):
         self._port = port
         self._head: bytes | None = b""  # the request so far; None once it is answered
         self._reader: FrameReader | None = None  # None until the upgrade, and after hanging up
+        self._rest: Iterator[tuple[int, bytes]] | None = None  # frames that were read, but not handled yet
         self._guest: Any = None
         self.queue: list[bytes] = []
         self.stuck = False  # the transport takes no more
         self._backlog = 0  # bytes of the queue that wait because of that
         self._closing = False  # nothing more is put into the outbox
+        self.paused = False  # the room wants nothing more to read for now
         self.group: set[Connection] | None = None  # with whom it is pinged
         self.calling = False  # it counts for its address, until the upgrade
         self.ip = ""  # of the socket; after the upgrade, of whoever is behind the proxies
@@ -133,18 +152,19 @@ class Connection(asyncio.Protocol):
             if self._head is not None:
                 self._read_head(self._head + data)
             return
+        if self._rest is not None:  # paused, but the transport had read this already
+            self._rest = chain(self._rest, reader.feed(data))
+            return
         try:
             text = reader.whole_text(data)
             if text is None or self._closing:
-                self._read_frames(reader, data)
+                self._read_frames(reader.feed(data))
             else:
                 self._port.room.receive(self._guest, text)
         except Violation as violation:
             self._fail(violation.code, violation.reason)
         except Exception:  # noqa: BLE001  # a bug of ours: this connection ends, the others go on
-            self._port.bug("a message could not be handled")
-            self._port.room.fail(self._guest)
-            self._fail(INTERNAL_ERROR, "Internal error")
+            self._break()
 
     def eof_received(self) -> None:
         """The peer will say no more, not even an answer to a ping. What it is owed is sent, in case it listens."""
@@ -191,14 +211,19 @@ class Connection(asyncio.Protocol):
         self._closing = True
         self.flush()
         self._port.cut_later(self)
+        if self.paused:
+            self.resume()  # or we would not see the peer's answer
 
     def pause(self) -> None:
+        """Read no more. Frames that were read already wait too."""
+        self.paused = True
         if not self.transport.is_closing():
             self.transport.pause_reading()
 
     def resume(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.resume_reading()
+        """Go on in the next turn of the loop: the room may be in the middle of something."""
+        self.paused = False
+        self._port.loop.call_soon(self._go_on)
 
     # -- what the port calls -----------------------------------------------------------------------
 
@@ -282,7 +307,9 @@ class Connection(asyncio.Protocol):
         destroy our last words before the peer has read them.
         """
         self._closing = True
-        self._reader = self._head = None
+        self._reader = self._head = self._rest = None
+        if self.paused:
+            self.resume()
         self.flush()
         if not self.queue:
             self._end_stream()
@@ -302,10 +329,26 @@ class Connection(asyncio.Protocol):
 
     # -- WebSocket ---------------------------------------------------------------------------------
 
-    def _read_frames(self, reader: FrameReader, data: bytes) -> None:
+    def _go_on(self) -> None:
+        """After a pause: first the frames that were read before it."""
+        rest, self._rest = self._rest, None
+        if rest is not None and not self.paused and self._reader is not None:
+            try:
+                self._read_frames(rest)
+            except Violation as violation:
+                self._fail(violation.code, violation.reason)
+            except Exception:  # noqa: BLE001  # as in `data_received`
+                self._break()
+        elif self.paused:
+            self._rest = rest
+        if not self.paused and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def _read_frames(self, frames: Iterator[tuple[int, bytes]]) -> None:
         room = self._port.room
         seen = size = 0  # of the outbox since it was last relieved: frames, bytes
-        for opcode, payload in reader.feed(data):
+        ignored = 0
+        for opcode, payload in frames:
             # Sixty short questions in one read can have sixty long answers.
             if len(self.queue) != seen:
                 size += sum(map(len, self.queue[seen:]))
@@ -314,24 +357,34 @@ class Connection(asyncio.Protocol):
                     size = 0
                 seen = len(self.queue)
             if self._closing:
-                # Only the peer's answer to our close frame still matters.
-                if opcode == CLOSE:
+                # Only the peer's answer to our close frame still matters, and a flood has none.
+                ignored += 1
+                if opcode == CLOSE or ignored > MAX_IGNORED:
                     self._hang_up()
                     return
             elif opcode == TEXT:
                 room.receive(self._guest, payload)
             elif opcode == BINARY:
                 room.receive_binary(self._guest, payload)
-            elif opcode == PING:
-                self.put(encode_frame(PONG, payload))
             elif opcode == CLOSE:
                 self._answer_close(payload)
+                return
+            elif room.receive_control(self._guest, len(payload)) and opcode == PING:
+                self.put(encode_frame(PONG, payload))
+            if self.paused:
+                self._rest = frames
                 return
 
     def _answer_close(self, payload: bytes) -> None:
         decode_close(payload)  # or it is a violation
         self.put(encode_frame(CLOSE, payload[:2]))  # its code, if it has one
         self._hang_up()
+
+    def _break(self) -> None:
+        """A bug of ours: called while it is handled."""
+        self._port.bug("a message could not be handled")
+        self._port.room.fail(self._guest)
+        self._fail(INTERNAL_ERROR, "Internal error")
 
     def _fail(self, code: int, reason: str) -> None:
         """No answer is waited for: what follows a violation is not to be read (RFC 6455, 7.1.7)."""
@@ -371,10 +424,13 @@ class Connection(asyncio.Protocol):
         if not self._may_connect(request):
             self._port.refused_origin(self._peer(request))
             raise BadRequest(403, "Pages of this origin may not connect")
+        peer = self._peer(request)
+        if peer != self.ip and not self._port.pays(peer, CONNECTION_FRAMES):
+            raise TooManyRequests
         self.transport.write(answer)
         self._reader = FrameReader(self._port.max_message)
         self._port.upgraded(self)
-        self.ip = self._peer(request)
+        self.ip = peer
         user_agent = request.headers.get("user-agent", "")[:256]
         self._guest = self._port.room.connect(self, self.ip, user_agent, is_loopback=is_loopback(self.ip))
         if rest:

@@ -48,6 +48,11 @@ class HallMetrics(Collector):
         yield _count("moothall_messages_malformed", "Messages that were not JSON", tally.malformed)
         yield _count("moothall_frames_sent", "Frames handed to the network", self._port.frames_sent)
         yield _counts("moothall_refusals", "Commands answered with ERROR, by code", "code", tally.refused)
+        yield _count(
+            "moothall_throttled",
+            "Pauses in reading from connections over their limits",
+            tally.throttled,
+        )
         yield _counts("moothall_security_events", "Security events by kind", "event", tally.security)
         yield _counts("moothall_redactions", "Secrets taken out of messages, by kind", "kind", tally.redacted)
         yield self._fanout()

@@ -6,9 +6,10 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from itertools import takewhile
 from typing import Final
 
-from moothall.gateways.connection import PING_FRAME, Connection, Room
+from moothall.gateways.connection import PING_FRAME, Connection, Room, TooManyRequests
 from moothall.gateways.listening import address_of, listen, load_tls, until_gone
 from moothall.hall.access import AddressCounts
+from moothall.hall.budgets import CONNECTION_FRAMES
 from moothall.hall.outside import Log
 from moothall.settings import Settings
 from moothall.wire.http import Request, Response
@@ -21,6 +22,7 @@ SWEEP: Final = 0.5  # seconds between two looks at who is late with either
 MAX_PING_GROUPS: Final = (
     30  # connections are pinged in groups, so that thousands of pings never leave at once
 )
+REQUEST_FRAMES: Final = 100  # what /metrics and its like cost, in frames
 GOODBYE: Final = 5.0  # seconds for everybody to read that the hall closes
 
 Route = Callable[[Request, str], Response]
@@ -132,12 +134,20 @@ class Port:
     def admits(self, connection: Connection) -> bool:
         """Whether it may stay: who sends half a request on each of thousands would keep everybody else out."""
         ip = connection.ip
-        if self._limited and not is_loopback(ip) and not self.is_trusted_proxy(ip):
+        if not self._limited or self.is_trusted_proxy(ip):
+            return True
+        if not self.pays(ip, CONNECTION_FRAMES):
+            return False
+        if not is_loopback(ip):
             if not self.calling.admit(ip):
                 self.room.turn_away(ip, is_news=self.calling.is_news(ip))
                 return False
             connection.calling = True
         return True
+
+    def pays(self, ip: str, frames: int) -> bool:
+        """Charge an address for what it asks for. False: it is over its budget."""
+        return not self._limited or self.room.admit(ip, frames, is_loopback=is_loopback(ip))
 
     def opened(self, connection: Connection) -> None:
         self._connections.add(connection)
@@ -198,6 +208,8 @@ class Port:
         route = self.routes.get(request.path)
         if route is None:
             return Response(404, b"Nothing here. Agents connect to this port with WebSocket.\n")
+        if not self.pays(ip, REQUEST_FRAMES):
+            return TooManyRequests().response
         return route(request, ip)
 
     # -- who is still there ------------------------------------------------------------------------
@@ -216,6 +228,8 @@ class Port:
         group = self._groups[self._pinged]
         self._pinged = (self._pinged + 1) % len(self._groups)
         for connection in group:
+            if connection.paused:
+                continue  # it may have answered, and we do not read it
             connection.missed = 0 if connection.heard else connection.missed + 1
             connection.heard = False
             if connection.missed >= 2:
@@ -224,7 +238,8 @@ class Port:
 
     def _drop_silent(self, connection: Connection) -> None:
         # `missed` too: it may have answered since, and be asked once more just now.
-        if connection.missed >= 2 and not connection.heard and connection in self._connections:
+        is_silent = connection.missed >= 2 and not connection.heard and not connection.paused
+        if is_silent and connection in self._connections:
             self._log.warning("heartbeat_timeout", ip=connection.ip)
             connection.abort()
 

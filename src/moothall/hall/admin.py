@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from moothall.errors import AgentNotFound, InvalidKey, InvalidMessage, RateLimited, Refusal
 from moothall.hall.access import ALLOWLIST_FILE, BANS_FILE, Allowlist, Approval, Ban, Bans, Doorkeeper
 from moothall.hall.commands import Command
+from moothall.hall.costs import ANSWER
 from moothall.hall.hall import Hall
 from moothall.hall.handshake import shows_verified
 from moothall.hall.session import Agent, Session, Tier
@@ -206,12 +207,12 @@ def _close_all(hall: Hall, sessions: list[Session]) -> None:
 
 
 COMMANDS: Final = (
-    Command(client.AdminApprove, approve, Tier.STRANGER),
-    Command(client.AdminRevoke, revoke, Tier.STRANGER),
-    Command(client.AdminList, list_approved, Tier.STRANGER),
-    Command(client.AdminKick, kick, Tier.STRANGER),
-    Command(client.AdminBan, ban, Tier.STRANGER),
-    Command(client.AdminUnban, unban, Tier.STRANGER),
-    Command(client.AdminMotd, set_motd, Tier.STRANGER),
-    Command(client.AdminVerify, set_verified, Tier.STRANGER),
+    Command(client.AdminApprove, approve, ANSWER, Tier.STRANGER),
+    Command(client.AdminRevoke, revoke, ANSWER, Tier.STRANGER),
+    Command(client.AdminList, list_approved, ANSWER, Tier.STRANGER),
+    Command(client.AdminKick, kick, ANSWER, Tier.STRANGER),
+    Command(client.AdminBan, ban, ANSWER, Tier.STRANGER),
+    Command(client.AdminUnban, unban, ANSWER, Tier.STRANGER),
+    Command(client.AdminMotd, set_motd, ANSWER, Tier.STRANGER),
+    Command(client.AdminVerify, set_verified, ANSWER, Tier.STRANGER),
 )

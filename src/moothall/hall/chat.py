@@ -15,6 +15,7 @@ from moothall.errors import (
     RateLimited,
 )
 from moothall.hall.commands import Command
+from moothall.hall.costs import CHANNEL, DIRECT, MESSAGE
 from moothall.hall.hall import Hall
 from moothall.hall.markers import MARKER, extract
 from moothall.hall.session import Agent, Session
@@ -172,7 +173,7 @@ def _fire_callbacks(hall: Hall) -> None:
 
 
 COMMANDS: Final = (
-    Command(Msg, message, rate="rate_message", check=check_message, lurkers=False),
-    Command(FileChunk, file_chunk, rate="rate_chunk", lurkers=False),
-    Command(Typing, typing, silent=True),
+    Command(Msg, message, MESSAGE, rate="rate_message", check=check_message, lurkers=False),
+    Command(FileChunk, file_chunk, DIRECT, rate="rate_chunk", lurkers=False),
+    Command(Typing, typing, CHANNEL, silent=True),
 )

@@ -1,4 +1,4 @@
-"""The command table: one row per message type says who handles it, who may send it and how often.
+"""The command table: one row per message type says who handles it, what it costs, who may send it and how often.
 
 The checks run once, centrally, in `Hall.receive`, in the seed's order: size, parse, type, fields, rate, auth
 (seed 000, message flow). A room exports its rows as `COMMANDS`.
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 
+from moothall.hall.costs import Cost
 from moothall.hall.session import Session, Tier
 from moothall.wire.agentchat.client import AnyClientMessage, ClientMessage
 
@@ -22,6 +23,7 @@ Check = Callable[[Any], None]
 class Command:
     message: type[ClientMessage]
     handler: Handler
+    cost: Cost
     tier: Tier = Tier.ANONYMOUS
     rate: str | None = None  # the setting with its rate, if it has one of its own
     check: Check | None = None  # of fields, what the decoder cannot tell; what fails it uses up no rate

@@ -7,7 +7,7 @@ it concerns keeps its later frames in its own inbox until the answer is there, a
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Final, NoReturn
 
@@ -21,8 +21,10 @@ from moothall.errors import (
     RateLimited,
     Refusal,
 )
+from moothall.hall import throttle
 from moothall.hall.access import Allowlist, Bans, Doorkeeper
 from moothall.hall.agenda import Agenda, Appointment
+from moothall.hall.budgets import Budgets, Price
 from moothall.hall.channels import Channel, Channels
 from moothall.hall.commands import Command, command_table
 from moothall.hall.exemptions import Exemptions
@@ -49,6 +51,7 @@ from moothall.hall.redaction import Redactor
 from moothall.hall.revoked import RevokedKeys
 from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.tally import Tally
+from moothall.hall.throttle import Excess
 from moothall.hall.waiting import WaitingLine
 from moothall.identity import PublicKey
 from moothall.settings import Settings
@@ -71,6 +74,7 @@ from moothall.wire.websocket import INTERNAL_ERROR, NORMAL, POLICY_VIOLATION, en
 # What one session may have waiting behind a durable command before the hall stops reading from it.
 MAX_INBOX: Final = 64  # frames
 MAX_INBOX_BYTES: Final = 512 * 1024  # two of the largest: a slow disk must not fill the memory
+LONG_ANSWER: Final = 4096  # bytes; what is longer is charged to the budget of the session that asked
 
 
 class Hall:
@@ -123,6 +127,7 @@ class Hall:
         self.tested = WaitingLine(self.agenda, settings.captcha_timeout, self._expire)
         self.next_callback: Appointment | None = None
         self.next_expiry: Appointment | None = None  # of a claim on the floor
+        self.presence_changes: dict[str, Agent] | None = None  # during a tick (see `presence`), by agent id
         self.motd = settings.motd or None
         self.door = Doorkeeper(
             max_per_ip=0 if settings.no_limits else settings.max_connections_per_ip,
@@ -138,6 +143,8 @@ class Hall:
         self._remember_key = remember_key
         self._commands = command_table(commands)
         self._limited = not settings.no_limits
+        self.budgets = Budgets(settings)
+        self._budgets_wait = settings.over_budget == "wait"
         self.is_closing = False
         self._finished: Callable[[], None] = lambda: None
         for name in settings.default_channels:
@@ -169,12 +176,23 @@ class Hall:
             self.turn_away(ip, is_news=connections.is_news(ip))
             link.close(POLICY_VIOLATION, "Too many connections from this IP")
             return None
-        frames = self.settings.rate_pre_auth.window() if self._limited else None
-        session = Session(link, ip, user_agent, self.clock.time(), frames)
+        session = Session(link, ip, user_agent, self.clock.time(), None)
+        if self._limited:
+            session.meter = self.budgets.meter(ip, self.now(), is_loopback=is_loopback)
+            session.meter.limit_frames(self.settings.rate_pre_auth)
         session.counted = not is_loopback
         self.sessions.add(session)
         self.expect_identity(session)
         return session
+
+    def admit(self, ip: str, frames: int, *, is_loopback: bool) -> bool:
+        """Charge an address for a connection or a request, as so many frames. False: it is over its budget."""
+        now = self.now()
+        meter = self.budgets.meter(ip, now, is_loopback=is_loopback)
+        if not meter.charge(Price(frames=frames), now):
+            return True
+        self.tally.security["address_over_budget"] += 1
+        return False
 
     def disconnect(self, session: Session) -> None:
         """The connection is gone, for whatever reason (seed 000, disconnect)."""
@@ -182,6 +200,8 @@ class Hall:
             return
         session.closed = True
         session.inbox = None
+        if session.held is not None:
+            self.agenda.cancel(session.held)
         self.sessions.discard(session)
         if session.counted:
             self.door.connections.depart(session.ip)
@@ -227,7 +247,10 @@ class Hall:
             self.by_key[agent.key.raw] = agent
         session.agent = agent
         session.tier = Tier.VERIFIED if agent.key is not None else Tier.ANONYMOUS
-        session.frames = self.settings.rate_post_auth.window() if self._limited else None
+        if session.meter is not None:
+            session.meter.limit_frames(self.settings.rate_post_auth)
+            if agent.key is not None:
+                session.meter.belongs_to(agent.key.raw)
         session.windows = None  # a rate is an agent's; what it tried as a stranger is forgotten
 
     def bind(self, agent_id: str, key: PublicKey) -> None:
@@ -265,22 +288,26 @@ class Hall:
         """One message of a session: the checks of the seed, in its order, then the handler."""
         if session.closed:
             return
-        if session.busy:
+        if session.busy or session.held is not None:
             self._keep_for_later(session, payload)
             return
-        frames = session.frames
-        too_many = frames is not None and not frames.count(self.clock.monotonic())
+        excess = None
+        if session.meter is not None:
+            excess = throttle.count(self, session, len(payload))
+            if excess is not None and excess.waits:
+                self._put_back(session, payload, excess.seconds)
+                return
         session.answered = False
         try:
             message = decode_plain(payload)
         except NOT_PLAIN:
-            odd = self._read_odd(session, payload, too_many=too_many)
+            odd = self._read_odd(session, payload, excess)
             if odd is None:
                 return
             message = odd
         session.ref = message.ref
-        if too_many:
-            self._refuse_flood(session)
+        if excess is not None:
+            throttle.refuse(self, session, excess)
             return
         command = self._commands[type(message)]
         command.received += 1
@@ -295,6 +322,11 @@ class Hall:
                 self._refuse_tier(session)
             if not command.lurkers and session.agent is not None and session.agent.lurking:
                 raise LurkMode("You may only listen here")
+            if session.meter is not None and (
+                wait := throttle.charge(self, session, command, message, len(payload))
+            ):
+                self._over_budget(session, command, payload, wait)
+                return
             command.handler(self, session, message)
         except Refusal as refusal:
             self.refuse(session, refusal)
@@ -302,19 +334,59 @@ class Hall:
         if session.ref is not None and not session.answered and not session.busy:
             self.reply(session, Ack(ts=self.timestamp()))
 
-    def _read_odd(self, session: Session, payload: bytes, *, too_many: bool) -> ClientMessage | None:
+    def _read_odd(self, session: Session, payload: bytes, excess: Excess | None) -> ClientMessage | None:
         """What the decoder did not take: read the slow way, or else refused or ignored."""
         try:
             return decode(payload)
         except Malformed:
             session.ref = None
-            self._ignore(session, log=not too_many)
+            self._ignore(session, log=excess is None)
         except InvalidMessage as refusal:
             session.ref = read_ref(payload)
             self.refuse(session, refusal)
-        if too_many and (session.tier is Tier.STRANGER or self.settings.flood_closes):
-            self._refuse_flood(session)
+        if excess is not None:
+            throttle.count_excess(self, session, excess)
         return None
+
+    def receive_control(self, session: Session, size: int) -> bool:
+        """A control frame, or a fragment of a longer message: there is nothing to decode, but it counts.
+
+        False: it is over a limit, and is not answered.
+        """
+        if session.closed:
+            return False
+        if session.meter is None:
+            return True
+        excess = throttle.count(self, session, size)
+        if excess is None:
+            return True
+        session.ref = None
+        if excess.waits:
+            throttle.hold(self, session, excess.seconds)
+        elif self.settings.flood_closes and session.tier is not Tier.STRANGER:
+            throttle.count_refusal(self, session)  # the reference does not count these: they only wait
+        else:
+            throttle.refuse(self, session, excess)
+        return False
+
+    def _over_budget(self, session: Session, command: Command, payload: bytes, wait: float) -> None:
+        if not self._budgets_wait:
+            raise throttle.over_budget(command.name, wait)
+        # It was not handled, and will be counted again.
+        if session.meter is not None and session.meter.frames is not None:
+            session.meter.frames.forgive()
+        if session.windows is not None and (window := session.windows.get(command.name)) is not None:
+            window.forgive()
+        command.received -= 1
+        self._put_back(session, payload, wait)
+
+    def _put_back(self, session: Session, payload: bytes, wait: float) -> None:
+        """Handle this frame later, and those behind it after it."""
+        if session.inbox is None:
+            session.inbox = deque()
+        session.inbox.appendleft(payload)
+        session.inbox_bytes += len(payload)
+        throttle.hold(self, session, wait)
 
     def receive_binary(self, session: Session, payload: bytes) -> None:
         """A binary frame is read as text (agentchat wire 1.1)."""
@@ -337,16 +409,6 @@ class Hall:
         if session.tier is Tier.STRANGER:
             raise AuthRequired("IDENTIFY first")
         raise Refusal.by_code[self.settings.unverified_code]("This needs an identity with a proven key")
-
-    def _refuse_flood(self, session: Session) -> None:
-        """Seed 000, rate limiting: strangers are closed, agents are told."""
-        if session.tier is Tier.STRANGER or self.settings.flood_closes:
-            agent_id = session.agent.id if session.agent is not None else None
-            count = len(session.frames) if session.frames is not None else 0
-            self.note("rate_limit_exceeded", ip=session.ip, agent=agent_id, messages=count + 1)
-            self.close(session, POLICY_VIOLATION, "Rate limit exceeded")
-        else:
-            self.refuse(session, RateLimited("Too many messages; slow down"))
 
     def _ignore(self, session: Session, *, log: bool) -> None:
         """Not JSON: counted and logged (but a flood only counted), answered only if the settings say so."""
@@ -397,7 +459,7 @@ class Hall:
                 then(result)
             except Refusal as refusal:
                 self.refuse(session, refusal)
-            self._catch_up(session)
+            self.catch_up(session)
         except BaseException:
             # A bug of ours, and no gateway around it that would end this session: its client waits for an answer.
             self.fail(session)
@@ -418,21 +480,26 @@ class Hall:
             session.inbox = deque()
         session.inbox.append(payload)
         session.inbox_bytes += len(payload)
-        full = len(session.inbox) >= MAX_INBOX or session.inbox_bytes >= MAX_INBOX_BYTES
-        if full and not session.paused:
-            session.paused = True
-            session.link.pause()
+        if len(session.inbox) >= MAX_INBOX or session.inbox_bytes >= MAX_INBOX_BYTES:
+            self.pause(session)
 
-    def _catch_up(self, session: Session) -> None:
-        while session.inbox and not session.busy:
+    def catch_up(self, session: Session) -> None:
+        """Handle what arrived while the session was busy or held, and read on."""
+        while session.inbox and not session.busy and session.held is None:
             payload = session.inbox.popleft()
             session.inbox_bytes -= len(payload)
             self.receive(session, payload)
         if self.is_closing:
             self._finish()
-        elif session.paused and not session.busy:
+        elif session.paused and not session.busy and session.held is None:
             session.paused = False
             session.link.resume()
+
+    def pause(self, session: Session) -> None:
+        """Read nothing more from the session until `catch_up` has come to the end of its inbox."""
+        if not session.paused:
+            session.paused = True
+            session.link.pause()
 
     def take_no_more(self, finished: Callable[[], None]) -> None:
         """The hall is about to close: nothing more is read, and what waits in inboxes is not begun. `finished` is
@@ -442,9 +509,7 @@ class Hall:
         for session in self.sessions:
             session.inbox = None
             session.inbox_bytes = 0
-            if not session.paused:
-                session.paused = True
-                session.link.pause()
+            self.pause(session)
         self._finish()
 
     def _finish(self) -> None:
@@ -460,10 +525,13 @@ class Hall:
 
     def reply(self, session: Session, message: ServerMessage) -> None:
         """The direct answer to the command being handled: it carries the command's `ref`."""
+        encoded = encode(message)
+        if len(encoded) > LONG_ANSWER:
+            throttle.owe(self, session, len(encoded))
         if session.ref is None or session.answered:
-            session.link.put(frame(message))
+            session.link.put(encode_text(encoded))
         else:
-            self._answer(session, session.ref, encode(message))
+            self._answer(session, session.ref, encoded)
 
     def _answer(self, session: Session, ref: str, encoded: bytes) -> None:
         session.answered = True
@@ -471,9 +539,12 @@ class Hall:
 
     def refuse(self, session: Session, refusal: Refusal) -> None:
         self.tally.refused[refusal.code] += 1
-        if self.order is not None and session.agent is not None and isinstance(refusal, RateLimited):
+        is_limit = isinstance(refusal, RateLimited)
+        if is_limit and self.order is not None and session.agent is not None:
             self.order.offence(self, session.agent)
         self.reply(session, Error(ts=self.timestamp(), code=refusal.code, message=refusal.message))
+        if is_limit:
+            throttle.count_refusal(self, session)
 
     def tell(self, agent: Agent, message: ServerMessage) -> None:
         """Something the agent did not ask for."""
@@ -538,6 +609,11 @@ class Hall:
         self.tally.fanout[len(members)] += 1
 
     # -- what operators see ----------------------------------------------------------------------
+
+    @property
+    def commands(self) -> Collection[Command]:
+        """The rows of the command table."""
+        return self._commands.values()
 
     @property
     def received(self) -> dict[str, int]:

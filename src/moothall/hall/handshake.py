@@ -21,6 +21,7 @@ from moothall.errors import (
 )
 from moothall.hall.captcha import Difficulty, Question, is_right, make_question
 from moothall.hall.commands import Command
+from moothall.hall.costs import ANSWER, ARRIVAL
 from moothall.hall.hall import Hall
 from moothall.hall.membership import enter_public_channels
 from moothall.hall.session import Agent, Session, Tier
@@ -306,8 +307,8 @@ def _displace(hall: Hall, old: Agent, new_ip: str) -> None:
 
 
 COMMANDS: Final = (
-    Command(Identify, identify, Tier.STRANGER),
-    Command(VerifyIdentity, verify_identity, Tier.STRANGER),
-    Command(CaptchaResponse, answer_captcha, Tier.STRANGER),
-    Command(Ping, ping, Tier.STRANGER),
+    Command(Identify, identify, ARRIVAL, Tier.STRANGER),
+    Command(VerifyIdentity, verify_identity, ARRIVAL, Tier.STRANGER),
+    Command(CaptchaResponse, answer_captcha, ARRIVAL, Tier.STRANGER),
+    Command(Ping, ping, ANSWER, Tier.STRANGER),
 )

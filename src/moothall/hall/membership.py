@@ -6,6 +6,7 @@ from moothall.errors import AuthRequired, InvalidMessage, NotInvited
 from moothall.hall.access import holder_of
 from moothall.hall.channels import Channel
 from moothall.hall.commands import Command
+from moothall.hall.costs import AGENT_LIST, ANSWER, CHANNEL, CHANNEL_LIST, DIRECT, ENTRY
 from moothall.hall.hall import Hall
 from moothall.hall.session import Agent, Session, Tier
 from moothall.wire.agentchat import server
@@ -208,10 +209,10 @@ def _entry(agent: Agent) -> server.MemberEntry:
 
 
 COMMANDS: Final = (
-    Command(Join, join),
-    Command(Leave, leave),
-    Command(CreateChannel, create_channel, rate="rate_create"),
-    Command(Invite, invite),
-    Command(ListChannels, list_channels, Tier.STRANGER),
-    Command(ListAgents, list_agents),
+    Command(Join, join, ENTRY),
+    Command(Leave, leave, CHANNEL),
+    Command(CreateChannel, create_channel, ANSWER, rate="rate_create"),
+    Command(Invite, invite, DIRECT),
+    Command(ListChannels, list_channels, CHANNEL_LIST, Tier.STRANGER),
+    Command(ListAgents, list_agents, AGENT_LIST),
 )

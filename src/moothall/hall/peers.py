@@ -11,6 +11,7 @@ from moothall.errors import (
     VerificationExpired,
 )
 from moothall.hall.commands import Command
+from moothall.hall.costs import DIRECT
 from moothall.hall.hall import Hall
 from moothall.hall.peer_requests import MAX_PENDING, PeerRequest
 from moothall.hall.session import Agent, Session
@@ -63,8 +64,8 @@ def verify_response(hall: Hall, session: Session, message: VerifyResponse) -> No
     now = hall.timestamp()
     target = agent.address
     if request.key.verifies(request.nonce, message.sig):
-        if session.frames is not None:
-            session.frames.forgive()  # others decide how often one has to answer
+        if session.meter is not None and session.meter.frames is not None:
+            session.meter.frames.forgive()  # others decide how often one has to answer
         _tell_requester(
             hall,
             request,
@@ -102,6 +103,6 @@ def _tell_requester(hall: Hall, request: PeerRequest, message: server.ServerMess
 
 
 COMMANDS: Final = (
-    Command(VerifyRequest, verify_request),
-    Command(VerifyResponse, verify_response),
+    Command(VerifyRequest, verify_request, DIRECT),
+    Command(VerifyResponse, verify_response, DIRECT),
 )

@@ -1,16 +1,21 @@
 """How agents appear to others: nick and presence (seed 001, presence; agentchat wire 5.1)."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import UNSET
 
 from moothall.errors import InvalidName
 from moothall.hall.commands import Command
+from moothall.hall.costs import NEIGHBOURS
 from moothall.hall.hall import Hall
-from moothall.hall.session import Session
+from moothall.hall.session import Agent, Session
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import SetNick, SetPresence
+from moothall.wire.agentchat.codec import frame
 from moothall.wire.agentchat.names import is_reserved_nick
+
+TICK: Final = 0.1  # seconds in which presence changes are collected
 
 
 def check_nick(message: SetNick) -> None:
@@ -33,17 +38,79 @@ def set_presence(hall: Hall, session: Session, message: SetPresence) -> None:
     agent = hall.agent_of(session)
     agent.presence = message.status
     agent.status_text = None if message.status_text is UNSET else message.status_text
-    notice = server.PresenceChanged(
+    if hall.presence_changes is None:
+        hall.tell_all(hall.channels.shared_with(agent), _notice(hall, agent))
+        _begin_tick(hall)
+    else:
+        hall.presence_changes[agent.id] = agent
+
+
+def _begin_tick(hall: Hall) -> None:
+    """A first change is told at once. Those within a tick of it are told together at its end, each agent with its
+    last presence: a member gets one write for all of them."""
+    hall.presence_changes = {}
+    hall.agenda.at(hall.now() + TICK, lambda: _end_tick(hall))
+
+
+def _end_tick(hall: Hall) -> None:
+    changes, hall.presence_changes = hall.presence_changes or {}, None
+    changed = [agent for agent in changes.values() if hall.agents.get(agent.id) is agent]
+    if changed:
+        _tell_together(hall, changed)
+        _begin_tick(hall)
+
+
+class _Joined:
+    """Notices about several agents as one piece, and where in it each of them is."""
+
+    def __init__(self, frames: dict[str, bytes], agent_ids: Iterable[str]) -> None:
+        self.places: dict[str, tuple[int, int]] = {}
+        pieces: list[bytes] = []
+        end = 0
+        for agent_id in dict.fromkeys(agent_ids):
+            piece = frames[agent_id]
+            pieces.append(piece)
+            self.places[agent_id] = (end, end := end + len(piece))
+        self.whole = b"".join(pieces)
+
+    def without(self, agent_id: str) -> bytes:
+        start, end = self.places.get(agent_id, (0, 0))
+        return self.whole[:start] + self.whole[end:]
+
+
+def _tell_together(hall: Hall, changed: list[Agent]) -> None:
+    """Members that share the same channels with the changed agents get the same bytes, without their own notice."""
+    frames = {agent.id: frame(_notice(hall, agent)) for agent in changed}
+    by_channel: dict[str, list[str]] = {}
+    members: dict[str, Agent] = {}
+    for agent in changed:
+        for channel in agent.channels.values():
+            if channel.name not in by_channel:
+                by_channel[channel.name] = []
+                members.update(channel.members)
+            by_channel[channel.name].append(agent.id)
+    joined: dict[tuple[str, ...], _Joined] = {}
+    for member in members.values():
+        shared = tuple(name for name in member.channels if name in by_channel)
+        news = joined.get(shared)
+        if news is None:
+            news = joined[shared] = _Joined(frames, (other for name in shared for other in by_channel[name]))
+        told = news.without(member.id) if member.id in frames else news.whole
+        if told:
+            member.link.put(told)
+
+
+def _notice(hall: Hall, agent: Agent) -> server.PresenceChanged:
+    return server.PresenceChanged(
         ts=hall.timestamp(),
         agent_id=agent.address,
         name=agent.name,
         presence=agent.presence,
         status_text=agent.status_text,
     )
-    hall.tell_all(hall.channels.shared_with(agent), notice)
 
 
 COMMANDS: Final = (
-    Command(SetNick, set_nick, rate="rate_nick", check=check_nick),
-    Command(SetPresence, set_presence),
+    Command(SetNick, set_nick, NEIGHBOURS, rate="rate_nick", check=check_nick),
+    Command(SetPresence, set_presence, NEIGHBOURS),
 )

@@ -4,11 +4,13 @@ from collections import deque
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from moothall.hall.budgets import Meter
 from moothall.hall.outside import Link
 from moothall.identity import PublicKey
 from moothall.settings.limits import Window
 
 if TYPE_CHECKING:
+    from moothall.hall.agenda import Appointment
     from moothall.hall.channels import Channel
     from moothall.hall.handshake import Pending
     from moothall.hall.waiting import WaitingLine
@@ -30,28 +32,30 @@ class Session:
         "closed",
         "connected_at",
         "counted",
-        "frames",
+        "held",
         "inbox",
         "inbox_bytes",
         "ip",
         "line",
         "link",
+        "meter",
         "paused",
         "pending",
         "ref",
+        "throttled",
         "tier",
         "user_agent",
         "windows",
     )
 
     def __init__(
-        self, link: Link, ip: str, user_agent: str, connected_at: float, frames: Window | None
+        self, link: Link, ip: str, user_agent: str, connected_at: float, meter: Meter | None
     ) -> None:
         self.link = link
         self.ip = ip
         self.user_agent = user_agent
         self.connected_at = connected_at
-        self.frames = frames  # counts every frame
+        self.meter = meter  # counts what it costs; None without limits
         self.windows: dict[str, Window] | None = None  # count the commands that have a rate of their own
         self.tier = Tier.STRANGER
         self.agent: Agent | None = None
@@ -62,7 +66,9 @@ class Session:
         self.busy = False  # a durable command is in flight
         self.inbox: deque[bytes] | None = None  # what arrived meanwhile
         self.inbox_bytes = 0
-        self.paused = False  # it was more than the inbox takes: nothing is read from the link
+        self.held: Appointment | None = None  # it is over its limits: nothing is handled until then
+        self.paused = False  # nothing is read from the link: it is held, or its inbox is full
+        self.throttled = False  # it was held before, and the log says so
         self.closed = False
         self.counted = False  # towards the connections of its address
 

@@ -14,6 +14,7 @@ from typing import Final
 from moothall.hall.access import holder_of
 from moothall.hall.channels import Channel
 from moothall.hall.commands import Command
+from moothall.hall.costs import CLAIM
 from moothall.hall.floor import Claim
 from moothall.hall.hall import Hall
 from moothall.hall.ids import time_of
@@ -129,4 +130,4 @@ def _yield(now: int, channel: Channel, msg_id: str, claim: Claim, reason: str) -
     )
 
 
-COMMANDS: Final = (Command(RespondingTo, responding_to, silent=True),)
+COMMANDS: Final = (Command(RespondingTo, responding_to, CLAIM, silent=True),)

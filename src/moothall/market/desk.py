@@ -13,6 +13,7 @@ from moothall.errors import AgentNotFound, ProposalNotFound
 from moothall.hall import revocation
 from moothall.hall.chat import without_secrets
 from moothall.hall.commands import Command
+from moothall.hall.costs import LOOKUP, SEARCH, STEP
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
 from moothall.hall.hall import Hall
@@ -64,18 +65,18 @@ class Desk:
 
     def commands(self) -> tuple[Command, ...]:
         return (
-            Command(client.Proposal, self.propose, Tier.VERIFIED, lurkers=False),
-            Command(client.Accept, self.take_step, Tier.VERIFIED, lurkers=False),
-            Command(client.Reject, self.take_step, Tier.VERIFIED, lurkers=False),
-            Command(client.Complete, self.take_step, Tier.VERIFIED, lurkers=False),
-            Command(client.Dispute, self.take_step, Tier.VERIFIED, lurkers=False),
-            Command(client.RegisterSkills, self.register_skills, Tier.VERIFIED, lurkers=False),
-            Command(client.SearchSkills, self.search_skills),
-            Command(client.ListProposals, self.list_proposals, Tier.VERIFIED),
-            Command(client.ListReceipts, self.list_receipts, Tier.VERIFIED),
-            Command(client.GetRating, self.get_rating),
-            Command(client.GetLeaderboard, self.get_leaderboard),
-            Command(client.RevokeKey, self.revoke_key, Tier.STRANGER),
+            Command(client.Proposal, self.propose, STEP, Tier.VERIFIED, lurkers=False),
+            Command(client.Accept, self.take_step, STEP, Tier.VERIFIED, lurkers=False),
+            Command(client.Reject, self.take_step, STEP, Tier.VERIFIED, lurkers=False),
+            Command(client.Complete, self.take_step, STEP, Tier.VERIFIED, lurkers=False),
+            Command(client.Dispute, self.take_step, STEP, Tier.VERIFIED, lurkers=False),
+            Command(client.RegisterSkills, self.register_skills, STEP, Tier.VERIFIED, lurkers=False),
+            Command(client.SearchSkills, self.search_skills, SEARCH),
+            Command(client.ListProposals, self.list_proposals, LOOKUP, Tier.VERIFIED),
+            Command(client.ListReceipts, self.list_receipts, LOOKUP, Tier.VERIFIED),
+            Command(client.GetRating, self.get_rating, LOOKUP),
+            Command(client.GetLeaderboard, self.get_leaderboard, LOOKUP),
+            Command(client.RevokeKey, self.revoke_key, STEP, Tier.STRANGER),
         )
 
     def open(self, hall: Hall) -> None:

@@ -256,8 +256,32 @@ class Settings:
         Rate(10, 60),
         "wrong admin keys from one address (or IPv6 /64); after that the right one is refused too",
     )
+    # What a connection (or a key, on all its connections) and an address may cost in all. A budget is a bucket of
+    # COUNT that fills again within SECONDS.
+    budget_bytes: Rate = option(
+        Rate(8 * 1024 * 1024, 2), "bytes that one connection or key sends or has sent"
+    )
+    budget_told: Rate = option(
+        Rate(20_000, 4),
+        "messages to others that one connection or key causes, and entries of lists it asks for",
+    )
+    budget_store: Rate = option(
+        Rate(500_000, 5), "microseconds of the store's time for one connection or key"
+    )
+    address_frames: Rate = option(
+        Rate(12_000, 6), "frames from one address (or IPv6 /64); a new connection counts as 20"
+    )
+    address_bytes: Rate = option(Rate(32 * 1024 * 1024, 2), "the same as budget_bytes, for an address")
+    address_told: Rate = option(Rate(40_000, 2), "the same as budget_told, for an address")
+    address_store: Rate = option(Rate(500_000, 2.5), "the same as budget_store, for an address")
+    loopback_factor: int = option(100, "how many times larger the budgets of loopback clients are")
+    over_budget: Literal["refuse", "wait"] = option(
+        "refuse", "a command over a budget is answered RATE_LIMITED, or waits until the budget allows it"
+    )
     flood_closes: bool = option(False, "too many frames after identification close the connection as well")
-    no_limits: bool = option(False, "turn every rate and connection limit off, for a trusted deployment")
+    no_limits: bool = option(
+        False, "turn off all rates, budgets, quotas and connection limits, for a trusted deployment"
+    )
     outbox_limit: int = option(4 * 1024 * 1024, "bytes a client may leave unread before it is closed")
     ping_interval: float = option(30.0, "seconds between the server's pings; 0 is never")
     ping_timeout: float = option(10.0, "seconds of grace for a peer that missed two pings")

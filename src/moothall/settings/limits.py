@@ -26,6 +26,10 @@ class Rate(NamedTuple):
     def __str__(self) -> str:
         return f"{self.limit}/{self.seconds:g}" if self.limit else "0"
 
+    @property
+    def per_second(self) -> float:
+        return self.limit / self.seconds
+
     def window(self) -> "Window | None":
         """What counts one agent's events; nothing when there is no limit."""
         return Window(self) if self.limit else None
@@ -61,6 +65,10 @@ class Window:
     def has_room(self, now: float) -> bool:
         times = self._times
         return len(times) < times.maxlen or now - times[0] >= self._seconds  # type: ignore[operator]  # maxlen is set
+
+    def wait(self, now: float) -> float:
+        """Seconds until the next event is within the limit; 0 is now."""
+        return 0.0 if self.has_room(now) else self._times[0] + self._seconds - now
 
     def is_quiet(self, now: float) -> bool:
         """Nothing in the whole window: as if never used."""

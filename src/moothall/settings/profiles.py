@@ -25,6 +25,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "unverified_code": "SIGNATURE_REQUIRED",
         "answer_malformed": True,  # 12
         "flood_closes": True,  # 13
+        "over_budget": "wait",  # the reference has no budgets: its clients are slowed down, not refused
         "auto_join": True,  # 14
         "max_channels": 200,  # everybody who comes is told to all members of each, and anybody may make one (23)
         "replay_first": False,  # 15

@@ -1,10 +1,11 @@
 """WebSocket frames, server side (RFC 6455): bytes in, messages out; no sockets.
 
-`FrameReader.feed` takes whatever the network delivered and yields `(opcode, payload)` for every complete
-message and control frame, in order. A violation is raised where it is found, after everything before it was
-yielded, and carries the close code to answer with; the reader is of no use after it. A frame that arrives
-whole, which is nearly all of them, takes one slice and one unmasking in C; one that arrives in pieces is
-unmasked and checked piece by piece, so that invalid text is refused at its first wrong byte.
+`FrameReader.feed` takes whatever the network delivered and yields `(opcode, payload)` for every complete message
+and control frame, in order. A fragment that does not end its message is yielded as `(CONTINUATION, b"")`, so that
+every frame can be counted. A caller may stop in between and go on later. A violation is raised where it is found,
+after everything before it was yielded, and carries the close code to answer with; the reader is of no use after it.
+A frame that arrives whole, which is nearly all of them, takes one slice and one unmasking in C; one that arrives in
+pieces is unmasked and checked piece by piece, so that invalid text is refused at its first wrong byte.
 """
 
 from codecs import IncrementalDecoder, getincrementaldecoder
@@ -46,6 +47,8 @@ _TEXT_HEADERS: Final = (
     *(bytes((_FINAL_TEXT, length)) for length in range(126)),
     *(bytes((_FINAL_TEXT, 126)) + length.to_bytes(2, "big") for length in range(126, 2048)),
 )
+
+_FRAGMENT: Final = (CONTINUATION, b"")
 
 _utf8_decoder: Final = getincrementaldecoder("utf-8")
 
@@ -158,8 +161,7 @@ class FrameReader:
             self._take_piece(data[:position])
             if self._remaining:
                 return
-            if self._final:
-                yield self._finish()
+            yield self._finish() if self._final else _FRAGMENT
         while end - position >= 2:
             first = data[position]
             second = data[position + 1]
@@ -196,8 +198,7 @@ class FrameReader:
                 self._begin_frame(first, b"", 0)
                 self._append(payload)
                 self._size += length
-                if self._final:
-                    yield self._finish()
+                yield self._finish() if self._final else _FRAGMENT
         self._stub = data[position:]
 
     def _check_header(self, first: int, second: int) -> None:

@@ -1,0 +1,178 @@
+"""What each connection, key and address may cost the hall (docs/security.md).
+
+A `Price` says what a frame will cost: frames, bytes, messages told to others, time of the store. An `Account` has a
+token bucket for each of them. The price is charged before the work is done. A bucket with anything left takes a
+price of any size and then owes the rest, so a large command is possible after a quiet moment, and the average
+holds.
+
+An agent with a key is charged to its key, so that a new connection refills nothing; others are charged to their
+connection. All of them are charged to their address too. Loopback clients have the same buckets, many times larger.
+"""
+
+from math import ceil
+from typing import Final, NamedTuple
+
+from moothall.hall.access import holder_of
+from moothall.settings import Settings
+from moothall.settings.limits import Rate, Window
+
+# Accounts that owe nothing are as good as new. Look for them when the number of accounts has doubled since.
+_MIN_TO_SWEEP: Final = 1024
+
+# A new connection costs the hall about as much as this many frames: accept, upgrade, a session, the close.
+CONNECTION_FRAMES: Final = 20
+
+# Refusals are cheap but not free: at least this many per 10 s are answered, then the hall stops reading.
+LEAST_REFUSALS: Final = Rate(60, 10)
+
+
+class Price(NamedTuple):
+    """What a frame costs, in the order of an account's rates."""
+
+    frames: float = 0
+    bytes: float = 0
+    told: float = 0  # messages to others, and entries of a list
+    store: float = 0  # microseconds of the store's thread
+
+
+class Account:
+    """Token buckets, one per part of a price. The level is what is used up; it falls with time."""
+
+    __slots__ = ("_at", "_levels", "_rates")
+
+    def __init__(self, rates: tuple[Rate, ...], now: float) -> None:
+        self._rates = rates
+        self._levels = [0.0] * len(rates)
+        self._at = now
+
+    def wait(self, price: Price, now: float) -> float:
+        """Seconds until this price can be charged; 0 is now."""
+        self._drain(now)
+        longest = 0.0
+        for level, rate, amount in zip(self._levels, self._rates, price, strict=True):
+            if amount and rate.limit and level >= rate.limit:
+                # Until there is room for the whole, or for as much as the bucket holds.
+                longest = max(longest, (level - rate.limit + min(amount, rate.limit)) / rate.per_second)
+        return longest
+
+    def charge(self, price: Price) -> None:
+        """`wait` has said 0 for it."""
+        levels = self._levels
+        for number, amount in enumerate(price):
+            levels[number] += amount
+
+    def is_quiet(self, now: float) -> bool:
+        """As good as new."""
+        self._drain(now)
+        return not any(level for level, rate in zip(self._levels, self._rates, strict=True) if rate.limit)
+
+    def _drain(self, now: float) -> None:
+        elapsed = now - self._at
+        if elapsed > 0:
+            self._at = now
+            self._levels = [
+                max(0.0, level - elapsed * rate.per_second)
+                for level, rate in zip(self._levels, self._rates, strict=True)
+            ]
+
+
+class Accounts:
+    """The accounts of keys or addresses. One that owes nothing is as good as new, so it is forgotten."""
+
+    def __init__(self, rates: tuple[Rate, ...]) -> None:
+        self._rates = rates
+        self._accounts: dict[str | bytes, Account] = {}
+        self._sweep_at = _MIN_TO_SWEEP
+
+    def __len__(self) -> int:
+        return len(self._accounts)
+
+    def of(self, owner: str | bytes, now: float) -> Account:
+        """To be asked for each time: an account that was forgotten is made anew."""
+        account = self._accounts.get(owner)
+        if account is None:
+            if len(self._accounts) >= self._sweep_at:
+                self._sweep(now)
+            account = self._accounts[owner] = Account(self._rates, now)
+        return account
+
+    def _sweep(self, now: float) -> None:
+        self._accounts = {
+            owner: account for owner, account in self._accounts.items() if not account.is_quiet(now)
+        }
+        self._sweep_at = max(_MIN_TO_SWEEP, 2 * len(self._accounts))
+
+
+class Budgets:
+    """What all connections, keys and addresses may cost. A hall with `no_limits` does not ask."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.own = (Rate(0, 1), settings.budget_bytes, settings.budget_told, settings.budget_store)
+        self.keys = Accounts(self.own)
+        self.addresses = Accounts(
+            (
+                settings.address_frames,
+                settings.address_bytes,
+                settings.address_told,
+                settings.address_store,
+            )
+        )
+        self._loopback_factor = settings.loopback_factor
+
+    def meter(self, ip: str, now: float, *, is_loopback: bool) -> "Meter":
+        return Meter(self, ip, now, self._loopback_factor if is_loopback else 1)
+
+
+class Meter:
+    """Counts what one connection costs: its frames, its refusals, and what its accounts have left.
+
+    `discount` makes its prices so many times smaller, which is the same as larger buckets.
+    """
+
+    __slots__ = ("_address", "_budgets", "_discount", "_key", "_own", "frames", "refusals")
+
+    def __init__(self, budgets: Budgets, ip: str, now: float, discount: int) -> None:
+        self._budgets = budgets
+        self._address = holder_of(ip)
+        self._discount = discount
+        self._own = Account(budgets.own, now)
+        self._key: bytes | None = None
+        self.frames: Window | None = None
+        self.refusals: Window | None = None
+
+    def limit_frames(self, rate: Rate) -> None:
+        """Count frames with this rate from now on. As many refusals as it allows frames are answered."""
+        self.frames = rate.window()
+        least = ceil(LEAST_REFUSALS.per_second * rate.seconds)
+        self.refusals = Window(Rate(max(rate.limit, least), rate.seconds)) if rate.limit else None
+
+    def belongs_to(self, key: bytes) -> None:
+        """The key pays from now on, and not the connection."""
+        self._key = key
+
+    def charge(self, price: Price, now: float) -> float:
+        """Charge all accounts or none. Returns 0, or the seconds until all of them can pay."""
+        own, address = self._accounts(now)
+        price = self._discounted(price)
+        wait = max(own.wait(price, now), address.wait(price, now))
+        if not wait:
+            own.charge(price)
+            address.charge(price)
+        return wait
+
+    def owe(self, price: Price, now: float) -> None:
+        """Charge a price that is known only after the work."""
+        own, address = self._accounts(now)
+        price = self._discounted(price)
+        own.charge(price)
+        address.charge(price)
+
+    def _accounts(self, now: float) -> tuple[Account, Account]:
+        budgets = self._budgets
+        own = self._own if self._key is None else budgets.keys.of(self._key, now)
+        return own, budgets.addresses.of(self._address, now)
+
+    def _discounted(self, price: Price) -> Price:
+        if self._discount == 1:
+            return price
+        return Price(*(amount / self._discount for amount in price))

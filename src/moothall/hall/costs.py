@@ -1,0 +1,107 @@
+"""What commands cost: each row of the command table names one of these classes.
+
+A cost says how a command's price follows from what it asks for. It is worked out from what the hall has in memory,
+before anything is done, and charged to the budgets of the sender (see `budgets`). The frame and its bytes are
+charged for every command and are not repeated here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from moothall.hall.budgets import Price
+from moothall.hall.session import Session
+
+if TYPE_CHECKING:
+    from moothall.hall.hall import Hall
+
+Count = Callable[["Hall", Session, Any], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    told: Count | None = None  # messages to others, and entries of a list
+    out: Count | None = None  # bytes of an answer that can be long
+    store: int = 0  # microseconds of the store's thread
+    store_per_kb: int = 0  # the same, for each KiB of the command
+
+    def price(self, hall: "Hall", session: Session, message: Any, size: int) -> Price:
+        return Price(
+            told=0 if self.told is None else self.told(hall, session, message),
+            bytes=0 if self.out is None else self.out(hall, session, message),
+            store=self.store + self.store_per_kb * size // 1024,
+        )
+
+
+def _one(hall: "Hall", session: Session, message: Any) -> int:
+    return 1
+
+
+def _members(hall: "Hall", session: Session, message: Any) -> int:
+    """Members of the channel that the message names."""
+    channel = hall.channels.get(message.channel)
+    return 0 if channel is None else len(channel.members)
+
+
+def _fellows(hall: "Hall", session: Session, message: Any) -> int:
+    """The same, if the sender is one of them: otherwise it reaches none."""
+    channel = None if session.agent is None else session.agent.channels.get(message.channel)
+    return 0 if channel is None else len(channel.members)
+
+
+def _fellows_twice(hall: "Hall", session: Session, message: Any) -> int:
+    return 2 * _fellows(hall, session, message)
+
+
+def _entry(hall: "Hall", session: Session, message: Any) -> int:
+    """The others are told of the arrival, are listed in JOINED, and will be told of the departure."""
+    return 3 * _members(hall, session, message)
+
+
+def _replay(hall: "Hall", session: Session, message: Any) -> int:
+    channel = hall.channels.get(message.channel)
+    return 0 if channel is None else len(channel.replay())
+
+
+def _audience(hall: "Hall", session: Session, message: Any) -> int:
+    """Those who get a line to a channel, or to one agent."""
+    channel = None if session.agent is None else session.agent.channels.get(message.to)
+    return 1 if channel is None else len(channel.members)
+
+
+def _neighbours(hall: "Hall", session: Session, message: Any) -> int:
+    """All members of all channels that the sender is in."""
+    if session.agent is None:
+        return 0
+    return sum(len(channel.members) for channel in session.agent.channels.values())
+
+
+def _arrival(hall: "Hall", session: Session, message: Any) -> int:
+    """With `auto_join` a newcomer enters every public channel, and leaves it again."""
+    if not hall.settings.auto_join:
+        return 0
+    return 2 * sum(len(channel.members) for channel in hall.channels if not channel.invite_only)
+
+
+def _all_channels(hall: "Hall", session: Session, message: Any) -> int:
+    return len(hall.channels)
+
+
+# Told from memory.
+ANSWER: Final = Cost()  # nothing besides the frame
+DIRECT: Final = Cost(told=_one)
+MESSAGE: Final = Cost(told=_audience)
+CHANNEL: Final = Cost(told=_fellows)
+CLAIM: Final = Cost(told=_fellows_twice)  # RESPONDING_TO, and FLOOR_CLAIMED if it is granted
+ENTRY: Final = Cost(told=_entry, out=_replay)
+ARRIVAL: Final = Cost(told=_arrival)
+NEIGHBOURS: Final = Cost(told=_neighbours)
+AGENT_LIST: Final = Cost(told=_members)
+CHANNEL_LIST: Final = Cost(told=_all_channels)
+
+# Through the store. What a unit of work takes was measured (benchmarks/README.md): a signature 60 us, rows and
+# their share of a commit the rest.
+LOOKUP: Final = Cost(store=300)
+STEP: Final = Cost(store=400, store_per_kb=20)
+SEARCH: Final = Cost(store=1000)
+CASE: Final = Cost(store=1500)  # a case with its evidence can have half a megabyte

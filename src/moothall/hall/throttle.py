@@ -1,0 +1,115 @@
+"""What happens to a session that is over its limits (seed 000, rate limiting).
+
+Each frame over a limit is refused with RATE_LIMITED, up to as many per window as the limit allows frames. Then the
+session is held: the hall reads nothing more from its connection until the window allows. Unread frames are not
+lost. With `over_budget = "wait"` a frame over a budget is not refused: it waits, and the session with it.
+"""
+
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
+
+from moothall.errors import RateLimited
+from moothall.hall.budgets import Price
+from moothall.hall.costs import ANSWER
+from moothall.hall.session import Session, Tier
+from moothall.wire.websocket import POLICY_VIOLATION
+
+if TYPE_CHECKING:
+    from moothall.hall.commands import Command
+    from moothall.hall.hall import Hall
+
+
+class Excess(NamedTuple):
+    """Why a frame is over a limit: the frame limit of its connection, or a budget."""
+
+    seconds: float  # until the budget can pay; 0: it is the frame limit
+    waits: bool = False  # it is not to be refused, but handled later
+
+
+def count(hall: "Hall", session: Session, size: int) -> Excess | None:
+    """Count one more frame, before it is decoded. None: it is within all limits."""
+    meter = session.meter
+    if meter is None:
+        return None
+    now = hall.now()
+    seconds = meter.charge(Price(frames=1, bytes=size), now)
+    if seconds and hall.settings.over_budget == "wait":
+        return Excess(seconds, waits=True)
+    if meter.frames is not None and not meter.frames.count(now):
+        return Excess(0.0)
+    return Excess(seconds) if seconds else None
+
+
+def charge(hall: "Hall", session: Session, command: "Command", message: object, size: int) -> float:
+    """Charge what a command costs besides its frame. Returns 0, or the seconds until the budgets can pay."""
+    if session.meter is None or command.cost is ANSWER:
+        return 0.0
+    return session.meter.charge(command.cost.price(hall, session, message, size), hall.now())
+
+
+def owe(hall: "Hall", session: Session, size: int) -> None:
+    """An answer turned out long: the bytes are charged afterwards, and the next command waits for them."""
+    if session.meter is not None:
+        session.meter.owe(Price(bytes=size), hall.now())
+
+
+def refuse(hall: "Hall", session: Session, excess: Excess) -> None:
+    """Tell the sender. Over the frame limit, strangers are closed instead."""
+    if excess.seconds:
+        hall.refuse(session, over_budget("This frame", excess.seconds))
+    elif _closes(hall, session):
+        _close(hall, session)
+    else:
+        hall.refuse(session, RateLimited("Too many messages; slow down"))
+
+
+def count_excess(hall: "Hall", session: Session, excess: Excess) -> None:
+    """The same for a frame that was answered already, or that gets no answer."""
+    if not excess.seconds and _closes(hall, session):
+        _close(hall, session)
+    else:
+        count_refusal(hall, session)
+
+
+def over_budget(what: str, seconds: float) -> RateLimited:
+    return RateLimited(f"{what} costs more than your budget has left; try again in {ceil(seconds)} s")
+
+
+def _closes(hall: "Hall", session: Session) -> bool:
+    return session.tier is Tier.STRANGER or hall.settings.flood_closes
+
+
+def _close(hall: "Hall", session: Session) -> None:
+    agent_id = session.agent.id if session.agent is not None else None
+    frames = session.meter.frames if session.meter is not None else None
+    messages = 1 if frames is None else len(frames) + 1
+    hall.note("rate_limit_exceeded", ip=session.ip, agent=agent_id, messages=messages)
+    hall.close(session, POLICY_VIOLATION, "Rate limit exceeded")
+
+
+def count_refusal(hall: "Hall", session: Session) -> None:
+    """A frame was refused as over a limit. After so many the session is held."""
+    meter = session.meter
+    if meter is None or meter.refusals is None:
+        return
+    now = hall.now()
+    meter.refusals.count(now)
+    if wait := meter.refusals.wait(now):
+        hold(hall, session, wait)
+
+
+def hold(hall: "Hall", session: Session, seconds: float) -> None:
+    """Read nothing more from the session for this long."""
+    if session.held is not None or session.closed:
+        return
+    hall.tally.throttled += 1
+    if not session.throttled:
+        session.throttled = True
+        hall.log.info("throttled", ip=session.ip, agent=session.agent and session.agent.id)
+    hall.pause(session)
+    session.held = hall.agenda.at(hall.now() + seconds, lambda: _let_go(hall, session))
+
+
+def _let_go(hall: "Hall", session: Session) -> None:
+    session.held = None
+    hall.catch_up(session)

@@ -1,0 +1,160 @@
+"""Floods over a real socket: every frame counts, the hall stops reading, and nothing unread is lost."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import structlog
+
+from moothall.app import App
+from moothall.settings import Settings
+from moothall.settings.limits import Rate
+from moothall.wire.websocket import BINARY, CONTINUATION, PING, PONG, TEXT
+from tests.support.sockets import Peer, frame, on_uvloop, text
+
+LIMIT: Final = Rate(20, 0.5)
+REFUSALS: Final = 20  # as many as the limit allows frames
+
+FLOODS: Final = {
+    "pings": frame(PING, b"x"),
+    "unasked pongs": frame(PONG),
+    "empty fragments": frame(CONTINUATION, b"", final=False),
+    "junk": text("x"),
+    "binary junk": frame(BINARY, b"\xff"),
+    "unknown types": text('{"type":"NONSENSE"}'),
+}
+
+
+@asynccontextmanager
+async def hall(folder: Path, **changed: Any) -> AsyncIterator[App]:
+    limits = {"rate_post_auth": LIMIT, "ping_interval": 0.0, **changed}
+    settings = Settings(port=0, keep=False, data_dir=folder / "data", **limits)
+    async with App(settings, structlog.get_logger()) as app:
+        yield app
+
+
+async def identified(app: App) -> Peer:
+    peer = await Peer.upgraded(app.port)
+    await peer.say(text('{"type":"IDENTIFY","name":"flooder"}'))
+    assert (await answer(peer))["type"] == "WELCOME"
+    return peer
+
+
+async def answer(peer: Peer) -> dict[str, Any]:
+    """The next text frame; pongs are passed over."""
+    while True:
+        received = await peer.read_frame()
+        assert received is not None
+        if received.opcode == TEXT:
+            message: dict[str, Any] = json.loads(received.payload)
+            return message
+
+
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS.keys())
+@on_uvloop
+async def test_a_flood_stops_the_reading_and_what_follows_it_is_answered(
+    tmp_path: Path, flood: bytes
+) -> None:
+    async with hall(tmp_path) as app, await identified(app) as peer:
+        if flood == FLOODS["empty fragments"]:
+            await peer.say(frame(BINARY, b"", final=False))
+        await peer.say(flood * 60)
+        if flood == FLOODS["empty fragments"]:
+            await peer.say(frame(CONTINUATION, b""))
+        await peer.say(text('{"type":"PING","ref":"the end"}'))
+        while (await answer(peer)).get("ref") != "the end":
+            pass
+        assert app.hall.tally.throttled >= 1
+
+
+@on_uvloop
+async def test_every_message_of_a_flood_is_answered_in_order(tmp_path: Path) -> None:
+    async with hall(tmp_path) as app, await identified(app) as peer:
+        sent = [f'{{"type":"PING","ref":"{number}"}}' for number in range(100)]
+        await peer.say(b"".join(map(text, sent)))
+        answers = [await answer(peer) for _ in sent]
+        assert [each["ref"] for each in answers] == [str(number) for number in range(100)]
+        kinds = [each.get("code", each["type"]) for each in answers]
+        assert kinds[: LIMIT.limit + REFUSALS] == ["PONG"] * LIMIT.limit + ["RATE_LIMITED"] * REFUSALS
+        assert kinds[LIMIT.limit + REFUSALS] == "PONG"
+
+
+@on_uvloop
+async def test_a_paused_connection_is_not_dropped_for_its_silence(tmp_path: Path) -> None:
+    limits = {"rate_post_auth": Rate(20, 2), "ping_interval": 0.05, "ping_timeout": 0.05}
+    async with hall(tmp_path, **limits) as app, await identified(app) as peer:
+        await peer.say(text('{"type":"PING"}') * 40, text('{"type":"PING","ref":"the end"}'))
+        while (await answer(peer)).get("ref") != "the end":
+            pass
+        assert app.hall.tally.throttled == 1
+
+
+@on_uvloop
+async def test_a_stranger_that_floods_is_closed_and_its_other_frames_are_not_parsed(tmp_path: Path) -> None:
+    async with hall(tmp_path) as app, await Peer.upgraded(app.port) as peer:
+        await peer.say(frame(PING) * 20_000)
+        frames = await peer.read_frames_until_close()
+        assert frames[-1].close_code == 1008
+        assert len(frames) == 11
+        assert app.hall.tally.throttled == 0
+
+
+@on_uvloop
+async def test_a_held_session_that_is_closed_can_still_say_goodbye(tmp_path: Path) -> None:
+    async with hall(tmp_path, rate_post_auth=Rate(60, 10)) as app, await identified(app) as peer:
+        await peer.say(text('{"type":"PING"}') * 200)
+        for _ in range(120):
+            await answer(peer)
+        (session,) = app.hall.sessions
+        assert session.held is not None
+        app.hall.close(session, 1000, "Go")
+        frames = await peer.read_frames_until_close()
+        assert frames[-1].close_code == 1000
+
+
+@on_uvloop
+async def test_a_hall_that_closes_does_not_handle_what_it_left_unread(tmp_path: Path) -> None:
+    async with hall(tmp_path, rate_post_auth=Rate(60, 10)) as app:
+        peer = await identified(app)
+        await peer.say(text('{"type":"PING"}') * 200)
+        for _ in range(120):
+            await answer(peer)
+    async with peer:
+        frames = await peer.read_frames_until_close()
+    assert [each.close_code for each in frames] == [1001]
+
+
+async def get(app: App, *headers: str) -> bytes:
+    """The status of an answer from /health; empty if there is none."""
+    _, port = app.port.address
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    lines = ("GET /health HTTP/1.1", "Host: 127.0.0.1", *headers, "", "")
+    try:
+        writer.write("\r\n".join(lines).encode())
+        return (await reader.read())[9:12]
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+@on_uvloop
+async def test_an_address_that_opens_connections_too_fast_is_not_even_read(tmp_path: Path) -> None:
+    async with hall(tmp_path, address_frames=Rate(250, 600), loopback_factor=1) as app:
+        assert [await get(app) for _ in range(5)] == [b"200", b"200", b"429", b"", b""]
+
+
+@on_uvloop
+async def test_behind_a_trusted_proxy_each_client_pays_for_itself(tmp_path: Path) -> None:
+    budget = {"address_frames": Rate(250, 600), "trusted_proxies": ("127.0.0.1",)}
+    async with hall(tmp_path, **budget) as app:
+        one, other = "X-Forwarded-For: 203.0.113.7", "X-Forwarded-For: 203.0.113.8"
+        assert [await get(app, one) for _ in range(4)] == [b"200", b"200", b"200", b"429"]
+        assert await get(app, other) == b"200"
+        upgrade = ("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13")
+        key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+        assert await get(app, one, *upgrade, key) == b"429"

@@ -1,0 +1,143 @@
+"""Accounts and meters: what a connection, a key and an address may cost."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moothall.hall.budgets import Account, Accounts, Budgets, Meter, Price
+from moothall.settings import Settings
+from moothall.settings.limits import Rate
+
+NOTHING = Rate(0, 1)
+FRAMES_ONLY = (Rate(10, 5), NOTHING, NOTHING, NOTHING)
+
+
+def settings(**changed: Rate | int) -> Settings:
+    """No budget but those that a test names."""
+    names = ("budget_bytes", "budget_told", "budget_store", "address_bytes", "address_told", "address_store")
+    off: dict[str, Any] = dict.fromkeys((*names, "address_frames"), NOTHING)
+    return Settings(**{**off, **changed})
+
+
+def meter(budgets: Budgets, ip: str = "192.0.2.1", *, is_loopback: bool = False) -> Meter:
+    return budgets.meter(ip, 0.0, is_loopback=is_loopback)
+
+
+@given(
+    limit=st.integers(1, 50),
+    seconds=st.floats(0.1, 60),
+    steps=st.lists(st.tuples(st.floats(0, 20), st.integers(1, 80)), max_size=60),
+)
+def test_an_account_never_pays_more_than_bucket_refill_and_one_debt(
+    limit: int, seconds: float, steps: list[tuple[float, int]]
+) -> None:
+    account = Account((Rate(limit, seconds), NOTHING, NOTHING, NOTHING), 0.0)
+    now = paid = 0.0
+    largest = 0
+    for pause, amount in steps:
+        now += pause
+        if not account.wait(Price(frames=amount), now):
+            account.charge(Price(frames=amount))
+            paid += amount
+            largest = max(largest, amount)
+        assert paid <= limit + now * limit / seconds + largest + 1e-6
+
+
+@given(limit=st.integers(1, 50), seconds=st.floats(0.1, 60), amount=st.integers(1, 200))
+def test_after_the_wait_the_price_can_be_paid_and_not_before(limit: int, seconds: float, amount: int) -> None:
+    account = Account((Rate(limit, seconds), NOTHING, NOTHING, NOTHING), 0.0)
+    price = Price(frames=amount)
+    account.charge(Price(frames=limit))
+    wait = account.wait(price, 0.0)
+    assert wait > 0
+    assert account.wait(price, wait * 1.000001) == 0
+    assert wait <= seconds + 1e-9
+
+
+def test_a_price_larger_than_the_bucket_is_possible_and_leaves_a_debt() -> None:
+    account = Account(FRAMES_ONLY, 0.0)
+    assert account.wait(Price(frames=40), 0.0) == 0
+    account.charge(Price(frames=40))
+    assert account.wait(Price(frames=1), 0.0) == 15.5  # 31 frames at two a second
+    assert account.wait(Price(frames=1), 15.5) == 0
+
+
+def test_only_what_a_price_asks_for_has_to_be_there() -> None:
+    account = Account((Rate(1, 1), Rate(100, 1), NOTHING, NOTHING), 0.0)
+    account.charge(Price(frames=1))
+    assert account.wait(Price(bytes=50), 0.0) == 0
+    assert account.wait(Price(frames=1, bytes=50), 0.0) > 0
+
+
+def test_a_clock_that_stands_still_refills_nothing() -> None:
+    account = Account(FRAMES_ONLY, 5.0)
+    account.charge(Price(frames=10))
+    assert account.wait(Price(frames=1), 5.0) == account.wait(Price(frames=1), 4.0) > 0
+
+
+def test_quiet_accounts_are_forgotten_and_those_that_owe_are_not() -> None:
+    accounts = Accounts(FRAMES_ONLY)
+    accounts.of("debtor", 0.0).charge(Price(frames=1000))
+    for number in range(5000):
+        accounts.of(f"passer-by {number}", number / 10).charge(Price(frames=1))
+    assert len(accounts) < 2100
+    assert accounts.of("debtor", 400.0).wait(Price(frames=1), 400.0) > 0
+
+
+def test_the_connections_of_an_address_share_its_budget() -> None:
+    budgets = Budgets(settings(address_frames=Rate(10, 10)))
+    one, two, other = meter(budgets), meter(budgets), meter(budgets, "192.0.2.2")
+    assert one.charge(Price(frames=9), 0.0) == 0
+    assert two.charge(Price(frames=1), 0.0) == 0
+    assert two.charge(Price(frames=1), 0.0) > 0
+    assert other.charge(Price(frames=1), 0.0) == 0
+
+
+def test_an_ipv6_network_is_one_address() -> None:
+    budgets = Budgets(settings(address_frames=Rate(10, 10)))
+    assert meter(budgets, "2001:db8::1").charge(Price(frames=10), 0.0) == 0
+    assert meter(budgets, "2001:db8::2").charge(Price(frames=1), 0.0) > 0
+
+
+def test_a_new_connection_refills_the_budget_of_a_connection_but_not_that_of_a_key() -> None:
+    budgets = Budgets(settings(budget_told=Rate(10, 10)))
+    assert meter(budgets).charge(Price(told=10), 0.0) == 0
+    assert meter(budgets).charge(Price(told=10), 0.0) == 0
+    for wait in (False, True):
+        verified = meter(budgets)
+        verified.belongs_to(b"key")
+        assert bool(verified.charge(Price(told=10), 0.0)) is wait
+
+
+def test_who_cannot_pay_is_charged_nothing() -> None:
+    budgets = Budgets(settings(budget_bytes=Rate(10, 10), address_bytes=Rate(100, 10)))
+    poor = meter(budgets)
+    assert poor.charge(Price(bytes=10), 0.0) == 0
+    for _ in range(100):
+        assert poor.charge(Price(bytes=10), 0.0) > 0
+    assert meter(budgets).charge(Price(bytes=10), 0.0) == 0
+
+
+def test_what_is_owed_is_charged_whether_there_is_room_or_not() -> None:
+    budgets = Budgets(settings(budget_bytes=Rate(10, 10)))
+    debtor = meter(budgets)
+    debtor.owe(Price(bytes=30), 0.0)
+    assert debtor.charge(Price(bytes=1), 0.0) == 21.0
+
+
+def test_loopback_budgets_are_so_many_times_larger() -> None:
+    budgets = Budgets(settings(address_frames=Rate(10, 10), loopback_factor=100))
+    local = meter(budgets, "127.0.0.1", is_loopback=True)
+    assert local.charge(Price(frames=999), 0.0) == 0
+    assert local.charge(Price(frames=1), 0.0) == 0
+    assert local.charge(Price(frames=1), 0.0) > 0
+
+
+def test_as_many_refusals_are_answered_as_frames_are_allowed_and_at_least_sixty_in_ten_seconds() -> None:
+    budgets = Budgets(settings())
+    for rate, refusals in ((Rate(60, 10), 60), (Rate(10, 10), 60), (Rate(600, 10), 600), (Rate(5, 1), 6)):
+        counted = meter(budgets)
+        counted.limit_frames(rate)
+        assert counted.refusals is not None
+        assert [counted.refusals.count(0.0) for _ in range(refusals + 1)] == [True] * refusals + [False]
