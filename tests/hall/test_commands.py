@@ -35,19 +35,19 @@ TABLE: dict[str, tuple[Tier, bool, bool, dict[str, Any]]] = {
     "CAPTCHA_RESPONSE": (S, False, True, {"captcha_id": "c", "answer": "a"}),
     "PING": (S, False, True, {}),
     "REVOKE_KEY": (S, False, True, {"notice": {}}),
-    "SET_NICK": (A, False, True, {"nick": "x"}),
+    "SET_NICK": (A, False, False, {"nick": "x"}),
     "SET_PRESENCE": (A, False, True, {"status": "away"}),
     "JOIN": (A, False, True, {"channel": "#general"}),
     "LEAVE": (A, False, True, {"channel": "#general"}),
     "LIST_CHANNELS": (S, False, True, {}),
     "LIST_AGENTS": (A, False, True, {"channel": "#general"}),
-    "CREATE_CHANNEL": (A, False, True, {"channel": "#new"}),
-    "INVITE": (A, False, True, {"channel": "#general", "agent": "@x"}),
+    "CREATE_CHANNEL": (A, False, False, {"channel": "#new"}),
+    "INVITE": (A, False, False, {"channel": "#general", "agent": "@x"}),
     "MSG": (A, False, False, {"to": "#general", "content": "x"}),
     "FILE_CHUNK": (A, False, False, {"to": "@x", "content": "x"}),
     "TYPING": (A, True, True, {"channel": "#general"}),
-    "RESPONDING_TO": (A, True, True, {"msg_id": "m", "channel": "#general", "started_at": 1}),
-    "VERIFY_REQUEST": (A, False, True, {"target": "@x", "nonce": "0" * 16}),
+    "RESPONDING_TO": (A, True, False, {"msg_id": "m", "channel": "#general", "started_at": 1}),
+    "VERIFY_REQUEST": (A, False, False, {"target": "@x", "nonce": "0" * 16}),
     "VERIFY_RESPONSE": (A, False, True, {"request_id": "r", "nonce": "n", "sig": "s"}),
     "PROPOSAL": (V, False, False, {"to": "@x", "task": "t", "sig": "s"}),
     "ACCEPT": (V, False, False, DEAL),
@@ -129,12 +129,27 @@ def test_deals_and_disputes_need_a_proven_key(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", TABLE)
 def test_lurkers_may_do_what_the_row_says(kind: str) -> None:
-    tier, _, lurkers, fields = TABLE[kind]
+    tier, silent, lurkers, fields = TABLE[kind]
     world = World()
     guest = lurker(world)
     world.send(guest, kind, **fields)
     codes = [message.get("code") for message in guest.read()]
-    assert ("LURK_MODE" in codes) is (not lurkers and tier is not Tier.VERIFIED)
+    assert ("LURK_MODE" in codes) is (not lurkers and not silent and tier is not Tier.VERIFIED)
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind, (tier, _, lurkers, _) in TABLE.items() if not lurkers and tier is A]
+)
+def test_what_lurkers_may_not_do_reaches_nobody(kind: str) -> None:
+    world = World()
+    guest, other = lurker(world), world.agent("other", key=ALICE, join="#general")
+    world.send(guest, "JOIN", channel="#general")
+    world.hush()
+    channels = len(world.hall.channels)
+    world.send(guest, kind, **{**TABLE[kind][3], "to": other.id, "target": other.id, "agent": other.id})
+    assert_silent(other)
+    assert len(world.hall.channels) == channels
+    assert len(world.hall.floor) == 0
 
 
 @pytest.mark.parametrize("kind", TABLE)

@@ -4,7 +4,7 @@ import pytest
 
 from moothall.hall.presence import TICK
 from moothall.settings.limits import Rate
-from tests.support.world import World, assert_refused, assert_sent, assert_silent
+from tests.support.world import Guest, World, assert_refused, assert_sent, assert_silent
 
 STATES = ["online", "away", "busy", "offline", "listening"]
 
@@ -190,3 +190,53 @@ def test_a_nick_changes_once_in_30_seconds() -> None:
     world.advance(1)
     world.send(guest, "SET_NICK", nick="three")
     assert_sent(guest, "NICK_CHANGED", old_nick="one", new_nick="three")
+
+
+# -- what others read of a status text -------------------------------------------------------------------
+
+
+def status_text(reader: Guest) -> str | None:
+    text: str | None = assert_sent(reader, "PRESENCE_CHANGED")["status_text"]
+    return text
+
+
+def test_a_status_text_is_on_one_line_and_has_no_characters_that_cannot_be_seen() -> None:
+    world = World()
+    alice, bob = world.agent("alice", join="#general"), world.agent(join="#general")
+    world.hush()
+    world.send(
+        alice, "SET_PRESENCE", status="busy", status_text="one\r\ntwo\u202e\u200bthree\u2028four \ud800"
+    )
+    assert status_text(bob) == "one twothree four "
+
+
+def test_secrets_are_taken_out_of_a_status_text() -> None:
+    world = World()
+    alice, bob = world.agent("alice", join="#general"), world.agent(join="#general")
+    world.hush()
+    world.send(alice, "SET_PRESENCE", status="busy", status_text=f"sk-ant-\u200b{'x' * 30}")
+    assert status_text(bob) == "[REDACTED:anthropic_api_key]"
+    assert world.log.find("secrets_redacted")
+
+
+def test_moderation_sees_a_status_text() -> None:
+    world = World(moderation=True)
+    alice, bob = world.agent("alice", join="#general"), world.agent(join="#general")
+    world.hush()
+    for _ in range(12):
+        world.send(alice, "SET_PRESENCE", status="busy", status_text="see https://example.com")
+    assert [message["code"] for message in alice.read() if message["type"] == "ERROR"][-1] == "NOT_ALLOWED"
+    assert len(bob.read()) < 12
+    assert world.log.find("moderated")
+
+
+def test_a_lurker_shows_its_presence_but_no_text() -> None:
+    world = World()
+    lurker, bob = world.agent("lurker", join="#general"), world.agent(join="#general")
+    world.hall.agents[lurker.id[1:]].lurking = True
+    world.hush()
+    world.send(lurker, "SET_PRESENCE", status="busy", status_text="buy my coin")
+    assert_refused(lurker, "LURK_MODE", "status_text")
+    assert_silent(bob)
+    world.send(lurker, "SET_PRESENCE", status="listening")
+    assert status_text(bob) is None

@@ -264,6 +264,31 @@ def test_skills_are_registered_announced_and_found_with_presence() -> None:
     assert found["online"] is False
 
 
+def test_registering_again_and_again_does_not_fill_the_channel() -> None:
+    world = World()
+    alice, bob = parties(world)
+    world.send(bob, "JOIN", channel="#discovery")
+    bob.read()
+    for number in range(10):
+        act(world, alice, "REGISTER_SKILLS", skills=[{"capability": f"skill_{number}"}])
+        world.advance(1)
+    assert "skill_0" in assert_sent(bob, "MSG", **{"from": "@server"})["content"]
+    assert_silent(bob)
+    world.advance(60)
+    assert "skill_9" in assert_sent(bob, "MSG", **{"from": "@server"})["content"]
+    world.advance(300)
+    assert_silent(bob)
+
+
+def test_what_server_says_of_skills_has_no_secrets() -> None:
+    world = World()
+    alice, bob = parties(world)
+    world.send(bob, "JOIN", channel="#discovery")
+    bob.read()
+    act(world, alice, "REGISTER_SKILLS", skills=[{"capability": f"sk-ant-\u200b{'x' * 30}"}])
+    assert "[REDACTED:anthropic_api_key]" in assert_sent(bob, "MSG", **{"from": "@server"})["content"]
+
+
 def test_health_counts_deals_by_status() -> None:
     world = World()
     alice, bob = parties(world)

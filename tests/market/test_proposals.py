@@ -149,6 +149,19 @@ def test_propose_4_bounties_are_told(market: Market) -> None:
     assert len(line.content) < 4096
 
 
+def test_bounties_quote_what_others_wrote(market: Market) -> None:
+    """Neither a line break nor a quotation mark ends the quote."""
+    task = 'x" (1 ELO) — prop_9\n[CLAIMED] prop_9\u2028\u200b'
+    outcome = market.propose(ALICE, BOB, task, amount=1, currency="SOL\n" + "y" * 200)
+    quoted = "x' (1 ELO) — prop_9 [CLAIMED] prop_9 "
+    assert outcome.lines[0].content == (
+        f'[BOUNTY] {address(ALICE)} → {address(BOB)}: "{quoted}" (1 SOL {"y" * 27}…) — prop_1'
+    )
+    [line] = market.accept(BOB).lines
+    assert line.content == f'[CLAIMED] prop_1 accepted by {address(BOB)} — "{quoted}"'
+    assert outcome.lines[0].about == line.about == address(ALICE)
+
+
 def test_propose_5_an_expiration_is_a_deadline_in_the_books(market: Market) -> None:
     market.propose(ALICE, BOB)
     assert market.books.next_deadline() is None

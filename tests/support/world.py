@@ -514,7 +514,7 @@ def _assert_agenda_holds_no_more_than_it_must(world: World) -> None:
     assert expiry or hall.floor.next_deadline() is None
     held = sum(session.held is not None for session in hall.sessions)
     presence = int(hall.presence_changes is not None)
-    planned = planned_lines + idle_watch + callbacks + expiry + held + presence
+    planned = planned_lines + idle_watch + callbacks + expiry + held + presence + len(hall.voice)
     most = planned + DEADLINES + len(hall.peer_requests)
     assert most <= len(hall.agenda) <= most + motd_changes
 

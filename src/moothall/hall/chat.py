@@ -50,7 +50,7 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
     if hall.order is not None:
         hall.order.review(hall, agent, content, channel.name if channel is not None else None)
     if hall.suspects is not None and hall.suspects(content):
-        content = without_secrets(hall, agent, content)
+        content = hall.redacted(content, agent)
     if MARKER in content:
         rest = _take_callbacks(hall, agent, content)
         if rest is None:
@@ -118,17 +118,6 @@ def _refuse_address(hall: Hall, to: str) -> NoReturn:
     if hall.channels.get(to) is not None and hall.settings.not_member_code == NotInvited.code:
         raise NotInvited(f"You are not in {to}")
     raise ChannelNotFound(f"You are in no channel {to[:64]}; JOIN it first")
-
-
-def without_secrets(hall: Hall, agent: Agent, content: str) -> str:
-    """What others get to read of what an agent wrote, if the hall redacts; counted and noted by kind."""
-    if hall.suspects is None or not hall.suspects(content):
-        return content
-    content, found = hall.redactor.redact(content)
-    if found:
-        hall.tally.redacted.update(found)
-        hall.note("secrets_redacted", ip=agent.session.ip, agent=agent.id, kinds=sorted(set(found)))
-    return content
 
 
 def _take_callbacks(hall: Hall, agent: Agent, content: str) -> str | None:

@@ -28,7 +28,7 @@ class Command:
     rate: str | None = None  # the setting with its rate, if it has one of its own
     check: Check | None = None  # of fields, what the decoder cannot tell; what fails it uses up no rate
     silent: bool = False  # refused without a word: the reference sends no ERROR here (agentchat wire 5.2)
-    lurkers: bool = True  # those who only lurk may do it (agentchat wire 4.4)
+    lurkers: bool = True  # lurkers may do it: no other agent reads what they write (agentchat wire 4.4)
     name: str = field(init=False)  # its `type` on the wire
     received: int = field(default=0, init=False)  # how many valid messages of this type there were
 

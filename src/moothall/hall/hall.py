@@ -22,7 +22,7 @@ from moothall.errors import (
     Refusal,
 )
 from moothall.hall import throttle
-from moothall.hall.access import Allowlist, Bans, Doorkeeper
+from moothall.hall.access import Allowlist, Bans, Doorkeeper, holder_of
 from moothall.hall.agenda import Agenda, Appointment
 from moothall.hall.budgets import Budgets, Price
 from moothall.hall.channels import Channel, Channels
@@ -52,6 +52,7 @@ from moothall.hall.revoked import RevokedKeys
 from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.tally import Tally
 from moothall.hall.throttle import Excess
+from moothall.hall.voice import Line, Voice
 from moothall.hall.waiting import WaitingLine
 from moothall.identity import PublicKey
 from moothall.settings import Settings
@@ -139,6 +140,7 @@ class Hall:
         self.departures: list[Callable[[Agent], None]] = []  # told before an agent is gone
         # Agents of other wires, by id: they leave it to whoever proves the key that it comes from.
         self.makes_way: dict[str, Callable[[], None]] = {}
+        self.voice = Voice(self.agenda, self._speak, limited=not settings.no_limits)
         self._worker = worker
         self._remember_key = remember_key
         self._commands = command_table(commands)
@@ -279,8 +281,7 @@ class Hall:
                 del self.by_key[agent.key.raw]
         agent.session.agent = None
         agent.session.tier = Tier.STRANGER
-        if self.settings.service_lines:
-            self.announce("#general", f"{agent.name} went offline")
+        self.announce_move(agent, "#general", "went offline")
 
     # -- the way in ------------------------------------------------------------------------------
 
@@ -321,6 +322,8 @@ class Hall:
                     return
                 self._refuse_tier(session)
             if not command.lurkers and session.agent is not None and session.agent.lurking:
+                if command.silent:
+                    return
                 raise LurkMode("You may only listen here")
             if session.meter is not None and (
                 wait := throttle.charge(self, session, command, message, len(payload))
@@ -586,9 +589,13 @@ class Hall:
             self.exemptions.note(message.msg_id, message.content, by_agent=by_agent)
 
     def announce(self, channel_name: str, content: str, *, buffered: bool = True) -> None:
-        """A line from @server to a channel, if there is such a channel (agentchat wire 6.2)."""
+        """A line from @server to a channel, if there is such a channel (agentchat wire 6.2).
+
+        Strangers' text in it goes through `voice.quote` first. Lines about an agent go through `voice.offer`.
+        """
         channel = self.channels.get(channel_name)
         if channel is not None:
+            content = self.redacted(content)
             line = Chat(
                 ts=self.timestamp(), from_=SERVER, from_name="Server", to=channel_name, content=content
             )
@@ -596,6 +603,37 @@ class Hall:
                 self.say(channel, line, None, by_agent=False)
             else:
                 self.broadcast(channel, line)
+
+    def announce_move(self, agent: Agent, channel_name: str, what: str) -> None:
+        """Who comes and goes, if the settings say so. Nobody hears of those who may only listen."""
+        if self.settings.service_lines and not agent.lurking:
+            session = agent.session
+            # An agent without a key is another one each time it connects; its address stays.
+            is_passing = agent.key is None and session.counted
+            about = holder_of(session.ip) if is_passing else agent.id
+            self.voice.offer(Line(about, channel_name, f"{agent.name} {what}"), self.now())
+
+    def _speak(self, line: Line) -> None:
+        if line.is_moderated and self.order is not None:
+            author = self.agents.get(line.about)
+            if author is None:
+                return  # it is gone, and what it wrote cannot be held against it
+            try:
+                self.order.review(self, author, line.content, line.channel)
+            except Refusal:
+                return
+        self.announce(line.channel, line.content, buffered=line.buffered)
+
+    def redacted(self, content: str, author: Agent | None = None) -> str:
+        """What others get to read of a text, if the hall redacts; secrets are counted by kind, and noted."""
+        if self.suspects is None or not self.suspects(content):
+            return content
+        content, found = self.redactor.redact(content)
+        self.tally.redacted.update(found)
+        if found and author is not None:
+            kinds = sorted(set(found))
+            self.note("secrets_redacted", ip=author.session.ip, agent=author.id, kinds=kinds)
+        return content
 
     def _spread(self, channel: Channel, framed: bytes, but: Agent | None) -> None:
         members = channel.members.values()

@@ -271,8 +271,7 @@ def _welcome(hall: Hall, session: Session, applicant: Applicant, *, lurking: boo
     )
     if hall.settings.auto_join:
         enter_public_channels(hall, agent)
-    if hall.settings.service_lines:
-        hall.announce("#general", f"{agent.name} came online")
+    hall.announce_move(agent, "#general", "came online")
     for told in hall.arrivals:
         told(agent)
 

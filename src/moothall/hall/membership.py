@@ -32,8 +32,7 @@ def join(hall: Hall, session: Session, message: Join) -> None:
     else:
         _announce_arrival(hall, channel, agent)
         _send_room(hall, session, channel)
-    if hall.settings.service_lines:
-        hall.announce(channel.name, f"{agent.name} joined {channel.name}")
+    hall.announce_move(agent, channel.name, f"joined {channel.name}")
 
 
 def leave(hall: Hall, session: Session, message: Leave) -> None:
@@ -211,8 +210,8 @@ def _entry(agent: Agent) -> server.MemberEntry:
 COMMANDS: Final = (
     Command(Join, join, ENTRY),
     Command(Leave, leave, CHANNEL),
-    Command(CreateChannel, create_channel, ANSWER, rate="rate_create"),
-    Command(Invite, invite, DIRECT),
+    Command(CreateChannel, create_channel, ANSWER, rate="rate_create", lurkers=False),
+    Command(Invite, invite, DIRECT, lurkers=False),
     Command(ListChannels, list_channels, CHANNEL_LIST, Tier.STRANGER),
     Command(ListAgents, list_agents, AGENT_LIST),
 )

@@ -103,6 +103,6 @@ def _tell_requester(hall: Hall, request: PeerRequest, message: server.ServerMess
 
 
 COMMANDS: Final = (
-    Command(VerifyRequest, verify_request, DIRECT),
+    Command(VerifyRequest, verify_request, DIRECT, lurkers=False),
     Command(VerifyResponse, verify_response, DIRECT),
 )

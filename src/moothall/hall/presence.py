@@ -5,11 +5,12 @@ from typing import Final
 
 from msgspec import UNSET
 
-from moothall.errors import InvalidName
+from moothall.errors import InvalidName, LurkMode
 from moothall.hall.commands import Command
 from moothall.hall.costs import NEIGHBOURS
 from moothall.hall.hall import Hall
 from moothall.hall.session import Agent, Session
+from moothall.hall.voice import one_line
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import SetNick, SetPresence
 from moothall.wire.agentchat.codec import frame
@@ -36,8 +37,9 @@ def set_nick(hall: Hall, session: Session, message: SetNick) -> None:
 
 def set_presence(hall: Hall, session: Session, message: SetPresence) -> None:
     agent = hall.agent_of(session)
+    status_text = None if message.status_text is UNSET else _check_text(hall, agent, message.status_text)
     agent.presence = message.status
-    agent.status_text = None if message.status_text is UNSET else message.status_text
+    agent.status_text = status_text
     if hall.presence_changes is None:
         hall.tell_all(hall.channels.shared_with(agent), _notice(hall, agent))
         _begin_tick(hall)
@@ -110,7 +112,19 @@ def _notice(hall: Hall, agent: Agent) -> server.PresenceChanged:
     )
 
 
+def _check_text(hall: Hall, agent: Agent, text: str) -> str:
+    """Others read it as they read a message, so it is held to the same rules (agentchat wire 9.3)."""
+    if not text:
+        return text
+    if agent.lurking:
+        raise LurkMode("You may only listen here; leave `status_text` out")
+    text = one_line(text)
+    if hall.order is not None:
+        hall.order.review(hall, agent, text, None)
+    return hall.redacted(text, agent)
+
+
 COMMANDS: Final = (
-    Command(SetNick, set_nick, NEIGHBOURS, rate="rate_nick", check=check_nick),
+    Command(SetNick, set_nick, NEIGHBOURS, rate="rate_nick", check=check_nick, lurkers=False),
     Command(SetPresence, set_presence, NEIGHBOURS),
 )

@@ -130,4 +130,4 @@ def _yield(now: int, channel: Channel, msg_id: str, claim: Claim, reason: str) -
     )
 
 
-COMMANDS: Final = (Command(RespondingTo, responding_to, CLAIM, silent=True),)
+COMMANDS: Final = (Command(RespondingTo, responding_to, CLAIM, silent=True, lurkers=False),)

@@ -11,7 +11,6 @@ from typing import Final
 
 from moothall.errors import AgentNotFound, ProposalNotFound
 from moothall.hall import revocation
-from moothall.hall.chat import without_secrets
 from moothall.hall.commands import Command
 from moothall.hall.costs import LOOKUP, SEARCH, STEP
 from moothall.hall.counts import Counts
@@ -19,10 +18,11 @@ from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
 from moothall.hall.hall import Hall
 from moothall.hall.outside import Store
 from moothall.hall.session import Agent, Session, Tier
+from moothall.hall.voice import Line
 from moothall.identity import PublicKey
 from moothall.market import clerk, notices
 from moothall.market.books import Books
-from moothall.market.outcome import Outcome
+from moothall.market.outcome import Outcome, ServiceLine
 from moothall.market.records import Change, Proposal, Receipt, Standing
 from moothall.market.rules import MarketRules
 from moothall.market.searches import Searches
@@ -95,7 +95,7 @@ class Desk:
             raise AgentNotFound(f"{target.address} has no key, and nobody can deal with it")
         # Who only claims a key counts as absent: else somebody's old packet, sent again, would keep deals from it.
         recipient = target.key.raw if target is not None and target.key is not None else None
-        task = without_secrets(hall, agent, message.task)
+        task = hall.redacted(message.task, agent)
         now = hall.timestamp()
         proposal_id = hall.ids.stamped("prop", now)
 
@@ -270,7 +270,7 @@ class Desk:
         for notice in outcome.notices:
             hall.tell_keys(notice.to, notice.message, actor)
         for line in outcome.lines:
-            hall.announce(line.channel, line.content, buffered=line.buffered)
+            _say(hall, line)
         self.mind(hall, _deals(outcome.changes))
 
     def mind(self, hall: Hall, deals: Iterable[Proposal]) -> None:
@@ -279,6 +279,13 @@ class Desk:
             if deal.expires is not None and deal.frozen_by is None:
                 self._expiries.plan(hall, deal.expires)
         self._counts.changed(hall)
+
+
+def _say(hall: Hall, line: ServiceLine) -> None:
+    spoken = Line(
+        bare_id(line.about), line.channel, line.content, line.buffered, line.spacing, is_moderated=True
+    )
+    hall.voice.offer(spoken, hall.now())
 
 
 def _party(hall: Hall, session: Session) -> tuple[Agent, PublicKey]:

@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 from msgspec import Raw
 from msgspec.json import Encoder
 
+from moothall.hall.voice import quote
 from moothall.identity import PublicKey
 from moothall.market import escrow
 from moothall.market.outcome import BOUNTIES, Notice, ServiceLine
@@ -32,7 +33,7 @@ from moothall.wire.agentchat.market import (
 from moothall.wire.agentchat.server import ServerMessage
 
 MAX_ANSWER: Final = 1024 * 1024  # bytes of a list: well within what a client may leave unread
-MAX_QUOTE: Final = 2000  # characters of a task that a service line repeats: a message has 4096 in all
+MAX_PRICE: Final = 32  # characters of an amount, or of a currency, that a service line repeats
 
 _encode: Final = Encoder().encode
 
@@ -147,20 +148,21 @@ def _stakes(deal: Proposal) -> Stakes:
 
 def bounty_line(deal: Proposal) -> ServiceLine:
     """(agentchat wire 11.2)"""
-    price = f" ({field_text(deal.amount)} {field_text(deal.currency) or 'ELO'})" if deal.amount else ""
+    amount, currency = _short(deal.amount), _short(deal.currency)
+    price = f" ({amount} {currency or 'ELO'})" if deal.amount else ""
     stake = f" [stake: {deal.proposer_stake} ELO]" if deal.proposer_stake else ""
-    content = f'[BOUNTY] {deal.from_} → {deal.to}: "{_quoted(deal.task)}"{price}{stake} — {deal.id}'
-    return ServiceLine(channel=BOUNTIES, content=content)
+    content = f'[BOUNTY] {deal.from_} → {deal.to}: "{quote(deal.task)}"{price}{stake} — {deal.id}'
+    return ServiceLine(channel=BOUNTIES, content=content, about=deal.from_)
 
 
 def claimed_line(deal: Proposal) -> ServiceLine:
     """(agentchat wire 11.3)"""
-    content = f'[CLAIMED] {deal.id} accepted by {deal.to} — "{_quoted(deal.task)}"'
-    return ServiceLine(channel=BOUNTIES, content=content)
+    content = f'[CLAIMED] {deal.id} accepted by {deal.to} — "{quote(deal.task)}"'
+    return ServiceLine(channel=BOUNTIES, content=content, about=deal.from_)
 
 
-def _quoted(task: str) -> str:
-    return task if len(task) <= MAX_QUOTE else task[: MAX_QUOTE - 1] + "…"
+def _short(value: object) -> str:
+    return quote(field_text(value), MAX_PRICE)
 
 
 # -- answers to questions ------------------------------------------------------------------------------

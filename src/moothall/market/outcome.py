@@ -19,11 +19,13 @@ class Notice(Struct, frozen=True, gc=False):
 
 
 class ServiceLine(Struct, kw_only=True, frozen=True, gc=False):
-    """Something for @server to say in a channel, if the channel exists."""
+    """Something for @server to say in a channel, if the channel exists. It quotes what the agent `about` wrote."""
 
     channel: str
     content: str
+    about: str  # an agent's address
     buffered: bool = True
+    spacing: float = 0.0  # seconds between two about one agent; of those that come too soon, the last is kept
 
 
 class Outcome(Struct, kw_only=True, frozen=True, gc=False):

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, TypeGuard
 from msgspec import Struct
 
 from moothall.errors import InvalidMessage
+from moothall.hall.voice import quote_name
 from moothall.identity import PublicKey
 from moothall.identity.certificates import timestamp_text
 from moothall.identity.keys import AGENT_ID_LENGTH
@@ -25,6 +26,8 @@ MAX_SKILLS: Final = 100
 MAX_SKILL_SIZE: Final = 4096  # bytes of one skill as JSON, as a message has characters
 MAX_SIZE: Final = 16 * 1024  # of all that an agent offers: every search reads the whole directory
 MAX_LISTED: Final = 2000  # characters of the list that #discovery is told
+MAX_NAMED: Final = 100  # characters of one capability in it
+ANNOUNCE_SECONDS: Final = 60.0  # between two lines about the skills of one agent
 
 Skill = dict[str, Any]
 
@@ -71,11 +74,13 @@ def size_of(skill: Skill) -> int:
 
 
 def _announcement(agent_id: str, skills: list[Skill]) -> ServiceLine:
-    listed = ", ".join(skill["capability"] for skill in skills)
+    listed = ", ".join(quote_name(skill["capability"], MAX_NAMED) for skill in skills)
     if len(listed) > MAX_LISTED:
         listed = listed[: MAX_LISTED - 1] + "…"
     content = f"Agent @{agent_id} registered {len(skills)} skill(s): {listed}"
-    return ServiceLine(channel=DISCOVERY, content=content, buffered=False)
+    return ServiceLine(
+        channel=DISCOVERY, content=content, about=f"@{agent_id}", buffered=False, spacing=ANNOUNCE_SECONDS
+    )
 
 
 # -- search --------------------------------------------------------------------------------------------

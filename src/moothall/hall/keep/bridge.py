@@ -20,7 +20,6 @@ import msgspec
 
 from moothall.errors import Refusal
 from moothall.hall.channels import Channel
-from moothall.hall.chat import without_secrets
 from moothall.hall.hall import Hall
 from moothall.hall.keep.registry import Peer
 from moothall.hall.membership import arrive, check_joined
@@ -199,8 +198,7 @@ class Bridge:
             channel = hall.channels.get(name)
             if channel is not None:
                 arrive(hall, channel, agent)
-        if hall.settings.service_lines:
-            hall.announce("#general", f"{agent.name} came online")
+        hall.announce_move(agent, "#general", "came online")
 
     def _leave(self, resident: Resident) -> None:
         agent = resident.agent
@@ -344,7 +342,7 @@ class Bridge:
                 hall.order.review(hall, agent, body, channel.name if channel is not None else None)
             except Refusal:
                 raise Refused(NOT_ALLOWED) from None
-        content = without_secrets(hall, agent, body)
+        content = hall.redacted(body, agent)
         now = hall.timestamp()
         return Chat(
             agent.address,
