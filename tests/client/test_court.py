@@ -46,6 +46,7 @@ from moothall.client.docket import PROGRESS, Dockets
 from moothall.client.evidence import evidence_items
 from moothall.client.exchange import Exchange
 from moothall.client.replies import Request
+from moothall.court.panel import pool_hash_of
 from moothall.identity import PublicKey
 from moothall.wire.agentchat.client import ListCases
 from moothall.wire.agentchat.server import ServerMessage
@@ -131,6 +132,7 @@ async def test_a_case_from_the_dispute_to_the_verdict(url: str) -> None:
         assert (mine.role, mine.proposal_id, mine.reason) == ("disputant", deal.id, "it is still grey")
         assert (mine.disputant, mine.respondent) == (alice.address, bob.address)
         assert set(mine.panel) == set(mine.pool) == addresses
+        assert (mine.pool_hash, mine.skipped) == (pool_hash_of(mine.pool), ())
         assert mine.nonce is not None
         assert mine.server_nonce is not None
         assert mine.seed == sha256(f"{deal.id}{mine.nonce}{mine.server_nonce}".encode()).hexdigest()
@@ -777,6 +779,8 @@ class OldCourt(Reference):
     def __init__(self) -> None:
         super().__init__()
         self.disputant: Peer | None = None
+        self.promise: Frame = {}  # what a hall of ours adds to its answer to the intent
+        self.pool: Frame = {}  # and to PANEL_FORMED
 
     async def _refuse(self, peer: Peer, frame: Frame) -> None:
         await peer.send(type="ERROR", code="INVALID_MSG", message="Unknown message type")
@@ -794,7 +798,7 @@ class OldCourt(Reference):
             return
         self.disputant = peer
         ack = {"dispute_id": "disp_m0abcdg3_cafef00d", "proposal_id": frame["proposal_id"]}
-        await peer.send(type="DISPUTE_INTENT_ACK", server_nonce="a0b1", **ack)
+        await peer.send(type="DISPUTE_INTENT_ACK", server_nonce="a0b1", **ack, **self.promise)
 
     async def _do_dispute_reveal(self, peer: Peer, frame: Frame) -> None:
         case = {"dispute_id": "disp_m0abcdg3_cafef00d", "proposal_id": frame["proposal_id"]}
@@ -808,6 +812,7 @@ class OldCourt(Reference):
             server_nonce="a0b1",
             **case,
             **parties,
+            **self.pool,
         )
         await peer.send(type="DISPUTE_REVEALED", dispute_id=case["dispute_id"], panel_size=3, seed="5eed")
 
@@ -853,6 +858,19 @@ async def test_a_dispute_on_a_reference_server(reference: OldCourt) -> None:
         ruling = await soon(dispute.outcome())
         assert (ruling.verdict, ruling.stakes_went) == ("mutual", None)
         assert ruling.rating_changes[alice.address].new == 1205
+
+
+@pytest.mark.parametrize(("drawn_from", "is_told"), [(["@c", "@d", "@e"], False), (["@d", "@e", "@f"], True)])
+async def test_a_hall_that_draws_from_another_pool_than_it_promised_is_reported(
+    reference: OldCourt, drawn_from: list[str], is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    reference.promise = {"pool_hash": pool_hash_of(["@c", "@d", "@e"])}
+    reference.pool = {"pool": drawn_from, "skipped": []}
+    async with signer("alice")[0].connected(reference.url) as alice:
+        dispute = await alice.file_dispute(DEAL, "late delivery")
+        assert dispute.pool == tuple(drawn_from)
+        assert dispute.pool_hash == reference.promise["pool_hash"]
+    assert ("another pool than the hall had promised" in caplog.text) is is_told
 
 
 async def test_a_dispute_goes_on_there_too(reference: OldCourt) -> None:

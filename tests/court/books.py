@@ -7,6 +7,7 @@ import msgspec
 
 from moothall.court.books import Books, Page
 from moothall.court.records import CourtChange, Dispute
+from moothall.identity import PublicKey
 from moothall.market.records import AuditRow, Standing
 from tests.market.support import MemoryBooks as MarketBooks
 
@@ -60,6 +61,11 @@ class MemoryBooks(MarketBooks, Books):
     def qualified(self, keys: Collection[bytes], rating: int, transactions: int) -> list[Standing]:
         standings = [self.stands.get(key) or Standing(key=key) for key in keys]
         return [each for each in standings if each.rating >= rating and each.transactions >= transactions]
+
+    def find_key(self, agent_id: str) -> bytes | None:
+        rated = (PublicKey(key) for key in self.stands)
+        found = next((key.raw for key in rated if agent_id in (key.agent_id(8), key.agent_id(16))), None)
+        return super().find_key(agent_id) if found is None else found
 
     def cases_by_phase(self) -> dict[str, int]:
         return Counter(case.phase for case in self.cases)

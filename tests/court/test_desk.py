@@ -283,10 +283,13 @@ def test_cases_are_counted_by_phase() -> None:
     assert court.world.court.counts == {"reveal_pending": 1}
 
 
-def test_presence_decides_when_the_pool_is_built_not_before() -> None:
-    court = Courtroom(judges=3)
-    court.world.send(court.guests[ARBITERS[0]], "SET_PRESENCE", status="away")
+def test_presence_decides_when_the_case_is_filed_and_again_when_seats_are_given() -> None:
+    court = Courtroom(judges=4)
+    late, away = ARBITERS[:2]
+    court.world.send(court.guests[late], "SET_PRESENCE", status="away")
     court.file()
-    court.world.send(court.guests[ARBITERS[0]], "SET_PRESENCE", status="online")
+    court.world.send(court.guests[late], "SET_PRESENCE", status="online")
+    assert court.guests[late].id not in court.case.pool
+    court.world.send(court.guests[away], "SET_PRESENCE", status="away")
     court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
-    assert court.case.phase == "arbiter_response"
+    assert court.case.phase == "fallback"

@@ -12,22 +12,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.court.evidence import MAX_EVIDENCE, item_hash
+from moothall.court.panel import MAX_POOL, draw_panel, pool_hash_of, seed_of, shuffled
 from moothall.court.records import Submission
 from moothall.court.verify import verify_case
 from moothall.market.storable import MAX_NESTING, MAX_VALUES
 from tests.court.support import Courtroom
 from tests.identity.vectors import ALICE, BOB
-from tests.support.cases import ARBITERS, COMMITMENT, signed_step
+from tests.support.cases import ARBITERS, COMMITMENT, NONCE, signed_step
 from tests.support.deals import signed
 
 Path = tuple[str | int, ...]
 
 
+def skip_first(court: Courtroom) -> None:
+    """Let the first agent that will be drawn go away."""
+    seed = seed_of(court.deal_id, NONCE, court.case.server_nonce)
+    first = draw_panel(seed, court.case.pool)[0]
+    court.leave(next(key for key in court.judges if court.guests[key].id == first))
+
+
 @cache
 def judged() -> str:
-    """A case with everything: stakes, a replacement, evidence with odd keys, a forfeit, an amount."""
-    court = Courtroom(judges=6)
-    court.reveal(stakes=(30, 20), amount=5, currency="EUR")
+    """A case with everything: stakes, an agent that was passed over, a replacement, evidence with odd keys, a
+    forfeit, an amount."""
+    court = Courtroom(judges=8)
+    court.file(stakes=(30, 20), amount=5, currency="EUR")
+    skip_first(court)
+    court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
     court.act(court.panel[0], "ARBITER_DECLINE", dispute_id=court.dispute_id, reason="a friend")
     for key in court.panel:
         court.act(key, "ARBITER_ACCEPT", dispute_id=court.dispute_id)
@@ -44,8 +55,10 @@ def judged() -> str:
 
 @cache
 def fallen_back() -> str:
-    court = Courtroom(judges=4)
-    court.reveal()
+    court = Courtroom(judges=5)
+    court.file()
+    skip_first(court)
+    court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
     for _ in range(2):
         court.act(court.panel[0], "ARBITER_DECLINE", dispute_id=court.dispute_id)
     assert court.case.phase == "fallback"
@@ -87,10 +100,7 @@ def is_the_halls_word(case: Any, path: Path) -> bool:
         return True
     if path == ("fallback", "reason"):
         return True
-    if "pool" in path:  # who was not drawn
-        drawn = {arbiter["id"] for arbiter in case["arbiters"]}
-        return at(case, path) not in drawn
-    return False
+    return path[:1] == ("skipped",) and path[-1] == "why"
 
 
 def flipped(value: Any) -> Any:
@@ -336,3 +346,71 @@ def test_evidence_of_many_values_that_an_older_hall_took_still_verifies() -> Non
     case = msgspec.structs.replace(court.case, disputant_evidence=submission)
     court.world.books.records[case.id] = msgspec.json.encode(case)
     assert court.report().problems == []
+
+
+# -- the pool and the walk -----------------------------------------------------------------------------
+
+
+def about(case: Any, field: str) -> list[str]:
+    return [problem for problem in verify_case(case).problems if problem.startswith(f"`{field}`")]
+
+
+def test_a_hall_that_changes_the_pool_after_the_intent_is_found_out() -> None:
+    case = good_case("judged")
+    unused = [each for each in case["pool"] if each not in str(case["arbiters"]) + str(case["skipped"])]
+    place = case["pool"].index(unused[0])
+    del case["pool"][place], case["pool_keys"][place]
+    assert about(case, "pool_hash")
+
+
+def test_an_agent_that_is_passed_over_is_in_the_file_and_of_the_pool() -> None:
+    case = good_case("judged")
+    hidden = copy.deepcopy(case)
+    hidden["skipped"] = []
+    assert about(hidden, "arbiters")
+    stranger = copy.deepcopy(case)
+    stranger["skipped"].append({"id": "@00000000", "why": "absent", "at": 1})
+    assert about(stranger, "skipped")
+    twice = copy.deepcopy(case)
+    twice["skipped"] *= 2
+    assert about(twice, "skipped")
+
+
+def test_no_agent_is_passed_over_without_need() -> None:
+    """Else a hall could go past arbiters after the last seat was given, and seat whom it likes as a replacement."""
+    case = good_case("judged")
+    order = shuffled(case["seed"], case["pool"])
+    case["skipped"].append({"id": order[-1], "why": "absent", "at": 1})
+    assert about(case, "skipped")
+
+
+def test_a_fallback_needs_a_pool_that_is_exhausted() -> None:
+    court = Courtroom(judges=5)
+    court.file()
+    for key in court.judges[:3]:
+        court.leave(key)
+    court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
+    case = court.file_of()
+    assert case["phase"] == "fallback"
+    assert verify_case(case).problems == []
+    case["skipped"].pop()
+    assert about(case, "arbiters")
+    left = good_case("fallen back")
+    left["skipped"].pop()
+    assert about(left, "arbiters")
+
+
+def test_the_old_format_is_for_cases_without_a_committed_pool() -> None:
+    case = good_case("judged")
+    assert about({**case, "format": 1}, "pool_hash")
+    assert about({**case, "pool_hash": None}, "pool_hash")
+    borrowed = copy.deepcopy(case)
+    borrowed["arbiters"][3]["pool"] = [borrowed["arbiters"][3]["id"]]
+    assert about(borrowed, "arbiters[3].pool")
+
+
+def test_a_pool_has_an_end() -> None:
+    case = good_case("judged")
+    case["pool"] = sorted({*case["pool"], *(f"@{number:08x}" for number in range(MAX_POOL))})
+    case["pool_hash"] = pool_hash_of(case["pool"])
+    assert about(case, "pool")

@@ -52,7 +52,7 @@ def rate(books: Any) -> None:
 def intent(deal: str, by: PrivateKey = ALICE, *, name: str = "disp_1", now: int = NOW_MS) -> Work:
     message = step(by, "DISPUTE_INTENT", proposal_id=deal, reason="late", commitment=COMMITMENT)
     return lambda books: clerk.file_intent(
-        books, message, by.public, dispute_id=name, server_nonce="0" * 32, now=now, rules=RULES
+        books, message, by.public, HERE, dispute_id=name, server_nonce="0" * 32, now=now, rules=RULES
     )
 
 

@@ -52,6 +52,7 @@ def described(dispute: "Filing") -> dict[str, Any]:
         "arbiters": list(dispute.panel),
         "seed": dispute.seed,
         "server_nonce": dispute.server_nonce,
+        "pool_hash": dispute.pool_hash,
         "verdict": dispute.verdict,
         "fallback": None if ruling is None else ruling.fallback,
     }
@@ -81,6 +82,8 @@ def case_lines(case: "Case") -> Iterator[str]:
     yield _row("respondent", case.respondent.id)
     if case.seed is not None:
         yield _row("seed", case.seed)
+    for passed in case.skipped:
+        yield _row("passed over", f"{passed.id}  {passed.why.replace('_', ' ')}")
     for arbiter in case.arbiters:
         yield _row("arbiter", _arbiter(arbiter))
     yield from _evidence("disputant", case.evidence.disputant)

@@ -14,7 +14,7 @@ from moothall.errors import UnexpectedReply
 
 def read(case: dict[str, Any]) -> casefile.Case:
     try:
-        return msgspec.convert(case, casefile.Case)
+        return casefile.parsed(case)
     except msgspec.ValidationError as error:
         raise UnexpectedReply(f"the hall's file of the case makes no sense: {error}") from None
 
@@ -23,6 +23,8 @@ def enter(case: casefile.Case, docket: Docket) -> None:
     """What lists of cases do not tell."""
     docket.server_nonce, docket.seed = case.server_nonce, case.seed
     docket.pool = tuple(case.pool or ())
+    docket.pool_hash = docket.pool_hash or case.pool_hash
+    docket.skipped = tuple(each.id for each in case.skipped)
     docket.panel = tuple(arbiter.id for arbiter in case.arbiters if not arbiter.is_replacement)
 
 

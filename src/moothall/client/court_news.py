@@ -15,6 +15,7 @@ from moothall.client.handlers import Handlers
 from moothall.client.standing import Standing
 from moothall.court.casefile import Case as CaseFile
 from moothall.court.evidence import MAX_REASONING
+from moothall.court.panel import pool_hash_of
 from moothall.errors import MoothallError
 from moothall.wire.agentchat import court
 from moothall.wire.agentchat.client import Number
@@ -70,6 +71,7 @@ class CourtNews:
         docket = self._dockets.opened(body.dispute_id, body.proposal_id)
         docket.role, docket.disputant = "disputant", self._standing.address
         docket.server_nonce, docket.deadline = body.server_nonce, body.reveal_deadline
+        docket.pool_hash = body.pool_hash
         docket.filed_at = body.ts
         self._deals.froze(body.proposal_id, body.dispute_id)
 
@@ -81,7 +83,12 @@ class CourtNews:
         docket = self._dockets.opened(body.dispute_id, body.proposal_id)
         docket.role = "disputant" if self._standing.is_own(body.disputant) else "respondent"
         docket.disputant, docket.respondent = body.disputant, body.respondent
-        docket.panel, docket.pool = tuple(body.arbiters), tuple(body.pool)
+        docket.panel, docket.pool, docket.skipped = (
+            tuple(body.arbiters),
+            tuple(body.pool),
+            tuple(body.skipped),
+        )
+        _compare_pool(docket)
         docket.seed, docket.server_nonce = body.seed, body.server_nonce
         self._deals.froze(body.proposal_id, body.dispute_id)
         self._dockets.advance(docket, "arbiter_response")
@@ -169,6 +176,8 @@ class CourtNews:
     def learn(self, docket: Docket, case: CaseFile) -> None:
         """What the agent was not there to hear."""
         casefile.enter(case, docket)
+        if case.pool is not None:
+            _compare_pool(docket)
         if (ruling := casefile.ruling(case)) is not None:
             self._dockets.close(docket, ruling)
         elif docket.role == "arbiter":
@@ -281,6 +290,12 @@ def _shortened(text: str, dispute_id: str) -> str:
     log.warning("what was said about %s has more than %d characters, and was cut", dispute_id, MAX_REASONING)
     units = text.encode("utf-16-le", "surrogatepass")[: 2 * (MAX_REASONING - 1)]
     return units.decode("utf-16-le", "ignore") + "…"
+
+
+def _compare_pool(docket: Docket) -> None:
+    """With the hash that the hall gave before it knew the seed. Only the disputant was given it then."""
+    if docket.pool_hash is not None and docket.pool_hash != pool_hash_of(docket.pool):
+        log.warning("the panel of %s was drawn from another pool than the hall had promised", docket.id)
 
 
 def _evidence(shown: court.CaseEvidence | None) -> Evidence | None:

@@ -100,8 +100,18 @@ class Filing:
 
     @property
     def pool(self) -> tuple[str, ...]:
-        """Whom the panel was drawn from, so that anybody can draw it again."""
+        """The agents that the panel was drawn from, so that anybody can draw it again."""
         return self._docket.pool
+
+    @property
+    def pool_hash(self) -> str | None:
+        """What the hall promised the pool to be, before it showed its nonce; None if it did not say."""
+        return self._docket.pool_hash
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """The agents of the pool that the draw passed over, because they were absent or not eligible any more."""
+        return self._docket.skipped
 
     @property
     def evidence_from(self) -> frozenset[str]:

@@ -73,6 +73,8 @@ class Docket:
     seed: str | None = None
     panel: tuple[str, ...] = ()
     pool: tuple[str, ...] = ()
+    pool_hash: str | None = None
+    skipped: tuple[str, ...] = ()
     slot: str | None = None
     verdict: Verdict | None = None
     votes: tuple[Vote, ...] = ()

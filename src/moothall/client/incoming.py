@@ -97,7 +97,9 @@ class Filed(ServerMessage, tag="DISPUTE_INTENT_ACK", kw_only=True):
     dispute_id: str
     proposal_id: str
     server_nonce: str | None = None
-    reveal_deadline: Number | None = None  # not from the reference
+    # not from the reference:
+    reveal_deadline: Number | None = None
+    pool_hash: str | None = None
 
 
 class Revealed(ServerMessage, tag="DISPUTE_REVEALED", kw_only=True):
@@ -121,7 +123,9 @@ class PanelFormed(ServerMessage, tag="PANEL_FORMED", kw_only=True):
     respondent: str
     seed: str | None = None
     server_nonce: str | None = None
-    pool: list[str] = field(default_factory=list)  # not from the reference
+    # not from the reference:
+    pool: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
 
 
 class Assigned(ServerMessage, tag="ARBITER_ASSIGNED", kw_only=True):

@@ -1,16 +1,20 @@
 """The file of a case: everything that was said and decided, for whoever wants to check it (see `verify`).
 
 It carries the public keys, because an agent's id is the beginning of a hash of its key, so that they prove the
-names; the PROPOSAL and the ACCEPT of the deal as they were signed, because they prove the stakes; and the pools,
-because with the seed they prove the panel.
+names; the PROPOSAL and the ACCEPT of the deal as they were signed, because they prove the stakes; and the pool
+with those that the draw passed over, because with the seed they prove the panel.
 
 While a case is open its file does not show what would help one side over the other: evidence before the time
 for it is over, except the viewer's own, and votes before the verdict. Nor does it show evidence to an arbiter that
 declined: it has no more say in the case than a stranger.
 
-What the file cannot prove is the hall's word: times, the ratings before the verdict, who was in a pool without
-being drawn, that somebody did not answer, that it was this PROPOSAL that got this id, and the statements,
-reasonings and unsigned declines that no signature covers (agentchat wire 8).
+What the file cannot prove is the hall's word: times, the ratings before the verdict, which agents were eligible
+when the pool was taken, that an agent was absent or not eligible when it was passed over, that an agent did not
+answer, that it was this PROPOSAL that got this id, and the statements, reasonings and unsigned declines that no
+signature covers (agentchat wire 8).
+
+Format 1 is that of cases that were filed before the pool was taken at intent: it has no `pool_hash`, and its
+replacements were drawn from pools of their own.
 """
 
 from typing import Annotated, Any, Final, Literal
@@ -18,15 +22,17 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from moothall.court.panel import Why
 from moothall.court.phases import Phase
-from moothall.court.records import Dispute, Settlement, Slot, SlotStatus, Submission
+from moothall.court.records import Dispute, Settlement, SlotStatus, Submission
 from moothall.court.verdict import reward, votes_cast
 from moothall.identity import PublicKey
 from moothall.market.receipts import SignedAccept, SignedProposal, signed_offer
 from moothall.market.records import Proposal
 from moothall.wire.agentchat.client import Scalar, Verdict
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+OLD_FORMAT: Final = 1
 
 # A double holds each of these, which is what the arithmetic of ratings needs.
 Whole = Annotated[int, Meta(ge=-(2**53), le=2**53)]
@@ -68,8 +74,16 @@ class CastVote(Struct, kw_only=True):
     at: Whole
 
 
+class Passed(Struct, kw_only=True):
+    """An agent of the pool that the draw passed over."""
+
+    id: str
+    why: Why
+    at: Whole
+
+
 class Arbiter(Struct, kw_only=True):
-    """`pool` is what a replacement was drawn from."""
+    """`pool` is what a replacement was drawn from, in a case of the old format."""
 
     id: str
     key: str
@@ -138,7 +152,9 @@ class CaseSettlement(Struct, kw_only=True):
 
 
 class Case(Struct, kw_only=True):
-    format: Literal[1]
+    """`pool_keys` are the raw keys of the agents in `pool`, in hex and in the same order."""
+
+    format: Literal[1, 2]
     dispute_id: str
     proposal_id: str
     phase: Phase
@@ -154,11 +170,21 @@ class Case(Struct, kw_only=True):
     reveal: Reveal | None
     seed: str | None
     pool: list[str] | None
+    pool_keys: list[str] | None
+    pool_hash: str | None
     arbiters: list[Arbiter]
+    skipped: list[Passed]
     evidence: BothEvidence
     fallback: Fallback | None
     judgement: Judgement | None
     settlement: CaseSettlement | None
+
+
+def parsed(case: object) -> Case:
+    """`case` as it came out of a JSON parser, or msgspec.ValidationError."""
+    if isinstance(case, dict) and case.get("format") == OLD_FORMAT:
+        case = {"pool_keys": None, "pool_hash": None, "skipped": [], **case}
+    return msgspec.convert(case, Case)
 
 
 def exported(case: Dispute, deal: Proposal, viewer: bytes) -> Raw:
@@ -168,7 +194,7 @@ def exported(case: Dispute, deal: Proposal, viewer: bytes) -> Raw:
 def case_file(case: Dispute, deal: Proposal, viewer: bytes) -> Case:
     proposal, accept = signed_offer(deal)
     return Case(
-        format=FORMAT,
+        format=OLD_FORMAT if case.pool_hash is None else FORMAT,
         dispute_id=case.id,
         proposal_id=case.proposal_id,
         phase=case.phase,
@@ -189,7 +215,10 @@ def case_file(case: Dispute, deal: Proposal, viewer: bytes) -> Case:
         reveal=_reveal(case),
         seed=case.seed,
         pool=None if case.seed is None else list(case.pool),
-        arbiters=[_arbiter(slot, show_vote=not case.is_open) for slot in case.slots],
+        pool_keys=_pool_keys(case),
+        pool_hash=case.pool_hash,
+        arbiters=[_arbiter(case, number) for number in range(len(case.slots))],
+        skipped=[Passed(id=each.address, why=each.why, at=each.at) for each in case.skipped],
         evidence=_evidence(case, viewer),
         fallback=_fallback(case),
         judgement=_judgement(case),
@@ -203,13 +232,21 @@ def _reveal(case: Dispute) -> Reveal | None:
     return Reveal(nonce=case.nonce, sig=case.reveal_sig, at=case.revealed_at)
 
 
-def _arbiter(slot: Slot, *, show_vote: bool) -> Arbiter:
+def _pool_keys(case: Dispute) -> list[str] | None:
+    """Like the pool, not shown before the reveal: its hash is, and says no more than the hall has to promise."""
+    if case.seed is None or case.pool_hash is None:
+        return None
+    return [key.hex() for key in case.pool_keys]
+
+
+def _arbiter(case: Dispute, number: int) -> Arbiter:
+    slot = case.slots[number]
     accepted = declined = vote = None
     if slot.accept_sig is not None and slot.accepted_at is not None:
         accepted = Accepted(sig=slot.accept_sig, at=slot.accepted_at)
     if slot.declined_at is not None:
         declined = Declined(reason=slot.decline_reason, sig=slot.decline_sig, at=slot.declined_at)
-    if slot.vote is not None and show_vote:
+    if slot.vote is not None and not case.is_open:
         vote = CastVote(
             verdict=slot.vote.verdict, reasoning=slot.vote.reasoning, sig=slot.vote.sig, at=slot.vote.at
         )
@@ -217,7 +254,7 @@ def _arbiter(slot: Slot, *, show_vote: bool) -> Arbiter:
         id=slot.address,
         key=PublicKey(slot.arbiter).pem,
         status=slot.status,
-        is_replacement=slot.is_replacement,
+        is_replacement=case.is_replacement(number),
         pool=None if slot.pool is None else list(slot.pool),
         assigned_at=slot.assigned_at,
         accepted=accepted,

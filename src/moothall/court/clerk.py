@@ -7,11 +7,14 @@ wait for each other; those who only look something up hold neither.
 
 from collections.abc import Collection, Sequence
 from functools import partial
+from typing import Final
+
+from msgspec import structs
 
 from moothall.court import casefile, filing, hearing, judging, notices, panel
 from moothall.court.books import Books
 from moothall.court.outcome import Notice, Outcome
-from moothall.court.panel import Candidate
+from moothall.court.panel import MAX_POOL, Candidate, Why
 from moothall.court.records import Dispute
 from moothall.court.rules import CourtRules
 from moothall.errors import DisputeNotFound, DisputeNotParty
@@ -20,8 +23,12 @@ from moothall.market.notices import MAX_ANSWER
 from moothall.market.records import Proposal, Standing
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.court import CaseFile, Cases
+from moothall.wire.agentchat.names import bare_id
 
 Candidates = Sequence[Candidate]
+
+# Whose standings are looked up at once while a pool is taken: one statement, and in most halls the only one.
+ASKED_AT_ONCE: Final = 256
 
 
 # -- commands ------------------------------------------------------------------------------------------
@@ -31,18 +38,21 @@ def file_intent(
     books: Books,
     message: client.DisputeIntent,
     key: PublicKey,
+    candidates: Candidates,
     *,
     dispute_id: str,
     server_nonce: str,
     now: int,
     rules: CourtRules,
 ) -> Outcome:
+    """`candidates` are the agents that are here now."""
     earlier = books.case_of(message.proposal_id)
     outcome = filing.file_intent(
         message,
         key,
         books.proposal(message.proposal_id),
         earlier,
+        partial(_pool, books, candidates, server_nonce, rules),
         dispute_id=dispute_id,
         server_nonce=server_nonce,
         now=now,
@@ -60,12 +70,17 @@ def reveal(
     now: int,
     rules: CourtRules,
 ) -> Outcome:
-    """`candidates` are the agents that are here now: who is not cannot answer in time."""
+    """`candidates` are the agents that are here now: an agent that is not cannot answer in time."""
     case = _found(books.case_of(message.proposal_id))
-    pool_without = partial(_pool, books, candidates, rules)
-    return _saved(
-        books, filing.reveal(message, key, case, _deal(books, case), pool_without, now=now, rules=rules)
-    )
+    if case.pool_hash is None:  # filed before pools were taken at intent
+        pool = _pool(books, candidates, case.server_nonce, rules, frozenset(case.parties))
+        case = structs.replace(
+            case,
+            pool=tuple(each.address for each in pool),
+            pool_keys=tuple(each.key for each in pool),
+        )
+    unfit = partial(_unfit, books, candidates, rules)
+    return _saved(books, filing.reveal(message, key, case, _deal(books, case), unfit, now=now, rules=rules))
 
 
 def accept(
@@ -84,11 +99,9 @@ def decline(
     now: int,
     rules: CourtRules,
 ) -> Outcome:
-    case = _found(books.case(message.dispute_id))
-    pool_without = partial(_pool, books, candidates, rules)
-    return _saved(
-        books, hearing.decline(message, key, case, _deal(books, case), pool_without, now=now, rules=rules)
-    )
+    case = _with_keys(books, _found(books.case(message.dispute_id)))
+    unfit = partial(_unfit, books, candidates, rules)
+    return _saved(books, hearing.decline(message, key, case, _deal(books, case), unfit, now=now, rules=rules))
 
 
 def submit_evidence(
@@ -193,16 +206,44 @@ def _deal(books: Books, case: Dispute, *, hold: bool = True, besides: Collection
     return deal
 
 
+# -- the pool ------------------------------------------------------------------------------------------
+
+
 def _pool(
-    books: Books, candidates: Candidates, rules: CourtRules, barred: frozenset[bytes]
+    books: Books, candidates: Candidates, server_nonce: str, rules: CourtRules, barred: frozenset[bytes]
 ) -> list[Candidate]:
-    keys = [candidate.key for candidate in candidates if candidate.key not in barred]
-    standings = books.qualified(keys, rules.arbiter_rating, rules.arbiter_transactions)
-    panels = books.panels([standing.key for standing in standings]) if rules.max_panels else {}
-    return panel.eligible(
-        candidates,
-        {standing.key: standing for standing in standings},
-        panels,
-        barred=barred,
-        rules=rules,
+    """Sorted; of more than MAX_POOL eligible agents, those that the nonce picks."""
+    waiting = panel.lottery((each for each in candidates if each.key not in barred), server_nonce)
+    found: list[Candidate] = []
+    for start in range(0, len(waiting), ASKED_AT_ONCE):
+        found += _eligible(books, waiting[start : start + ASKED_AT_ONCE], rules)
+        if len(found) >= MAX_POOL:
+            break
+    return sorted(found[:MAX_POOL], key=lambda candidate: candidate.address)
+
+
+def _unfit(books: Books, candidates: Candidates, rules: CourtRules, members: Candidates) -> dict[str, Why]:
+    """Why each of these members of a pool cannot be asked now."""
+    present = {candidate.key for candidate in candidates}
+    fit = set(_eligible(books, [each for each in members if each.key in present], rules))
+    return {
+        each.address: "not_eligible" if each.key in present else "absent"
+        for each in members
+        if each not in fit
+    }
+
+
+def _eligible(books: Books, candidates: Candidates, rules: CourtRules) -> list[Candidate]:
+    standings = books.qualified(
+        [candidate.key for candidate in candidates], rules.arbiter_rating, rules.arbiter_transactions
     )
+    panels = books.panels([standing.key for standing in standings]) if rules.max_panels else {}
+    return panel.eligible(candidates, {standing.key: standing for standing in standings}, panels, rules)
+
+
+def _with_keys(books: Books, case: Dispute) -> Dispute:
+    """A case that was filed before pools were taken at intent names its pool by ids alone."""
+    if len(case.pool_keys) == len(case.pool):
+        return case
+    keys = (books.find_key(bare_id(address)) for address in case.pool)
+    return structs.replace(case, pool_keys=tuple(key or b"" for key in keys))

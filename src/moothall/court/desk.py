@@ -90,11 +90,19 @@ class CourtDesk:
         key = _key(hall, session)
         now, rules = hall.timestamp(), self._rules
         dispute_id, server_nonce = hall.ids.stamped("disp", now), hall.ids.nonce()
+        candidates = self._candidates(hall)
         self._carry_out(
             hall,
             session,
             lambda books: clerk.file_intent(
-                books, message, key, dispute_id=dispute_id, server_nonce=server_nonce, now=now, rules=rules
+                books,
+                message,
+                key,
+                candidates,
+                dispute_id=dispute_id,
+                server_nonce=server_nonce,
+                now=now,
+                rules=rules,
             ),
         )
 
@@ -107,7 +115,7 @@ class CourtDesk:
         self._carry_out(hall, session, lambda books: decide(books, message, key, now=now, rules=rules))
 
     def take_step_that_draws(self, hall: Hall, session: Session, message: Draw) -> None:
-        """DISPUTE_REVEAL and ARBITER_DECLINE: the lot falls among those who are here now."""
+        """DISPUTE_REVEAL and ARBITER_DECLINE: seats go to agents of the pool that are here now."""
         key, now, rules = _key(hall, session), hall.timestamp(), self._rules
         candidates = self._candidates(hall)
         decide = DRAWS[type(message)]
@@ -116,7 +124,7 @@ class CourtDesk:
         )
 
     def _candidates(self, hall: Hall) -> list[Candidate]:
-        """Everybody here who could be asked (seed 000, reveal 7): a proven key, and not away."""
+        """The agents here that could be asked (seed 000, reveal 7): a proven key, and not away."""
         absent = self._rules.absent
         return [
             Candidate(agent.key.raw, agent.address)

@@ -11,10 +11,11 @@ from msgspec import structs
 
 from moothall.court import notices
 from moothall.court.outcome import Notice, Outcome
-from moothall.court.panel import PANEL_SIZE, Candidate, commitment_of, draw_panel, seed_of
+from moothall.court.panel import PANEL_SIZE, Candidate, commitment_of, pool_hash_of, seed_of
 from moothall.court.phases import Event, next_phase
-from moothall.court.records import Dispute, Slot
+from moothall.court.records import Dispute
 from moothall.court.rules import CourtRules
+from moothall.court.seating import Unfit, seat
 from moothall.court.signed import Step, require_signature
 from moothall.errors import (
     DisputeAlreadyExists,
@@ -30,7 +31,7 @@ from moothall.market.proposals import LAST_MOMENT, next_status, require_unexpire
 from moothall.market.records import Proposal
 from moothall.wire.agentchat import client
 
-# Builds the pool as it is now, sorted, without these agents. Asked only once everything else holds.
+# The pool as it is now, sorted, without these agents. Asked only once everything else holds.
 PoolWithout = Callable[[frozenset[bytes]], Sequence[Candidate]]
 
 TOO_FEW: Final = "Not enough eligible arbiters"
@@ -45,16 +46,22 @@ def file_intent(
     key: PublicKey,
     deal: Proposal | None,
     earlier: Dispute | None,
+    pool_without: PoolWithout,
     *,
     dispute_id: str,
     server_nonce: str,
     now: int,
     rules: CourtRules,
 ) -> Outcome:
-    """`earlier` is the case that this deal had, if it had one: there is never a second."""
+    """`earlier` is the case that this deal had, if it had one: there is never a second.
+
+    The pool is taken here, while only the hall knows its nonce: afterwards nobody can change who is in it.
+    """
     require_signature(message, key, rules)
     deal = _disputable(deal, key, earlier, now, rules)
     by_proposer = key.raw == deal.proposer
+    pool = pool_without(frozenset((deal.proposer, deal.recipient)))
+    addresses = tuple(candidate.address for candidate in pool)
     case = Dispute(
         id=dispute_id,
         proposal_id=deal.id,
@@ -68,6 +75,9 @@ def file_intent(
         server_nonce=server_nonce,
         deadline=now + rules.reveal_timeout,
         filed_at=now,
+        pool=addresses,
+        pool_keys=tuple(candidate.key for candidate in pool),
+        pool_hash=pool_hash_of(addresses),
     )
     frozen = structs.replace(deal, frozen_by=case.id, updated_at=now)
     return Outcome(
@@ -82,7 +92,7 @@ def reveal(
     key: PublicKey,
     case: Dispute,
     deal: Proposal,
-    pool_without: PoolWithout,
+    unfit: Unfit,
     *,
     now: int,
     rules: CourtRules,
@@ -91,33 +101,19 @@ def reveal(
     _require_revealable(message, key, case, now, rules)
     if commitment_of(message.nonce) != case.commitment:
         raise DisputeCommitmentMismatch("This is not the nonce whose hash was committed; try again")
-    pool = pool_without(frozenset(case.parties))
     seed = seed_of(case.proposal_id, message.nonce, case.server_nonce)
-    case = structs.replace(
-        case,
-        nonce=message.nonce,
-        reveal_sig=message.sig,
-        revealed_at=now,
-        seed=seed,
-        pool=tuple(candidate.address for candidate in pool),
-    )
-    if len(pool) < PANEL_SIZE:
+    case = structs.replace(case, nonce=message.nonce, reveal_sig=message.sig, revealed_at=now, seed=seed)
+    case, panel = seat(case, PANEL_SIZE, unfit, now)
+    if not panel:
         return fall_back(
             case, deal, "too_few_arbiters", TOO_FEW, now=now, message=message, actor=case.disputant
         )
-    keys = {candidate.address: candidate.key for candidate in pool}
     case = structs.replace(
-        case,
-        phase=next_phase(case.phase, "panel_drawn"),
-        deadline=now + rules.response_timeout,
-        slots=tuple(
-            Slot(arbiter=keys[address], address=address, assigned_at=now)
-            for address in draw_panel(seed, case.pool)
-        ),
+        case, phase=next_phase(case.phase, "panel_drawn"), deadline=now + rules.response_timeout
     )
     return Outcome(
         changes=(case, audit_row("dispute_reveal", deal.id, now, actor=key.raw, message=message)),
-        notices=(notices.panel_formed(case, now), notices.assigned(case, case.slots, now)),
+        notices=(notices.panel_formed(case, now), notices.assigned(case, panel, now)),
         answer=notices.revealed(case, now),
     )
 

@@ -10,12 +10,13 @@ from msgspec import structs
 
 from moothall.court import notices
 from moothall.court.evidence import item_hash, require_presentable, require_short
-from moothall.court.filing import TOO_FEW, PoolWithout, fall_back, require_in_time
+from moothall.court.filing import TOO_FEW, fall_back, require_in_time
 from moothall.court.outcome import Notice, Outcome
-from moothall.court.panel import PANEL_SIZE, draw_replacement
+from moothall.court.panel import PANEL_SIZE
 from moothall.court.phases import Phase, next_phase
 from moothall.court.records import Dispute, Slot, Submission
 from moothall.court.rules import CourtRules
+from moothall.court.seating import Unfit, seat
 from moothall.court.signed import require_signature
 from moothall.errors import (
     DisputeDeadlinePassed,
@@ -63,12 +64,12 @@ def decline(
     key: PublicKey,
     case: Dispute,
     deal: Proposal,
-    pool_without: PoolWithout,
+    unfit: Unfit,
     *,
     now: int,
     rules: CourtRules,
 ) -> Outcome:
-    """The replacement comes from the pool as it is now, without everybody who had a slot."""
+    """The replacement is the next of the same shuffled order that is eligible now."""
     if isinstance(message.reason, str):
         require_short(message.reason, "reason")
     number = _pending_slot(message, key, case, now, rules)
@@ -83,21 +84,12 @@ def decline(
             decline_sig=message.sig,
         ),
     )
-    pool = pool_without(frozenset((*case.parties, *(slot.arbiter for slot in case.slots))))
-    addresses = tuple(candidate.address for candidate in pool)
-    address = draw_replacement(case.seed or "", len(case.slots), addresses)
-    if address is None:
+    case, replacement = seat(case, 1, unfit, now)
+    if not replacement:
         return fall_back(case, deal, "too_few_arbiters", TOO_FEW, now=now, message=message, actor=key.raw)
-    replacement = Slot(
-        arbiter=next(candidate.key for candidate in pool if candidate.address == address),
-        address=address,
-        assigned_at=now,
-        pool=addresses,
-    )
-    case = structs.replace(case, slots=(*case.slots, replacement))
     return Outcome(
         changes=(case, audit_row("arbiter_decline", deal.id, now, actor=key.raw, message=message)),
-        notices=(notices.assigned(case, (replacement,), now),),
+        notices=(notices.assigned(case, replacement, now),),
     )
 
 

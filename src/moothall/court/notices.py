@@ -45,6 +45,7 @@ def acknowledged(case: Dispute, now: int) -> DisputeIntentAck:
         proposal_id=case.proposal_id,
         server_nonce=case.server_nonce,
         reveal_deadline=case.deadline or now,
+        pool_hash=case.pool_hash or "",
     )
 
 
@@ -80,6 +81,7 @@ def panel_formed(case: Dispute, now: int) -> Notice:
         seed=case.seed or "",
         server_nonce=case.server_nonce,
         pool=list(case.pool),
+        skipped=[skipped.address for skipped in case.skipped],
     )
     return Notice(case.parties, message)
 
@@ -94,7 +96,7 @@ def assigned(case: Dispute, slots: Sequence[Slot], now: int) -> Notice:
         respondent=case.respondent_address,
         reason=case.reason,
         response_deadline=case.deadline or now,
-        is_replacement=slots[0].is_replacement,
+        is_replacement=case.is_replacement(case.slots.index(slots[0])),
     )
     return Notice(tuple(slot.arbiter for slot in slots), message)
 

@@ -1,23 +1,33 @@
 """Who judges: the pool, and the draw that anybody can repeat (seed 000, reveal 5 to 9; agentchat wire 13.3).
 
-The seed is the SHA-256 of the proposal's id, the disputant's secret and the hall's nonce. It drives a chain of
-SHA-256 hashes, and the chain drives a Fisher-Yates shuffle of the pool; the first three are the panel. The pool
-is the list of eligible addresses, sorted as texts: an order that does not depend on who connected first.
+The pool is taken when DISPUTE_INTENT arrives, before the hall shows its nonce, and DISPUTE_INTENT_ACK commits to
+it with a hash. The specification takes it at the reveal. Then the disputant knows the seed while it can still
+choose who is present, and with a few agents of its own it chooses the panel.
 
-A replacement is drawn in the same way, from the pool as it is then, without the parties and everybody who had a
-slot: it is the first after a shuffle whose seed is the SHA-256 of the text `<seed>:<number>`, where the number is
-that of the new slot. The first panel has the slots 0, 1 and 2, so the first replacement is number 3.
+The seed is the SHA-256 of the proposal's id, the disputant's secret and the hall's nonce. It drives a chain of
+SHA-256 hashes, and the chain drives a Fisher-Yates shuffle of the pool. The pool is a list of addresses, sorted as
+texts: an order that does not depend on who connected first.
+
+Seats are filled down the shuffled order, past agents that are not eligible at that moment. A replacement
+continues where the walk stopped. So each agent of the pool is asked once at most, and an agent that goes away or
+declines gives its seat to the next in an order that it cannot change.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from moothall.court.rules import CourtRules
 from moothall.market.records import Standing
 from moothall.wire.agentchat.jstext import utf8
 
 PANEL_SIZE: Final = 3  # seed 000, reveal 9
+# A case keeps its pool and PANEL_FORMED shows it. Of more agents, the hall's nonce picks as many: nobody else
+# knows it then, and a deal has one intent of each party, so nobody can try again.
+MAX_POOL: Final = 100
+
+# Why an agent of the pool was passed over: not connected or away; below the court's requirements.
+Why = Literal["absent", "not_eligible"]
 
 
 class Candidate(NamedTuple):
@@ -27,6 +37,13 @@ class Candidate(NamedTuple):
     address: str
 
 
+class Walk(NamedTuple):
+    """The next agents to ask, and those on the way to them that were passed over, with the reason."""
+
+    seated: list[str]
+    skipped: list[tuple[str, Why]]
+
+
 def commitment_of(nonce: str) -> str:
     """The nonce is hashed as text, whatever it looks like (agentchat wire 13.2)."""
     return sha256(utf8(nonce)).hexdigest()
@@ -34,6 +51,17 @@ def commitment_of(nonce: str) -> str:
 
 def seed_of(proposal_id: str, nonce: str, server_nonce: str) -> str:
     return sha256(utf8(proposal_id + nonce + server_nonce)).hexdigest()
+
+
+def pool_hash_of(pool: Iterable[str]) -> str:
+    """Of the sorted addresses, joined with commas."""
+    return sha256(utf8(",".join(pool))).hexdigest()
+
+
+def lottery(candidates: Iterable[Candidate], server_nonce: str) -> list[Candidate]:
+    """In an order that only the hall knows before it shows its nonce: the first that are eligible are the pool."""
+    salt = utf8(server_nonce)
+    return sorted(candidates, key=lambda candidate: sha256(salt + candidate.key).digest())
 
 
 def shuffled(seed: str, pool: Sequence[str]) -> list[str]:
@@ -47,12 +75,30 @@ def shuffled(seed: str, pool: Sequence[str]) -> list[str]:
     return order
 
 
+def walk(order: Sequence[str], seats: int, past: Collection[str], unfit: Mapping[str, Why]) -> Walk:
+    """Down the order from where an earlier walk stopped. `past` had a seat or were passed over then."""
+    found = Walk([], [])
+    for address in order:
+        if len(found.seated) == seats:
+            break
+        if address in past:
+            continue
+        why = unfit.get(address)
+        if why is None:
+            found.seated.append(address)
+        else:
+            found.skipped.append((address, why))
+    return found
+
+
 def draw_panel(seed: str, pool: Sequence[str]) -> list[str]:
+    """The panel where all of the pool are eligible."""
     return shuffled(seed, pool)[:PANEL_SIZE]
 
 
 def draw_replacement(seed: str, slot_number: int, pool: Sequence[str]) -> str | None:
-    """None: nobody is left."""
+    """How halls replaced an arbiter before the pool was taken at intent: from a pool of that moment, with a seed
+    of its own. Only old cases have such arbiters. None: the pool is empty."""
     own_seed = sha256(utf8(f"{seed}:{slot_number}")).hexdigest()
     return next(iter(shuffled(own_seed, pool)), None)
 
@@ -61,18 +107,14 @@ def eligible(
     candidates: Iterable[Candidate],
     standings: Mapping[bytes, Standing],
     panels: Mapping[bytes, int],
-    *,
-    barred: Container[bytes],
     rules: CourtRules,
 ) -> list[Candidate]:
-    """The pool, sorted. `barred` are the parties, and whoever had a slot; `panels` counts open cases."""
-    pool = [
+    """Those that may judge, in their order. `panels` counts the open cases that each has a seat in."""
+    return [
         candidate
         for candidate in candidates
-        if candidate.key not in barred
-        and (standing := standings.get(candidate.key)) is not None
+        if (standing := standings.get(candidate.key)) is not None
         and standing.rating >= rules.arbiter_rating
         and standing.transactions >= rules.arbiter_transactions
         and not (rules.max_panels and panels.get(candidate.key, 0) >= rules.max_panels)
     ]
-    return sorted(pool, key=lambda candidate: candidate.address)

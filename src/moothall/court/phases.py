@@ -1,8 +1,8 @@
 """The life of a case (seed 000, agentcourt dispute lifecycle; agentchat wire 13).
 
-A case begins with a commitment: the disputant names the hash of a secret, the hall answers with a nonce of its
-own, and only then is the secret revealed. So neither of them could choose the seed that both nonces make, and the
-seed alone chooses three arbiters from everybody who is eligible. When all three seats are taken by arbiters
+A case begins with a commitment: the disputant names the hash of a secret, the hall takes the pool of arbiters and
+answers with its hash and a nonce of its own, and only then is the secret revealed. So neither of them could choose
+the seed that both nonces make, and the seed alone orders the pool. When all three seats are taken by arbiters
 that accepted, the parties bring their evidence; when both have, or time is up, the arbiters vote; when all have, or
 time is up, the votes are the verdict, and the verdict settles the deal.
 

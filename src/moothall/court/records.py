@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from moothall.court.panel import PANEL_SIZE, Why
 from moothall.court.phases import OPEN, Phase
 from moothall.market.records import Change
 from moothall.wire.agentchat.client import Scalar, Verdict
@@ -25,13 +26,15 @@ class Vote(Struct, kw_only=True, frozen=True):
 
 
 class Slot(Struct, kw_only=True, frozen=True):
-    """A seat on the panel, and the arbiter it was offered to. Whoever replaces a decliner has a slot of its own."""
+    """A seat on the panel, and the arbiter it was offered to. A replacement has a slot of its own."""
 
     arbiter: bytes
     address: str
     status: SlotStatus = "pending"
     assigned_at: int
-    pool: tuple[str, ...] | None = None  # what a replacement was drawn from; None: it is of the first panel
+    pool: tuple[str, ...] | None = (
+        None  # what a replacement was drawn from, in old cases (`draw_replacement`)
+    )
     accepted_at: int | None = None
     accept_sig: str | None = None
     declined_at: int | None = None
@@ -39,9 +42,13 @@ class Slot(Struct, kw_only=True, frozen=True):
     decline_sig: str | None = None
     vote: Vote | None = None
 
-    @property
-    def is_replacement(self) -> bool:
-        return self.pool is not None
+
+class Skipped(Struct, kw_only=True, frozen=True):
+    """An agent of the pool that was passed over."""
+
+    address: str
+    why: Why
+    at: int
 
 
 class Submission(Struct, kw_only=True, frozen=True):
@@ -73,6 +80,9 @@ class Settlement(Struct, kw_only=True, frozen=True):
 
 
 class Dispute(Struct, kw_only=True, frozen=True):
+    """`pool`, sorted, is what the seed shuffles, and `pool_keys` are the keys of these agents, in the same order.
+    Both are taken when the case is filed. In a case that was filed before halls did so, `pool_hash` is None."""
+
     id: str
     proposal_id: str
     disputant: bytes
@@ -90,8 +100,11 @@ class Dispute(Struct, kw_only=True, frozen=True):
     reveal_sig: str | None = None
     revealed_at: int | None = None
     seed: str | None = None
-    pool: tuple[str, ...] = ()  # what the seed shuffled; sorted
+    pool: tuple[str, ...] = ()
+    pool_keys: tuple[bytes, ...] = ()
+    pool_hash: str | None = None
     slots: tuple[Slot, ...] = ()
+    skipped: tuple[Skipped, ...] = ()  # in the order of the walk
     disputant_evidence: Submission | None = None
     respondent_evidence: Submission | None = None
     evidence_from: int | None = None  # when the panel was seated
@@ -110,8 +123,12 @@ class Dispute(Struct, kw_only=True, frozen=True):
         return self.disputant, self.respondent
 
     def slot_of(self, key: bytes) -> int | None:
-        """Which slot is this agent's; nobody ever has two in one case."""
+        """The number of this agent's slot. An agent has one slot in a case at most."""
         return next((number for number, slot in enumerate(self.slots) if slot.arbiter == key), None)
+
+    def is_replacement(self, number: int) -> bool:
+        """The arbiter in this slot replaces one that declined."""
+        return number >= PANEL_SIZE
 
 
 CourtChange = Change | Dispute

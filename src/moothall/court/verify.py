@@ -2,17 +2,26 @@
 
 From the file of a case alone, this recomputes the commitment, the seed, the panel and every replacement, the hashes
 of the evidence, every signature, the tally, what the arbiters get, and what the verdict did to ratings and stakes.
+The file may be a stranger's, so the work is proportional to its size.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import msgspec
 from msgspec import Struct
 
-from moothall.court.casefile import Arbiter, Case, Evidence, Person, Result
+from moothall.court.casefile import FORMAT, Arbiter, Case, Evidence, Person, Result, parsed
 from moothall.court.evidence import MAX_EVIDENCE, MAX_ITEMS, item_hash
 from moothall.court.judging import awards
-from moothall.court.panel import PANEL_SIZE, commitment_of, draw_panel, draw_replacement, seed_of
+from moothall.court.panel import (
+    MAX_POOL,
+    PANEL_SIZE,
+    commitment_of,
+    draw_replacement,
+    pool_hash_of,
+    seed_of,
+    shuffled,
+)
 from moothall.court.phases import OPEN
 from moothall.court.verdict import FORFEIT, REWARD, rating_changes, tally
 from moothall.errors import InvalidKey, InvalidMessage
@@ -33,9 +42,9 @@ class Report(Struct, frozen=True):
 def verify_case(case: object) -> Report:
     """`case` is the `case` of a CASE message, as it came out of a JSON parser; any other value is a problem."""
     try:
-        parsed = msgspec.convert(case, Case)
-        _require_bounded(parsed)
-        inspection = _Inspection(parsed)
+        read = parsed(case)
+        _require_bounded(read)
+        inspection = _Inspection(read)
     except (msgspec.ValidationError, InvalidMessage) as error:
         return Report([], [f"This is not the file of a case: {error}"])
     except InvalidKey as error:
@@ -58,6 +67,7 @@ class _Inspection:
         self.arbiters = [PublicKey.from_pem(arbiter.key) for arbiter in case.arbiters]
         self.proposer = PublicKey.from_pem(case.deal.proposal.key)
         self.acceptor = PublicKey.from_pem(case.deal.accept.key)
+        self._barred = {case.disputant.id, case.respondent.id}  # from the pool of the next replacement
 
     def run(self) -> None:
         self.people()
@@ -192,29 +202,96 @@ class _Inspection:
 
     def panel(self) -> None:
         case = self.case
+        self.claim(
+            "pool_hash",
+            (case.pool_hash is not None) == (case.format == FORMAT),
+            "There is a hash of the pool, except in cases of the old format",
+        )
         if case.seed is None or case.pool is None:
             self.claim("seed", case.reveal is None, "There is a seed and a pool since the nonce was revealed")
             return
-        self._pool("pool", case.pool, 0)
-        drawn = draw_panel(case.seed, case.pool) if len(case.pool) >= PANEL_SIZE else []
-        first = [arbiter.id for arbiter in case.arbiters[:PANEL_SIZE]]
-        self.claim("arbiters", first == drawn, "The seed and the pool give the first panel")
-        replacements = case.arbiters[PANEL_SIZE:]
+        self._pool("pool", case.pool, {case.disputant.id, case.respondent.id})
+        if case.pool_hash is not None:
+            self._committed_pool(case.pool, case.pool_hash)
+        self._walk(shuffled(case.seed, case.pool))
         declines = sum(arbiter.status == "declined" for arbiter in case.arbiters)
-        # The last decline is not replaced when nobody is left, and then there is a fallback.
-        missing = declines - len(replacements)
+        # The last decline is not replaced when no agent is left, and then there is a fallback.
+        missing = declines - len(case.arbiters[PANEL_SIZE:])
         self.claim(
             "arbiters",
             missing == 0 or (missing == 1 and case.phase == "fallback"),
-            "Everybody who declined was replaced, or nobody was left",
+            "Each arbiter that declined was replaced, or no agent was left",
         )
 
-    def _pool(self, field: str, pool: Sequence[str], before: int) -> None:
-        """`before`: how many slots there were when it was drawn from."""
+    def _pool(self, field: str, pool: Sequence[str], barred: Set[str]) -> None:
+        self.claim(field, list(pool) == sorted(set(pool)), "The pool is sorted and names each agent once")
+        self.claim(field, barred.isdisjoint(pool), "The pool has neither a party nor an arbiter from before")
+
+    def _committed_pool(self, pool: Sequence[str], pool_hash: str) -> None:
+        keys = [_raw_key(text) for text in self.case.pool_keys or ()]
+        self.claim("pool", len(pool) <= MAX_POOL, f"The pool has at most {MAX_POOL} agents")
+        self.claim("pool_hash", pool_hash == pool_hash_of(pool), "The hash is that of the pool")
+        self.claim(
+            "pool_keys",
+            len(keys) == len(pool)
+            and all(key is not None and is_id_of(each, key) for each, key in zip(pool, keys, strict=True)),
+            "The ids in the pool are those of its keys",
+        )
+        held = dict(zip(pool, keys, strict=False))
+        self.claim(
+            "arbiters",
+            all(
+                held.get(each.id) == key for each, key in zip(self.case.arbiters, self.arbiters, strict=True)
+            ),
+            "The arbiters have the keys that the pool names",
+        )
+
+    def _walk(self, order: Sequence[str]) -> None:
+        """Seats go down the order to those that were not passed over. A replacement with a pool of its own, of the
+        old format, is no part of that: see `slot`."""
         case = self.case
-        barred = {case.disputant.id, case.respondent.id, *(each.id for each in case.arbiters[:before])}
-        self.claim(field, list(pool) == sorted(set(pool)), "The pool is sorted and names nobody twice")
-        self.claim(field, not barred & set(pool), "The pool has neither a party nor an earlier arbiter")
+        drawn = [arbiter.id for arbiter in case.arbiters if arbiter.pool is None]
+        skipped = [each.id for each in case.skipped]
+        passed_over = set(skipped)
+        others = {arbiter.id for arbiter in case.arbiters if arbiter.pool is not None}
+        self.claim(
+            "skipped",
+            skipped == [each for each in order if each in passed_over] and others.isdisjoint(skipped),
+            "The agents that were passed over are of the pool, in the order of the draw",
+        )
+        free = [each for each in order if each not in passed_over and each not in others]
+        self.claim("arbiters", drawn == free[: len(drawn)], "The seed and the pool give the arbiters")
+        if self._is_exhausted(len(free) - len(drawn)):
+            return
+        last = order.index(drawn[-1]) if drawn and drawn[-1] in order else 0
+        self.claim(
+            "skipped",
+            passed_over.isdisjoint(order[last:]),
+            "No agent was passed over after the last arbiter was found",
+        )
+
+    def _is_exhausted(self, left: int) -> bool:
+        """The walk went to the end of the pool, because there were fewer than it needed."""
+        case = self.case
+        if not case.arbiters:
+            return self.claim(
+                "arbiters",
+                case.phase == "fallback" and left < PANEL_SIZE,
+                f"No panel was drawn, because fewer than {PANEL_SIZE} agents of the pool were eligible",
+            )
+        if not self._is_unreplaced():
+            return False
+        # Of an old case the file does not say which agents were eligible then.
+        return case.format != FORMAT or self.claim(
+            "arbiters",
+            left == 0,
+            "The last arbiter that declined was not replaced, because no agent was left",
+        )
+
+    def _is_unreplaced(self) -> bool:
+        """It fell back because an arbiter that declined could not be replaced."""
+        statuses = [arbiter.status for arbiter in self.case.arbiters]
+        return self.case.phase == "fallback" and statuses.count("declined") > len(statuses) - PANEL_SIZE
 
     def slot(self, number: int) -> None:
         case, arbiter = self.case, self.case.arbiters[number]
@@ -222,16 +299,22 @@ class _Inspection:
         replaces = number >= PANEL_SIZE
         self.claim(
             f"{field}.is_replacement",
-            arbiter.is_replacement == replaces and (arbiter.pool is not None) == replaces,
+            arbiter.is_replacement == replaces,
             f"{arbiter.id} {'is a replacement' if replaces else 'is of the first panel'}",
         )
         if arbiter.pool is not None:
-            self._pool(f"{field}.pool", arbiter.pool, number)
+            self.claim(
+                f"{field}.pool",
+                replaces and case.format != FORMAT,
+                f"{arbiter.id} replaced an arbiter in a case of the old format",
+            )
+            self._pool(f"{field}.pool", arbiter.pool, self._barred)
             self.claim(
                 f"{field}.pool",
                 case.seed is not None and draw_replacement(case.seed, number, arbiter.pool) == arbiter.id,
                 f"The seed and its pool give {arbiter.id}",
             )
+        self._barred.add(arbiter.id)
         self._slot_signatures(field, arbiter, self.arbiters[number])
         self._slot_status(field, arbiter)
 
@@ -372,15 +455,14 @@ class _Inspection:
         if case.phase == "deliberation":
             self.claim("phase", "accepted" in statuses, "There is no verdict, because a vote is missing")
         if case.phase == "fallback" and statuses:
-            # Either nobody was left to replace whoever declined, and then the others did not have to answer any
-            # more; or time was up, and then whoever had not answered forfeited.
-            nobody_left = statuses.count("declined") > len(statuses) - PANEL_SIZE
+            # Either no agent was left to replace one that declined, and then the others did not have to answer any
+            # more; or time was up, and then those that had not answered forfeited.
             self.claim(
                 "fallback",
                 "forfeited" not in statuses
-                if nobody_left
+                if self._is_unreplaced()
                 else "forfeited" in statuses and "pending" not in statuses,
-                "An arbiter is missing, because nobody was left or because of one that did not answer",
+                "An arbiter is missing, because no agent was left or because one did not answer",
             )
 
     def judgement(self) -> None:
@@ -487,6 +569,13 @@ def _reward(arbiter: Arbiter, verdict: client.Verdict) -> int:
     if arbiter.vote is None:
         return FORFEIT
     return REWARD if arbiter.vote.verdict == verdict else 0
+
+
+def _raw_key(text: str) -> PublicKey | None:
+    try:
+        return PublicKey(bytes.fromhex(text))
+    except (ValueError, InvalidKey):
+        return None
 
 
 def _require_bounded(case: Case) -> None:

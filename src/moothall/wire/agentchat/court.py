@@ -12,10 +12,13 @@ from moothall.wire.agentchat.server import ServerMessage
 
 
 class DisputeIntentAck(ServerMessage, tag="DISPUTE_INTENT_ACK", kw_only=True):
+    """`reveal_deadline` and `pool_hash` are ours. The hash commits the hall to the `pool` of PANEL_FORMED."""
+
     dispute_id: str
     proposal_id: str
     server_nonce: str
-    reveal_deadline: int  # ours
+    reveal_deadline: int
+    pool_hash: str
 
 
 class DisputeRevealed(ServerMessage, tag="DISPUTE_REVEALED", kw_only=True):
@@ -36,7 +39,8 @@ class DisputeFallback(ServerMessage, tag="DISPUTE_FALLBACK", kw_only=True):
 
 
 class PanelFormed(ServerMessage, tag="PANEL_FORMED", kw_only=True):
-    """`pool` is ours: what the seed shuffled, so that anybody can recompute the panel."""
+    """Ours: `pool` is what the seed shuffled, and `skipped` whom the draw passed over, so that anybody can
+    recompute the panel."""
 
     dispute_id: str
     proposal_id: str
@@ -48,6 +52,7 @@ class PanelFormed(ServerMessage, tag="PANEL_FORMED", kw_only=True):
     seed: str
     server_nonce: str
     pool: list[str]
+    skipped: list[str]
 
 
 class ArbiterAssigned(ServerMessage, tag="ARBITER_ASSIGNED", kw_only=True):
