@@ -1,5 +1,6 @@
 """HTTP and the WebSocket handshake on the hall's port, over real sockets."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -304,6 +305,57 @@ async def test_unless_the_operator_lists_them() -> None:
         assert await handshake_status(port, Origin="http://friend.example") == 101
         assert await handshake_status(port, Origin="http://friend.example:81") == 403
         assert await handshake_status(port, Origin="null") == 403
+
+
+# -- hosts -----------------------------------------------------------------------------------------
+
+
+async def asked(port: Port, target: str, host: str, **headers: str) -> int:
+    status, _, _ = await answer(port, head(headers, base={"Host": host}, target=target))
+    return status
+
+
+ROUTES = ("/metrics", "/api/connections")
+
+
+@pytest.mark.parametrize("origin", [{}, {"Origin": "http://evil.example"}])
+@on_uvloop
+async def test_on_loopback_a_name_that_was_made_to_point_here_learns_nothing(origin: dict[str, str]) -> None:
+    """DNS rebinding: the page asks its own host, so it sends no Origin, and may read the answer."""
+    async with running() as port:
+        port.routes = dict.fromkeys((*ROUTES, "/health"), shows_caller)
+        for target in (*ROUTES, "/api/later", "/"):
+            assert await asked(port, target, "evil.example:6667", **origin) == 403
+        assert await asked(port, "/health", "evil.example:6667", **origin) == 200
+        for target in ROUTES:
+            for name in ("localhost", "127.0.0.1", "[::1]"):
+                assert await asked(port, target, f"{name}:6667", **origin) == 200
+
+
+@on_uvloop
+async def test_hosts_that_the_operator_lists_and_trusted_proxies_may_ask() -> None:
+    async with running(allowed_hosts=("Hall.Example",)) as port:
+        port.routes = dict.fromkeys(ROUTES, shows_caller)
+        assert await asked(port, "/metrics", "hall.example:8080") == 200
+        assert await asked(port, "/metrics", "evil.example") == 403
+    async with running(trusted_proxies=("127.0.0.1",)) as port:
+        port.routes = dict.fromkeys(ROUTES, shows_caller)
+        assert await asked(port, "/metrics", "hall.example") == 200
+
+
+class Elsewhere(asyncio.Transport):
+    """A transport whose socket has an address of the network. No test listens on one."""
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return ("203.0.113.1", 6667)
+
+
+@on_uvloop
+async def test_on_other_addresses_any_host_may_ask() -> None:
+    async with running() as port:
+        connection = Connection(port)
+        connection.transport = Elsewhere()
+        assert connection._knows_host(Request("GET", "/metrics", "", {"host": "hall.example"}))
 
 
 # -- proxies ---------------------------------------------------------------------------------------

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.wire.origins import is_loopback, may_connect
+from moothall.wire.origins import is_known_host, is_loopback, may_connect
 
 
 @pytest.mark.parametrize(
-    "address", ["127.0.0.1", "127.8.9.10", "::1", "::1%lo", "localhost", "hall.localhost"]
+    "address", ["127.0.0.1", "127.8.9.10", "::1", "::1%lo", "::ffff:127.0.0.1", "localhost", "hall.localhost"]
 )
 def test_loopback(address: str) -> None:
     assert is_loopback(address)
@@ -109,3 +109,63 @@ def test_on_loopback_our_own_page_has_a_loopback_name(name: str, port: int) -> N
     origin, host = f"http://{name}:{port}", f"{name}:{port}"
     assert may_connect(origin, host, secure=False, on_loopback=False, allowed=())
     assert may_connect(origin, host, secure=False, on_loopback=True, allowed=()) == is_loopback(name)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LOCALHOST:6667",
+        "127.0.0.1",
+        "127.0.0.1:6667",
+        "127.9.9.9:1",
+        "[::1]",
+        "[::1]:6667",
+        "a.localhost",
+    ],
+)
+def test_loopback_names_are_known_hosts_with_any_port(host: str) -> None:
+    assert is_known_host(host, ())
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:6667",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "evil.example@127.0.0.1",
+        "127.0.0.1@evil.example",
+        "127.0.0.1/evil",
+        "localhost evil",
+        "::1",
+        "[::1",
+        "[::2]:6667",
+        "10.0.0.1",
+        "0.0.0.0",  # noqa: S104
+        "[::1]evil",
+        "localhost:x",
+        ":6667",
+        "",
+    ],
+)
+def test_other_names_are_not(host: str) -> None:
+    assert not is_known_host(host, ("hall.example",))
+
+
+def test_operators_may_list_hosts_with_a_port_or_for_any() -> None:
+    allowed = ("hall.example", "other.example:81")
+    assert is_known_host("Hall.example:6667", allowed)
+    assert is_known_host("other.example:81", allowed)
+    assert not is_known_host("other.example:82", allowed)
+    assert is_known_host("any.example", ("*",))
+
+
+def test_a_request_without_a_host_names_no_foreign_one() -> None:
+    assert is_known_host(None, ())
+
+
+@given(st.text())
+def test_no_host_breaks_the_check(host: str) -> None:
+    assert is_known_host(host, ()) in (True, False)

@@ -24,7 +24,7 @@ from moothall.wire.http import (
     parse_head,
     usual_upgrade,
 )
-from moothall.wire.origins import is_loopback, may_connect
+from moothall.wire.origins import is_known_host, is_loopback, may_connect
 from moothall.wire.websocket import (
     BINARY,
     CLOSE,
@@ -414,9 +414,10 @@ class Connection(asyncio.Protocol):
             if request.wants_websocket:
                 self._upgrade(request, accept_upgrade(request), rest)
             else:
-                self._respond(
-                    self._port.serve(request, self._peer(request)), head_only=request.method == "HEAD"
+                response = self._port.serve(
+                    request, self._peer(request), knows_host=self._knows_host(request)
                 )
+                self._respond(response, head_only=request.method == "HEAD")
         except BadRequest as refused:
             self._respond(refused.response, head_only=head.startswith(b"HEAD "))
 
@@ -447,6 +448,15 @@ class Connection(asyncio.Protocol):
             secure=self._port.secure,
             on_loopback=is_loopback(local[0]),
             allowed=self._port.allowed_origins,
+        )
+
+    def _knows_host(self, request: Request) -> bool:
+        """False for a page whose own name was made to point at loopback (DNS rebinding)."""
+        local = self.transport.get_extra_info("sockname")
+        return (
+            not is_loopback(local[0])
+            or self._port.is_trusted_proxy(self.ip)
+            or is_known_host(request.headers.get("host"), self._port.allowed_hosts)
         )
 
     def _peer(self, request: Request) -> str:

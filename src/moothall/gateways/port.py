@@ -25,6 +25,12 @@ MAX_PING_GROUPS: Final = (
 REQUEST_FRAMES: Final = 100  # what /metrics and its like cost, in frames
 GOODBYE: Final = 5.0  # seconds for everybody to read that the hall closes
 
+# Load balancers ask under names of their own. It shows the hall's name, its version, and counts.
+OPEN_TO_ANY_HOST: Final = frozenset(("/health",))
+FOREIGN_HOST: Final = Response(
+    403, b"Ask under a loopback name such as localhost, or add this Host to `allowed_hosts`\n"
+)
+
 Route = Callable[[Request, str], Response]
 
 
@@ -35,6 +41,7 @@ class Port:
         self.max_message = settings.max_frame
         self.outbox_limit = settings.outbox_limit
         self.allowed_origins = frozenset(settings.allowed_origins)
+        self.allowed_hosts = frozenset(map(str.lower, settings.allowed_hosts))
         self._proxies = tuple(map(ip_network, settings.trusted_proxies))
         self.secure = settings.cert is not None
         self._limited = not settings.no_limits
@@ -202,9 +209,12 @@ class Port:
     def bug(self, event: str) -> None:
         self._log.warning(event, exc_info=True)
 
-    def serve(self, request: Request, ip: str) -> Response:
+    def serve(self, request: Request, ip: str, *, knows_host: bool) -> Response:
+        """`knows_host`: the request names this hall as an operator of it would."""
         if request.method not in ("GET", "HEAD"):
             return Response(405, b"Only GET is served here\n", headers=(("Allow", "GET, HEAD"),))
+        if not knows_host and request.path not in OPEN_TO_ANY_HOST:
+            return FOREIGN_HOST
         route = self.routes.get(request.path)
         if route is None:
             return Response(404, b"Nothing here. Agents connect to this port with WebSocket.\n")

@@ -83,6 +83,10 @@ class Settings:
     allowed_origins: tuple[str, ...] = option(
         (), "web origins besides our own whose pages may connect; * is any"
     )
+    allowed_hosts: tuple[str, ...] = option(
+        (),
+        "Host names under which /metrics and /api are served on loopback, besides loopback names; * is any",
+    )
     trusted_proxies: tuple[str, ...] = option(
         (), "proxies whose X-Forwarded-For is believed: IP addresses, or networks such as 10.0.0.0/8"
     )

@@ -1,20 +1,26 @@
-"""Which web pages may connect: browsers say where a page came from, and only pages of ours are let in.
+"""Which web pages may connect, and which may ask: browsers say where a page came from, and only pages of ours may.
 
 A program sends no Origin and is not concerned. A page is ours when its origin is the host it connects to;
 but a hall on loopback believes only loopback names, because a foreign page can make its own name point there
-(DNS rebinding) and then Host and Origin agree.
+(DNS rebinding) and then Host and Origin agree. For the same reason it answers questions only under those names: a
+page that asks its own host sends no Origin.
 """
 
+import re
 from collections.abc import Collection
 from functools import lru_cache
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
+from typing import Final
 from urllib.parse import urlsplit
+
+_host: Final = re.compile(r"(?:\[(?P<address>[^\[\]]+)\]|(?P<name>[^:\[\]@/\s]+))(?::[0-9]{0,5})?").fullmatch
 
 
 @lru_cache(maxsize=1024)
 def is_loopback(address: str) -> bool:
     try:
-        return ip_address(address.split("%")[0]).is_loopback
+        found = ip_address(address.split("%")[0])
+        return ((isinstance(found, IPv6Address) and found.ipv4_mapped) or found).is_loopback
     except ValueError:
         return address == "localhost" or address.endswith(".localhost")
 
@@ -35,3 +41,17 @@ def may_connect(
     except ValueError:
         return False
     return same and (not on_loopback or is_loopback(page.hostname))
+
+
+def is_known_host(host: str | None, allowed: Collection[str]) -> bool:
+    """Whether the Host header of a request to loopback names loopback, or a host in `allowed` (in lower case).
+
+    None is a request of HTTP/1.0 without the header, which no browser sends.
+    """
+    if host is None or "*" in allowed:
+        return True
+    found = _host(host.lower())
+    if found is None:
+        return False
+    name = found["name"] or found["address"]
+    return is_loopback(name) or name in allowed or host.lower() in allowed
