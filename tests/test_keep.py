@@ -261,6 +261,30 @@ def test_a_pinned_identity_belongs_to_its_first_key_also_after_a_restart(tmp_pat
             assert alice.ask().body == "done"
 
 
+async def test_no_stranger_takes_a_pinned_identity_with_what_the_hall_passed_on(tmp_path: Path) -> None:
+    with running_hall(tmp_path, "--keep-pin") as hall:
+        async with await AgentChat.connect(hall.url, "carol", CAROL_KEY) as carol:
+            await carol.join("#general")
+            with keep_client(hall.keep_port, BOB, "bot:bob") as bob:
+                assert bob.ask().body == "done"
+                with keep_client(hall.keep_port) as alice:
+                    assert alice.ask().body == "done"
+                    alice.send("bot:bob", "to bob")
+                    alice.send("#general", "to all")
+                    packets = [bob.receive_payload(), b64decode((await carol.answer("MSG"))["packet"])]
+                    for payload in packets:
+                        with keep_client(hall.keep_port) as thief:
+                            thief.send_bytes(frame(payload))
+                            assert thief.receive().body == "error:register_first"
+                    alice.assert_nothing_waits()
+                await carol.answer("AGENT_LEFT")
+                for payload in packets:
+                    with keep_client(hall.keep_port) as thief:
+                        thief.send_bytes(frame(payload))
+                        assert thief.receive().body == "error:register_first"
+                        assert bob.ask("bot:alice", "is it you?").body == "error:offline"
+
+
 def test_the_same_packet_counts_once_in_the_replay_window(tmp_path: Path) -> None:
     with (
         running_hall(tmp_path, "--set", "keep_replay_window=60") as hall,

@@ -1,6 +1,7 @@
 """The keep port under load and under attack: nothing is lost, nothing is unbounded, nobody waits for others."""
 
 import asyncio
+import itertools
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -13,7 +14,9 @@ from moothall.app import App
 from moothall.gateways.keep import KeepPort
 from moothall.gateways.keep_connection import TRANSPORT_HIGH_WATER, KeepConnection
 from moothall.gateways.keep_directory import SkillDirectory
+from moothall.hall.hall import NOTES
 from moothall.hall.keep.bridge import Found
+from moothall.hall.keep.routing import FREED_AT_ONCE
 from moothall.market.records import Registration
 from moothall.settings import Settings
 from moothall.settings.limits import Rate
@@ -150,47 +153,88 @@ async def test_a_flood_of_bad_signatures_delays_nobodys_packets_for_ever(app: Ap
 # -- who does not read ---------------------------------------------------------------------------------
 
 
-async def test_who_stops_reading_is_closed_and_its_sender_told_and_nobody_else_loses_a_packet(
+async def flood(sender: Client, dst: str, number: int) -> list[int]:
+    """Send so many large packets; the numbers of those that were not delivered."""
+    failed: list[int] = []
+
+    async def listen() -> None:
+        while True:
+            answer = await sender.receive()
+            if answer.id == "last":
+                return
+            assert answer.body == "error:delivery_failed"
+            failed.append(int(answer.id))
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(listen())
+        for serial in range(number):
+            await sender.send(dst, BIG, id=str(serial))
+        await sender.send("server", id="last")
+    return failed
+
+
+async def test_who_stops_reading_is_closed_and_its_senders_told_and_nobody_else_loses_a_packet(
     open_hall: OpenHall,
 ) -> None:
     async with open_hall(keep_outbox=256 * 1024, keep_write_timeout=0.5) as app:
         stuck = await Client.connect(app, "bot:stuck", BOB, read_ahead=1024)
         flooder = await Client.connect(app, "bot:flooder")
         alice, carol = await Client.connect(app, "bot:alice"), await Client.connect(app, "bot:carol", CAROL)
-        flood = asyncio.create_task(
-            flooder.send_bytes(b"".join(flooder.packet("bot:stuck", BIG, id=str(n)) for n in range(300)))
-        )
-        failed = await flooder.receive()
-        assert failed.body == "error:delivery_failed"
-        assert 0 < int(failed.id) < 300
+        at_once = await flood(flooder, "bot:stuck", 300)
+        assert at_once
         for number in range(50):
             await alice.send("bot:carol", str(number))
         assert [(await carol.receive()).body for _ in range(50)] == [str(number) for number in range(50)]
-        answers = [failed.body]
-        while answers[-1] != "error:offline":
-            answers.append((await flooder.receive()).body)
-        await flood
-        assert keep(app).overflows == 1
+        await until(lambda: keep(app).overflows == 1)
+        # What waited until the end was taken before what was refused at once.
+        await flooder.send("server", id="last")
+        late = [answer async for answer in answers_until(flooder, "last")]
+        assert {answer.body for answer in late} == {"error:delivery_failed"}
+        assert max(int(answer.id) for answer in late) < max(at_once)
         assert "bot:stuck" not in (await alice.ask("discover:agents")).body
         for client in (stuck, flooder, alice, carol):
             client.close()
 
 
-async def test_a_sender_that_is_too_fast_waits_and_loses_nothing(open_hall: OpenHall) -> None:
+async def answers_until(client: Client, last: str) -> AsyncIterator[Packet]:
+    while (answer := await client.receive()).id != last:
+        yield answer
+
+
+async def test_a_slow_reader_gets_or_its_sender_is_told_of_each_packet_in_order(open_hall: OpenHall) -> None:
     async with open_hall(keep_outbox=64 * 1024, keep_write_timeout=PATIENCE) as app:
         slow = await Client.connect(app, "bot:slow", BOB, read_ahead=1024)
         fast = await Client.connect(app, "bot:fast")
-        flood = asyncio.create_task(
-            fast.send_bytes(b"".join(fast.packet("bot:slow", BIG, id=str(n)) for n in range(300)))
-        )
+        failed = await flood(fast, "bot:slow", 300)
+        assert failed == sorted(failed)
+        arrived = [int((await slow.receive()).id) for _ in range(300 - len(failed))]
+        assert arrived == sorted(arrived)
+        assert sorted(failed + arrived) == list(range(300))
         port = keep(app)
-        await until(lambda: port.waiting_bytes > 64 * 1024)
-        assert [int((await slow.receive()).id) for _ in range(300)] == list(range(300))
-        await flood
-        assert port.room.forwarded == 300
+        assert port.waiting_bytes == 0
         assert port.overflows == 0
+        # There is room again, and nothing is held against either of them.
+        await fast.send("bot:slow", "and now?")
+        assert (await slow.receive()).body == "and now?"
         slow.close()
         fast.close()
+
+
+async def test_what_one_destination_leaves_unread_holds_up_nothing_else_of_its_sender(
+    open_hall: OpenHall,
+) -> None:
+    async with open_hall(keep_outbox=64 * 1024, keep_write_timeout=PATIENCE) as app:
+        stuck = await Client.connect(app, "bot:stuck", BOB, read_ahead=1024)
+        bot, carol = await Client.connect(app, "bot:bot"), await Client.connect(app, "bot:carol", CAROL)
+        assert await flood(bot, "bot:stuck", 300)
+        for number in range(50):
+            await bot.send("bot:stuck", BIG, id=str(number))
+            await bot.send("bot:carol", str(number))
+            assert (await carol.receive()).body == str(number)
+            assert (await bot.receive()).body == "error:delivery_failed"
+        assert "bot:stuck" in keep(app).room.registry
+        for client in (stuck, bot, carol):
+            client.close()
 
 
 async def test_a_client_that_never_reads_its_own_answers_is_not_read_from(open_hall: OpenHall) -> None:
@@ -229,6 +273,23 @@ async def test_there_can_be_so_many_connections(open_hall: OpenHall) -> None:
         third = await Client.connect(app, "bot:3")
         first.close()
         third.close()
+
+
+async def test_who_has_sent_nothing_longest_makes_way_for_who_comes(open_hall: OpenHall) -> None:
+    async with open_hall(keep_max_connections=3) as app:
+        listener = await Client.connect(app, "bot:listener", BOB)
+        host, port = keep(app).address
+        idle = [await asyncio.open_connection(host, port) for _ in range(2)]
+        await until(lambda: keep(app).connections == 3)
+        alice = await Client.connect(app, "bot:alice")
+        assert await idle[0][0].read() == b""
+        await alice.send("bot:listener", "hello")
+        assert (await listener.receive()).body == "hello"
+        assert keep(app).connections == 3
+        for _, writer in idle:
+            writer.close()
+        alice.close()
+        listener.close()
 
 
 async def test_a_bug_of_ours_ends_one_connection_and_no_other(
@@ -414,14 +475,16 @@ async def test_who_goes_before_it_got_its_packet_costs_nobody_else_theirs(app: A
 
 
 async def test_a_packet_waits_for_its_reader_no_longer_than_its_ttl(app: App, clock: MadeUpTime) -> None:
-    connection, transport = plugged(app)
+    (connection, transport), (sender, other) = plugged(app), plugged(app)
     connection.pause_writing()
     for ttl in (5, 0, 20):
-        assert connection.deliver(encode(Packet(body=f"ttl {ttl}")), None, "", ttl)
+        assert connection.deliver(encode(Packet(body=f"ttl {ttl}")), sender, "", ttl)
     clock.now += 6
     connection.resume_writing()
     assert bodies(transport.written) == ["ttl 0", "ttl 20"]
     assert keep(app).room.dropped == {"ttl": 1}
+    keep(app)._flush()
+    assert bodies(other.written) == ["error:delivery_failed"]
 
 
 async def test_a_packet_waits_for_its_turn_no_longer_than_its_ttl(app: App, clock: MadeUpTime) -> None:
@@ -434,25 +497,29 @@ async def test_a_packet_waits_for_its_turn_no_longer_than_its_ttl(app: App, cloc
     clock.now += 6
     connection.release()
     await handled(app)
-    assert bodies(transport.written) == ["ttl 0", "ttl 20"]
+    assert bodies(transport.written) == ["error:delivery_failed", "ttl 0", "ttl 20"]
     connection.connection_lost(None)
 
 
 async def test_a_backlog_has_an_end(app: App) -> None:
-    connection, _ = plugged(app)
+    (connection, _), (sender, _) = plugged(app), plugged(app)
     connection.pause_writing()
     payload = b"\x3a" + bytes([0x80, 0x80, 3]) + b"x" * 49152
     taken = 0
+    while connection.deliver(payload, sender, "", 0):
+        taken += 1
+    assert 0 < taken * len(payload) <= keep(app).soft_mark
+    assert (connection.held, sender.held) == (0, 0)
+    # Others cannot take what room there is for the hall's own; and a client that does not read is not read from.
     while connection.deliver(payload, connection, "", 0):
         taken += 1
-    assert 0 < taken * len(payload) <= 4 * keep(app).soft_mark
+    assert keep(app).soft_mark < taken * len(payload) <= 4 * keep(app).soft_mark
     assert connection.held == 1
     connection.connection_lost(None)
     assert connection.held == 0
 
 
-async def test_what_one_packet_to_a_swarm_queues_in_one_turn_has_an_end(app: App) -> None:
-    """A connection may have a thousand identities of one name, and each gets the packet."""
+async def test_what_a_connection_sends_itself_in_one_turn_has_an_end(app: App) -> None:
     connection, transport = plugged(app)
     transport.full = connection
     payload = encode(Packet(body="x" * 60_000))
@@ -479,6 +546,95 @@ async def test_heartbeats_are_counted_from_registration(app: App, clock: MadeUpT
     assert len(late.written) == len(early.written)
     for connection in (first, second):
         connection.connection_lost(None)
+
+
+async def test_ten_thousand_idle_connections_do_not_close_the_port(open_hall: OpenHall) -> None:
+    async with open_hall(max_connections_per_ip=0) as app:
+        idle = [plugged(app) for _ in range(10_005)]
+        assert keep(app).connections == 10_000
+        alice = await Client.connect(app, "bot:alice")
+        alice.close()
+        assert [transport.aborted for _, transport in idle] == [True] * 6 + [False] * 9999
+        for connection, _ in idle:
+            connection.connection_lost(None)
+
+
+async def test_a_flood_of_connections_does_not_fill_the_log(open_hall: OpenHall) -> None:
+    async with open_hall(max_connections_per_ip=0, keep_max_connections=1) as app:
+        refused = [plugged(app)[0] for _ in range(500)]
+        assert app.hall.tally.security == {"keep_connection_limit": 499}
+        assert len(cast("LogBook", app.log).find("keep_connection_limit")) == NOTES.limit
+        for connection in refused:
+            connection.connection_lost(None)
+
+
+async def test_who_sends_no_packet_is_closed_and_who_has_an_identity_is_not(
+    app: App, clock: MadeUpTime
+) -> None:
+    port, timeout = keep(app), app.settings.keep_idle_timeout
+    (silent, _), (slow, _), (junk, _), (nameless, _), (listener, other) = (plugged(app) for _ in range(5))
+    packet = frame(encode(ALICE.packet(src="bot:alice")))
+    slow.data_received(packet[:-1])
+    unsigned = frame(encode(Packet(src="bot:junk")))
+    clock.now += timeout - 1
+    junk.data_received(unsigned)
+    nameless.data_received(frame(encode(ALICE.packet(dst="server"))))
+    listener.data_received(packet)
+    await handled(app)
+    clock.now += 2
+    port._drop_idle(clock.now)
+    everyone = (silent, slow, junk, nameless, listener)
+    assert [connection.closing for connection in everyone] == [True] * 3 + [False] * 2
+    clock.now += timeout
+    port._drop_idle(clock.now)
+    assert [connection.closing for connection in everyone] == [True] * 4 + [False]
+    clock.now += 100 * timeout
+    port._drop_idle(clock.now)
+    assert [connection.closing for connection in everyone] == [True] * 4 + [False]
+    assert bodies(other.written) == ["done"]
+    assert port.connections == 1
+    listener.connection_lost(None)
+
+
+async def test_a_packet_that_waits_for_us_is_not_held_against_its_sender(app: App, clock: MadeUpTime) -> None:
+    port = keep(app)
+    connection, transport = plugged(app)
+    connection.hold()
+    connection.data_received(frame(encode(ALICE.packet(src="bot:alice"))))
+    clock.now += app.settings.keep_idle_timeout + 1
+    port._drop_idle(clock.now)
+    assert not connection.closing
+    connection.release()
+    await handled(app)
+    assert bodies(transport.written) == ["done"]
+    connection.connection_lost(None)
+
+
+async def test_a_reset_with_a_thousand_identities_leaves_the_others_their_turns(app: App) -> None:
+    (many, socket), alice = plugged(app), await Client.connect(app, "bot:alice", BOB)
+    many.data_received(b"".join(frame(encode(ALICE.packet(src=f"bot:{n}"))) for n in range(1000)))
+    port = keep(app)
+    await until(lambda: len(port.room.registry) == 1001)
+    socket.lost = True
+    many.connection_lost(ConnectionResetError())
+    left: list[int] = []
+    async with asyncio.TaskGroup() as group:
+        group.create_task(watch_freeing(port, left))
+        for number in (0, 999):
+            assert (await alice.ask(f"bot:{number}")).body == "error:offline"
+    assert left[0] > 900
+    assert left[-1] == 1
+    assert all(before - after <= 2 * FREED_AT_ONCE for before, after in itertools.pairwise(left))
+    assert app.hall.agents.keys() == {port.room.bridge.residents["bot:alice"].agent.id}
+    alice.close()
+
+
+async def watch_freeing(port: KeepPort, left: list[int]) -> None:
+    """In each turn of the loop, how many identities there are."""
+    left.append(len(port.room.registry))
+    while left[-1] > 1:
+        await asyncio.sleep(0)
+        left.append(len(port.room.registry))
 
 
 async def test_mutated_frames_never_raise_past_the_gateway(app: App) -> None:

@@ -271,13 +271,13 @@ def test_connect_pubkey_step_11_takeover_kicks_the_old_connection() -> None:
     assert_consistent(world)
 
 
-def test_connect_pubkey_step_11_an_ephemeral_agent_with_that_id_makes_room_too() -> None:
+def test_connect_pubkey_step_11_an_ephemeral_agent_with_that_id_makes_room_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World()
+    monkeypatch.setattr(world.hall.ids, "ephemeral_id", lambda: ALICE_ID[1:])
     squatter = world.agent("squatter", join="#general")
-    agent = world.hall.agents.pop(squatter.id[1:])
-    agent.id, agent.address = "b8de75d1", ALICE_ID
-    world.hall.agents[agent.id] = agent
-    world.hall.channels.find("#general").members = {agent.id: agent}
+    assert squatter.id == ALICE_ID
     alice = world.agent("alice", key=ALICE)
     assert_sent(squatter, "SESSION_DISPLACED")
     assert roster(world) == [alice.id]

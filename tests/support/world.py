@@ -13,6 +13,7 @@ noticed.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from random import Random
@@ -28,7 +29,7 @@ from moothall.hall.keyring import Keyring
 from moothall.hall.opening import open_hall
 from moothall.hall.outside import Result, Store
 from moothall.hall.redaction import Redactor
-from moothall.hall.session import Session, Tier
+from moothall.hall.session import Agent, Session, Tier
 from moothall.identity import PrivateKey
 from moothall.market.desk import Desk
 from moothall.settings import PROFILES, Settings
@@ -477,6 +478,14 @@ def assert_consistent(world: World) -> None:
             assert hall.agents.get(agent_id) is member
             assert member.channels[channel.name] is channel
             assert not channel.invite_only or agent_id in channel.invited
+        members = channel.members.values()
+        assert list(channel.watchers.values()) == [member for member in members if member.relay is None]
+        assert channel.relays == Counter(member.relay for member in members if member.relay is not None)
+        assert channel.unannounced <= channel.members.keys()
+    names: dict[str, dict[str, Agent]] = {}
+    for agent in hall.agents.values():
+        names.setdefault(agent.name.lower(), {})[agent.id] = agent
+    assert hall.by_name == names
     for session in hall.sessions:
         assert not session.closed
         assert (session.agent is None) == (session.tier is Tier.STRANGER)

@@ -16,6 +16,9 @@ from typing import Final
 from moothall.gateways.keep_connection import Arrival, KeepConnection
 from moothall.gateways.listening import address_of, listen, load_tls, until_gone
 from moothall.hall.access import Doorkeeper
+from moothall.hall.keep.bridge import DELIVERY_FAILED
+from moothall.hall.keep.discovery import reply
+from moothall.hall.keep.registry import Peer
 from moothall.hall.keep.routing import HEARTBEAT_PACKET, KeepRoom
 from moothall.hall.outside import Log
 from moothall.identity.signatures import verify
@@ -44,6 +47,7 @@ class KeepPort:
         self._settings = settings
         self._log = log
         self._host = settings.keep_host or settings.host
+        self._idle_timeout = settings.keep_idle_timeout
         self._max_connections = 0 if settings.no_limits else settings.keep_max_connections
         self._server: asyncio.Server | None = None
         self._connections: set[KeepConnection] = set()
@@ -52,6 +56,9 @@ class KeepPort:
         self._dirty: list[KeepConnection] = []
         self._beats: dict[KeepConnection, float] = {}  # when the next heartbeat is due, the earliest first
         self._deadlines: dict[KeepConnection, float] = {}  # of those who do not read, the earliest first
+        # Connections without an identity, and when they last sent a packet; the longest silent first.
+        self._strangers: dict[KeepConnection, float] = {}
+        self._freeing = False  # identities of connections that are gone are being freed
         self._sweeper: asyncio.TimerHandle | None = None
         self._drained = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "keep-signatures") if _processors() > 1 else None
@@ -176,8 +183,10 @@ class KeepPort:
         if not arrival.valid:
             room.dropped["bad_signature" if packet.sig and packet.pk else "unsigned"] += 1
             return
+        if connection in self._strangers:
+            self.heard(connection)
         if packet.ttl and self.loop.time() - arrival.arrived > packet.ttl:
-            self.expired()
+            self.expired(connection, packet.id)
             return
         try:
             room.accept(connection, packet, arrival.forwarded)
@@ -212,12 +221,23 @@ class KeepPort:
 
     def opened(self, connection: KeepConnection) -> bool:
         """Whether it may stay."""
+        if self._max_connections and len(self._connections) >= self._max_connections:
+            self.room.hall.note("keep_connection_limit", ip=connection.ip)
+            self._make_room()
         self._connections.add(connection)
         self._drained.clear()
-        if self._max_connections and len(self._connections) > self._max_connections:
-            self.room.hall.note("keep_connection_limit", ip=connection.ip)
-            return False
-        return True
+        self._strangers[connection] = self.loop.time()
+        return not self._max_connections or len(self._connections) <= self._max_connections
+
+    def _make_room(self) -> None:
+        """The connection that has been silent longest, of those without an identity, makes way for another."""
+        for connection in self._strangers:
+            self._drop(connection)
+            return
+
+    def _drop(self, connection: KeepConnection) -> None:
+        self.lost(connection)
+        connection.drop()
 
     def uncount(self, connection: KeepConnection) -> None:
         if connection.counted:
@@ -225,16 +245,27 @@ class KeepPort:
             self._door.connections.depart(connection.ip)
 
     def registered(self, connection: KeepConnection) -> None:
-        """It has its first identity: the heartbeats begin (keep wire 7)."""
+        """It has its first identity: the heartbeats begin (keep wire 7), and it may be silent for ever."""
+        self._strangers.pop(connection, None)
         self._beats.setdefault(connection, self.loop.time() + self._settings.keep_heartbeat)
 
     def left(self, connection: KeepConnection) -> None:
-        """It will say no more; its identities are free."""
+        """It will say no more, and its identities can no longer be addressed."""
         self._beats.pop(connection, None)
-        self.room.leave(connection)
+        self._strangers.pop(connection, None)
+        if self.room.leave(connection) and not self._freeing:
+            self._freeing = True
+            self.loop.call_soon(self._free_some)
+
+    def _free_some(self) -> None:
+        """A few in each turn of the loop, so that others have theirs in between."""
+        self._freeing = self.room.free_some()
+        if self._freeing:
+            self.loop.call_soon(self._free_some)
 
     def lost(self, connection: KeepConnection) -> None:
         self._connections.discard(connection)
+        self._strangers.pop(connection, None)
         self._deadlines.pop(connection, None)
         self.uncount(connection)
         if not self._connections:
@@ -247,15 +278,18 @@ class KeepPort:
         self._deadlines.pop(connection, None)
 
     def overflowed(self, connection: KeepConnection) -> None:
-        """More waits for it than may, and nobody can be made to wait: it is closed at the end of the turn."""
+        """More of the hall's own waits for it than may: it is closed at the end of the turn."""
         self._deadlines.pop(connection, None)
         self.loop.call_soon(self._give_up, connection)
 
     def malformed(self) -> None:
         self.room.dropped["malformed"] += 1
 
-    def expired(self) -> None:
+    def expired(self, sender: Peer | None, message_id: str) -> None:
+        """A packet waited longer than its `ttl`: it is not delivered, and its sender is told."""
         self.room.dropped["ttl"] += 1
+        if sender is not None:
+            sender.answer(reply(message_id, DELIVERY_FAILED))
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -264,8 +298,26 @@ class KeepPort:
         self._beat(now)
         for connection in [late for late, due in self._deadlines.items() if due <= now]:
             self._give_up(connection)
-        interval = min(SWEEP, self._settings.keep_heartbeat, self.write_timeout)
+        if self._idle_timeout:
+            self._drop_idle(now)
+        interval = min(SWEEP, self._settings.keep_heartbeat, self.write_timeout, self._idle_timeout or SWEEP)
         self._sweeper = self.loop.call_later(interval, self._sweep)
+
+    def _drop_idle(self, now: float) -> None:
+        strangers = self._strangers
+        while strangers:
+            connection = next(iter(strangers))
+            if strangers[connection] + self._idle_timeout > now:
+                return
+            if connection.is_waiting:  # it has sent something, and it is for us to look at it
+                self.heard(connection)
+            else:
+                self._drop(connection)
+
+    def heard(self, connection: KeepConnection) -> None:
+        """It sent a packet whose signature holds."""
+        if self._strangers.pop(connection, None) is not None:
+            self._strangers[connection] = self.loop.time()
 
     def _beat(self, now: float) -> None:
         beats = self._beats

@@ -2,9 +2,10 @@
 
 Packets wait in the inbox until the port checks their signatures, a few of each connection at a time. What leaves
 in one turn of the loop leaves in one write, each frame in one piece. When the kernel takes no more, packets wait
-in the backlog, each with the name of its sender: over the soft mark that sender is not read from until there is
-room again; over the hard mark a packet is not taken at all; and a peer that reads nothing until the write deadline
-is closed, and those whose packets were still waiting are told.
+in the backlog, each with the name of its sender. Over the soft mark no packets of others are taken: their senders
+learn it at once, and their packets to other peers go on. A peer that leaves the hall's own answers unread is itself
+not read from until there is room again. A peer that reads nothing until the write deadline is closed, and the
+senders of what was still waiting are told.
 """
 
 import asyncio
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 TRANSPORT_HIGH_WATER: Final = (
     64 * 1024
 )  # what waits, waits in our backlog, where it has a sender and a deadline
-HARD_MARK: Final = 4  # times the soft one: as every sender may add one packet before it is held
+# Times the soft mark: for what comes from the hall itself, lines of channels and answers. Packets of others fill no
+# more than a quarter of it, so they cannot get their receiver closed.
+HARD_MARK: Final = 4
 MAX_INBOX: Final = 256 * 1024  # bytes that arrived and were not looked at yet, before reading stops
 MAX_QUEUE: Final = 256 * 1024  # bytes of one turn's write: a packet to a swarm can be a thousand for one peer
 PER_PACKET: Final = 100  # bytes that a waiting packet costs besides its own, so that tiny ones count too
@@ -66,7 +69,7 @@ class KeepConnection(asyncio.Protocol):
         "_backlog_bytes",
         "_ended",
         "_gone",
-        "_held_back",
+        "_holds_itself",
         "_inbox_bytes",
         "_linger",
         "_period",
@@ -100,7 +103,7 @@ class KeepConnection(asyncio.Protocol):
         self._stuck = False  # the transport takes no more
         self._backlog: deque[_Waiting] = deque()
         self._backlog_bytes = 0
-        self._held_back: set[KeepConnection] = set()  # senders who wait until this peer has read some
+        self._holds_itself = False  # it is not read from until it has read some of its answers
         self._inbox_bytes = 0
         self._linger: asyncio.TimerHandle | None = None
         self._period = 0.0  # when the current period of the rate limit began
@@ -225,6 +228,11 @@ class KeepConnection(asyncio.Protocol):
     # -- what the port calls -----------------------------------------------------------------------
 
     @property
+    def is_waiting(self) -> bool:
+        """It has sent packets that were not handled yet."""
+        return bool(self.inbox or self.checked)
+
+    @property
     def is_stuck(self) -> bool:
         return self._stuck
 
@@ -296,6 +304,11 @@ class KeepConnection(asyncio.Protocol):
         self._tell_senders()
         self._transport.abort()
 
+    def drop(self) -> None:
+        """Close at once: it has no identity, and the hall owes it nothing."""
+        self.closing = True
+        self._transport.abort()
+
     def abort(self) -> None:
         self._transport.abort()
 
@@ -336,26 +349,24 @@ class KeepConnection(asyncio.Protocol):
 
     def _wait(self, frame: bytes, sender: Peer | None, message_id: str, ttl: int) -> bool:
         port = self._port
-        if self._backlog_bytes + len(frame) > port.soft_mark * HARD_MARK:
+        is_own = sender is None or sender is self
+        after = self._backlog_bytes + len(frame) + PER_PACKET
+        if after > port.soft_mark * (HARD_MARK if is_own else 1):
             if sender is None:
                 port.overflowed(self)
             return False
         expires = port.loop.time() + ttl if ttl else None
         self._backlog.append(_Waiting(frame, sender, message_id, expires))
-        self._backlog_bytes += len(frame) + PER_PACKET
-        if self._backlog_bytes > port.soft_mark and isinstance(sender, KeepConnection):
-            self._hold_back(sender)
+        self._backlog_bytes = after
+        if sender is self and after > port.soft_mark and not self._holds_itself:
+            self._holds_itself = True
+            self.hold()
         return True
 
-    def _hold_back(self, sender: "KeepConnection") -> None:
-        if sender not in self._held_back:
-            self._held_back.add(sender)
-            sender.hold()
-
     def _let_go(self) -> None:
-        waiting, self._held_back = self._held_back, set()
-        for sender in waiting:
-            sender.release()
+        if self._holds_itself:
+            self._holds_itself = False
+            self.release()
 
     def _drain(self) -> None:
         """Hand over what the transport has room for, without what has waited longer than it may."""
@@ -367,7 +378,7 @@ class KeepConnection(asyncio.Protocol):
                 waiting = backlog.popleft()
                 self._backlog_bytes -= len(waiting.frame) + PER_PACKET
                 if waiting.expires is not None and waiting.expires < now:
-                    self._port.expired()
+                    self._port.expired(waiting.sender, waiting.message_id)
                 else:
                     pieces.append(waiting.frame)
                     size += len(waiting.frame)

@@ -1,6 +1,8 @@
 """Channels: who is in which, who may enter, and what was said lately (seed 000, join channels).
 
-Membership is kept on both sides, in the channel and in the agent, and only `enter` and `leave` touch it.
+Membership is kept on both sides, in the channel and in the agent, and only `enter` and `leave` touch it. Members
+with a WebSocket of their own are watchers: they are told of everything. Members of another wire are told of chat
+only, and through their relay, so that a notice costs nothing for them, however many they are.
 
 A channel stays when its last member leaves, with what was said in it. But names cost nothing, and there is room for
 so many channels: when there is no more, those that nobody is in make way for new ones.
@@ -10,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 
 from moothall.errors import ChannelExists, ChannelNotFound
+from moothall.hall.outside import Relay
 from moothall.hall.session import Agent
 from moothall.wire.agentchat.codec import as_replay
 from moothall.wire.websocket import encode_text
@@ -27,7 +30,10 @@ class Channel:
         "name",
         "nudge",
         "on_demand",
+        "relays",
+        "unannounced",
         "verified_only",
+        "watchers",
     )
 
     def __init__(
@@ -48,6 +54,9 @@ class Channel:
         self.verified_only = verified_only
         self.invited: set[str] = set()
         self.members: dict[str, Agent] = {}
+        self.watchers: dict[str, Agent] = {}
+        self.relays: dict[Relay, int] = {}  # with the number of their agents that are members
+        self.unannounced: set[str] = set()  # ids of members whose arrival the watchers are yet to be told
         self.buffer: deque[bytes] = deque(maxlen=buffer_size)  # messages as they were sent, without frames
         self.last_activity = now
         self.nudge: bytes | None = None  # the last idle prompt
@@ -59,10 +68,20 @@ class Channel:
 
     def enter(self, agent: Agent) -> None:
         self.members[agent.id] = agent
+        if agent.relay is None:
+            self.watchers[agent.id] = agent
+        else:
+            self.relays[agent.relay] = self.relays.get(agent.relay, 0) + 1
         agent.channels[self.name] = self
 
     def leave(self, agent: Agent) -> None:
         del self.members[agent.id]
+        if agent.relay is None:
+            del self.watchers[agent.id]
+        elif self.relays[agent.relay] > 1:
+            self.relays[agent.relay] -= 1
+        else:
+            del self.relays[agent.relay]
         del agent.channels[self.name]
 
     def remember(self, encoded: bytes) -> None:
@@ -155,9 +174,9 @@ class Channels:
                 del self._made[channel.made_by]
 
     def shared_with(self, agent: Agent) -> list[Agent]:
-        """Everybody else who is in a channel with this agent, once."""
+        """All other watchers of the channels that this agent is in, once."""
         others: dict[str, Agent] = {}
         for channel in agent.channels.values():
-            others.update(channel.members)
+            others.update(channel.watchers)
         others.pop(agent.id, None)
         return list(others.values())

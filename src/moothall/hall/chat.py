@@ -44,7 +44,7 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
     to = message.to
     content = message.content
     channel = agent.channels.get(to)
-    target = hall.agents.get(to[1:]) if to[0] == "@" else None
+    target = hall.find(to[1:]) if to[0] == "@" else None
     if channel is None and target is None and MARKER not in content:
         _refuse_address(hall, to)
     if hall.order is not None:
@@ -91,7 +91,7 @@ def file_chunk(hall: Hall, session: Session, message: FileChunk) -> None:
     chunks that come too fast are the sender's fault, and leave the receiver half of its outbox for all else.
     """
     agent = hall.agent_of(session)
-    target = hall.agents.get(bare_id(message.to))
+    target = hall.find(bare_id(message.to))
     if target is None:
         _refuse_address(hall, message.to)
     unread = target.link.unread

@@ -44,9 +44,9 @@ def _members(hall: "Hall", session: Session, message: Any) -> int:
 
 
 def _fellows(hall: "Hall", session: Session, message: Any) -> int:
-    """The same, if the sender is one of them: otherwise it reaches none."""
+    """Those who are told of a notice, if the sender is a member: otherwise it reaches none."""
     channel = None if session.agent is None else session.agent.channels.get(message.channel)
-    return 0 if channel is None else len(channel.members)
+    return 0 if channel is None else len(channel.watchers)
 
 
 def _fellows_twice(hall: "Hall", session: Session, message: Any) -> int:
@@ -55,7 +55,8 @@ def _fellows_twice(hall: "Hall", session: Session, message: Any) -> int:
 
 def _entry(hall: "Hall", session: Session, message: Any) -> int:
     """The others are told of the arrival, are listed in JOINED, and will be told of the departure."""
-    return 3 * _members(hall, session, message)
+    channel = hall.channels.get(message.channel)
+    return 0 if channel is None else 2 * len(channel.watchers) + len(channel.members)
 
 
 def _replay(hall: "Hall", session: Session, message: Any) -> int:
@@ -66,21 +67,21 @@ def _replay(hall: "Hall", session: Session, message: Any) -> int:
 def _audience(hall: "Hall", session: Session, message: Any) -> int:
     """Those who get a line to a channel, or to one agent."""
     channel = None if session.agent is None else session.agent.channels.get(message.to)
-    return 1 if channel is None else len(channel.members)
+    return 1 if channel is None else len(channel.watchers) + len(channel.relays)
 
 
 def _neighbours(hall: "Hall", session: Session, message: Any) -> int:
-    """All members of all channels that the sender is in."""
+    """All who are told of notices in all channels that the sender is in."""
     if session.agent is None:
         return 0
-    return sum(len(channel.members) for channel in session.agent.channels.values())
+    return sum(len(channel.watchers) for channel in session.agent.channels.values())
 
 
 def _arrival(hall: "Hall", session: Session, message: Any) -> int:
     """With `auto_join` a newcomer enters every public channel, and leaves it again."""
     if not hall.settings.auto_join:
         return 0
-    return 2 * sum(len(channel.members) for channel in hall.channels if not channel.invite_only)
+    return 2 * sum(len(channel.watchers) for channel in hall.channels if not channel.invite_only)
 
 
 def _all_channels(hall: "Hall", session: Session, message: Any) -> int:

@@ -56,7 +56,7 @@ from moothall.hall.voice import Line, Voice
 from moothall.hall.waiting import WaitingLine
 from moothall.identity import PublicKey
 from moothall.settings import Settings
-from moothall.settings.limits import Rate
+from moothall.settings.limits import Rate, Window
 from moothall.wire.agentchat.client import ClientMessage
 from moothall.wire.agentchat.codec import (
     NOT_PLAIN,
@@ -72,6 +72,7 @@ from moothall.wire.agentchat.names import SERVER
 from moothall.wire.agentchat.server import Ack, AgentLeft, Chat, Error, ServerMessage
 from moothall.wire.websocket import INTERNAL_ERROR, NORMAL, POLICY_VIOLATION, encode_text
 
+NOTES: Final = Rate(60, 60)  # lines in the log about one kind of security event
 # What one session may have waiting behind a durable command before the hall stops reading from it.
 MAX_INBOX: Final = 64  # frames
 MAX_INBOX_BYTES: Final = 512 * 1024  # two of the largest: a slow disk must not fill the memory
@@ -121,6 +122,7 @@ class Hall:
         self.peer_requests = PeerRequests()
         self.agents: dict[str, Agent] = {}
         self.by_key: dict[bytes, Agent] = {}
+        self.by_name: dict[str, dict[str, Agent]] = {}  # by the name in lower case, then by id
         self.sessions: set[Session] = set()
         self.waiting: dict[str, Session] = {}  # whose challenge or captcha has this id
         self.strangers = WaitingLine(self.agenda, settings.identify_timeout, self._overdue)
@@ -147,6 +149,7 @@ class Hall:
         self._limited = not settings.no_limits
         self.budgets = Budgets(settings)
         self._budgets_wait = settings.over_budget == "wait"
+        self._noted: dict[str, Window] = {}  # by kind of security event
         self.is_closing = False
         self._finished: Callable[[], None] = lambda: None
         for name in settings.default_channels:
@@ -245,6 +248,7 @@ class Hall:
     def add(self, agent: Agent) -> None:
         session = agent.session
         self.agents[agent.id] = agent
+        self.by_name.setdefault(agent.name.lower(), {})[agent.id] = agent
         if agent.key is not None:
             self.by_key[agent.key.raw] = agent
         session.agent = agent
@@ -259,6 +263,25 @@ class Hall:
         """From now on this id is this key's."""
         if self.keyring.bind(agent_id, key, self.agents.__contains__):
             self._remember_key(agent_id, key.raw)
+
+    def rename(self, agent: Agent, name: str) -> None:
+        self._forget_name(agent)
+        agent.name = name
+        self.by_name.setdefault(name.lower(), {})[agent.id] = agent
+
+    def _forget_name(self, agent: Agent) -> None:
+        name = agent.name.lower()
+        namesakes = self.by_name[name]
+        del namesakes[agent.id]
+        if not namesakes:
+            del self.by_name[name]
+
+    def find(self, agent_id: str) -> Agent | None:
+        """The agent of this id, if it can be told something."""
+        agent = self.agents.get(agent_id)
+        if agent is not None and agent.relay is not None and agent.relay.is_gone:
+            return None
+        return agent
 
     def agent_of(self, session: Session) -> Agent:
         """The agent behind a session that passed the tier check."""
@@ -277,6 +300,7 @@ class Hall:
             self.broadcast(channel, AgentLeft(ts=self.timestamp(), channel=channel.name, agent=agent.address))
         if self.agents.get(agent.id) is agent:
             del self.agents[agent.id]
+            self._forget_name(agent)
             if agent.key is not None:
                 del self.by_key[agent.key.raw]
         agent.session.agent = None
@@ -578,12 +602,18 @@ class Hall:
             session.link.put(framed)
 
     def broadcast(self, channel: Channel, message: ServerMessage, but: Agent | None = None) -> None:
+        """A notice, for the watchers of the channel. Lines for all of its members go through `say`."""
         self._spread(channel, frame(message), but)
+        self.tally.fanout[len(channel.watchers)] += 1
 
     def say(self, channel: Channel, message: Chat, but: Agent | None, *, by_agent: bool) -> None:
         """A line that stays in the channel's buffer, encoded once for now and for later."""
         encoded = encode(message)
-        self._spread(channel, encode_text(encoded), but)
+        framed = encode_text(encoded)
+        self._spread(channel, framed, but)
+        if channel.relays:
+            _relay(channel, framed, but)
+        self.tally.fanout[len(channel.watchers) + len(channel.relays)] += 1
         channel.remember(encoded)
         if message.msg_id is not None and (not by_agent or "@" in message.content):
             self.exemptions.note(message.msg_id, message.content, by_agent=by_agent)
@@ -609,7 +639,7 @@ class Hall:
         if self.settings.service_lines and not agent.lurking:
             session = agent.session
             # An agent without a key is another one each time it connects; its address stays.
-            is_passing = agent.key is None and session.counted
+            is_passing = agent.key is None and (session.counted or agent.relay is not None)
             about = holder_of(session.ip) if is_passing else agent.id
             self.voice.offer(Line(about, channel_name, f"{agent.name} {what}"), self.now())
 
@@ -636,15 +666,14 @@ class Hall:
         return content
 
     def _spread(self, channel: Channel, framed: bytes, but: Agent | None) -> None:
-        members = channel.members.values()
+        watchers = channel.watchers.values()
         if but is None:
-            for member in members:
-                member.link.put(framed)
+            for watcher in watchers:
+                watcher.link.put(framed)
         else:
-            for member in members:
-                if member is not but:
-                    member.link.put(framed)
-        self.tally.fanout[len(members)] += 1
+            for watcher in watchers:
+                if watcher is not but:
+                    watcher.link.put(framed)
 
     # -- what operators see ----------------------------------------------------------------------
 
@@ -659,9 +688,16 @@ class Hall:
         return {row.name: row.received for row in self._commands.values() if row.received}
 
     def note(self, event: str, **facts: object) -> None:
-        """A security event: counted and logged, with addresses and ids, never with contents."""
+        """A security event: counted and logged, with addresses and ids, never with contents.
+
+        Most of these can be caused at will, so the log gets so many of each kind; all of them are counted.
+        """
         self.tally.security[event] += 1
-        self.log.warning(event, **facts)
+        window = self._noted.get(event)
+        if window is None:
+            window = self._noted[event] = Window(NOTES)
+        if window.admit(self.now()):
+            self.log.warning(event, **facts)
 
     def turn_away(self, ip: str, *, is_news: bool) -> None:
         """An address has as many connections as it may. Each that is too many is counted, but a log with a line
@@ -673,3 +709,11 @@ class Hall:
     def fail(self, session: Session) -> None:
         """A bug of ours escaped a handler: only this session pays for it."""
         self.close(session, INTERNAL_ERROR, "Internal error")
+
+
+def _relay(channel: Channel, framed: bytes, but: Agent | None) -> None:
+    """Once to each relay with a member other than `but`."""
+    own = but.relay if but is not None else None
+    for relay, members in channel.relays.items():
+        if relay is not own or members > 1:
+            relay.put(framed)

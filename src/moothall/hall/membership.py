@@ -94,7 +94,7 @@ def invite(hall: Hall, session: Session, message: Invite) -> None:
     if len(channel.invited) >= MAX_INVITED and guest_id not in channel.invited:
         raise InvalidMessage(f"The invite list of {channel.name} is full")
     channel.invited.add(guest_id)
-    if guest := hall.agents.get(guest_id):
+    if guest := hall.find(guest_id):
         hall.tell(
             guest,
             server.Chat(
@@ -134,6 +134,7 @@ def list_agents(hall: Hall, session: Session, message: ListAgents) -> None:
             kind=member.kind,
         )
         for member in channel.members.values()
+        if member.id not in channel.unannounced
     ]
     hall.reply(session, server.Agents(ts=hall.timestamp(), channel=channel.name, list=entries))
 
@@ -190,7 +191,8 @@ def _announce_arrival(hall: Hall, channel: Channel, agent: Agent) -> None:
 
 def _send_room(hall: Hall, session: Session, channel: Channel) -> None:
     """JOINED and the history, in the order the settings ask for."""
-    entries = [_entry(member) for member in channel.members.values()]
+    unannounced = channel.unannounced
+    entries = [_entry(member) for member in channel.members.values() if member.id not in unannounced]
     joined = server.Joined(ts=hall.timestamp(), channel=channel.name, agents=entries)
     replay = channel.replay()
     if hall.settings.replay_first:

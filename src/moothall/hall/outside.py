@@ -38,6 +38,15 @@ class Link(Protocol):
     def resume(self) -> None: ...
 
 
+class Relay(Protocol):
+    """A connection of another wire, which several agents may share. Its wire carries chat and no notices."""
+
+    is_gone: bool  # it has ended, and its agents are about to be removed
+
+    def put(self, frame: bytes) -> None:
+        """A line of a channel: once, however many of its agents are members."""
+
+
 class Worker(Protocol):
     """Does what may wait for a disk, somewhere else, and comes back with the result."""
 

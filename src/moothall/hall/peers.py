@@ -22,7 +22,7 @@ from moothall.wire.agentchat.names import bare_id
 
 def verify_request(hall: Hall, session: Session, message: VerifyRequest) -> None:
     requester = hall.agent_of(session)
-    target = hall.agents.get(bare_id(message.target))
+    target = hall.find(bare_id(message.target))
     if target is None:
         raise AgentNotFound(f"There is no agent {message.target[:64]} here")
     if target.key is None:

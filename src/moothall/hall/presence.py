@@ -29,7 +29,7 @@ def set_nick(hall: Hall, session: Session, message: SetNick) -> None:
     notice = server.NickChanged(
         ts=hall.timestamp(), agent_id=agent.address, old_nick=agent.name, new_nick=message.nick
     )
-    agent.name = message.nick
+    hall.rename(agent, message.nick)
     for channel in agent.channels.values():
         hall.broadcast(channel, notice)
     hall.reply(session, notice)
@@ -89,7 +89,7 @@ def _tell_together(hall: Hall, changed: list[Agent]) -> None:
         for channel in agent.channels.values():
             if channel.name not in by_channel:
                 by_channel[channel.name] = []
-                members.update(channel.members)
+                members.update(channel.watchers)
             by_channel[channel.name].append(agent.id)
     joined: dict[tuple[str, ...], _Joined] = {}
     for member in members.values():

@@ -5,7 +5,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from moothall.hall.budgets import Meter
-from moothall.hall.outside import Link
+from moothall.hall.outside import Link, Relay
 from moothall.identity import PublicKey
 from moothall.settings.limits import Window
 
@@ -88,6 +88,7 @@ class Agent:
         "lurking",
         "name",
         "presence",
+        "relay",
         "session",
         "status_text",
         "verified",
@@ -98,6 +99,7 @@ class Agent:
     ) -> None:
         self.session = session
         self.link = session.link
+        self.relay: Relay | None = None  # the connection of an agent of another wire
         self.id = agent_id
         self.address = f"@{agent_id}"
         self.name = name

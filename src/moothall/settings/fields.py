@@ -222,9 +222,20 @@ class Settings:
     keep_swarm_fee: int = option(0, "least fee of a packet to swarm:")
     keep_heartbeat: float = option(60.0, "seconds between heartbeats to a registered keep client")
     keep_max_connections: int = option(10_000, "keep connections there can be; 0 is no limit")
+    keep_idle_timeout: float = option(
+        60.0, "seconds a keep connection may stay without an identity and send no packet; 0 is for ever"
+    )
+    keep_max_identities: int = option(
+        20_000, "keep identities there can be besides the first of each connection; 0 is no limit"
+    )
+    keep_identities_per_ip: int = option(
+        2000,
+        "keep identities from one address (or IPv6 /64); each connection may have one anyway;"
+        " loopback is exempt; 0 is no limit",
+    )
     keep_rate: Rate = option(Rate(10_000, 1), "packets of one keep connection; what is more waits")
     keep_outbox: int = option(
-        1024 * 1024, "bytes a keep client may leave unread before those who send to it wait"
+        1024 * 1024, "bytes a keep client may leave unread before packets to it are refused"
     )
     keep_write_timeout: float = option(10.0, "seconds a keep client may read nothing before it is closed")
 

@@ -193,6 +193,20 @@ def test_what_is_said_in_the_keep_channel_reaches_all_keep_agents_signed_once(to
     assert len(signed) == 1
 
 
+def test_a_line_of_a_channel_goes_to_each_connection_once(town: Town) -> None:
+    carol, both, bob = town.agent("carol", join="#keep"), FakePeer(), town.peer("bot:bob", BOB)
+    for identity in ("bot:one", "bot:two"):
+        town.post(both, identity, "server")
+    both.read()
+    town.send(carol, "MSG", to="#keep", content="hello all")
+    assert [packet.body for packet in both.read()] == ["hello all"]
+    # Its other identity is a member too, and is to know what the first one said.
+    town.post(both, "bot:one", "#keep", "from one")
+    assert [packet.body for packet in both.read()] == ["from one"]
+    town.post(bob, "bot:bob", "#keep", "from bob", signer=BOB)
+    assert [packet.body for packet in bob.read()] == ["hello all", "from one"]
+
+
 def test_a_lone_surrogate_does_not_stop_anything(town: Town) -> None:
     carol, alice = town.agent("carol", join="#keep"), town.peer("bot:alice")
     town.send_raw(carol, b'{"type":"MSG","to":"#keep","content":"a\\ud83db"}')
@@ -497,6 +511,25 @@ def test_part_of_a_word_is_another_skill(town: Town) -> None:
     skilled(town, BOB, "weatherforecast")
     assert town.ask(asking, "bot:asking", "nearest:weather") == "error:offline"
     assert bob.read() == []
+
+
+def test_a_packet_to_a_swarm_goes_to_each_connection_once(town: Town) -> None:
+    asking, both, bob = town.peer("bot:asking", CAROL), FakePeer(), town.peer("bot:planner", BOB)
+    for number in range(100):
+        town.post(both, f"{number}:planner", "server")
+    both.read()
+    town.post(asking, "bot:asking", "swarm:planner", "all hands", signer=CAROL)
+    assert [packet.body for packet in both.read()] == ["all hands"]
+    assert bob.only().body == "all hands"
+
+
+def test_a_changed_nick_is_the_name_that_counts(town: Town) -> None:
+    asking, planner = town.peer("bot:asking", CAROL), town.agent("planner")
+    town.send(planner, "SET_NICK", nick="Idle")
+    planner.read()
+    assert town.ask(asking, "bot:asking", "nearest:planner", signer=CAROL) == "error:offline"
+    town.post(asking, "bot:asking", "nearest:idle", "hello", signer=CAROL)
+    assert_sent(planner, "MSG", content="hello")
 
 
 def test_a_swarm_that_nobody_can_be_told_of_is_refused(town: Town) -> None:

@@ -17,28 +17,44 @@ from tests.hall.keep.town import FakePeer
 names = st.sampled_from(["bot:a", "bot:b", "bot:c", "server"])
 
 
-@given(st.lists(st.tuples(st.sampled_from(["claim", "free", "leave"]), names, st.integers(0, 2))))
-def test_every_identity_has_one_owner_and_owners_know_theirs(history: list[tuple[str, str, int]]) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from(["claim", "free", "leave", "free next"]), names, st.integers(0, 2)))
+)
+def test_every_identity_has_one_owner_until_that_leaves(history: list[tuple[str, str, int]]) -> None:
     registry, peers = Registry(), [FakePeer() for _ in range(3)]
-    owners: dict[str, FakePeer] = {}
+    holders: dict[str, FakePeer] = {}
+    gone: set[FakePeer] = set()
     for step, name, number in history:
         peer = peers[number]
         if step == "claim":
-            before = owners.get(name)
-            assert registry.claim(name, peer) is (before if before is not peer else None)
-            owners[name] = peer
-        elif step == "free" and name in owners:
+            if name in holders:
+                registry.free(name)
+            registry.claim(name, peer)
+            holders[name] = peer
+        elif step == "free" and name in holders:
             registry.free(name)
-            del owners[name]
+            del holders[name]
         elif step == "leave":
-            for mine in registry.of(peer):
-                registry.free(mine)
-            owners = {name: owner for name, owner in owners.items() if owner is not peer}
-        assert len(registry) == len(owners)
-        for each in peers:
-            assert set(registry.of(each)) == {name for name, owner in owners.items() if owner is each}
-        for name in owners:
-            assert registry.owner(name) is owners[name]
+            registry.abandon(peer)
+            gone.add(peer)
+            peers[number] = FakePeer()
+        elif step == "free next":
+            following = registry.next_abandoned()
+            assert (following is None) == gone.isdisjoint(holders.values())
+            if following is not None:
+                assert holders.pop(following) in gone
+                registry.free(following)
+        assert len(registry) == len(holders)
+        assert registry.extra == len(holders) - len(set(holders.values()))
+        for each in (*peers, *gone):
+            mine = [name for name, holder in holders.items() if holder is each]
+            assert registry.count(each) == len(mine)
+            assert registry.text(each) == sum(map(len, mine))
+            assert not mine or registry.first(each) in mine
+        for name, holder in holders.items():
+            assert registry.is_held(name)
+            assert registry.owner(name) is (None if holder in gone else holder)
+            assert (name in registry) == (holder not in gone)
 
 
 def test_a_pin_holds_for_good_and_no_crowd_of_names_loosens_it() -> None:

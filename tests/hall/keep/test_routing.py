@@ -1,16 +1,18 @@
 """The order of processing and the table of destinations (seed 004, routing; keep wire 4 to 6)."""
 
 import json
+from base64 import b64decode
 
 import pytest
 
 from moothall.hall.keep import routing
+from moothall.hall.keep.routing import FREED_AT_ONCE
 from moothall.identity import PrivateKey, PublicKey
 from moothall.identity.certificates import revoke
-from moothall.wire.keep.packet import Packet, encode
+from moothall.wire.keep.packet import Packet, decode, encode
 from tests.hall.keep.town import FakePeer, Town
-from tests.support.keep import ALICE, BOB, CAROL, VECTORS
-from tests.support.world import assert_sent, assert_silent
+from tests.support.keep import ALICE, BOB, CAROL, VECTORS, Signer
+from tests.support.world import assert_refused, assert_sent, assert_silent
 
 
 @pytest.fixture
@@ -96,10 +98,83 @@ def test_a_connection_that_ends_frees_all_its_identities(town: Town) -> None:
     alice = FakePeer()
     for name in ("bot:m1", "bot:m2"):
         town.post(alice, name, "server")
-    town.room.leave(alice)
+    assert town.room.leave(alice)
+    assert not town.room.free_some()
     assert len(town.room.registry) == 0
     assert town.bridge.residents == {}
     assert town.hall.agents == {}
+
+
+def crowd(town: Town, number: int, peer: FakePeer | None = None) -> FakePeer:
+    """A connection with so many identities, bot:0, bot:1 and so on."""
+    peer = peer or FakePeer()
+    for serial in range(number):
+        town.post(peer, f"bot:{serial}", "server")
+    peer.read()
+    return peer
+
+
+def test_many_identities_are_freed_a_few_at_a_time_and_addressed_no_more_from_the_start(town: Town) -> None:
+    carol, alice = town.agent("carol"), town.peer("bot:alice", BOB)
+    many = crowd(town, 10 * FREED_AT_ONCE)
+    address = town.bridge.residents["bot:299"].agent.address
+    assert town.room.leave(many)
+    assert len(town.room.registry) == 1 + 10 * FREED_AT_ONCE
+    for dst in ("bot:0", f"agent:{address[1:]}", "nearest:299", "swarm:299"):
+        assert town.ask(alice, "bot:alice", dst, signer=BOB) == "error:offline"
+    town.send(carol, "MSG", to=address, content="hello")
+    assert_refused(carol, "AGENT_NOT_FOUND")
+    for turn in range(1, 10):
+        assert town.room.free_some()
+        assert len(town.room.registry) == 1 + (10 - turn) * FREED_AT_ONCE
+    assert not town.room.free_some()
+    assert list(town.room.listing) == [f"agent:{carol.id[1:]}", "bot:alice"]
+
+
+def test_an_identity_that_is_about_to_be_freed_can_be_claimed(town: Town) -> None:
+    many, alice = crowd(town, 100), town.peer("bot:alice", BOB)
+    town.room.leave(many)
+    heir = town.peer("bot:99", CAROL)
+    town.post(alice, "bot:alice", "bot:99", "hello", signer=BOB)
+    assert heir.only().body == "hello"
+    assert not many.closed
+    while town.room.free_some():
+        pass
+    town.post(alice, "bot:alice", "bot:99", "still there?", signer=BOB)
+    assert heir.only().body == "still there?"
+    assert list(town.bridge.residents) == ["bot:alice", "bot:99"]
+
+
+def test_first_identities_always_find_room_and_others_share_it() -> None:
+    town = Town(keep_max_identities=10)
+    greedy = crowd(town, 11)
+    assert town.ask(greedy, "bot:one-more", "server") == "error:too_many_identities"
+    for number in range(20):
+        town.peer(f"human:{number}")
+    second = town.peer("human:second")
+    assert town.ask(second, "human:third", "server") == "error:too_many_identities"
+    town.room.leave(greedy)
+    town.room.free_some()
+    assert town.ask(second, "human:third", "server") == "done"
+
+
+def test_one_address_has_so_many_identities_unless_it_is_our_own() -> None:
+    town = Town(keep_identities_per_ip=10)
+    greedy = crowd(town, 10)
+    assert town.ask(greedy, "bot:one-more", "server") == "error:too_many_identities"
+    assert town.ask(FakePeer(), "bot:first", "server") == "done"
+    other = FakePeer("198.51.100.1")
+    assert town.ask(other, "bot:other", "server") == "done"
+    assert town.ask(other, "bot:other-2", "server") == "done"
+    home = FakePeer("127.0.0.1")
+    home.is_loopback = True
+    for number in range(20):
+        assert town.ask(home, f"bot:home-{number}", "server") == "done"
+
+
+def test_without_limits_there_is_room_for_all() -> None:
+    town = Town(keep_max_identities=10, keep_identities_per_ip=10, no_limits=True)
+    assert town.ask(crowd(town, 20), "bot:one-more", "server") == "done"
 
 
 def test_heartbeats_are_owed_from_the_first_identity_on(town: Town) -> None:
@@ -160,6 +235,85 @@ def test_a_pinned_identity_is_refused_to_another_key() -> None:
     assert town.room.packets == 1
 
 
+HALL_KEPT = ("server", "", "discover:info", "discover:agents", "discover:nothing")  # what it never passes on
+
+
+@pytest.mark.parametrize("dst", HALL_KEPT)
+def test_a_pinned_identity_is_registered_by_a_packet_to_the_hall(dst: str) -> None:
+    town = Town(keep_pin=True)
+    alice, bob = FakePeer(), town.peer("bot:bob", BOB)
+    town.post(alice, "bot:alice", dst)
+    alice.read()
+    town.post(bob, "bot:bob", "bot:alice", "hello", signer=BOB)
+    assert alice.only().body == "hello"
+
+
+def test_with_pins_a_packet_to_others_registers_nothing_and_is_not_passed_on() -> None:
+    town = Town(keep_pin=True)
+    bob, carol = town.peer("bot:bob", BOB), town.agent("carol", join="#general")
+    stranger = FakePeer()
+    for dst in ("bot:bob", f"agent:{carol.id[1:]}", "#general", "nearest:bob", "swarm:bob", "bot:alice", "x"):
+        assert town.ask(stranger, "bot:alice", dst, "hello") == "error:register_first"
+    assert list(town.bridge.residents) == ["bot:bob"]
+    assert bob.read() == []
+    assert_silent(carol)
+    assert town.ask(stranger, "bot:alice", "server") == "done"
+    town.post(stranger, "bot:alice", "bot:bob", "hello")
+    assert bob.only().body == "hello"
+
+
+def test_what_the_hall_passes_on_gives_a_pinned_identity_to_no_stranger() -> None:
+    """However a stranger gets a packet of the victim: the hall does not take it from another connection."""
+    town = Town(keep_pin=True, no_limits=True)
+    victim, bob = town.peer("bot:victim"), town.peer("bot:spy", BOB)
+    carol, spy = town.agent("carol", join=["#general", "#keep"]), town.agent("spy")
+    town.post(bob, "bot:spy", "#general", "I listen", signer=BOB)
+    town.hush()
+    for dst in (
+        "bot:spy",
+        "#general",
+        "#keep",
+        f"agent:{carol.id[1:]}",
+        "nearest:spy",
+        "swarm:spy",
+        "swarm:keep",
+    ):
+        town.post(victim, "bot:victim", dst, "hello", id=dst)
+    late = town.agent("late")
+    town.send(late, "JOIN", channel="#general")
+    payloads = {*bob.payloads, *victim.payloads}
+    for guest in (carol, spy, late):
+        payloads |= {b64decode(message["packet"]) for message in guest.read() if "packet" in message}
+    seen = {decode(payload).dst for payload in payloads}
+    assert seen >= {"bot:spy", "#general", "#keep", f"agent:{carol.id[1:]}", "nearest:spy", "swarm:spy"}
+    thief = FakePeer()
+    for payload in payloads:
+        town.room.accept(thief, decode(payload), payload)
+    assert town.room.registry.owner("bot:victim") is victim
+    town.room.leave(victim)
+    for payload in payloads:
+        town.room.accept(thief, decode(payload), payload)
+    assert "bot:victim" not in town.room.registry
+    assert {packet.body for packet in thief.read()} <= {"error:register_first", "error:pinned"}
+
+
+def test_what_the_hall_signed_has_no_effect_when_it_comes_back(town: Town) -> None:
+    carol, alice = town.agent("carol", join="#keep"), town.peer("bot:alice")
+    town.send(carol, "MSG", to=f"@{town.bridge.residents['bot:alice'].agent.id}", content="direct")
+    town.advance(10)
+    town.send(carol, "MSG", to="#keep", content="to all")
+    payloads = [*alice.payloads]
+    alice.read()
+    assert len(payloads) == 2
+    for payload in payloads:
+        town.room.accept(alice, decode(payload), payload)
+    assert [packet.body for packet in alice.read()] == ["error:reserved_identity"] * 2
+    hall = Signer(b"h" * 32)
+    assert town.ask(FakePeer(), "bot:anything", "server", signer=hall) == "error:reserved_identity"
+    assert town.ask(FakePeer(), "", "bot:alice", signer=hall) == "error:reserved_identity"
+    assert list(town.bridge.residents) == ["bot:alice"]
+
+
 def test_the_same_packet_counts_once_while_the_window_is_open() -> None:
     town = Town(keep_replay_window=10.0)
     alice = FakePeer()
@@ -210,16 +364,20 @@ def test_uptime_is_in_whole_seconds(town: Town) -> None:
     )
 
 
-def test_a_list_that_does_not_fit_is_cut_and_logged(town: Town) -> None:
+def test_a_list_that_does_not_fit_is_cut_and_logged_once_an_hour(town: Town) -> None:
     alice = FakePeer()
     for number in range(300):
         town.post(alice, f"bot:{number:04}{'x' * 400}", "server")
     alice.read()
-    town.post(alice, f"bot:{0:04}{'x' * 400}", "discover:agents", id="i" * 1000)
-    (payload,) = alice.payloads
-    assert len(payload) <= 65_536
-    assert len(json.loads(alice.only().body)["agents"]) > 100
-    assert town.log.find("keep_discovery_truncated")
+    for _ in range(50):
+        town.post(alice, f"bot:{0:04}{'x' * 400}", "discover:agents", id="i" * 1000)
+        (payload,) = alice.payloads
+        assert len(payload) <= 65_536
+        assert len(json.loads(alice.only().body)["agents"]) > 100
+    assert len(town.log.find("keep_discovery_truncated")) == 1
+    town.advance(3600)
+    town.ask(alice, f"bot:{0:04}{'x' * 400}", "discover:agents")
+    assert len(town.log.find("keep_discovery_truncated")) == 2
 
 
 def test_the_hall_tells_its_own_key(town: Town) -> None:

@@ -5,8 +5,11 @@ a WebSocket frame; the resident reads the one kind a keep client understands, a 
 a packet signed with the hall's own key, from `agent:<id>`. A chat message that a keep client wrote itself travels
 on as the packet it was, so that it can be checked against its author's key on either side.
 
+The residents of one connection share a `Party`. What is meant for several of them, a line of a channel or a packet
+to a swarm, goes to their connection once.
+
 A packet can be replayed, so it proves less than a challenge: residents are never shown as verified, never have a
-key in the hall's eyes, and leave their id to whoever proves the key.
+key in the hall's eyes, and leave their id to the agent that proves the key.
 """
 
 import json
@@ -21,11 +24,12 @@ import msgspec
 from moothall.errors import Refusal
 from moothall.hall.channels import Channel
 from moothall.hall.hall import Hall
+from moothall.hall.keep.notices import Notices
 from moothall.hall.keep.registry import Peer
-from moothall.hall.membership import arrive, check_joined
+from moothall.hall.membership import check_joined
 from moothall.hall.session import Agent, Session
 from moothall.identity import PublicKey
-from moothall.settings.limits import Rate, Window
+from moothall.settings.limits import Rate
 from moothall.wire.agentchat.client import MAX_CONTENT
 from moothall.wire.agentchat.jstext import utf16_length
 from moothall.wire.agentchat.names import SERVER
@@ -37,8 +41,8 @@ HUMAN: Final = "human:"
 VIA: Final = "keep"
 MAX_BRIDGED: Final = 32 * 1024  # bytes of a packet that is attached to a chat message, scar and all
 MAX_NAME: Final = 32
-# Of one connection, each told to all who are in the channel of keep agents. One that signs for many may bring them
-# all at once; but one that signs with two keys in turn comes and goes with every packet.
+# Of one connection. One that signs for many may bring them all at once; but one that signs with two keys in turn
+# comes and goes with every packet.
 ARRIVALS: Final = Rate(1000, 60)
 
 BANNED: Final = "error:banned"
@@ -71,33 +75,43 @@ class Found(NamedTuple):
     standings: dict[bytes, tuple[int, int]]
 
 
+class Party:
+    """What the residents of one connection share; for the hall, the relay of their agents."""
+
+    __slots__ = ("_bridge", "arrivals", "is_gone", "peer", "window")
+
+    def __init__(self, bridge: "Bridge", peer: Peer) -> None:
+        settings = bridge.hall.settings
+        self._bridge = bridge
+        self.peer = peer
+        self.is_gone = False
+        # One of each for all identities of a connection: names are free, time is not.
+        self.window = None if settings.no_limits else settings.rate_message.window()  # counts messages
+        self.arrivals = None if settings.no_limits else ARRIVALS.window()
+
+    def put(self, frame: bytes) -> None:
+        payload = self._bridge.as_packet(frame)
+        if payload is not None:
+            self.peer.deliver(payload, None, "", 0)
+
+
 class Resident:
     """One keep identity in the hall; for the hall, the link of its agent."""
 
-    __slots__ = ("_bridge", "agent", "arrivals", "identity", "key", "peer", "window")
+    __slots__ = ("_bridge", "agent", "identity", "key", "party", "peer")
 
     agent: Agent
 
-    def __init__(
-        self,
-        bridge: "Bridge",
-        peer: Peer,
-        identity: str,
-        key: bytes,
-        window: Window | None,
-        arrivals: Window | None,
-    ) -> None:
+    def __init__(self, bridge: "Bridge", party: Party, identity: str, key: bytes) -> None:
         self._bridge = bridge
-        self.peer = peer
+        self.party = party
+        self.peer = party.peer
         self.identity = identity
         self.key = key
-        # One of each for all identities of a connection: names are free, time is not.
-        self.window = window  # counts messages
-        self.arrivals = arrivals
 
     @property
     def unread(self) -> int:
-        """Of no concern here: whoever sends to a slow keep client waits."""
+        """Always 0: what the hall asks this for, chunks of files, has no packet on this wire."""
         return 0
 
     def put(self, frame: bytes) -> None:
@@ -133,19 +147,25 @@ class Bridge:
         self.pk = pk
         self.channel = channel
         self.residents: dict[str, Resident] = {}  # by identity
+        self.notices = Notices(hall)
+        self._parties: dict[Peer, Party] = {}
         self._by_id: dict[str, Resident] = {}  # by agent id
         self._by_key: dict[bytes, dict[str, Resident]] = {}  # by key and identity
         self._sign = sign
         self._last_frame = b""
         self._last_packet: bytes | None = None
+        hall.departures.append(self._leave_channels)
         if channel and hall.channels.get(channel) is None:
             hall.channels.create(channel, hall.now(), on_demand=True)
 
     # -- coming and going --------------------------------------------------------------------------
 
     def admit(self, identity: str, key: bytes) -> None:
-        """Refused, if an agent with this key and identity may not come in."""
-        if identity.startswith(AGENT):
+        """Refused, if an agent with this key and identity may not come in.
+
+        What the hall signs itself goes out to others, so nothing that it signed is heeded when it comes back.
+        """
+        if identity.startswith(AGENT) or key == self.pk:
             raise Refused(RESERVED)
         hall, settings = self.hall, self.hall.settings
         if hall.revoked and key in hall.revoked:
@@ -160,15 +180,21 @@ class Bridge:
         bans, length = self.hall.bans, self.hall.settings.id_length
         return bool(bans.find(PublicKey(key))) or _digest(key, identity.encode()).hex()[:length] in bans
 
-    def arrive(self, peer: Peer, identity: str, key: bytes, beside: Resident | None) -> None:
-        """`beside` is another resident of the same connection, if there is one."""
-        settings = self.hall.settings
-        window = arrivals = None
-        if beside is not None:
-            window, arrivals = beside.window, beside.arrivals
-        elif not settings.no_limits:
-            window, arrivals = settings.rate_message.window(), ARRIVALS.window()
-        resident = self.residents[identity] = Resident(self, peer, identity, key, window, arrivals)
+    def party(self, peer: Peer) -> Party:
+        """Of a connection that is about to have its first resident, or has some."""
+        party = self._parties.get(peer)
+        if party is None:
+            party = self._parties[peer] = Party(self, peer)
+        return party
+
+    def part(self, peer: Peer) -> None:
+        """The connection has ended: its residents cannot be told anything, and depart one by one."""
+        party = self._parties.pop(peer, None)
+        if party is not None:
+            party.is_gone = True
+
+    def arrive(self, peer: Peer, identity: str, key: bytes) -> None:
+        resident = self.residents[identity] = Resident(self, self.party(peer), identity, key)
         self._by_key.setdefault(key, {})[identity] = resident
         self._enter(resident, self._choose_id(resident), (self.channel,))
 
@@ -190,6 +216,7 @@ class Bridge:
         kind = "human" if resident.identity.startswith(HUMAN) else None
         agent = Agent(session, agent_id, _name(resident.identity) or agent_id, None, kind)
         agent.claimed_key = PublicKey(resident.key)
+        agent.relay = resident.party
         resident.agent = agent
         self._by_id[agent_id] = resident
         hall.add(agent)
@@ -197,8 +224,20 @@ class Bridge:
         for name in channels:
             channel = hall.channels.get(name)
             if channel is not None:
-                arrive(hall, channel, agent)
+                self._join(channel, agent)
         hall.announce_move(agent, "#general", "came online")
+
+    def _join(self, channel: Channel, agent: Agent) -> None:
+        channel.enter(agent)
+        channel.last_activity = self.hall.now()
+        self.notices.joined(channel, agent)
+
+    def _leave_channels(self, agent: Agent) -> None:
+        """A resident's departures are told at the rate of `Notices`; all others leave as usual."""
+        if isinstance(agent.relay, Party):
+            for channel in list(agent.channels.values()):
+                channel.leave(agent)
+                self.notices.left(channel, agent)
 
     def _leave(self, resident: Resident) -> None:
         agent = resident.agent
@@ -208,11 +247,12 @@ class Bridge:
         self.hall.disconnect(agent.session)
 
     def _make_way(self, resident: Resident) -> None:
-        """Somebody proved the key on the WebSocket: the id is theirs, and the resident takes its other one."""
+        """A WebSocket agent proved the key: the id is its own now, and the resident takes its other one."""
         channels = tuple(resident.agent.channels)
-        taken = resident.agent.id
+        taken, is_gone = resident.agent.id, resident.party.is_gone or resident.agent.session.closed
         self._leave(resident)
-        self._enter(resident, self._other_id(resident, taken), channels)
+        if not is_gone:
+            self._enter(resident, self._other_id(resident, taken), channels)
 
     def _choose_id(self, resident: Resident) -> str:
         key = PublicKey(resident.key)
@@ -232,10 +272,11 @@ class Bridge:
 
     # -- from the hall to keep ---------------------------------------------------------------------
 
-    def as_packet(self, frame: bytes, identity: str) -> bytes | None:
+    def as_packet(self, frame: bytes, identity: str = "") -> bytes | None:
         """A chat message of the hall as a packet; None for everything else.
 
-        All members of a channel get the same frame, one after the other: it is signed once.
+        A direct message is for the `identity`. All members of a channel get the same frame, one after the other:
+        it is signed once.
         """
         if frame is self._last_frame:
             return self._last_packet
@@ -284,7 +325,8 @@ class Bridge:
                 raise Refused(NOT_ALLOWED) from None
         line = self._line(resident, packet, forwarded, packet.dst, channel)
         if is_new:
-            arrive(hall, channel, agent)
+            self._join(channel, agent)
+        self.notices.introduce(channel, agent)
         hall.say(channel, line, agent, by_agent=agent.kind is None)
         channel.last_activity = hall.now()
 
@@ -303,11 +345,15 @@ class Bridge:
         failed = ""
         told = 0
         strangers: list[Agent] = []
+        peers: dict[Peer, None] = {}
         for agent in agents:
             other = self.resident_of(agent)
             if other is None:
                 strangers.append(agent)
-            elif other.peer.deliver(forwarded, sender, packet.id, packet.ttl):
+            else:
+                peers[other.peer] = None
+        for peer in peers:
+            if peer.deliver(forwarded, sender, packet.id, packet.ttl):
                 told += 1
             else:
                 failed = DELIVERY_FAILED
@@ -335,7 +381,8 @@ class Bridge:
         body = packet.body
         if utf16_length(body) > MAX_CONTENT or len(forwarded) > MAX_BRIDGED:
             raise Refused(TOO_LONG)
-        if resident.window is not None and not resident.window.admit(hall.now()):
+        window = resident.party.window
+        if window is not None and not window.admit(hall.now()):
             raise Refused(RATE_LIMITED)
         if hall.order is not None:
             try:
@@ -362,10 +409,9 @@ class Bridge:
 
     def named(self, word: str, but: str) -> list[Agent]:
         """Agents of this name on any wire, except the one whose identity is `but`."""
-        asking, word = self.residents[but].agent, word.lower()
-        return [
-            agent for agent in self.hall.agents.values() if agent is not asking and agent.name.lower() == word
-        ]
+        asking = self.residents[but].agent
+        namesakes = self.hall.by_name.get(word.lower(), {})
+        return [agent for agent in namesakes.values() if agent is not asking and _is_here(agent)]
 
     def key_of(self, agent: Agent) -> bytes | None:
         key = agent.key or agent.claimed_key
@@ -374,12 +420,13 @@ class Bridge:
     def candidates(self, named: list[Agent], found: Found, but: str) -> list[Agent]:
         """Who has the name and is still here, or offers the skill; the best rated first (seed 004, dst)."""
         hall, asking = self.hall, self.residents[but].agent
-        chosen = {agent.id: agent for agent in named if hall.agents.get(agent.id) is agent}
+        chosen = {agent.id: agent for agent in named if hall.find(agent.id) is agent}
         for key in found.offering:
             if agent := hall.by_key.get(key):
                 chosen[agent.id] = agent
             for resident in self._by_key.get(key, {}).values():
-                chosen[resident.agent.id] = resident.agent
+                if not resident.party.is_gone:
+                    chosen[resident.agent.id] = resident.agent
         chosen.pop(asking.id, None)
 
         def rank(agent: Agent) -> tuple[int, int, bool, str, str]:
@@ -394,7 +441,7 @@ class Bridge:
         if channel is None:
             return []
         asking = self.residents[but].agent
-        return [member for member in channel.members.values() if member is not asking]
+        return [member for member in channel.members.values() if member is not asking and _is_here(member)]
 
     def _public_channel(self, name: str) -> Channel | None:
         """What is said in others is not for everybody who knows their name."""
@@ -410,6 +457,10 @@ DEFAULT_STANDING: Final = (1200, 0)  # seed 001, reputation
 def _name(identity: str) -> str:
     """What the hall calls it: the part after the colon, as far as names allow (agentchat wire 3.3)."""
     return _not_in_names("", identity.partition(":")[2] or identity)[:MAX_NAME]
+
+
+def _is_here(agent: Agent) -> bool:
+    return agent.relay is None or not agent.relay.is_gone
 
 
 def _digest(key: bytes, text: bytes) -> bytes:

@@ -17,10 +17,9 @@ class Peer(Protocol):
         """A packet of the hall's own, in reply to one of this peer's."""
 
     def deliver(self, payload: bytes, sender: "Peer | None", message_id: str, ttl: int) -> bool:
-        """Queue a packet of somebody else's; False if this peer has left too much unread.
+        """Queue a packet of another sender; False if this peer has left too much unread.
 
-        A sender that is too fast for this peer is made to wait. When the packet cannot be written after all,
-        the sender is told by the `message_id` it gave.
+        When the packet cannot be written after all, the sender is told by the `message_id` it gave.
         """
 
     def hold(self) -> None:
@@ -35,42 +34,87 @@ class Peer(Protocol):
         """Send what is queued, then close. Its identities are freed in a moment, not during this call."""
 
 
-class Registry:
-    """Last write wins: whoever signed last with an identity has it."""
+class _Holding:
+    """The identities of one connection, and how many characters they have together."""
+
+    __slots__ = ("identities", "text")
 
     def __init__(self) -> None:
-        self._owners: dict[str, Peer] = {}
-        self._identities: dict[Peer, dict[str, None]] = {}
+        self.identities: dict[str, None] = {}
+        self.text = 0
+
+
+class Registry:
+    """Last write wins: an identity belongs to the connection that signed with it last.
+
+    A connection that ends may have a thousand identities. From that moment on they have no owner, but each takes up
+    its room until it is freed, and they are freed a few at a time.
+    """
+
+    def __init__(self) -> None:
+        self._holders: dict[str, Peer] = {}
+        self._holdings: dict[Peer, _Holding] = {}
+        self._abandoned: dict[Peer, None] = {}  # connections that have ended, the first to end first
 
     def __len__(self) -> int:
-        return len(self._owners)
+        return len(self._holders)
 
     def __contains__(self, identity: str) -> bool:
-        return identity in self._owners
+        return self.owner(identity) is not None
 
-    def of(self, peer: Peer) -> list[str]:
-        return list(self._identities.get(peer, ()))
+    @property
+    def extra(self) -> int:
+        """Identities that connections have besides their first."""
+        return len(self._holders) - len(self._holdings)
+
+    def count(self, peer: Peer) -> int:
+        holding = self._holdings.get(peer)
+        return 0 if holding is None else len(holding.identities)
+
+    def first(self, peer: Peer) -> str:
+        """Of a connection that has an identity."""
+        return next(iter(self._holdings[peer].identities))
+
+    def text(self, peer: Peer) -> int:
+        holding = self._holdings.get(peer)
+        return 0 if holding is None else holding.text
 
     def owner(self, identity: str) -> Peer | None:
-        return self._owners.get(identity)
+        holder = self._holders.get(identity)
+        return None if self._abandoned and holder in self._abandoned else holder
 
-    def claim(self, identity: str, peer: Peer) -> Peer | None:
-        """The identity is this peer's now; who had it before, if that was another."""
-        previous = self._owners.get(identity)
-        if previous is peer:
-            return None
-        if previous is not None:
-            self.free(identity)
-        self._owners[identity] = peer
-        self._identities.setdefault(peer, {})[identity] = None
-        return previous
+    def is_held(self, identity: str) -> bool:
+        """It has an owner, or had one and is not freed yet."""
+        return identity in self._holders
+
+    def claim(self, identity: str, peer: Peer) -> None:
+        """The identity, which has been freed, is this peer's now."""
+        self._holders[identity] = peer
+        holding = self._holdings.get(peer)
+        if holding is None:
+            holding = self._holdings[peer] = _Holding()
+        holding.identities[identity] = None
+        holding.text += len(identity)
 
     def free(self, identity: str) -> None:
-        peer = self._owners.pop(identity)
-        mine = self._identities[peer]
-        del mine[identity]
-        if not mine:
-            del self._identities[peer]
+        peer = self._holders.pop(identity)
+        holding = self._holdings[peer]
+        del holding.identities[identity]
+        holding.text -= len(identity)
+        if not holding.identities:
+            del self._holdings[peer]
+            self._abandoned.pop(peer, None)
+
+    def abandon(self, peer: Peer) -> None:
+        """The connection has ended."""
+        if peer in self._holdings:
+            self._abandoned[peer] = None
+
+    def next_abandoned(self) -> str | None:
+        """One of the identities that are to be freed."""
+        for peer in self._abandoned:
+            return self.first(peer)
+        return None
 
 
 class Pins:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from moothall.hall.access import AddressCounts
 from moothall.hall.keep import discovery
 from moothall.hall.keep.bridge import AGENT, DELIVERY_FAILED, OFFLINE, Bridge, Found, Refused
 from moothall.hall.keep.discovery import Answer
@@ -16,12 +17,14 @@ from moothall.hall.keep.registry import Peer, Pins, Registry
 from moothall.hall.keep.replays import Replays
 from moothall.hall.keep.scars import Scars
 from moothall.hall.session import Agent
+from moothall.settings.limits import Rate, Window
 from moothall.wire.keep.packet import HEARTBEAT, Packet, encode
 
 DONE: Final = "done"
 UNKNOWN_DISCOVERY: Final = "error:unknown_discovery"
 FEE_TOO_LOW: Final = "error:fee_too_low"
 PINNED: Final = "error:pinned"
+REGISTER_FIRST: Final = "error:register_first"
 SRC_REQUIRED: Final = "error:src_required"
 TOO_MANY_IDENTITIES: Final = "error:too_many_identities"
 
@@ -29,6 +32,11 @@ MAX_IDENTITIES: Final = 1000  # of one connection
 MAX_IDENTITY_TEXT: Final = (
     128 * 1024
 )  # characters of all of them: the list of agents holds each several times
+# Identities that are freed in one turn of the loop, when a connection with many of them ends: under half a
+# millisecond, and a second for 20,000 of them.
+FREED_AT_ONCE: Final = 32
+# Anybody can ask often for a list that does not fit.
+TRUNCATION_LOG: Final = Rate(1, 3600)
 HEARTBEAT_PACKET: Final = encode(Packet(typ=HEARTBEAT, src=discovery.SERVER))
 
 Failed = Callable[[BaseException], None]
@@ -54,6 +62,10 @@ class KeepRoom:
         self.started = bridge.hall.now()
         self._swarm_fee = settings.keep_swarm_fee
         self._pins = pins
+        self._max_identities = 0 if settings.no_limits else settings.keep_max_identities
+        self._max_per_address = 0 if settings.no_limits else settings.keep_identities_per_ip
+        self._per_address = AddressCounts(0)
+        self._truncations = {question: Window(TRUNCATION_LOG) for question in QUESTIONS}
         # Identities that start "agent:" are the hall's to give, so these two never meet those of keep clients.
         self.hall.arrivals.append(lambda agent: self.listing.add(AGENT + agent.id))
         self.hall.departures.append(lambda agent: self.listing.discard(AGENT + agent.id))
@@ -69,7 +81,7 @@ class KeepRoom:
             if src:
                 resident = self.bridge.residents.get(src)
                 if resident is None or resident.peer is not peer or resident.key != packet.pk:
-                    self._register(peer, src, packet.pk)
+                    self._register(peer, packet)
             else:
                 self.bridge.admit(src, packet.pk)
             self.packets += 1
@@ -81,42 +93,80 @@ class KeepRoom:
         if body is not None:
             peer.answer(discovery.reply(packet.id, body))
 
-    def leave(self, peer: Peer) -> None:
-        """The connection is gone, and all its identities with it."""
-        for identity in self.registry.of(peer):
+    def leave(self, peer: Peer) -> bool:
+        """The connection is gone. None of its identities can be addressed from now on.
+
+        A single one is freed at once. More of them are left to `free_some`; whether there are any.
+        """
+        self.registry.abandon(peer)
+        self.bridge.part(peer)
+        if self.registry.count(peer) == 1:
+            self._free(self.registry.first(peer))
+        return self.registry.next_abandoned() is not None
+
+    def free_some(self) -> bool:
+        """Free a few identities of connections that are gone; whether there are more."""
+        for _ in range(FREED_AT_ONCE):
+            identity = self.registry.next_abandoned()
+            if identity is None:
+                return False
             self._free(identity)
+        return self.registry.next_abandoned() is not None
 
     # -- identities --------------------------------------------------------------------------------
 
-    def _register(self, peer: Peer, src: str, key: bytes) -> None:
+    def _register(self, peer: Peer, packet: Packet) -> None:
+        """The identity is this connection's from now on; Refused, if it may not have it.
+
+        With pins, only a packet to the hall itself registers. The hall passes on all others, to keep agents as they
+        are and to WebSocket agents as `packet` of a MSG, so anybody may have them and send them again.
+        """
+        src, key = packet.src, packet.pk
         self.bridge.admit(src, key)
-        if self._pins is not None and not self._pins.admit(src, key):
-            self.hall.note("keep_identity_pinned", ip=peer.ip)
-            raise Refused(PINNED)
+        if self._pins is not None:
+            if not self._pins.admit(src, key):
+                self.hall.note("keep_identity_pinned", ip=peer.ip)
+                raise Refused(PINNED)
+            if not is_for_hall(packet.dst):
+                raise Refused(REGISTER_FIRST)
         owner = self.registry.owner(src)
-        mine = self.registry.of(peer)
-        if owner is not peer and (
-            len(mine) >= MAX_IDENTITIES or sum(map(len, mine)) + len(src) > MAX_IDENTITY_TEXT
-        ):
-            raise Refused(TOO_MANY_IDENTITIES)
-        beside = self.bridge.residents[mine[0]] if mine else None
-        if beside is not None and beside.arrivals is not None and not beside.arrivals.admit(self.hall.now()):
-            raise Refused(TOO_MANY_IDENTITIES)
+        self._check_identities(peer, src, is_new=owner is not peer)
         if self._pins is not None:
             self._pins.pin(src, key)
-        if owner is not None:
+        if self.registry.is_held(src):
             self._free(src)
+        is_first = not self.registry.count(peer)
         self.registry.claim(src, peer)
+        self._per_address.admit(peer.ip)
         self.listing.add(src)
-        self.bridge.arrive(peer, src, key, beside)
+        self.bridge.arrive(peer, src, key)
         if owner is not None and owner is not peer:
             self.hall.log.info("keep_identity_moved", old_ip=owner.ip, new_ip=peer.ip)
             owner.close()
-        if not mine:
+        if is_first:
             peer.registered()
 
+    def _check_identities(self, peer: Peer, src: str, *, is_new: bool) -> None:
+        """The first identity of a connection is always admitted; those besides it share what room there is."""
+        registry = self.registry
+        count = registry.count(peer)
+        if not count:
+            return
+        if is_new and (
+            count >= MAX_IDENTITIES
+            or registry.text(peer) + len(src) > MAX_IDENTITY_TEXT
+            or 0 < self._max_identities <= registry.extra
+            or (not peer.is_loopback and 0 < self._max_per_address <= self._per_address[peer.ip])
+        ):
+            raise Refused(TOO_MANY_IDENTITIES)
+        arrivals = self.bridge.party(peer).arrivals
+        if arrivals is not None and not arrivals.admit(self.hall.now()):
+            raise Refused(TOO_MANY_IDENTITIES)
+
     def _free(self, identity: str) -> None:
+        resident = self.bridge.residents[identity]
         self.registry.free(identity)
+        self._per_address.depart(resident.peer.ip)
         self.listing.discard(identity)
         self.bridge.depart(identity)
 
@@ -143,7 +193,7 @@ class KeepRoom:
         return OFFLINE
 
     def to_agent(self, peer: Peer, packet: Packet, forwarded: bytes) -> None:
-        agent = self.hall.agents.get(packet.dst[len(AGENT) :])
+        agent = self.hall.find(packet.dst[len(AGENT) :])
         if agent is None:
             raise Refused(OFFLINE)
         self.bridge.tell(packet.src, agent, packet, forwarded)
@@ -222,9 +272,14 @@ class KeepRoom:
         if ask is None:
             return UNKNOWN_DISCOVERY
         answer = ask(self, discovery.room(packet.id))
-        if answer.left_out:
+        if answer.left_out and self._truncations[question].admit(self.hall.now()):
             self.hall.log.warning("keep_discovery_truncated", question=question, left_out=answer.left_out)
         return answer.body
+
+
+def is_for_hall(dst: str) -> bool:
+    """The hall answers it, and never passes it on."""
+    return dst in RESERVED or dst.startswith(DISCOVER)
 
 
 def info(keep: KeepRoom, space: int) -> Answer:

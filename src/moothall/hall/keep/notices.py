@@ -1,0 +1,125 @@
+"""Arrivals and departures of keep agents, as the watchers of their channels are told of them.
+
+One connection may bring a thousand agents in a second and take them away again in the next, so these notices have a
+rate of their own: those within it are told at once, the others wait. What waits is one entry per agent and channel.
+An agent that comes and goes while its arrival waits is not told of at all. Lists leave out the agents whose arrival
+waits (`Channel.unannounced`), so every watcher ends with the right picture, whenever it joined.
+"""
+
+from typing import Final, NamedTuple
+
+from moothall.hall.agenda import Appointment
+from moothall.hall.channels import Channel
+from moothall.hall.hall import Hall
+from moothall.hall.session import Agent
+from moothall.settings.limits import Rate, Window
+from moothall.wire.agentchat.codec import frame
+from moothall.wire.agentchat.server import AgentJoined, AgentLeft
+
+# For all channels together. Each notice goes to all watchers of a channel: with a thousand of them, this is about a
+# tenth of what one core delivers.
+NOTICES: Final = Rate(100, 1)
+TICK: Final = (
+    0.1  # seconds between two looks at what waits; what a channel is told in one of them is one write
+)
+
+
+class _Change(NamedTuple):
+    channel: Channel
+    left: Agent | None  # whom the watchers take for present
+    joined: Agent | None  # who is there now under the same id
+
+
+class Notices:
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+        self._window = Window(NOTICES)
+        self._waiting: dict[tuple[str, str], _Change] = {}  # by channel and agent id, the oldest first
+        self._planned: Appointment | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def joined(self, channel: Channel, agent: Agent) -> None:
+        """The agent is in the channel now."""
+        place = (channel.name, agent.id)
+        if not channel.watchers:
+            self._waiting.pop(place, None)
+            return
+        before = self._waiting.get(place)
+        change = _Change(channel, before.left if before is not None else None, agent)
+        if before is None and self._may_tell():
+            self._tell(channel, _frames(self._hall, change))
+            return
+        self._waiting[place] = change
+        channel.unannounced.add(agent.id)
+        self._plan()
+
+    def left(self, channel: Channel, agent: Agent) -> None:
+        """The agent is no longer in the channel."""
+        channel.unannounced.discard(agent.id)
+        place = (channel.name, agent.id)
+        before = self._waiting.get(place)
+        if before is not None and before.left is None:
+            del self._waiting[place]  # it came and went before anyone was told
+        elif channel.watchers:
+            change = _Change(channel, agent if before is None else before.left, None)
+            if before is None and self._may_tell():
+                self._tell(channel, _frames(self._hall, change))
+            else:
+                self._waiting[place] = change
+                self._plan()
+        elif before is not None:
+            del self._waiting[place]
+
+    def introduce(self, channel: Channel, agent: Agent) -> None:
+        """Tell now of an arrival that waits: the agent is about to speak."""
+        change = self._waiting.pop((channel.name, agent.id), None)
+        if change is not None:
+            channel.unannounced.discard(agent.id)
+            self._tell(channel, _frames(self._hall, change))
+
+    def _may_tell(self) -> bool:
+        """A notice does not overtake those that wait."""
+        return not self._waiting and self._window.admit(self._hall.now())
+
+    def _plan(self) -> None:
+        if self._planned is None:
+            self._planned = self._hall.agenda.at(self._hall.now() + TICK, self._catch_up)
+
+    def _catch_up(self) -> None:
+        self._planned = None
+        told: dict[Channel, list[bytes]] = {}
+        waiting, now = self._waiting, self._hall.now()
+        while waiting and self._window.admit(now):
+            change = waiting.pop(next(iter(waiting)))
+            if change.joined is not None:
+                change.channel.unannounced.discard(change.joined.id)
+            told.setdefault(change.channel, []).append(_frames(self._hall, change))
+        for channel, frames in told.items():
+            self._tell(channel, b"".join(frames))
+        if waiting:
+            self._plan()
+
+    def _tell(self, channel: Channel, frames: bytes) -> None:
+        for watcher in channel.watchers.values():
+            watcher.link.put(frames)
+
+
+def _frames(hall: Hall, change: _Change) -> bytes:
+    channel, left, joined = change
+    frames, now = b"", hall.timestamp()
+    if left is not None:
+        frames += frame(AgentLeft(ts=now, channel=channel.name, agent=left.address))
+    if joined is not None:
+        frames += frame(
+            AgentJoined(
+                ts=now,
+                channel=channel.name,
+                agent=joined.address,
+                name=joined.name,
+                verified=joined.verified,
+                kind=joined.kind,
+            )
+        )
+    return frames
