@@ -222,7 +222,7 @@ async def test_nobody_is_kept_out_by_offers_that_are_too_long_to_list(url: str) 
         async with Agent("bob", identity=BOB).connected(url) as bob:
             await bob.register_skills(["patience"])
         for n in range(25):
-            last = await alice.propose(bob.address, f"{n:02}" * 100_000)
+            last = await alice.propose(bob.address, f"{n:02}", terms="x" * 16_000)
         returned = Party("bob", BOB)
         async with returned.agent.connected(url):
             assert await returned.offers.next() == last
@@ -377,21 +377,20 @@ async def test_every_offer_made_meanwhile_is_heard_of(url: str, monkeypatch: pyt
 async def test_lists_go_on_beyond_what_fits_into_one_answer(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deals, "MAX_LIMIT", 2)
     async with two_parties(url) as (alice, bob):
-        long = "x" * 200_000  # six of them are more than the hall says at once
-        made = [await alice.agent.propose(bob.agent.address, long) for _ in range(7)]
+        long = "x" * 16_000  # 65 of them are more than the hall says at once
+        made = [await alice.agent.propose(bob.agent.address, "work", terms=long) for _ in range(70)]
         newest_first = [deal.id for deal in reversed(made)]
-        for deal in made:
-            await bob.agent.accept(deal.id)
-        for limit in (2, 3, 7, 100):
-            assert [deal.id for deal in await bob.agent.proposals(limit=limit)] == newest_first[:limit]
-        monkeypatch.setattr(deals, "MAX_LIMIT", 1000)
         assert [deal.id for deal in await bob.agent.proposals()] == newest_first
-        for deal in made:
+        monkeypatch.setattr(deals, "MAX_LIMIT", 2)
+        for limit in (2, 3, 7):
+            assert [deal.id for deal in await bob.agent.proposals(limit=limit)] == newest_first[:limit]
+        for deal in made[:7]:
+            await bob.agent.accept(deal.id)
             await bob.agent.complete(deal.id)
-        assert [receipt.proposal_id for receipt in await bob.agent.receipts()] == newest_first
-        assert [receipt.proposal_id for receipt in await alice.agent.receipts(limit=6)] == newest_first[:6]
+        completed = newest_first[-7:]
+        assert [receipt.proposal_id for receipt in await bob.agent.receipts()] == completed
+        assert [receipt.proposal_id for receipt in await alice.agent.receipts(limit=6)] == completed[:6]
 
 
 async def test_an_outcome_survives_a_hall_that_was_killed(tmp_path: Path, unused_tcp_port: int) -> None:

@@ -1,15 +1,16 @@
 """A market in memory: books that keep everything, agents that sign, and a clock that is a number."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
 
 from moothall.identity import PrivateKey
 from moothall.market import clerk, ledger
-from moothall.market.books import Books
+from moothall.market.books import MAX_READ, Books, Leader, OpenOffers, Page
 from moothall.market.hooks import hook_event
+from moothall.market.notices import what_fits
 from moothall.market.outcome import Outcome
 from moothall.market.records import (
     AuditRow,
@@ -17,6 +18,7 @@ from moothall.market.records import (
     Entry,
     Happening,
     HookEvent,
+    Offer,
     Proposal,
     RatingPoint,
     Receipt,
@@ -27,6 +29,7 @@ from moothall.market.records import (
 from moothall.market.reputation import RatingRules
 from moothall.market.rules import MarketRules
 from moothall.market.signed import TEXTS, Command, Signed, check_signature
+from moothall.market.skills import Filters
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.codec import encode
 from moothall.wire.agentchat.server import ServerMessage
@@ -56,6 +59,8 @@ class MemoryBooks(Books):
         self.kept_receipts: list[Receipt] = []
         self.skills: dict[bytes, Registration] = {}
         self.events: dict[str, HookEvent] = {}
+        self.disk: Counter[tuple[str, int]] = Counter()
+        self.saved = 0  # bytes, by the latest decision
 
     def proposal(
         self, proposal_id: str, *, hold: bool = True, besides: Collection[bytes] = ()
@@ -63,8 +68,14 @@ class MemoryBooks(Books):
         return self.deals.get(proposal_id)
 
     def proposals_of(
-        self, key: bytes, *, limit: int = 100, open_only: bool = False, before: Proposal | None = None
-    ) -> list[Proposal]:
+        self,
+        key: bytes,
+        *,
+        limit: int = 100,
+        open_only: bool = False,
+        before: Proposal | None = None,
+        most: int = MAX_READ,
+    ) -> Page[Proposal]:
         deals = [
             deal
             for deal in reversed(self.deals.values())
@@ -72,7 +83,29 @@ class MemoryBooks(Books):
             and (not open_only or deal.status in ("pending", "accepted"))
             and (before is None or (deal.created_at, deal.id) < (before.created_at, before.id))
         ]
-        return deals[:limit]
+        return Page(*what_fits(deals[:limit], lambda deal: len(msgspec.json.encode(deal)), most))
+
+    def open_offers(self, proposer: bytes, recipient: bytes, most: int) -> OpenOffers:
+        own = [
+            deal.recipient
+            for deal in self.deals.values()
+            if deal.proposer == proposer and deal.status in ("pending", "accepted")
+        ][:most]
+        return OpenOffers(of_pair=own.count(recipient), of_proposer=len(own))
+
+    def completions(self, one: bytes, other: bytes, limit: int) -> list[int]:
+        return [
+            deal.completed_at
+            for deal in sorted(self.deals.values(), key=lambda deal: deal.completed_at or 0)
+            if deal.completed_at is not None and {deal.proposer, deal.recipient} == {one, other}
+        ][-limit:]
+
+    def disk_used(self, account: str, day: int) -> int:
+        return self.disk[account, day]
+
+    def spend_disk(self, account: str, day: int) -> int:
+        self.disk[account, day] += self.saved
+        return self.saved
 
     def due(self, now: int, limit: int = 100) -> list[Proposal]:
         overdue = [deal for deal in self._with_deadline() if deal.expires is not None and deal.expires <= now]
@@ -90,9 +123,9 @@ class MemoryBooks(Books):
     def missed(self) -> set[str]:
         return set()
 
-    def standings(self, limit: int) -> list[Standing]:
+    def leaders(self, limit: int) -> list[Leader]:
         best = sorted(self.stands.values(), key=lambda s: (s.rating, s.transactions), reverse=True)
-        return best[:limit]
+        return [Leader(each.key, each.rating, each.transactions) for each in best[:limit]]
 
     def history(self, key: bytes, limit: int = 100) -> list[tuple[int, int, str]]:
         points = [(each.at, each.rating, each.why) for each in reversed(self.points) if each.key == key]
@@ -101,8 +134,24 @@ class MemoryBooks(Books):
     def registration(self, key: bytes) -> Registration | None:
         return self.skills.get(key)
 
-    def registrations(self) -> list[Registration]:
-        return list(self.skills.values())
+    def offers(self, filters: Filters, most: int) -> list[Offer]:
+        found = [
+            Offer(registration.key, position, skill["capability"], registration.registered_at)
+            for registration in self.skills.values()
+            for position, skill in enumerate(registration.skills)
+            if _admits(filters, skill)
+        ]
+        return sorted(found, key=lambda offer: self.standing(offer.key).rating, reverse=True)[:most]
+
+    def offering(self, capability: str, most: int) -> list[bytes]:
+        return [
+            key
+            for key, registration in self.skills.items()
+            if any(skill["capability"].lower() == capability for skill in registration.skills)
+        ][:most]
+
+    def offered(self, offers: Sequence[Offer]) -> list[tuple[Offer, dict[str, Any]]]:
+        return [(offer, self.skills[offer.key].skills[offer.position]) for offer in offers]
 
     def find_key(self, agent_id: str) -> bytes | None:
         for agent in AGENTS:
@@ -114,8 +163,13 @@ class MemoryBooks(Books):
         return Counter(deal.status for deal in self.deals.values())
 
     def receipts(
-        self, key: bytes | None = None, *, limit: int = 100, before: str | None = None
-    ) -> list[Receipt]:
+        self,
+        key: bytes | None = None,
+        *,
+        limit: int = 100,
+        before: str | None = None,
+        most: int = MAX_READ,
+    ) -> Page[Receipt]:
         kept = [
             receipt
             for receipt in reversed(self.kept_receipts)
@@ -124,10 +178,11 @@ class MemoryBooks(Books):
         ]
         deals = [receipt.proposal_id for receipt in kept]
         start = 0 if before is None else deals.index(before) + 1 if before in deals else len(kept)
-        return kept[start : start + limit]
+        return Page(*what_fits(kept[start : start + limit], lambda receipt: len(receipt.body), most))
 
     def save(self, *changes: Change) -> None:
         assert sum(isinstance(change, AuditRow) for change in changes) == 1
+        self.saved = sum(len(msgspec.json.encode(change)) for change in changes)
         for change in changes:
             self._save(change)
 
@@ -163,6 +218,16 @@ class MemoryBooks(Books):
 
     def balances(self) -> dict[str, int]:
         return ledger.balances(self.entries.values())
+
+
+def _admits(filters: Filters, skill: dict[str, Any]) -> bool:
+    rate, currency = skill.get("rate"), skill.get("currency")
+    has_rate = isinstance(rate, int | float) and not isinstance(rate, bool)
+    return (
+        filters.capability in skill["capability"].lower()
+        and not (has_rate and filters.max_rate is not None and rate > filters.max_rate)  # type: ignore[operator]
+        and not (filters.currency and isinstance(currency, str) and currency.lower() != filters.currency)
+    )
 
 
 class Market:

@@ -127,7 +127,7 @@ def test_the_leaderboard_names_agents_as_the_hall_does() -> None:
     market = Market()
     market.rated(ALICE, rating=1100)
     market.rated(BOB, rating=1300, transactions=4, skills={"c": SkillStanding()})
-    answer = frame(notices.leaderboard(market.books.standings(10), 16, market.now))
+    answer = frame(notices.leaderboard(market.books.leaders(10), 16, market.now))
     assert answer == {
         "type": "LEADERBOARD",
         "ts": market.now,

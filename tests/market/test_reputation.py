@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.market.records import Proposal, Standing
+from moothall.market.records import Standing
 from moothall.market.reputation import (
     FLOOR,
     PairHistory,
@@ -19,7 +19,7 @@ from moothall.market.reputation import (
     pair_history,
 )
 from moothall.wire.agentchat.jstext import round_half_up
-from tests.identity.vectors import ALICE, BOB, CAROL, VECTORS
+from tests.identity.vectors import ALICE, BOB, VECTORS
 from tests.market.support import REFERENCE, REFERENCE_RATINGS, Market, address
 
 SEED = RatingRules()
@@ -120,25 +120,10 @@ def test_a_dispute_never_makes_rating(fault: Standing, other: Standing) -> None:
     assert 1 <= half_of_loss(loss) <= loss <= k_factor(fault.transactions)
 
 
-def completion(proposer: bytes, recipient: bytes, at: int | None) -> Proposal:
-    return Proposal(
-        id="p", proposer=proposer, recipient=recipient, from_="@a", to="@b", task="t",
-        created_at=0, updated_at=0, sig="s", completed_at=at,
-    )  # fmt: skip
-
-
-def test_a_pair_is_a_pair_whoever_proposed_and_others_do_not_count() -> None:
-    a, b, c = (agent.public.raw for agent in (ALICE, BOB, CAROL))
-    deals = [completion(b, a, 900), completion(a, b, 100), completion(a, c, 500), completion(a, b, None)]
-    assert pair_history(deals, a, b, SEED) == PairHistory(2, 900)
-    assert pair_history(deals, b, c, SEED) == PairHistory()
-
-
 def test_a_completion_during_the_pause_counts_for_nothing() -> None:
-    a, b = ALICE.public.raw, BOB.public.raw
     rules = RatingRules(pair_cooldown=1000)
-    deals = [completion(a, b, at) for at in (0, 999, 1000, 1500, 2500)]
-    history = pair_history(deals, a, b, rules)
+    assert pair_history((), rules) == PairHistory()
+    history = pair_history((0, 999, 1000, 1500, 2500), rules)
     assert history == PairHistory(3, 2500)
     assert history.cooling(3499, rules)
     assert not history.cooling(3500, rules)

@@ -13,6 +13,7 @@ from moothall.market.hooks import Subscription
 from moothall.market.outcome import Outcome
 from moothall.market.rules import MarketRules
 from moothall.market.signed import check_signature
+from moothall.market.skills import Filters
 from moothall.store.books import SqlBooks, StoreBooks
 from moothall.store.checks import problems
 from moothall.store.dialect import Connection, Row
@@ -34,6 +35,12 @@ RULES = MarketRules()
 LISTENER = "https://example.org/hall"
 LISTENING = (Subscription(LISTENER),)
 PATIENCE = 60.0  # seconds after which a lost answer is a failed test
+
+
+def offered(books: StoreBooks, **asked: Any) -> list[tuple[bytes, dict[str, Any]]]:
+    """What a search finds: who offers it, and the skill."""
+    found = books.offered(books.offers(Filters(**asked), 1000))
+    return [(offer.key, skill) for offer, skill in found]
 
 
 class Log:

@@ -28,6 +28,7 @@ from moothall.market.records import (
     SkillStanding,
     Standing,
 )
+from moothall.market.skills import Filters
 from moothall.store.books import SqlBooks
 from moothall.store.dialect import Connection, Cursor, Value
 from moothall.store.memory import Memory
@@ -46,6 +47,7 @@ from tests.store.support import (
     complete,
     dispute,
     expire,
+    offered,
     propose,
     register,
     reject,
@@ -142,15 +144,15 @@ def test_deals_of_an_agent_are_listed_newest_first_whichever_side_it_is_on(place
             deal = offer(number, proposer=proposer, recipient=recipient, status=status)
             books.save(deal, audit(deal.id))
     with place.books() as books:
-        assert ids(books.proposals_of(alice)) == ["prop_5", "prop_4", "prop_3", "prop_1", "prop_0"]
-        assert ids(books.proposals_of(alice, limit=2)) == ["prop_5", "prop_4"]
-        assert ids(books.proposals_of(alice, open_only=True)) == ["prop_3", "prop_1"]
-        assert ids(books.proposals_of(alice, open_only=True, limit=1)) == ["prop_3"]
+        assert ids(books.proposals_of(alice).items) == ["prop_5", "prop_4", "prop_3", "prop_1", "prop_0"]
+        assert ids(books.proposals_of(alice, limit=2).items) == ["prop_5", "prop_4"]
+        assert ids(books.proposals_of(alice, open_only=True).items) == ["prop_3", "prop_1"]
+        assert ids(books.proposals_of(alice, open_only=True, limit=1).items) == ["prop_3"]
         before = books.proposal("prop_4")
-        assert ids(books.proposals_of(alice, limit=2, before=before)) == ["prop_3", "prop_1"]
-        assert ids(books.proposals_of(alice, open_only=True, before=before)) == ["prop_3", "prop_1"]
-        assert books.proposals_of(alice, before=books.proposal("prop_0")) == []
-        assert books.proposals_of(DAVE.public.raw) == []
+        assert ids(books.proposals_of(alice, limit=2, before=before).items) == ["prop_3", "prop_1"]
+        assert ids(books.proposals_of(alice, open_only=True, before=before).items) == ["prop_3", "prop_1"]
+        assert books.proposals_of(alice, before=books.proposal("prop_0")).items == []
+        assert books.proposals_of(DAVE.public.raw).items == []
         assert books.counts() == {"completed": 1, "pending": 1, "accepted": 2, "disputed": 1, "expired": 1}
 
 
@@ -227,8 +229,8 @@ def test_the_leaderboard_goes_by_rating_and_then_by_transactions(place: Place) -
         for agent, rating, transactions in reversed(ranking):
             books.save(Standing(key=agent.public.raw, rating=rating, transactions=transactions), audit())
     with place.books() as books:
-        assert [each.key for each in books.standings(3)] == [agent.public.raw for agent, *_ in ranking[:3]]
-        assert len(books.standings(10)) == 4
+        assert books.leaders(3) == [(agent.public.raw, *stands) for agent, *stands in ranking[:3]]
+        assert len(books.leaders(10)) == 4
 
 
 def test_the_history_of_a_rating_is_told_from_its_end(place: Place) -> None:
@@ -257,18 +259,18 @@ def test_a_registration_replaces_the_one_before_and_can_be_revoked(place: Place)
     with place.books() as books:
         books.save(first, audit())
         books.save(second, audit())
-        assert books.registrations() == [second]
+        assert offered(books) == [(key, second.skills[0])]
     with place.books() as books:
         assert books.registration(key) == second
         books.save(Revoked(key), audit())
         assert books.registration(key) is None
-        assert books.registrations() == []
+        assert offered(books) == []
     with place.books() as books:
         assert books.registration(key) is None
         books.save(Revoked(key), audit())
         books.save(first, audit())
     with place.books() as books:
-        assert books.registrations() == [first]
+        assert offered(books) == [(key, first.skills[0])]
 
 
 def test_a_key_with_a_row_is_found_by_either_id(place: Place) -> None:
@@ -309,16 +311,16 @@ def test_receipts_are_found_by_either_party_newest_first(place: Place) -> None:
             deal = offer(number, recipient=recipient.public.raw, status="completed")
             books.save(deal, Receipt(proposal_id=deal.id, at=NOW_MS, body=b"{}"), audit())
     with place.books() as books:
-        assert [each.proposal_id for each in books.receipts()] == ["prop_2", "prop_1", "prop_0"]
-        assert [each.proposal_id for each in books.receipts(limit=1)] == ["prop_2"]
-        assert [each.proposal_id for each in books.receipts(BOB.public.raw)] == ["prop_2", "prop_0"]
-        assert len(books.receipts(ALICE.public.raw, limit=2)) == 2
-        assert [each.proposal_id for each in books.receipts(before="prop_2")] == ["prop_1", "prop_0"]
-        older = books.receipts(BOB.public.raw, before="prop_2", limit=1)
+        assert [each.proposal_id for each in books.receipts().items] == ["prop_2", "prop_1", "prop_0"]
+        assert [each.proposal_id for each in books.receipts(limit=1).items] == ["prop_2"]
+        assert [each.proposal_id for each in books.receipts(BOB.public.raw).items] == ["prop_2", "prop_0"]
+        assert len(books.receipts(ALICE.public.raw, limit=2).items) == 2
+        assert [each.proposal_id for each in books.receipts(before="prop_2").items] == ["prop_1", "prop_0"]
+        older = books.receipts(BOB.public.raw, before="prop_2", limit=1).items
         assert [each.proposal_id for each in older] == ["prop_0"]
         for odd in ("prop_0", "prop_9", "\0", "\ud800"):
-            assert books.receipts(ALICE.public.raw, before=odd) == []
-        assert books.receipts(DAVE.public.raw) == []
+            assert books.receipts(ALICE.public.raw, before=odd).items == []
+        assert books.receipts(DAVE.public.raw).items == []
 
 
 def test_there_is_a_way_to_save_every_kind_of_change() -> None:
@@ -540,21 +542,30 @@ def everything_asked(books: Books, now: int) -> list[Any]:
         [books.proposal(deal) for deal in DEALS],
         books.due(now),
         books.next_deadline(),
-        {each.key: each for each in books.standings(10)},
-        [each.rating for each in books.standings(10)],
-        sorted(books.registrations(), key=lambda each: each.key),
+        set(books.leaders(10)),
+        [each.rating for each in books.leaders(10)],
+        sorted(
+            (offer.key, skill["capability"]) for offer, skill in books.offered(books.offers(Filters(), 10))
+        ),
         dict(books.counts()),
-        books.receipts(),
+        books.receipts().items,
     ]
     for agent in AGENTS:
         key = agent.public.raw
         answers += [
-            books.proposals_of(key, limit=3),
-            books.proposals_of(key, open_only=True),
+            *(
+                [
+                    (deal.id, deal.status)
+                    for deal in books.proposals_of(key, limit=limit, open_only=limit > 3).items
+                ]
+                for limit in (3, 100)
+            ),
+            *(books.completions(key, other.public.raw, 2) for other in AGENTS),
+            [books.open_offers(key, other.public.raw, 100) for other in AGENTS],
             books.standing(key),
             books.history(key),
             books.registration(key),
-            books.receipts(key),
+            books.receipts(key).items,
         ]
     return answers
 

@@ -87,6 +87,7 @@ async def test_export_writes_everything_one_object_per_line(place: Place, tmp_pa
         "proposals",
         "standings",
         "registrations",
+        "offers",
         "postings",
         "audit",
         "receipts",

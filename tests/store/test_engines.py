@@ -19,6 +19,7 @@ from tests.store.support import (
     dispute,
     expire,
     full_deal,
+    offered,
     propose,
     register,
     reject,
@@ -113,9 +114,9 @@ async def test_everything_is_there_when_the_store_is_opened_again(place: Place) 
         await run(store, propose("prop_2", elo_stake=40, expires=60))
         await run(store, accept("prop_2"))
         await run(store, register(ALICE, {"capability": "review"}))
-        before = await run(store, lambda books: (books.standings(10), books.registrations()))
+        before = await run(store, lambda books: (books.leaders(10), offered(books)))
     async with place.opened() as store:
-        after = await run(store, lambda books: (books.standings(10), books.registrations()))
+        after = await run(store, lambda books: (books.leaders(10), offered(books)))
         assert after == before
         assert await run(store, lambda books: books.next_deadline()) == NOW_MS + 60_000
         assert await run(store, expire("prop_2", now=NOW_MS + 60_001))

@@ -11,7 +11,7 @@ from moothall.identity import PrivateKey
 from moothall.market.books import Books
 from moothall.market.records import SkillStanding, Standing
 from tests.store.server import Server
-from tests.store.support import ALICE, BOB, CAROL, DAVE, Place, full_deal, propose, run
+from tests.store.support import ALICE, BOB, CAROL, DAVE, Place, full_deal, offered, propose, run
 
 SKILL = {"capability": "review", "rate": 5, "currency": "ELO"}
 
@@ -70,7 +70,7 @@ def registered(agent: PrivateKey) -> dict[str, Any]:
 
 async def test_a_rating_waits_for_the_first_key_that_fits(folder: Place) -> None:
     async with folder.opened() as store:
-        assert await run(store, lambda books: books.standings(10)) == []
+        assert await run(store, lambda books: books.leaders(10)) == []
         assert await run(store, lambda books: books.standing(ALICE.public.raw)) == ALICE_IMPORTED
         assert await run(store, lambda books: books.standing(DAVE.public.raw)) == Standing(
             key=DAVE.public.raw
@@ -79,9 +79,7 @@ async def test_a_rating_waits_for_the_first_key_that_fits(folder: Place) -> None
         registration = await run(store, lambda books: books.registration(ALICE.public.raw))
         assert registration is not None
         assert registration.skills == [SKILL]
-        assert [each.key for each in await run(store, lambda books: books.registrations())] == [
-            ALICE.public.raw
-        ]
+        assert await run(store, offered) == [(ALICE.public.raw, SKILL)]
     assert folder.problems() == []
     assert folder.log.facts("reference_imported") == {"ratings": 2, "skills": 1, "receipts": 2, "bound": 0}
 
@@ -100,10 +98,10 @@ async def test_an_imported_agent_deals_on_from_where_it_stood(folder: Place) -> 
 async def test_it_is_imported_once(folder: Place) -> None:
     async with folder.opened() as store:
         await full_deal(store, "prop_1", ALICE, BOB)
-        before = await run(store, lambda books: books.standings(10))
+        before = await run(store, lambda books: books.leaders(10))
     leave(folder, "ratings.json", {shown(ALICE): {"rating": 9000, "transactions": 1, "updated": None}})
     async with folder.opened() as store:
-        assert await run(store, lambda books: books.standings(10)) == before
+        assert await run(store, lambda books: books.leaders(10)) == before
     assert json.loads((folder.directory.path / "ratings.json").read_text())[shown(ALICE)]["rating"] < 9000
 
 
@@ -184,12 +182,12 @@ async def test_keys_that_the_reference_wrote_down_are_bound_at_once(folder: Plac
     seen = {ALICE.public.pem: 1, odd: 2, "no key": 3}
     (folder.directory.path.parent / "first-seen.json").write_text(json.dumps(seen))
     async with folder.opened() as store:
-        best = await run(store, lambda books: books.standings(10))
+        best = await run(store, lambda books: books.leaders(10))
         assert [(each.key, each.rating) for each in best] == [
             (CAROL.public.raw, 1400),
             (ALICE.public.raw, 1316),
         ]
-        assert len(await run(store, lambda books: books.registrations())) == 1
+        assert len(await run(store, offered)) == 1
     assert folder.problems() == []
     assert folder.log.facts("reference_imported")["bound"] == 2
 
@@ -197,7 +195,7 @@ async def test_keys_that_the_reference_wrote_down_are_bound_at_once(folder: Plac
 async def test_receipts_are_found_by_the_parties_they_name(folder: Place) -> None:
     async with folder.opened() as store:
         for agent, expected in [(ALICE, [1, 0]), (BOB, [0]), (DAVE, [])]:
-            receipts = await run(store, lambda books, agent=agent: books.receipts(agent.public.raw))  # type: ignore[misc]
+            receipts = await run(store, lambda books, agent=agent: books.receipts(agent.public.raw).items)  # type: ignore[misc]
             assert [json.loads(each.body) for each in receipts] == [RECEIPTS[number] for number in expected]
             assert [each.at for each in receipts] == [RECEIPTS[number]["stored_at"] for number in expected]
 
@@ -207,14 +205,14 @@ async def test_what_our_own_files_say_can_be_brought_back(place: Place, server: 
     async with place.opened() as store:
         await full_deal(store, "prop_1", ALICE, BOB)
         before = await run(store, lambda books: books.standing(ALICE.public.raw))
-        receipts = await run(store, lambda books: books.receipts(BOB.public.raw))
+        receipts = await run(store, lambda books: books.receipts(BOB.public.raw).items)
     if place.url:
         place.url = server.new_database()
     else:
         (place.directory.path / "hall.db").unlink()
     async with place.opened() as store:
         assert await run(store, lambda books: books.standing(ALICE.public.raw)) == before
-        assert await run(store, lambda books: books.receipts(BOB.public.raw)) == receipts
+        assert await run(store, lambda books: books.receipts(BOB.public.raw).items) == receipts
     assert place.problems() == []
 
 
@@ -244,7 +242,7 @@ async def test_what_cannot_be_taken_over_is_kept_beside_it(place: Place) -> None
     leave_receipts(place, *whole, whole[0], '{"no": "deal"}', whole[1][:40])
     original = (place.directory.path / "receipts.jsonl").read_bytes()
     async with place.opened() as store:
-        assert len(await run(store, lambda books: books.receipts())) == 2
+        assert len(await run(store, lambda books: books.receipts().items)) == 2
         await run(store, propose("prop_1"))
     assert (place.directory.path / "receipts.jsonl").read_text().splitlines() == whole
     assert (place.directory.path / "receipts.jsonl.before-import").read_bytes() == original
@@ -296,13 +294,13 @@ async def test_a_long_history_is_brought_in(place: Place) -> None:
         place, *(json.dumps({**RECEIPTS[0], "proposal_id": f"prop_{number}"}) for number in range(14_000))
     )
     async with place.opened() as store:
-        assert len(await run(store, lambda books: books.receipts(limit=20_000))) == 14_000
+        assert len(await run(store, lambda books: books.receipts(limit=20_000).items)) == 14_000
 
 
 async def test_a_receipt_with_such_a_number_is_skipped(place: Place) -> None:
     leave_receipts(place, json.dumps({**RECEIPTS[0], "stored_at": 1e300}), json.dumps(RECEIPTS[1]))
     async with place.opened() as store:
-        assert len(await run(store, lambda books: books.receipts())) == 1
+        assert len(await run(store, lambda books: books.receipts().items)) == 1
     assert place.log.facts("reference_rows_skipped")["rows"] == 1
 
 
@@ -323,7 +321,7 @@ async def test_a_damaged_receipt_is_skipped(place: Place, line: bytes) -> None:
     path = place.directory.path / "receipts.jsonl"
     path.write_bytes(line + b"\n" + json.dumps(RECEIPTS[1]).encode() + b"\n")
     async with place.opened() as store:
-        found = await run(store, lambda books: books.receipts())
+        found = await run(store, lambda books: books.receipts().items)
     assert [receipt.proposal_id for receipt in found] == ["prop_old_1"]
     assert place.log.facts("reference_rows_skipped")["rows"] == 1
 
@@ -356,9 +354,9 @@ async def test_no_more_skills_are_brought_in_than_an_agent_may_offer(place: Plac
     leave(place, "skills.json", {ALICE.public.fingerprint: {**registered(ALICE), "skills": [*odd, *many]}})
     async with place.opened() as store:
         await run(store, lambda books: books.standing(ALICE.public.raw))
-        (found,) = await run(store, lambda books: books.registrations())
-    assert found.skills == many[: len(found.skills)]
-    assert 15_000 < len(json.dumps(found.skills, separators=(",", ":"))) < 16 * 1024
+        found = [skill for _, skill in await run(store, offered)]
+    assert found == many[: len(found)]
+    assert 15_000 < len(json.dumps(found, separators=(",", ":"))) < 16 * 1024
 
 
 async def test_a_skill_without_a_name_is_not_brought_in(place: Place) -> None:
@@ -373,10 +371,10 @@ async def test_a_skill_without_a_name_is_not_brought_in(place: Place) -> None:
         },
     )
     async with place.opened() as store:
-        for agent, expected in [(ALICE, [[SKILL]]), (BOB, [])]:
+        for agent, expected in [(ALICE, [SKILL]), (BOB, [])]:
             await run(store, lambda books, key=agent.public.raw: books.standing(key))  # type: ignore[misc]
-            found = await run(store, lambda books: books.registrations())
-            assert [each.skills for each in found if each.key == agent.public.raw] == expected
+            found = await run(store, offered)
+            assert [skill for key, skill in found if key == agent.public.raw] == expected
     assert place.log.facts("reference_rows_skipped") == {"file": "skills.json", "rows": 1}
 
 

@@ -375,7 +375,7 @@ async def test_a_large_deal_is_not_kept_in_memory_between_its_steps(sqlite: Plac
     await run(store, propose("prop_large", terms="x" * 100_000))
     assert list(store._memory.proposals) == ["prop_small"]
     await run(store, accept("prop_large"))
-    deals = await run(store, lambda books: books.proposals_of(ALICE.public.raw))
+    deals = await run(store, lambda books: books.proposals_of(ALICE.public.raw).items)
     assert [deal.status for deal in deals if deal.id == "prop_large"] == ["accepted"]
     await run(store, lambda books: None)
     assert "prop_large" not in store._memory.proposals

@@ -23,7 +23,7 @@ class Books(market.Books, Protocol):
         """The one case that a deal can have; locked like `case`."""
 
     def cases_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> Page:
-        """Where the key is a party or has a slot, newest first."""
+        """Where the key is a party or has a slot, newest first; without the evidence."""
 
     def due_cases(self, now: int, limit: int = 100) -> list[str]:
         """Ids of open cases whose deadline has come, the earliest first."""

@@ -1,11 +1,15 @@
 """Who offers a skill, and how they stand: what `nearest:` and `swarm:` ask the market (seed 004, dst)."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from moothall.hall.keep.bridge import Found
 from moothall.hall.outside import Store
 from moothall.market.books import Books
+
+MOST: Final = (
+    2000  # agents that one packet can reach by a skill: those that were rated best when they registered
+)
 
 
 class _Question(NamedTuple):
@@ -61,12 +65,7 @@ class SkillDirectory:
 
 
 def _answer(books: Books, questions: list[_Question]) -> list[Found]:
-    offering: dict[str, set[bytes]] = {question.skill: set() for question in questions}
-    for registration in books.registrations():
-        for offer in registration.skills:
-            keys = offering.get(offer["capability"].lower())
-            if keys is not None:
-                keys.add(registration.key)
+    offering = {question.skill: set(books.offering(question.skill, MOST)) for question in questions}
     wanted = set().union(*offering.values(), *(question.named for question in questions))
     standings = {
         key: (standing.rating, standing.transactions) for key, standing in books.standings_of(wanted).items()

@@ -1,9 +1,34 @@
 """What a decision reads and what it leaves behind. The store implements this; the market never sees a database."""
 
-from collections.abc import Collection
-from typing import Protocol
+from collections.abc import Collection, Sequence
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from moothall.market.records import Change, Proposal, Receipt, Registration, Standing
+from moothall.market.records import Change, Offer, Proposal, Receipt, Registration, Standing
+from moothall.market.skills import Filters
+
+MAX_READ: Final = (
+    16 * 1024 * 1024
+)  # bytes of records for one list: other commits do not wait longer than for that
+
+Item = TypeVar("Item")
+
+
+class Page(NamedTuple, Generic[Item]):
+    items: list[Item]
+    truncated: bool = False  # there are more, within the limit that was asked for, but they do not fit
+
+
+class OpenOffers(NamedTuple):
+    """How many proposals of one agent are pending or accepted; counting ends where it is told to."""
+
+    of_pair: int
+    of_proposer: int
+
+
+class Leader(NamedTuple):
+    key: bytes
+    rating: int
+    transactions: int
 
 
 class Books(Protocol):
@@ -17,10 +42,23 @@ class Books(Protocol):
         others need not wait, and rows may be looked at in any order."""
 
     def proposals_of(
-        self, key: bytes, *, limit: int = 100, open_only: bool = False, before: Proposal | None = None
-    ) -> list[Proposal]:
+        self,
+        key: bytes,
+        *,
+        limit: int = 100,
+        open_only: bool = False,
+        before: Proposal | None = None,
+        most: int = MAX_READ,
+    ) -> Page[Proposal]:
         """Where the key is a party, newest first. Open ones are pending or accepted. `before` is where an
-        earlier list ended: those that come after it."""
+        earlier list ended: those that come after it. As many as have at most `most` bytes together, and at least
+        one: no other record is read. `terms` may be a `msgspec.Raw`: they are for passing on."""
+
+    def open_offers(self, proposer: bytes, recipient: bytes, most: int) -> OpenOffers:
+        """Of `proposer`: to `recipient`, and to all. It counts up to `most`."""
+
+    def completions(self, one: bytes, other: bytes, limit: int) -> list[int]:
+        """When these two completed deals with each other, whoever proposed; the latest so many, in order."""
 
     def due(self, now: int, limit: int = 100) -> list[Proposal]:
         """Pending or accepted, not frozen, `expires <= now`; the earliest first."""
@@ -42,7 +80,7 @@ class Books(Protocol):
     def missed(self) -> set[str]:
         """The 16 digits of imported rows that no key has claimed yet, and perhaps of some that one just did."""
 
-    def standings(self, limit: int) -> list[Standing]:
+    def leaders(self, limit: int) -> list[Leader]:
         """The leaderboard: rating, then transactions, both descending."""
 
     def history(self, key: bytes, limit: int = 100) -> list[tuple[int, int, str]]:
@@ -50,7 +88,15 @@ class Books(Protocol):
 
     def registration(self, key: bytes) -> Registration | None: ...
 
-    def registrations(self) -> list[Registration]: ...
+    def offers(self, filters: Filters, most: int) -> list[Offer]:
+        """Skills that a search asks for. At most so many; then those whose agents were rated best when they
+        registered."""
+
+    def offering(self, capability: str, most: int) -> list[bytes]:
+        """Who offers exactly this capability, in lower case."""
+
+    def offered(self, offers: Sequence[Offer]) -> list[tuple[Offer, dict[str, Any]]]:
+        """The skills themselves, in this order, as far as they are still there."""
 
     def find_key(self, agent_id: str) -> bytes | None:
         """The key behind an id of 8 or 16 digits, if it has a row."""
@@ -59,9 +105,21 @@ class Books(Protocol):
         """Proposals by status."""
 
     def receipts(
-        self, key: bytes | None = None, *, limit: int = 100, before: str | None = None
-    ) -> list[Receipt]:
-        """Newest first; of one party, or of all. `before` is the deal at which an earlier list ended."""
+        self,
+        key: bytes | None = None,
+        *,
+        limit: int = 100,
+        before: str | None = None,
+        most: int = MAX_READ,
+    ) -> Page[Receipt]:
+        """Newest first; of one party, or of all. `before` is the deal at which an earlier list ended. As many as
+        have at most `most` bytes together, and at least one."""
+
+    def disk_used(self, account: str, day: int) -> int:
+        """Bytes that were added to the store on behalf of this account on this day."""
+
+    def spend_disk(self, account: str, day: int) -> int:
+        """Charge the account with what this unit has saved so far; returns how many bytes that is."""
 
     def save(self, *changes: Change) -> None:
         """All changes of one decision, exactly one AuditRow among them. A repeated Entry is a no-op."""

@@ -4,7 +4,7 @@ These run where the books are, inside a transaction; whatever they raise undoes 
 to people only after the transaction was committed.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Final
 
 from moothall.errors import AgentNotFound
@@ -20,7 +20,7 @@ from moothall.wire.agentchat import client
 from moothall.wire.agentchat.market import SearchResults
 from moothall.wire.agentchat.names import bare_id
 
-LOOK_BACK: Final = 1000  # deals of an agent among which earlier ones with the same partner are sought
+LOOK_BACK: Final = 1000  # earlier deals of a pair that count
 
 
 def propose(
@@ -100,10 +100,9 @@ def withdraw_skills(books: Books, key: bytes, *, now: int) -> None:
         _saved(books, skills.withdraw(key, now))
 
 
-def withdraw_revoked(books: Books, revoked: Container[bytes], *, now: int) -> None:
-    for registration in books.registrations():
-        if registration.key in revoked:
-            withdraw_skills(books, registration.key, now=now)
+def withdraw_revoked(books: Books, revoked: Iterable[bytes], *, now: int) -> None:
+    for key in revoked:
+        withdraw_skills(books, key, now=now)
 
 
 def search_skills(
@@ -115,9 +114,10 @@ def search_skills(
     id_length: int = AGENT_ID_LENGTH,
 ) -> SearchResults:
     filters = skills.read_query(message)
-    hits = skills.find(filters, books.registrations())
-    standings = books.standings_of({hit.registration.key for hit in hits})
-    return skills.results(message, filters, hits, standings, online, now, id_length)
+    offers = books.offers(filters, skills.CANDIDATES)
+    standings = books.standings_of({offer.key for offer in offers})
+    offered = books.offered(skills.best(offers, standings, filters.limit))
+    return skills.results(message, len(offers), offered, standings, online, now, id_length)
 
 
 def _saved(books: Books, outcome: Outcome) -> Outcome:
@@ -136,5 +136,4 @@ def _pair(books: Books, deal: Proposal | None, rules: MarketRules) -> PairHistor
     ratings = rules.ratings
     if deal is None or not (ratings.diminishing or ratings.pair_cooldown):
         return PairHistory()
-    deals = books.proposals_of(deal.proposer, limit=LOOK_BACK)
-    return pair_history(deals, deal.proposer, deal.recipient, ratings)
+    return pair_history(books.completions(deal.proposer, deal.recipient, LOOK_BACK), ratings)

@@ -5,7 +5,7 @@ committed. Signatures are checked on the store's thread: libsodium works outside
 deal being verified does not keep anybody's chat waiting. Nothing here decides; see `proposals` and `clerk`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
@@ -20,18 +20,15 @@ from moothall.hall.outside import Store
 from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.voice import Line
 from moothall.identity import PublicKey
-from moothall.market import clerk, notices
+from moothall.market import bounds, clerk, notices
 from moothall.market.books import Books
 from moothall.market.outcome import Outcome, ServiceLine
-from moothall.market.records import Change, Proposal, Receipt, Standing
+from moothall.market.records import Change, Proposal, Standing
 from moothall.market.rules import MarketRules
-from moothall.market.searches import Searches
 from moothall.market.signed import check_signature
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.names import bare_id
 from moothall.wire.agentchat.server import ServerMessage
-
-PAGE: Final = 20  # deals or receipts that are read at a time
 
 Step = client.Accept | client.Reject | client.Complete | client.Dispute
 
@@ -46,7 +43,6 @@ STEPS: Final[Mapping[type[Step], Callable[..., Outcome]]] = {
 class Desk:
     def __init__(self, store: Store[Books], rules: MarketRules) -> None:
         self._store = store
-        self._searches = Searches(store)
         self._rules = rules
         # Fingerprints that the reference server knew and no key has shown yet; None: they were not read yet.
         self._missed: set[str] | None = None
@@ -64,14 +60,15 @@ class Desk:
         return self._counts.latest
 
     def commands(self) -> tuple[Command, ...]:
+        signed = partial(Command, cost=STEP, tier=Tier.VERIFIED, lurkers=False)
         return (
-            Command(client.Proposal, self.propose, STEP, Tier.VERIFIED, lurkers=False),
-            Command(client.Accept, self.take_step, STEP, Tier.VERIFIED, lurkers=False),
-            Command(client.Reject, self.take_step, STEP, Tier.VERIFIED, lurkers=False),
-            Command(client.Complete, self.take_step, STEP, Tier.VERIFIED, lurkers=False),
-            Command(client.Dispute, self.take_step, STEP, Tier.VERIFIED, lurkers=False),
-            Command(client.RegisterSkills, self.register_skills, STEP, Tier.VERIFIED, lurkers=False),
-            Command(client.SearchSkills, self.search_skills, SEARCH),
+            signed(client.Proposal, self.propose, check=bounds.check_proposal),
+            signed(client.Accept, self.take_step, check=bounds.check_accept),
+            signed(client.Reject, self.take_step, check=bounds.check_reject),
+            signed(client.Complete, self.take_step, check=bounds.check_complete),
+            signed(client.Dispute, self.take_step, check=bounds.check_dispute),
+            signed(client.RegisterSkills, self.register_skills, check=bounds.check_skills),
+            Command(client.SearchSkills, self.search_skills, SEARCH, check=bounds.check_search),
             Command(client.ListProposals, self.list_proposals, LOOKUP, Tier.VERIFIED),
             Command(client.ListReceipts, self.list_receipts, LOOKUP, Tier.VERIFIED),
             Command(client.GetRating, self.get_rating, LOOKUP),
@@ -143,11 +140,7 @@ class Desk:
         def work(books: Books) -> ServerMessage:
             return clerk.search_skills(books, message, online=_Present(hall), now=now, id_length=id_length)
 
-        hall.wait_for(
-            session,
-            partial(self._searches.submit, session, work),
-            lambda found: hall.reply(session, found),
-        )
+        self._look_up(hall, session, work)
 
     def revoke_key(self, hall: Hall, session: Session, message: client.RevokeKey) -> None:
         """The list first, then the skills: what is in the list is made good when the hall starts again."""
@@ -220,7 +213,14 @@ class Desk:
 
         def work(books: Books) -> ServerMessage:
             before = None if message.before is None else _own(books, message.before, key.raw)
-            return notices.deal_list(_deals_of(books, key.raw, message, before), now)
+            page = books.proposals_of(
+                key.raw,
+                limit=message.limit,
+                open_only=message.open_only,
+                before=before,
+                most=notices.MAX_ANSWER,
+            )
+            return notices.deal_list(page, now)
 
         self._look_up(hall, session, work)
 
@@ -229,7 +229,10 @@ class Desk:
         now = hall.timestamp()
 
         def work(books: Books) -> ServerMessage:
-            return notices.receipt_list(_receipts_of(books, key.raw, message), now)
+            page = books.receipts(
+                key.raw, limit=message.limit, before=message.before, most=notices.MAX_ANSWER
+            )
+            return notices.receipt_list(page, now)
 
         self._look_up(hall, session, work)
 
@@ -254,7 +257,7 @@ class Desk:
         self._look_up(
             hall,
             session,
-            lambda books: notices.leaderboard(books.standings(message.limit), id_length, now),
+            lambda books: notices.leaderboard(books.leaders(message.limit), id_length, now),
         )
 
     # -- to the store and back ---------------------------------------------------------------------
@@ -299,34 +302,6 @@ def _own(books: Books, proposal_id: str, key: bytes) -> Proposal:
     if deal is None or key not in (deal.proposer, deal.recipient):
         raise ProposalNotFound("You have no deal with this id")
     return deal
-
-
-def _deals_of(
-    books: Books, key: bytes, message: client.ListProposals, before: Proposal | None
-) -> Iterator[Proposal]:
-    """Page by page, for an answer that may be full long before `limit`: a task can be as long as a frame."""
-    for size in _pages(message.limit):
-        page = books.proposals_of(key, limit=size, open_only=message.open_only, before=before)
-        yield from page
-        if len(page) < size:
-            return
-        before = page[-1]
-
-
-def _receipts_of(books: Books, key: bytes, message: client.ListReceipts) -> Iterator[Receipt]:
-    before = message.before
-    for size in _pages(message.limit):
-        page = books.receipts(key, limit=size, before=before)
-        yield from page
-        if len(page) < size:
-            return
-        before = page[-1].proposal_id
-
-
-def _pages(limit: int) -> Iterator[int]:
-    """How many to ask for, one page after another, for so many in all."""
-    for start in range(0, limit, PAGE):
-        yield min(PAGE, limit - start)
 
 
 class _Present:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from msgspec import Raw
-from msgspec.json import Encoder
 
 from moothall.hall.voice import quote
 from moothall.identity import PublicKey
 from moothall.market import escrow
+from moothall.market.books import Leader, Page
 from moothall.market.outcome import BOUNTIES, Notice, ServiceLine
 from moothall.market.records import Proposal, Receipt, Standing
 from moothall.wire.agentchat.jstext import field_text
@@ -34,8 +34,6 @@ from moothall.wire.agentchat.server import ServerMessage
 
 MAX_ANSWER: Final = 1024 * 1024  # bytes of a list: well within what a client may leave unread
 MAX_PRICE: Final = 32  # characters of an amount, or of a currency, that a service line repeats
-
-_encode: Final = Encoder().encode
 
 Item = TypeVar("Item")
 
@@ -168,15 +166,14 @@ def _short(value: object) -> str:
 # -- answers to questions ------------------------------------------------------------------------------
 
 
-def deal_list(deals: Iterable[Proposal], now: int) -> Proposals:
-    """As many as fit: others decide how long a task is, and nobody can be made to read without end."""
-    entries, truncated = what_fits(map(_deal_entry, deals), lambda entry: len(_encode(entry)))
-    return Proposals(ts=now, list=entries, truncated=truncated)
+def deal_list(page: Page[Proposal], now: int) -> Proposals:
+    """An entry is shorter than the record that it is made of, so that what was read fits into an answer."""
+    return Proposals(ts=now, list=[_deal_entry(deal) for deal in page.items], truncated=page.truncated)
 
 
-def receipt_list(receipts: Iterable[Receipt], now: int) -> Receipts:
-    bodies, truncated = what_fits((receipt.body for receipt in receipts), len)
-    return Receipts(ts=now, list=[Raw(body) for body in bodies], truncated=truncated)
+def receipt_list(page: Page[Receipt], now: int) -> Receipts:
+    bodies = [Raw(receipt.body) for receipt in page.items]
+    return Receipts(ts=now, list=bodies, truncated=page.truncated)
 
 
 def what_fits(
@@ -243,15 +240,15 @@ def ratings(address: str, standing: Standing, history: Iterable[tuple[int, int, 
     )
 
 
-def leaderboard(standings: Iterable[Standing], id_length: int, now: int) -> Leaderboard:
+def leaderboard(leaders: Iterable[Leader], id_length: int, now: int) -> Leaderboard:
     return Leaderboard(
         ts=now,
         list=[
             LeaderboardEntry(
-                agent_id=f"@{PublicKey(standing.key).agent_id(id_length)}",
-                rating=standing.rating,
-                transactions=standing.transactions,
+                agent_id=f"@{PublicKey(leader.key).agent_id(id_length)}",
+                rating=leader.rating,
+                transactions=leader.transactions,
             )
-            for standing in standings
+            for leader in leaders
         ],
     )

@@ -38,10 +38,9 @@ from moothall.market.reputation import PairHistory, RatingRules, completion_gain
 from moothall.market.rules import MarketRules
 from moothall.market.settlement import Movement, Share, settle
 from moothall.market.signed import Command, Signed
-from moothall.market.storable import require_bounded
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.client import Number
-from moothall.wire.agentchat.jstext import round_half_up, utf16_length
+from moothall.wire.agentchat.jstext import round_half_up
 from moothall.wire.agentchat.market import EscrowResult, RatingChanges
 
 Event = Literal["accept", "reject", "complete", "dispute", "expire", "verdict"]
@@ -69,7 +68,6 @@ _WRONG_STATUS: Final[Mapping[Event, str]] = {
 _FOR_RECIPIENT: Final = frozenset(("accept", "reject"))
 
 LAST_MOMENT: Final = 8_640_000_000_000_000  # the last millisecond that JavaScript can name
-MAX_CAPABILITY: Final = 256
 
 
 # -- decisions -----------------------------------------------------------------------------------------
@@ -90,9 +88,6 @@ def propose(
         raise AgentNotFound(f"{message.to} is not known here")
     if recipient == order.key.raw:
         raise InvalidProposal("Nobody deals with itself")
-    if message.capability and utf16_length(message.capability) > MAX_CAPABILITY:
-        raise InvalidProposal(f"`capability` has more than {MAX_CAPABILITY} characters")
-    require_bounded(message.terms, "terms")
     asked = None if message.expires is UNSET else message.expires or None
     deal = Proposal(
         id=proposal_id,

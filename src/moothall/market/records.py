@@ -114,6 +114,15 @@ class Registration(Struct, kw_only=True, frozen=True, gc=False):
     sig: str
 
 
+class Offer(Struct, frozen=True, gc=False):
+    """One skill that an agent offers, as far as a search looks at it."""
+
+    key: bytes
+    position: int  # in the agent's list
+    name: str  # of the capability, as the agent writes it
+    registered_at: int
+
+
 class Happening(Struct, frozen=True, gc=False):
     """Something that integrations may want to hear of: it becomes a HookEvent if one does."""
 

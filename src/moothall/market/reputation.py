@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from moothall.market.records import Proposal, Standing
+from moothall.market.records import Standing
 from moothall.wire.agentchat.client import Scalar
 from moothall.wire.agentchat.jstext import round_half_up
 
@@ -57,14 +57,8 @@ class PairHistory(Struct, frozen=True):
         return self.last_at is not None and rules.too_soon(self.last_at, now)
 
 
-def pair_history(deals: Iterable[Proposal], one: bytes, other: bytes, rules: RatingRules) -> PairHistory:
-    """What the deals of either party say about the pair, whoever proposed."""
-    pair = {one, other}
-    completions = sorted(
-        deal.completed_at
-        for deal in deals
-        if deal.completed_at is not None and {deal.proposer, deal.recipient} == pair
-    )
+def pair_history(completions: Iterable[int], rules: RatingRules) -> PairHistory:
+    """What the times at which two agents completed deals say about the pair. In their order."""
     history = PairHistory()
     for at in completions:
         # One that came during the pause settled nothing and does not count (agentchat wire 12.2).

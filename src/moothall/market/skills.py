@@ -1,7 +1,7 @@
 """The directory: who offers what, and who among them stands best (agentchat wire 14)."""
 
 from collections.abc import Container, Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from msgspec import Struct
 
@@ -13,10 +13,11 @@ from moothall.identity.keys import AGENT_ID_LENGTH
 from moothall.market.audit import audit_row
 from moothall.market.ledger import agent_account
 from moothall.market.outcome import DISCOVERY, Notice, Outcome, ServiceLine
-from moothall.market.records import Registration, Revoked, SkillStanding, Standing
+from moothall.market.records import Offer, Registration, Revoked, SkillStanding, Standing
 from moothall.market.signed import Signed
 from moothall.market.storable import kept_json, require_bounded
 from moothall.wire.agentchat.client import Number, RegisterSkills, SearchSkills
+from moothall.wire.agentchat.jstext import utf16_length
 from moothall.wire.agentchat.market import SearchResults, SkillsRegistered
 
 DEFAULT_LIMIT: Final = 50  # agentchat wire 14
@@ -24,7 +25,11 @@ DEFAULT_LIMIT: Final = 50  # agentchat wire 14
 MAX_LIMIT: Final = 200
 MAX_SKILLS: Final = 100
 MAX_SKILL_SIZE: Final = 4096  # bytes of one skill as JSON, as a message has characters
-MAX_SIZE: Final = 16 * 1024  # of all that an agent offers: every search reads the whole directory
+MAX_SIZE: Final = 16 * 1024  # of all that an agent offers
+CANDIDATES: Final = (
+    1000  # skills that one search puts in order; where more match, those of the best rated agents
+)
+MAX_CAPABILITY: Final = 256  # characters of its name
 MAX_LISTED: Final = 2000  # characters of the list that #discovery is told
 MAX_NAMED: Final = 100  # characters of one capability in it
 ANNOUNCE_SECONDS: Final = 60.0  # between two lines about the skills of one agent
@@ -38,7 +43,6 @@ Skill = dict[str, Any]
 def register(order: Signed[RegisterSkills], agent_id: str, now: int) -> Outcome:
     """Replaces what the agent offered before. `agent_id` is without "@"."""
     skills = order.message.skills
-    _require_modest(skills)
     key = order.key.raw
     registration = Registration(
         key=key, agent_id=agent_id, skills=skills, registered_at=now, sig=order.message.sig
@@ -57,15 +61,21 @@ def withdraw(key: bytes, now: int) -> Outcome:
     return Outcome(changes=(Revoked(key), audit_row("withdraw_skills", agent_account(key), now)))
 
 
-def _require_modest(skills: list[Skill]) -> None:
+def require_modest(skills: list[Skill]) -> None:
+    """InvalidMessage if this is more than one agent may offer. It stops at the first skill that is too much."""
     if len(skills) > MAX_SKILLS:
         raise InvalidMessage(f"An agent offers at most {MAX_SKILLS} skills")
-    if sum(size_of(skill) for skill in skills) > MAX_SIZE:
-        raise InvalidMessage(f"The skills of an agent have at most {MAX_SIZE} bytes together")
+    total = 0
+    for skill in skills:
+        total += size_of(skill)
+        if total > MAX_SIZE:
+            raise InvalidMessage(f"The skills of an agent have at most {MAX_SIZE} bytes together")
 
 
 def size_of(skill: Skill) -> int:
     """Bytes as JSON, or InvalidMessage if the directory does not take it."""
+    if utf16_length(skill["capability"]) > MAX_CAPABILITY:
+        raise InvalidMessage(f"`capability` has more than {MAX_CAPABILITY} characters")
     require_bounded(skill, "skills")
     size = len(kept_json(skill))
     if size > MAX_SKILL_SIZE:
@@ -87,24 +97,12 @@ def _announcement(agent_id: str, skills: list[Skill]) -> ServiceLine:
 
 
 class Filters(Struct, kw_only=True, frozen=True):
+    """Texts in lower case. A skill that names no rate, or no currency, is not held to it."""
+
     capability: str = ""
     max_rate: Number | None = None
     currency: str = ""
     limit: int = DEFAULT_LIMIT
-
-    def admit(self, skill: Skill) -> bool:
-        """A skill that names no rate, or no currency, is not held to it."""
-        rate, currency = skill.get("rate"), skill.get("currency")
-        return (
-            self.capability in skill["capability"].lower()
-            and not (self.max_rate is not None and _is_number(rate) and rate > self.max_rate)
-            and not (self.currency and isinstance(currency, str) and currency.lower() != self.currency)
-        )
-
-
-class Hit(NamedTuple):
-    registration: Registration
-    skill: Skill
 
 
 def read_query(message: SearchSkills) -> Filters:
@@ -123,57 +121,51 @@ def read_query(message: SearchSkills) -> Filters:
     )
 
 
-def find(filters: Filters, registrations: Iterable[Registration]) -> list[Hit]:
-    return [
-        Hit(registration, skill)
-        for registration in registrations
-        for skill in registration.skills
-        if filters.admit(skill)
-    ]
+def best(offers: Iterable[Offer], standings: Mapping[bytes, Standing], limit: int) -> list[Offer]:
+    """The best first: by rating in the skill, by rating, by how recently it was registered."""
+
+    def rank(offer: Offer) -> tuple[int, int, int]:
+        standing = standings[offer.key]
+        return (_in_skill(standing, offer.name).rating, standing.rating, offer.registered_at)
+
+    return sorted(offers, key=rank, reverse=True)[:limit]
 
 
 def results(
     message: SearchSkills,
-    filters: Filters,
-    hits: list[Hit],
+    total: int,
+    offered: Iterable[tuple[Offer, Skill]],
     standings: Mapping[bytes, Standing],
     online: Container[bytes],
     now: int,
     id_length: int = AGENT_ID_LENGTH,
 ) -> SearchResults:
-    """The best first: by rating in the skill, by rating, by how recently it was registered."""
-
-    def rank(hit: Hit) -> tuple[int, int, int]:
-        standing = standings[hit.registration.key]
-        return (_in_skill(standing, hit.skill).rating, standing.rating, hit.registration.registered_at)
-
-    best = sorted(hits, key=rank, reverse=True)[: filters.limit]
-    found = [_result(hit, standings[hit.registration.key], online, id_length) for hit in best]
-    return SearchResults(
-        ts=now, query_id=message.query_id, query=message.query, results=found, total=len(hits)
-    )
+    found = [_result(offer, skill, standings[offer.key], online, id_length) for offer, skill in offered]
+    return SearchResults(ts=now, query_id=message.query_id, query=message.query, results=found, total=total)
 
 
-def _result(hit: Hit, standing: Standing, online: Container[bytes], id_length: int) -> dict[str, Any]:
-    in_skill = _in_skill(standing, hit.skill)
+def _result(
+    offer: Offer, skill: Skill, standing: Standing, online: Container[bytes], id_length: int
+) -> dict[str, Any]:
+    in_skill = _in_skill(standing, offer.name)
     # The hall's words come last: a skill with a field `agent_rating` does not rate itself.
     return {
-        **hit.skill,
+        **skill,
         # As it is shown here now: it may have registered under another length, or with the reference.
-        "agent_id": f"@{PublicKey(hit.registration.key).agent_id(id_length)}",
-        "registered_at": hit.registration.registered_at,
+        "agent_id": f"@{PublicKey(offer.key).agent_id(id_length)}",
+        "registered_at": offer.registered_at,
         "agent_rating": standing.rating,
         "agent_transactions": standing.transactions,
         "skill_rating": in_skill.rating,
         "skill_transactions": in_skill.transactions,
         "skill_updated": None if in_skill.updated is None else timestamp_text(in_skill.updated),
-        "online": hit.registration.key in online,
+        "online": offer.key in online,
     }
 
 
-def _in_skill(standing: Standing, skill: Skill) -> SkillStanding:
+def _in_skill(standing: Standing, capability: str) -> SkillStanding:
     """Without a deal in this skill yet, the agent's own rating (agentchat wire 12.8)."""
-    return standing.skills.get(skill["capability"]) or SkillStanding(rating=standing.rating)
+    return standing.skills.get(capability) or SkillStanding(rating=standing.rating)
 
 
 def _words(query: dict[str, Any], field: str) -> str:

@@ -10,19 +10,23 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final, Protocol
 
 import msgspec
+from msgspec import Raw
 
 from moothall.court.books import Books
 from moothall.court.records import CourtChange, Dispute
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
 from moothall.market import ledger
+from moothall.market.books import MAX_READ, Leader, OpenOffers, Page
 from moothall.market.courier import Delivery, Outbox, Waiting
 from moothall.market.hooks import Subscription, hook_event
+from moothall.market.notices import what_fits
 from moothall.market.records import (
     AuditRow,
     Entry,
     Happening,
     HookEvent,
+    Offer,
     Proposal,
     RatingPoint,
     Receipt,
@@ -30,10 +34,12 @@ from moothall.market.records import (
     Revoked,
     Standing,
 )
-from moothall.store.cases import MARKS, CaseBooks, is_plain, runs
+from moothall.market.skills import Filters
+from moothall.store import offers as directory
+from moothall.store.cases import MARKS, CaseBooks, is_plain, is_storable, runs
 from moothall.store.dialect import Connection, Row, Value
 from moothall.store.memory import Memory
-from moothall.store.rows import Draft, Stored
+from moothall.store.rows import TABLES, Draft, Stored
 
 KEYS_AT_HAND: Final = 4096  # whose fingerprints need not be computed again
 
@@ -42,14 +48,24 @@ _standing: Final = msgspec.json.Decoder(Standing).decode
 _registration: Final = msgspec.json.Decoder(Registration).decode
 
 _PARTIES: Final = ("proposer", "recipient")
+# Lists ask for ids and lengths first, and then for the records that fit: neither engine reads a record to tell its
+# length.
 _PROPOSALS_BRANCH: Final = (
-    "SELECT * FROM (SELECT id, created_at, version, record FROM proposals"
+    "SELECT * FROM (SELECT id, created_at, length(record) AS size FROM proposals"
     " WHERE {party} = ? AND is_open = {is_open} AND (created_at, id) < (?, ?)"
     " ORDER BY created_at DESC, id DESC LIMIT ?) AS {party}_{is_open}"
 )
 _RECEIPTS_BRANCH: Final = (
-    "SELECT * FROM (SELECT number, proposal_id, at, body FROM receipts"
+    "SELECT * FROM (SELECT number, length(body) AS size FROM receipts"
     " WHERE {party} = ? AND number < ? ORDER BY number DESC LIMIT ?) AS {party}_receipts"
+)
+_COMPLETIONS: Final = (
+    "SELECT number, at FROM receipts WHERE proposer = ? AND recipient = ?"
+    " AND EXISTS (SELECT 1 FROM proposals WHERE proposals.id = proposal_id) ORDER BY number DESC LIMIT ?"
+)
+_OPEN_OFFERS: Final = (
+    "SELECT count(*), coalesce(sum(CASE WHEN recipient = ? THEN 1 ELSE 0 END), 0) FROM"
+    " (SELECT recipient FROM proposals WHERE proposer = ? AND is_open = 1 LIMIT ?) AS own"
 )
 
 
@@ -58,21 +74,35 @@ def _proposals_query(states: Iterable[int]) -> str:
     branches = [
         _PROPOSALS_BRANCH.format(party=party, is_open=is_open) for party in _PARTIES for is_open in states
     ]
-    return " UNION ".join(branches) + " ORDER BY created_at DESC, id DESC LIMIT ?"
+    return " UNION ALL ".join(branches) + " ORDER BY created_at DESC, id DESC LIMIT ?"
 
 
 _PROPOSALS_OF: Final = _proposals_query((0, 1))
 _OPEN_PROPOSALS_OF: Final = _proposals_query((1,))
 _RECEIPTS_OF: Final = (
-    " UNION ".join(_RECEIPTS_BRANCH.format(party=party) for party in _PARTIES)
+    " UNION ALL ".join(_RECEIPTS_BRANCH.format(party=party) for party in _PARTIES)
     + " ORDER BY number DESC LIMIT ?"
 )
+_RECEIPTS: Final = "SELECT number, length(body) FROM receipts WHERE number < ? ORDER BY number DESC LIMIT ?"
+_LEADERS: Final = (
+    "SELECT key, rating, transactions FROM standings ORDER BY rating DESC, transactions DESC, key LIMIT ?"
+)
+_VERSION: Final = next(table.columns.index("version") for table in TABLES if table.name == "proposals")
 _ALL: Final = 2**62  # comes before every time and every number
 _DUE: Final = "is_open = 1 AND frozen = 0 AND expires IS NOT NULL"  # what the index proposals_due holds
 _NEXT_OF_ITS_DEAL: Final = (
     "listener = ? AND NOT EXISTS (SELECT 1 FROM hooks AS earlier WHERE earlier.listener = hooks.listener"
     " AND earlier.deal = hooks.deal AND earlier.number < hooks.number)"
 )
+
+
+class _Listed(Proposal, frozen=True, kw_only=True, gc=False):
+    """A deal whose terms nobody looks at: they need not become objects."""
+
+    terms: Raw = Raw(b"null")
+
+
+_listed: Final = msgspec.json.Decoder(_Listed).decode
 
 
 class StoreBooks(Books, Outbox, Protocol):
@@ -123,12 +153,39 @@ class SqlBooks(CaseBooks, StoreBooks):
         return stored.record
 
     def proposals_of(
-        self, key: bytes, *, limit: int = 100, open_only: bool = False, before: Proposal | None = None
-    ) -> list[Proposal]:
+        self,
+        key: bytes,
+        *,
+        limit: int = 100,
+        open_only: bool = False,
+        before: Proposal | None = None,
+        most: int = MAX_READ,
+    ) -> Page[Proposal]:
         query, branches = (_OPEN_PROPOSALS_OF, 2) if open_only else (_PROPOSALS_OF, 4)
         since, deal = (_ALL, "") if before is None else (before.created_at, before.id)
         rows = self._query(query, *((key, since, deal, limit) * branches), limit)
-        return [self._seen_proposal(row[0], row[2], row[3]) for row in rows]
+        fitting, truncated = what_fits(rows, lambda row: int(row[2]), most)
+        wanted = [row[0] for row in fitting]
+        records: dict[str, bytes] = {}
+        for some in runs(wanted):
+            records.update(self._query(f"SELECT id, record FROM proposals WHERE id IN ({MARKS})", *some))  # noqa: S608
+        return Page([_listed(records[deal]) for deal in wanted], truncated)
+
+    def open_offers(self, proposer: bytes, recipient: bytes, most: int) -> OpenOffers:
+        """What waits to be written is counted here, and not written first. What has just ended still counts."""
+        row = self._connection.execute(_OPEN_OFFERS, (recipient, proposer, most)).fetchone() or (0, 0)
+        waiting = [
+            fields[2]
+            for draft in (self._before, self._draft)
+            for fields in draft.rows["proposals"].values()
+            if fields[1] == proposer and fields[_VERSION] == 1
+        ]
+        return OpenOffers(of_pair=row[1] + waiting.count(recipient), of_proposer=row[0] + len(waiting))
+
+    def completions(self, one: bytes, other: bytes, limit: int) -> list[int]:
+        pair = (_fingerprint(one), _fingerprint(other))
+        rows = [*self._query(_COMPLETIONS, *pair, limit), *self._query(_COMPLETIONS, *reversed(pair), limit)]
+        return [at for _, at in sorted(rows)[-limit:]]
 
     def due(self, now: int, limit: int = 100) -> list[Proposal]:
         rows = self._query(
@@ -214,12 +271,8 @@ class SqlBooks(CaseBooks, StoreBooks):
     def missed(self) -> set[str]:
         return set(self._memory.unclaimed(self._connection))
 
-    def standings(self, limit: int) -> list[Standing]:
-        rows = self._query(
-            "SELECT key, version, record FROM standings ORDER BY rating DESC, transactions DESC, key LIMIT ?",
-            limit,
-        )
-        return [self._seen_standing(*row) for row in rows]
+    def leaders(self, limit: int) -> list[Leader]:
+        return [Leader(*row) for row in self._query(_LEADERS, limit)]
 
     def history(self, key: bytes, limit: int = 100) -> list[tuple[int, int, str]]:
         rows = self._query(
@@ -261,7 +314,7 @@ class SqlBooks(CaseBooks, StoreBooks):
             self._draft.put_standing(bound, 1)
             self._save_entry(ledger.opening(key, bound.rating, bound.updated or 0))
         if registration is not None and self.registration(key) is None:
-            self._draft.put_registration(msgspec.structs.replace(_registration(registration), key=key))
+            self._save_registration(msgspec.structs.replace(_registration(registration), key=key))
 
     # -- skills, keys, receipts, signatures ----------------------------------------------------------
 
@@ -272,9 +325,30 @@ class SqlBooks(CaseBooks, StoreBooks):
         row = self._connection.execute("SELECT record FROM registrations WHERE key = ?", (key,)).fetchone()
         return None if row is None else _registration(row[0])
 
-    def registrations(self) -> list[Registration]:
-        rows = self._query("SELECT record FROM registrations ORDER BY registered_at, key")
-        return [_registration(row[0]) for row in rows]
+    def offers(self, filters: Filters, most: int) -> list[Offer]:
+        self._write_out()
+        return directory.search(self._connection, filters, most)
+
+    def offering(self, capability: str, most: int) -> list[bytes]:
+        self._write_out()
+        return directory.offering(self._connection, capability, most) if is_storable(capability) else []
+
+    def offered(self, found: Sequence[Offer]) -> list[tuple[Offer, dict[str, Any]]]:
+        return directory.bodies(self._connection, found)
+
+    # -- how much each key has saved -----------------------------------------------------------------
+
+    def disk_used(self, account: str, day: int) -> int:
+        row = self._connection.execute(
+            "SELECT bytes FROM disk_usage WHERE account = ? AND day = ?", (account, day)
+        ).fetchone()
+        waiting = [used for draft in (self._before, self._draft) if (used := draft.usage.get(account))]
+        return (0 if row is None else int(row[0])) + sum(added for on, added in waiting if on == day)
+
+    def spend_disk(self, account: str, day: int) -> int:
+        size = self._draft.size
+        self._draft.add_usage(account, day, size)
+        return size
 
     def find_key(self, agent_id: str) -> bytes | None:
         """The first key that had these digits keeps them: another with the same eight is not found by them."""
@@ -286,19 +360,28 @@ class SqlBooks(CaseBooks, StoreBooks):
         return next((key for fingerprint, key in rows if fingerprint.startswith(agent_id)), None)
 
     def receipts(
-        self, key: bytes | None = None, *, limit: int = 100, before: str | None = None
-    ) -> list[Receipt]:
+        self,
+        key: bytes | None = None,
+        *,
+        limit: int = 100,
+        before: str | None = None,
+        most: int = MAX_READ,
+    ) -> Page[Receipt]:
         number = _ALL if before is None else self._receipt_number(before)
         if key is None:
-            rows = self._query(
-                "SELECT number, proposal_id, at, body FROM receipts WHERE number < ?"
-                " ORDER BY number DESC LIMIT ?",
-                number,
-                limit,
-            )
+            rows = self._query(_RECEIPTS, number, limit)
         else:
-            rows = self._query(_RECEIPTS_OF, *((PublicKey(key).fingerprint, number, limit) * 2), limit)
-        return [Receipt(proposal_id=row[1], at=row[2], body=row[3]) for row in rows]
+            rows = self._query(_RECEIPTS_OF, *((_fingerprint(key), number, limit) * 2), limit)
+        fitting, truncated = what_fits(rows, lambda row: int(row[1]), most)
+        wanted = [row[0] for row in fitting]
+        found: dict[int, Receipt] = {}
+        for some in runs(wanted):
+            for row in self._query(
+                f"SELECT number, proposal_id, at, body FROM receipts WHERE number IN ({MARKS})",  # noqa: S608
+                *some,
+            ):
+                found[row[0]] = Receipt(proposal_id=row[1], at=row[2], body=row[3])
+        return Page([found[each] for each in wanted], truncated)
 
     def _receipt_number(self, proposal_id: str) -> int:
         """0 if there is none: nothing comes before it."""
@@ -377,7 +460,7 @@ class SqlBooks(CaseBooks, StoreBooks):
 
     def _save_registration(self, registration: Registration) -> None:
         self._put_key(registration.key)
-        self._draft.put_registration(registration)
+        self._draft.put_registration(registration, self.standing(registration.key).rating)
 
     def _save_revoked(self, revoked: Revoked) -> None:
         self._draft.remove_registration(revoked.key)

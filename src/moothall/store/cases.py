@@ -1,13 +1,15 @@
 """The court's part of the books, in SQL. Lookups ask in the same order as those of the market (see `books`)."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec import Raw
 
 from moothall.court.books import Page
 from moothall.court.records import Dispute
 from moothall.identity import PublicKey
+from moothall.market.books import MAX_READ
 from moothall.market.notices import what_fits
 from moothall.market.records import Standing
 from moothall.store.dialect import Connection, Row
@@ -16,10 +18,20 @@ from moothall.store.rows import Draft, Stored, parts_of
 
 KEYS_AT_ONCE: Final = 256  # in one statement; a short list is filled up, so that few statements are prepared
 
-MAX_READ: Final = 16 * 1024 * 1024  # bytes of cases for one answer: nobody else's commit waits longer for it
-
 _dispute: Final = msgspec.json.Decoder(Dispute).decode
+Each = TypeVar("Each")
+
 MARKS: Final = ", ".join("?" for _ in range(KEYS_AT_ONCE))
+
+
+class _Listed(Dispute, frozen=True, kw_only=True):
+    """A case whose evidence is not looked at: it need not become objects."""
+
+    disputant_evidence: Raw = Raw(b"null")  # type: ignore[assignment]
+    respondent_evidence: Raw = Raw(b"null")  # type: ignore[assignment]
+
+
+_listed: Final = msgspec.json.Decoder(_Listed).decode
 
 
 class CaseBooks:
@@ -60,7 +72,7 @@ class CaseBooks:
         sizes = self._query(query.format("length(record)"), key, limit)
         fitting, truncated = what_fits(sizes, lambda row: int(row[0]), MAX_READ)
         rows = self._query(query.format("record"), key, len(fitting))
-        return Page([_dispute(row[0]) for row in rows], truncated=truncated)
+        return Page([_listed(row[0]) for row in rows], truncated=truncated)
 
     def due_cases(self, now: int, limit: int = 100) -> list[str]:
         rows = self._query(
@@ -146,8 +158,14 @@ def is_plain(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 
-def runs(keys: Collection[bytes]) -> Iterator[Sequence[bytes]]:
-    listed = list(keys)
+def is_storable(text: str) -> bool:
+    """A text that a database takes: without NUL and without half characters."""
+    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def runs(values: Collection[Each]) -> Iterator[Sequence[Each]]:
+    """In pieces of KEYS_AT_ONCE."""
+    listed = list(values)
     for start in range(0, len(listed), KEYS_AT_ONCE):
         some = listed[start : start + KEYS_AT_ONCE]
         yield [*some, *some[:1] * (KEYS_AT_ONCE - len(some))]

@@ -7,19 +7,21 @@ each decision changed. Here they are compared.
 
 from collections import Counter
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Final
 
 import msgspec
 
 from moothall.market import escrow, ledger
-from moothall.market.records import AuditRow, Proposal, Standing
+from moothall.market.records import AuditRow, Proposal, Registration, Standing
 from moothall.market.replay import replay
 from moothall.store.case_checks import case_problems
 from moothall.store.dialect import Connection, Row
-from moothall.store.rows import OPEN
+from moothall.store.rows import OPEN, offer_row
 
 _proposal: Final = msgspec.json.Decoder(Proposal).decode
 _standing: Final = msgspec.json.Decoder(Standing).decode
+_registration: Final = msgspec.json.Decoder(Registration).decode
 
 
 # What the audit trail must know about a deal in each status, besides that it was proposed.
@@ -49,6 +51,7 @@ def problems(connection: Connection) -> Iterator[str]:
         yield from _story_problems(connection)
         yield from _history_problems(connection, standings)
         yield from _receipt_problems(connection)
+        yield from _offer_problems(connection)
     finally:
         connection.execute("ROLLBACK")
 
@@ -174,6 +177,28 @@ def _history_problems(connection: Connection, standings: dict[bytes, Standing]) 
         standing = standings.get(key)
         if standing is None or standing.rating != rating:
             yield f"agent {_shown(key)}: the rating's history ends at {rating}, which is not the rating"
+
+
+def _offer_problems(connection: Connection) -> Iterator[str]:
+    """What searches look at is what the agents registered."""
+    expected: set[tuple[bytes, int, bytes]] = set()
+    for (record,) in connection.stream("SELECT record FROM registrations"):
+        registration = _registration(record)
+        for position, skill in enumerate(registration.skills):
+            # Its rating is that of the moment when it registered, which nothing else tells.
+            expected.add((registration.key, position, _digest(offer_row(registration, position, skill, 0))))
+    columns = "key, position, capability, name, rate, currency, 0, registered_at, body"
+    for row in connection.stream(f"SELECT {columns} FROM offers"):  # noqa: S608
+        entry = (row[0], row[1], _digest(row))
+        if entry not in expected:
+            yield f"agent {_shown(row[0])}: offer {row[1]} is not the one that it registered"
+        expected.discard(entry)
+    for key, position, _ in sorted(expected):
+        yield f"agent {_shown(key)}: offer {position} is registered, and searches do not find it"
+
+
+def _digest(row: Row) -> bytes:
+    return sha256(repr(tuple(row)).encode()).digest()
 
 
 def _receipt_problems(connection: Connection) -> Iterator[str]:

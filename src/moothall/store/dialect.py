@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-Value = str | bytes | int | None
+Value = str | bytes | int | float | None
 Row = tuple[Any, ...]
 
 
@@ -32,6 +32,7 @@ class Dialect:
     snapshot: str  # begins a transaction that only reads, and sees one moment
     for_update: str  # ends a SELECT whose rows nobody else may change until this transaction ends
     skip_locked: str  # the same, passing over rows that somebody else holds
+    position: str  # the function that tells where in a text another one is; 0 if it is not there
     types: dict[str, str]  # of the schema's placeholders
 
     @property
@@ -62,6 +63,7 @@ SQLITE: Final = Dialect(
     snapshot="BEGIN",
     for_update="",  # there is one writer
     skip_locked="",
+    position="instr",
     types={
         "number": "INTEGER PRIMARY KEY",
         "bytes": "BLOB",
@@ -76,6 +78,7 @@ POSTGRES: Final = Dialect(
     snapshot="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     for_update=" FOR UPDATE",
     skip_locked=" FOR UPDATE SKIP LOCKED",
+    position="strpos",
     types={
         "number": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
         "bytes": "BYTEA",

@@ -4,7 +4,10 @@ from typing import Final
 
 from moothall.errors import UsageError
 from moothall.store.dialect import Connection
-from moothall.store.schema import MIGRATIONS, VERSION, statements
+from moothall.store.offers import fill_offers
+from moothall.store.schema import MIGRATIONS, VERSION, fills, statements
+
+_FILLS: Final = {"offers": fill_offers}
 
 # Two halls that start on one empty database must not both create it. The number is ours alone.
 _MIGRATION_LOCK: Final = 0x6D6F6F7468616C6C  # "moothall"
@@ -59,5 +62,7 @@ def upgrade(connection: Connection, now: int) -> int:
     for version in range(found + 1, VERSION + 1):
         for statement in statements(MIGRATIONS[version - 1], connection.dialect):
             connection.execute(statement)
+        for table in fills(MIGRATIONS[version - 1]):
+            _FILLS[table](connection)
         connection.execute("INSERT INTO migrations (version, applied_at) VALUES (?, ?)", (version, now))
     return found

@@ -180,7 +180,8 @@ def _bind(draft: Draft, fingerprint: str, key: bytes, known: Known) -> None:
         draft.put_standing(standing, 1)
         draft.put_entry(ledger.opening(key, standing.rating, standing.updated or 0))
     if known.registration is not None:
-        draft.put_registration(msgspec.structs.replace(known.registration, key=key))
+        rating = (known.standing or Standing(key=key)).rating
+        draft.put_registration(msgspec.structs.replace(known.registration, key=key), rating)
 
 
 # -- one file each -------------------------------------------------------------------------------------

@@ -5,11 +5,12 @@ milliseconds. A statement per row would pay that price fourteen times for one CO
 units written table by table pays it about as often as one unit. On PostgreSQL the same saves round trips.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from operator import itemgetter
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -104,6 +105,30 @@ TABLES: Final = (
         " ON CONFLICT (key) DO UPDATE SET registered_at = excluded.registered_at, record = excluded.record",
     ),
     Table(
+        "offers",
+        (
+            "key",
+            "position",
+            "capability",
+            "name",
+            "rate",
+            "currency",
+            "rating",
+            "registered_at",
+            "body",
+        ),
+        " ON CONFLICT (key, position) DO UPDATE SET capability = excluded.capability, name = excluded.name,"
+        " rate = excluded.rate, currency = excluded.currency, rating = excluded.rating,"
+        " registered_at = excluded.registered_at, body = excluded.body",
+    ),
+    # Added to, not replaced: several halls may count for one key.
+    Table(
+        "disk_usage",
+        ("account", "day", "bytes"),
+        " ON CONFLICT (account) DO UPDATE SET day = excluded.day, bytes = excluded.bytes"
+        " + CASE WHEN disk_usage.day = excluded.day THEN disk_usage.bytes ELSE 0 END",
+    ),
+    Table(
         "imported",
         ("fingerprint", "bound_to"),
         " ON CONFLICT (fingerprint) DO UPDATE SET bound_to = excluded.bound_to",
@@ -131,12 +156,15 @@ class Draft:
         "entries",
         "has_events",
         "has_receipts",
+        "kept_offers",
         "keys",
         "large",
         "proposals",
         "registrations",
         "rows",
+        "size",
         "standings",
+        "usage",
     )
 
     def __init__(self) -> None:
@@ -147,14 +175,17 @@ class Draft:
         self.entries: set[tuple[str, str]] = set()
         self.keys: set[bytes] = set()
         self.large: set[str] = set()  # proposals that are not worth remembering
+        self.kept_offers: dict[bytes, int] = {}  # how many rows of each key's offers remain; the others go
         self.has_receipts = False
         self.has_events = False
+        self.size = 0  # bytes of the records, however often they were changed
+        self.usage: dict[str, tuple[int, int]] = {}  # by account: the day, and bytes to add to what it used
         self.rows: defaultdict[str, dict[object, Fields]] = defaultdict(dict)
         self.added: defaultdict[str, list[Fields]] = defaultdict(list)
 
     @property
     def unwritten(self) -> bool:
-        return bool(self.rows or self.added)
+        return bool(self.rows or self.added or self.kept_offers or self.usage)
 
     def absorb(self, later: "Draft") -> None:
         self.proposals.update(later.proposals)
@@ -166,6 +197,11 @@ class Draft:
         self.large |= later.large
         self.has_receipts |= later.has_receipts
         self.has_events |= later.has_events
+        self.size += later.size
+        for key, count in later.kept_offers.items():
+            self._keep_offers(key, count)
+        for account, (day, used) in later.usage.items():
+            self.add_usage(account, day, used)
         for table, rows in later.rows.items():
             self.rows[table].update(rows)
         for table, added in later.added.items():
@@ -186,7 +222,12 @@ class Draft:
             if registration is None:
                 statements.append(("DELETE FROM registrations WHERE key = ?", (key,)))
                 least.append(0)
+        for key, count in self.kept_offers.items():
+            statements.append(("DELETE FROM offers WHERE key = ? AND position >= ?", (key, count)))
+            least.append(0)
         changed = connection.execute_all(statements)
+        self.kept_offers.clear()
+        self.usage.clear()
         self.rows.clear()  # not before: whoever comes next must stumble over the same rows
         self.added.clear()
         if any(count < wanted for count, wanted in zip(changed, least, strict=True)):
@@ -195,6 +236,8 @@ class Draft:
     def _rows_of(self, table: Table) -> list[Fields]:
         if not table.conflict:
             return self.added[table.name]
+        if table.name == "disk_usage":
+            return sorted((account, day, added) for account, (day, added) in self.usage.items())
         # Everybody takes locks in the same order, so that nobody waits in a circle.
         return sorted(self.rows[table.name].values(), key=itemgetter(0))
 
@@ -207,6 +250,7 @@ class Draft:
 
     def put_proposal(self, proposal: Proposal, version: int) -> None:
         record = _encode(proposal)
+        self.size += len(record)
         if len(record) > LARGE:
             self.large.add(proposal.id)
         self.rows["proposals"][proposal.id] = (
@@ -229,6 +273,8 @@ class Draft:
         self.standings[standing.key] = Stored(version, standing)
 
     def put_dispute(self, case: Dispute, version: int) -> None:
+        record = _encode(case)
+        self.size += len(record)
         self.rows["disputes"][case.id] = (
             case.id,
             case.proposal_id,
@@ -237,21 +283,42 @@ class Draft:
             case.deadline,
             case.filed_at,
             version,
-            _encode(case),
+            record,
         )
         parts = self.rows["case_parts"]
         for key, role, live in parts_of(case):
             parts[case.id, key] = (case.id, key, role, int(live), case.filed_at)
         self.disputes[case.id] = Stored(version, case)
 
-    def put_registration(self, registration: Registration) -> None:
-        row = (registration.key, registration.registered_at, _encode(registration))
-        self.rows["registrations"][registration.key] = row
+    def put_registration(self, registration: Registration, rating: int) -> None:
+        """`rating` is the agent's now. Where there are more offers than a search looks at, it looks at the best."""
+        record = _encode(registration)
+        self.size += 2 * len(record)
+        self.rows["registrations"][registration.key] = (registration.key, registration.registered_at, record)
         self.registrations[registration.key] = registration
+        self.put_offers(registration, rating)
+
+    def put_offers(self, registration: Registration, rating: int) -> None:
+        key = registration.key
+        self._keep_offers(key, len(registration.skills))
+        for position, skill in enumerate(registration.skills):
+            self.rows["offers"][key, position] = offer_row(registration, position, skill, rating)
 
     def remove_registration(self, key: bytes) -> None:
         self.rows["registrations"].pop(key, None)
         self.registrations[key] = None
+        self._keep_offers(key, 0)
+
+    def _keep_offers(self, key: bytes, count: int) -> None:
+        """The first so many; those after them go, also from what is not written yet."""
+        self.kept_offers[key] = count
+        offers = self.rows["offers"]
+        while offers.pop((key, count), None) is not None:
+            count += 1
+
+    def add_usage(self, account: str, day: int, added: int) -> None:
+        before = self.usage.get(account)
+        self.usage[account] = (day, added + (before[1] if before is not None and before[0] == day else 0))
 
     def put_bound(self, fingerprint: str, key: bytes) -> None:
         self.rows["imported"][fingerprint] = (fingerprint, key)
@@ -264,9 +331,11 @@ class Draft:
         self.entries.add((deal, operation))
 
     def put_audit(self, row: AuditRow) -> None:
+        self.size += len(row.data)
         self.added["audit"].append((row.at, row.operation, row.deal, row.actor, row.data))
 
     def put_receipt(self, receipt: Receipt, proposer: str, recipient: str) -> None:
+        self.size += len(receipt.body)
         row = (receipt.proposal_id, proposer, recipient, receipt.at, receipt.body)
         self.added["receipts"].append(row)
         self.has_receipts = True
@@ -278,6 +347,29 @@ class Draft:
         row = (event.id, listener, event.name, event.deal, event.at, event.body, 0, event.at)
         self.added["hooks"].append(row)
         self.has_events = True
+
+
+def offer_row(registration: Registration, position: int, skill: dict[str, Any], rating: int) -> Fields:
+    """What a search looks at. A rate or a currency of another type counts as none, as it does in a search."""
+    name, rate, currency = skill["capability"], skill.get("rate"), skill.get("currency")
+    return (
+        registration.key,
+        position,
+        name.lower(),
+        name,
+        as_double(rate) if isinstance(rate, int | float) and not isinstance(rate, bool) else None,
+        currency.lower() if isinstance(currency, str) else None,
+        rating,
+        registration.registered_at,
+        _encode(skill),
+    )
+
+
+def as_double(number: int | float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def parts_of(case: Dispute) -> list[tuple[bytes, str, bool]]:

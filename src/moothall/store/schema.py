@@ -7,7 +7,9 @@ changes of a row: a writer that read an older one finds out when it writes (see 
     proposals           deals, from the offer to their end
     standings           rating, transactions and open stakes of each key
     imported            what the reference server knew by 16 digits, until the key behind them appears
-    registrations       skills
+    registrations       skills, as each agent registered them
+    offers              the same, one row per skill: what searches look for
+    disk_usage          how many bytes each key has added to the store today
     postings            the ledger: the postings of one (deal, operation) sum to zero
     audit               one row per decision, for ever
     receipts            completed deals, for ever
@@ -21,6 +23,7 @@ from typing import Final
 
 from moothall.store.dialect import SQLITE, Dialect
 
+FILL: Final = "fill: "
 APPEND_ONLY: Final = ("postings", "audit", "receipts", "rating_history")
 
 _FIRST: Final = (
@@ -162,18 +165,50 @@ _COURT: Final = (
 # The status of a deal says the same: a signed response names its deal, and no status comes twice.
 _SIGNATURES: Final = ("DROP TABLE used_signatures",)
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _HOOKS, _COURT, _SIGNATURES)
+# What a stranger asks for must not cost more than the answer: lists and searches look at these, not at records.
+_COSTS: Final = (
+    """CREATE TABLE offers (
+        key {bytes} NOT NULL REFERENCES keys (key),
+        position BIGINT NOT NULL,
+        capability {text} NOT NULL,
+        name {text} NOT NULL,
+        rate DOUBLE PRECISION,
+        currency {text},
+        rating BIGINT NOT NULL,
+        registered_at BIGINT NOT NULL,
+        body {bytes} NOT NULL,
+        PRIMARY KEY (key, position)
+    )""",
+    """CREATE INDEX offers_capability
+        ON offers (capability, rating DESC, registered_at DESC, key, position)""",
+    "CREATE INDEX offers_best ON offers (rating DESC, registered_at DESC, key, position, capability)",
+    "CREATE INDEX receipts_pair ON receipts (proposer, recipient, number)",
+    """CREATE TABLE disk_usage (
+        account {text} PRIMARY KEY,
+        day BIGINT NOT NULL,
+        bytes BIGINT NOT NULL
+    ){compact}""",
+    "fill: offers",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _HOOKS, _COURT, _SIGNATURES, _COSTS)
 VERSION: Final = len(MIGRATIONS)
 
 
 def statements(migration: tuple[str, ...], dialect: Dialect) -> list[str]:
+    """As the engine takes them. A step that says `fill: ` is not SQL (see `migrations`)."""
     written: list[str] = []
     for statement in migration:
         if statement.startswith("append only: "):
             written += _append_only(statement.removeprefix("append only: "), dialect)
-        else:
+        elif not statement.startswith(FILL):
             written.append(statement.format_map(dialect.types))
     return written
+
+
+def fills(migration: tuple[str, ...]) -> list[str]:
+    """The tables that are filled from what is there, after the statements."""
+    return [step.removeprefix(FILL) for step in migration if step.startswith(FILL)]
 
 
 def _append_only(table: str, dialect: Dialect) -> list[str]:

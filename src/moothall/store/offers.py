@@ -1,0 +1,110 @@
+"""The directory of skills, in SQL: one row per skill that an agent offers.
+
+A search reads columns of a bounded number of rows, in the order of an index, and bodies only of what it returns.
+Names that are, or begin with, what is looked for are found by their index however many others there are. Names that
+hold it further inside are looked for among the LOOKED_AT best rated offers; that is all of them in any hall but a
+very large one. `rating` is the agent's when it registered: a deal does not have to rewrite anything here.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from moothall.market.records import Offer, Registration, Standing
+from moothall.market.skills import Filters
+from moothall.store.dialect import Connection, Value
+from moothall.store.rows import Draft, as_double
+
+LOOKED_AT: Final = 20_000  # rows of an index for one search: some milliseconds, in the engine
+AFTER_ALL: Final = "\U0010ffff"  # a name that begins with a text comes before the text and this
+REGISTRATIONS_AT_ONCE: Final = 500
+BODIES_AT_ONCE: Final = 100
+
+_registration: Final = msgspec.json.Decoder(Registration).decode
+_skill: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+BY_NAME: Final = (
+    "SELECT key, position, capability FROM offers WHERE capability >= ? AND capability < ?"
+    " ORDER BY capability, rating DESC, registered_at DESC LIMIT ?"
+)
+BY_RATING: Final = (
+    "SELECT key, position, capability FROM offers ORDER BY rating DESC, registered_at DESC LIMIT ?"
+)
+EXACTLY: Final = (
+    "SELECT DISTINCT key FROM (SELECT key FROM offers WHERE capability = ?"
+    " ORDER BY rating DESC, registered_at DESC LIMIT ?) AS looked"
+)
+_MATCHING: Final = (
+    "SELECT offers.key, offers.position, offers.name, offers.registered_at FROM ({looked}) AS looked"
+    " JOIN offers ON offers.key = looked.key AND offers.position = looked.position"
+    "{where} ORDER BY offers.rating DESC, offers.registered_at DESC LIMIT ?"
+)
+_BODIES: Final = "SELECT key, position, body FROM offers WHERE (key, position) IN (VALUES {marks})"
+
+
+def search(connection: Connection, filters: Filters, most: int) -> list[Offer]:
+    found: dict[tuple[bytes, int], Offer] = {}
+    for looked, where, values in _questions(connection, filters):
+        conditions = [*where, *(condition for condition, _ in _filtered(filters))]
+        sql = _MATCHING.format(
+            looked=looked, where=f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        )
+        parameters = [*values, *(value for _, value in _filtered(filters)), most]
+        for row in connection.execute(sql, parameters).fetchall():
+            found.setdefault((row[0], row[1]), Offer(*row))
+    return list(found.values())[:most]
+
+
+def _questions(connection: Connection, filters: Filters) -> Iterator[tuple[str, list[str], list[Value]]]:
+    """Which rows to look at, a condition on them, and the values of both."""
+    text = filters.capability
+    if not text:
+        yield BY_RATING, [], [LOOKED_AT]
+        return
+    yield BY_NAME, [], [text, text + AFTER_ALL, LOOKED_AT]
+    yield BY_RATING, [f"{connection.dialect.position}(looked.capability, ?) > 0"], [LOOKED_AT, text]
+
+
+def _filtered(filters: Filters) -> Iterator[tuple[str, Value]]:
+    """A skill that names no rate, or no currency, is not held to it."""
+    if filters.max_rate is not None:
+        yield "(offers.rate IS NULL OR offers.rate <= ?)", as_double(filters.max_rate)
+    if filters.currency:
+        yield "(offers.currency IS NULL OR offers.currency = ?)", filters.currency
+
+
+def offering(connection: Connection, capability: str, most: int) -> list[bytes]:
+    return [row[0] for row in connection.execute(EXACTLY, (capability, most)).fetchall()]
+
+
+def bodies(connection: Connection, offers: Sequence[Offer]) -> list[tuple[Offer, dict[str, Any]]]:
+    """Without those that were withdrawn in this moment, which happens where several halls share a database."""
+    found: dict[tuple[bytes, int], bytes] = {}
+    for start in range(0, len(offers), BODIES_AT_ONCE):
+        some = offers[start : start + BODIES_AT_ONCE]
+        sql = _BODIES.format(marks=", ".join("(?, ?)" for _ in some))
+        values: list[Value] = [value for offer in some for value in (offer.key, offer.position)]
+        found.update(
+            ((key, position), body) for key, position, body in connection.execute(sql, values).fetchall()
+        )
+    known = [(offer, found.get((offer.key, offer.position))) for offer in offers]
+    return [(offer, _skill(body)) for offer, body in known if body is not None]
+
+
+def fill_offers(connection: Connection) -> None:
+    """From the registrations of a store that had no such table."""
+    last = b""
+    while rows := connection.execute(
+        "SELECT registrations.key, registrations.record, standings.rating FROM registrations"
+        " LEFT JOIN standings ON standings.key = registrations.key"
+        " WHERE registrations.key > ? ORDER BY registrations.key LIMIT ?",
+        (last, REGISTRATIONS_AT_ONCE),
+    ).fetchall():
+        draft = Draft()
+        for _, record, rating in rows:
+            registration = _registration(record)
+            newcomer = Standing(key=registration.key)
+            draft.put_offers(registration, newcomer.rating if rating is None else rating)
+        draft.write(connection)
+        last = rows[-1][0]
