@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.hall.budgets import Account, Accounts, Budgets, Meter, Price
+from moothall.hall.budgets import LEAST_PAUSE, Account, Accounts, Budgets, Meter, Price, Shortage
 from moothall.settings import Settings
 from moothall.settings.limits import Rate
 
@@ -85,53 +85,64 @@ def test_quiet_accounts_are_forgotten_and_those_that_owe_are_not() -> None:
     assert accounts.of("debtor", 400.0).wait(Price(frames=1), 400.0) > 0
 
 
+def pays(shortage: Shortage | None) -> bool:
+    return shortage is None
+
+
 def test_the_connections_of_an_address_share_its_budget() -> None:
     budgets = Budgets(settings(address_frames=Rate(10, 10)))
     one, two, other = meter(budgets), meter(budgets), meter(budgets, "192.0.2.2")
-    assert one.charge(Price(frames=9), 0.0) == 0
-    assert two.charge(Price(frames=1), 0.0) == 0
-    assert two.charge(Price(frames=1), 0.0) > 0
-    assert other.charge(Price(frames=1), 0.0) == 0
+    assert pays(one.charge(Price(frames=9), 0.0))
+    assert pays(two.charge(Price(frames=1), 0.0))
+    assert not pays(two.charge(Price(frames=1), 0.0))
+    assert pays(other.charge(Price(frames=1), 0.0))
+
+
+def test_who_waits_for_its_address_waits_long_enough_to_be_worth_it() -> None:
+    budgets = Budgets(settings(address_frames=Rate(10, 0.01)))
+    one = meter(budgets)
+    assert pays(one.charge(Price(frames=10), 0.0))
+    assert one.charge(Price(frames=1), 0.0) == Shortage(LEAST_PAUSE, is_address=True)
 
 
 def test_an_ipv6_network_is_one_address() -> None:
     budgets = Budgets(settings(address_frames=Rate(10, 10)))
-    assert meter(budgets, "2001:db8::1").charge(Price(frames=10), 0.0) == 0
-    assert meter(budgets, "2001:db8::2").charge(Price(frames=1), 0.0) > 0
+    assert pays(meter(budgets, "2001:db8::1").charge(Price(frames=10), 0.0))
+    assert not pays(meter(budgets, "2001:db8::2").charge(Price(frames=1), 0.0))
 
 
 def test_a_new_connection_refills_the_budget_of_a_connection_but_not_that_of_a_key() -> None:
     budgets = Budgets(settings(budget_told=Rate(10, 10)))
-    assert meter(budgets).charge(Price(told=10), 0.0) == 0
-    assert meter(budgets).charge(Price(told=10), 0.0) == 0
+    assert pays(meter(budgets).charge(Price(told=10), 0.0))
+    assert pays(meter(budgets).charge(Price(told=10), 0.0))
     for wait in (False, True):
         verified = meter(budgets)
         verified.belongs_to(b"key")
-        assert bool(verified.charge(Price(told=10), 0.0)) is wait
+        assert pays(verified.charge(Price(told=10), 0.0)) is not wait
 
 
 def test_who_cannot_pay_is_charged_nothing() -> None:
     budgets = Budgets(settings(budget_bytes=Rate(10, 10), address_bytes=Rate(100, 10)))
     poor = meter(budgets)
-    assert poor.charge(Price(bytes=10), 0.0) == 0
+    assert pays(poor.charge(Price(bytes=10), 0.0))
     for _ in range(100):
-        assert poor.charge(Price(bytes=10), 0.0) > 0
-    assert meter(budgets).charge(Price(bytes=10), 0.0) == 0
+        assert not pays(poor.charge(Price(bytes=10), 0.0))
+    assert pays(meter(budgets).charge(Price(bytes=10), 0.0))
 
 
 def test_what_is_owed_is_charged_whether_there_is_room_or_not() -> None:
     budgets = Budgets(settings(budget_bytes=Rate(10, 10)))
     debtor = meter(budgets)
     debtor.owe(Price(bytes=30), 0.0)
-    assert debtor.charge(Price(bytes=1), 0.0) == 21.0
+    assert debtor.charge(Price(bytes=1), 0.0) == Shortage(21.0, is_address=False)
 
 
 def test_loopback_budgets_are_so_many_times_larger() -> None:
     budgets = Budgets(settings(address_frames=Rate(10, 10), loopback_factor=100))
     local = meter(budgets, "127.0.0.1", is_loopback=True)
-    assert local.charge(Price(frames=999), 0.0) == 0
-    assert local.charge(Price(frames=1), 0.0) == 0
-    assert local.charge(Price(frames=1), 0.0) > 0
+    assert pays(local.charge(Price(frames=999), 0.0))
+    assert pays(local.charge(Price(frames=1), 0.0))
+    assert not pays(local.charge(Price(frames=1), 0.0))
 
 
 def test_as_many_refusals_are_answered_as_frames_are_allowed_and_at_least_sixty_in_ten_seconds() -> None:

@@ -189,7 +189,7 @@ def test_the_budget_refills_with_time() -> None:
     assert_sent(other, "TYPING")
 
 
-def test_agents_of_one_address_share_its_budget_and_others_do_not() -> None:
+def test_agents_of_one_address_share_its_budget_and_wait_for_it_in_turn() -> None:
     world = World(address_told=Rate(10, 10))
     one, two = world.agent(join="#general"), world.agent(join="#general")
     other = world.agent(join="#general", ip="192.0.2.2")
@@ -197,10 +197,27 @@ def test_agents_of_one_address_share_its_budget_and_others_do_not() -> None:
     world.hush()
     for _ in range(4):
         world.send(one, "TYPING", channel="#general")
-    world.send(two, "TYPING", channel="#general")
-    assert kinds(two.read()) == ["TYPING"] * 4 + ["RATE_LIMITED"]
+    world.send(two, "TYPING", channel="#general", ref="later")
+    assert kinds(two.read()) == ["TYPING"] * 4
+    assert is_paused(two)
     world.send(other, "TYPING", channel="#general")
     assert kinds(one.read()) == ["TYPING"]
+    world.advance(10)
+    assert kinds(two.read()) == ["TYPING", "ACK"]
+    assert not is_paused(two)
+
+
+def test_many_connections_of_one_address_get_no_more_than_its_frames() -> None:
+    world = World(address_frames=Rate(100, 1))
+    guests = [world.agent() for _ in range(40)]
+    world.advance(20)
+    world.hush()
+    for _ in range(50):
+        for guest in guests:
+            world.send(guest, "PING")
+    assert sum(len(guest.read()) for guest in guests) == 100
+    world.advance(1)
+    assert 90 <= sum(len(guest.read()) for guest in guests) <= 110
 
 
 def test_in_the_profile_a_command_over_its_budget_waits_and_is_then_handled_once() -> None:

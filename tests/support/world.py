@@ -33,6 +33,7 @@ from moothall.hall.session import Agent, Session, Tier
 from moothall.identity import PrivateKey
 from moothall.market.desk import Desk
 from moothall.settings import PROFILES, Settings
+from moothall.settings.limits import Rate
 from moothall.wire.agentchat.signing import auth_text
 from tests.court.books import MemoryBooks
 
@@ -45,6 +46,10 @@ TWIN_ID: Final = "6865db6c"
 DEADLINES: Final = (
     2  # appointments that every hall has: the next look at those of deals, and at those of cases
 )
+# Of an address, without limit: most guests have the same one, and a clock that stands still refills nothing.
+ADDRESS_BUDGETS: Final = {
+    name: Rate(0, 1) for name in ("address_frames", "address_bytes", "address_told", "address_store")
+}
 ADMIN_KEY: Final = "open sesame"
 ACCESS_KEY: Final = "let me see"
 
@@ -273,7 +278,7 @@ class World:
         dice: Random | None = None,
         **settings: Any,
     ) -> None:
-        self.settings = Settings(**{"profile": profile, **PROFILES[profile], **settings})
+        self.settings = Settings(**{"profile": profile, **PROFILES[profile], **ADDRESS_BUDGETS, **settings})
         self.clock = clock or Clock()
         self.log = LogBook()
         self.shelf = MemoryShelf()

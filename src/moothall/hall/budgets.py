@@ -6,7 +6,10 @@ price of any size and then owes the rest, so a large command is possible after a
 holds.
 
 An agent with a key is charged to its key, so that a new connection refills nothing; others are charged to their
-connection. All of them are charged to their address too. Loopback clients have the same buckets, many times larger.
+connection. What is over this budget is refused. All of them are charged to their address too, which has a small
+bucket that refills fast: what is over that budget waits, so that many connections together never stop the loop for
+more than some milliseconds, and neighbours behind one address are slowed down, not refused. Loopback clients have
+the same buckets, many times larger.
 """
 
 from math import ceil
@@ -20,7 +23,10 @@ from moothall.settings.limits import Rate, Window
 _MIN_TO_SWEEP: Final = 1024
 
 # A new connection costs the hall about as much as this many frames: accept, upgrade, a session, the close.
-CONNECTION_FRAMES: Final = 20
+CONNECTION_FRAMES: Final = 5
+
+# A session that waits for its address waits at least this long: to wake it costs as much as a few frames.
+LEAST_PAUSE: Final = 0.1
 
 # Refusals are cheap but not free: at least this many per 10 s are answered, then the hall stops reading.
 LEAST_REFUSALS: Final = Rate(60, 10)
@@ -33,6 +39,13 @@ class Price(NamedTuple):
     bytes: float = 0
     told: float = 0  # messages to others, and entries of a list
     store: float = 0  # microseconds of the store's thread
+
+
+class Shortage(NamedTuple):
+    """A price that cannot be charged now."""
+
+    seconds: float  # until it can
+    is_address: bool  # it is the address that cannot pay, and not the connection or key itself
 
 
 class Account:
@@ -150,15 +163,17 @@ class Meter:
         """The key pays from now on, and not the connection."""
         self._key = key
 
-    def charge(self, price: Price, now: float) -> float:
-        """Charge all accounts or none. Returns 0, or the seconds until all of them can pay."""
+    def charge(self, price: Price, now: float) -> Shortage | None:
+        """Charge both accounts, or say which of them cannot pay and charge none."""
         own, address = self._accounts(now)
         price = self._discounted(price)
-        wait = max(own.wait(price, now), address.wait(price, now))
-        if not wait:
-            own.charge(price)
-            address.charge(price)
-        return wait
+        if seconds := own.wait(price, now):
+            return Shortage(seconds, is_address=False)
+        if seconds := address.wait(price, now):
+            return Shortage(max(seconds, LEAST_PAUSE), is_address=True)
+        own.charge(price)
+        address.charge(price)
+        return None
 
     def owe(self, price: Price, now: float) -> None:
         """Charge a price that is known only after the work."""

@@ -148,7 +148,6 @@ class Hall:
         self._commands = command_table(commands)
         self._limited = not settings.no_limits
         self.budgets = Budgets(settings)
-        self._budgets_wait = settings.over_budget == "wait"
         self._noted: dict[str, Window] = {}  # by kind of security event
         self.is_closing = False
         self._finished: Callable[[], None] = lambda: None
@@ -194,7 +193,7 @@ class Hall:
         """Charge an address for a connection or a request, as so many frames. False: it is over its budget."""
         now = self.now()
         meter = self.budgets.meter(ip, now, is_loopback=is_loopback)
-        if not meter.charge(Price(frames=frames), now):
+        if meter.charge(Price(frames=frames), now) is None:
             return True
         self.tally.security["address_over_budget"] += 1
         return False
@@ -350,9 +349,9 @@ class Hall:
                     return
                 raise LurkMode("You may only listen here")
             if session.meter is not None and (
-                wait := throttle.charge(self, session, command, message, len(payload))
+                excess := throttle.charge_command(self, session, command, message, len(payload))
             ):
-                self._over_budget(session, command, payload, wait)
+                self._over_budget(session, command, payload, excess)
                 return
             command.handler(self, session, message)
         except Refusal as refusal:
@@ -390,22 +389,23 @@ class Hall:
         session.ref = None
         if excess.waits:
             throttle.hold(self, session, excess.seconds)
-        elif self.settings.flood_closes and session.tier is not Tier.STRANGER:
+            return True
+        if self.settings.flood_closes and session.tier is not Tier.STRANGER:
             throttle.count_refusal(self, session)  # the reference does not count these: they only wait
         else:
             throttle.refuse(self, session, excess)
         return False
 
-    def _over_budget(self, session: Session, command: Command, payload: bytes, wait: float) -> None:
-        if not self._budgets_wait:
-            raise throttle.over_budget(command.name, wait)
+    def _over_budget(self, session: Session, command: Command, payload: bytes, excess: Excess) -> None:
+        if not excess.waits:
+            raise throttle.over_budget(command.name, excess.seconds)
         # It was not handled, and will be counted again.
         if session.meter is not None and session.meter.frames is not None:
             session.meter.frames.forgive()
         if session.windows is not None and (window := session.windows.get(command.name)) is not None:
             window.forgive()
         command.received -= 1
-        self._put_back(session, payload, wait)
+        self._put_back(session, payload, excess.seconds)
 
     def _put_back(self, session: Session, payload: bytes, wait: float) -> None:
         """Handle this frame later, and those behind it after it."""

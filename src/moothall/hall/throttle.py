@@ -2,7 +2,8 @@
 
 Each frame over a limit is refused with RATE_LIMITED, up to as many per window as the limit allows frames. Then the
 session is held: the hall reads nothing more from its connection until the window allows. Unread frames are not
-lost. With `over_budget = "wait"` a frame over a budget is not refused: it waits, and the session with it.
+lost. A frame over the budget of its address is not refused: it waits, and the session with it. With
+`over_budget = "wait"` the same goes for its own budget.
 """
 
 from math import ceil
@@ -23,7 +24,7 @@ class Excess(NamedTuple):
     """Why a frame is over a limit: the frame limit of its connection, or a budget."""
 
     seconds: float  # until the budget can pay; 0: it is the frame limit
-    waits: bool = False  # it is not to be refused, but handled later
+    waits: bool  # it is not to be refused, but handled later
 
 
 def count(hall: "Hall", session: Session, size: int) -> Excess | None:
@@ -31,20 +32,29 @@ def count(hall: "Hall", session: Session, size: int) -> Excess | None:
     meter = session.meter
     if meter is None:
         return None
-    now = hall.now()
-    seconds = meter.charge(Price(frames=1, bytes=size), now)
-    if seconds and hall.settings.over_budget == "wait":
-        return Excess(seconds, waits=True)
-    if meter.frames is not None and not meter.frames.count(now):
-        return Excess(0.0)
-    return Excess(seconds) if seconds else None
+    excess = charge(hall, session, Price(frames=1, bytes=size))
+    if excess is not None and excess.waits:
+        return excess
+    if meter.frames is not None and not meter.frames.count(hall.now()):
+        return Excess(0.0, waits=False)
+    return excess
 
 
-def charge(hall: "Hall", session: Session, command: "Command", message: object, size: int) -> float:
-    """Charge what a command costs besides its frame. Returns 0, or the seconds until the budgets can pay."""
+def charge(hall: "Hall", session: Session, price: Price) -> Excess | None:
+    """None: the budgets can pay, and were charged."""
+    shortage = None if session.meter is None else session.meter.charge(price, hall.now())
+    if shortage is None:
+        return None
+    return Excess(shortage.seconds, shortage.is_address or hall.settings.over_budget == "wait")
+
+
+def charge_command(
+    hall: "Hall", session: Session, command: "Command", message: object, size: int
+) -> Excess | None:
+    """The same for what a command costs besides its frame."""
     if session.meter is None or command.cost is ANSWER:
-        return 0.0
-    return session.meter.charge(command.cost.price(hall, session, message, size), hall.now())
+        return None
+    return charge(hall, session, command.cost.price(hall, session, message, size))
 
 
 def owe(hall: "Hall", session: Session, size: int) -> None:

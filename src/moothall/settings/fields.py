@@ -272,7 +272,8 @@ class Settings:
         "wrong admin keys from one address (or IPv6 /64); after that the right one is refused too",
     )
     # What a connection (or a key, on all its connections) and an address may cost in all. A budget is a bucket of
-    # COUNT that fills again within SECONDS.
+    # COUNT that fills again within SECONDS. Over its own budget a client is refused; over its address's it waits.
+    # A full bucket of an address is some 10 ms of the hall's time, and it may use a tenth of it in the long run.
     budget_bytes: Rate = option(
         Rate(8 * 1024 * 1024, 2), "bytes that one connection or key sends or has sent"
     )
@@ -284,14 +285,15 @@ class Settings:
         Rate(500_000, 5), "microseconds of the store's time for one connection or key"
     )
     address_frames: Rate = option(
-        Rate(12_000, 6), "frames from one address (or IPv6 /64); a new connection counts as 20"
+        Rate(400, 0.2), "frames from one address (or IPv6 /64); a new connection counts as 5"
     )
-    address_bytes: Rate = option(Rate(32 * 1024 * 1024, 2), "the same as budget_bytes, for an address")
-    address_told: Rate = option(Rate(40_000, 2), "the same as budget_told, for an address")
-    address_store: Rate = option(Rate(500_000, 2.5), "the same as budget_store, for an address")
+    address_bytes: Rate = option(Rate(1_600_000, 0.1), "the same as budget_bytes, for an address")
+    address_told: Rate = option(Rate(2000, 0.05), "the same as budget_told, for an address")
+    address_store: Rate = option(Rate(20_000, 0.1), "the same as budget_store, for an address")
     loopback_factor: int = option(100, "how many times larger the budgets of loopback clients are")
     over_budget: Literal["refuse", "wait"] = option(
-        "refuse", "a command over a budget is answered RATE_LIMITED, or waits until the budget allows it"
+        "refuse",
+        "a command over its own budget is answered RATE_LIMITED, or waits until the budget allows it",
     )
     flood_closes: bool = option(False, "too many frames after identification close the connection as well")
     no_limits: bool = option(
