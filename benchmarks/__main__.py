@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks import abuse
+from benchmarks.attacks import ATTACKS
 from benchmarks.build import BUILD, BuildFailed, build_generator, build_slow_disk
 from benchmarks.deals import DEALS
 from benchmarks.keep import KEEP
@@ -22,7 +24,8 @@ from benchmarks.store import fsync_time
 from benchmarks.workloads import WORKLOADS
 
 ALL = (*WORKLOADS, *DEALS, *KEEP)
-NAMES = tuple(workload.name for workload in ALL)
+ABUSE = "abuse"
+NAMES = (*(workload.name for workload in ALL), ABUSE)
 
 
 def main() -> None:
@@ -51,6 +54,9 @@ def main() -> None:
             measurements.append(measure(bench, workload))
             print(table(measurements[-1]), end="\n\n", flush=True)
     print(summary(measurements))
+    if not options.only or ABUSE in options.only:
+        print("\nWhat honest agents notice of hostile ones:\n")
+        abuse.run(ATTACKS[:1] if options.quick else ATTACKS, abuse.CONNECTIONS, cpus)
     if options.json:
         options.json.write_bytes(
             msgspec.json.format(msgspec.json.encode(as_json(bench, fsync, measurements)))

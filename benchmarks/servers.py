@@ -42,6 +42,7 @@ class RunningServer:
     server: Server
     port: int
     pid: int
+    folder: Path  # all that it writes
 
 
 def _accepts(port: int) -> bool:
@@ -50,7 +51,7 @@ def _accepts(port: int) -> bool:
     return False
 
 
-def _is_healthy(port: int) -> bool:
+def is_healthy(port: int) -> bool:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
     try:
         connection.request("GET", "/health")
@@ -66,19 +67,19 @@ def _relay(port: int, _folder: Path) -> list[str]:
 
 
 def _nats(port: int, _folder: Path) -> list[str]:
-    return [_installed("nats-server"), "--addr", "127.0.0.1", "--port", str(port)]
+    return [installed("nats-server"), "--addr", "127.0.0.1", "--port", str(port)]
 
 
 def _moothall(port: int, folder: Path) -> list[str]:
-    program = _installed("moothall")
+    program = installed("moothall")
     place = ["--host", "127.0.0.1", "--port", str(port), "--data-dir", str(folder / "hall")]
     return [program, "serve", *place, "--no-keep", "--no-limits", "--log-format", "json"]
 
 
 def _keep(port: int, folder: Path) -> list[str]:
     """The same hall, on the port of its keep clients."""
-    program = _installed("moothall")
-    place = ["--host", "127.0.0.1", "--port", str(_free_port()), "--keep-port", str(port)]
+    program = installed("moothall")
+    place = ["--host", "127.0.0.1", "--port", str(free_port()), "--keep-port", str(port)]
     return [
         *(program, "serve", *place, "--data-dir", str(folder / "hall")),
         *("--no-limits", "--log-format", "json"),
@@ -89,7 +90,7 @@ def _echo(port: int, _folder: Path) -> list[str]:
     return [sys.executable, "-m", "tests.support.echo", str(port)]
 
 
-def _installed(program: str) -> str:
+def installed(program: str) -> str:
     """Beside this Python first, where `pip install` puts it."""
     path = shutil.which(program, path=str(SCRIPTS)) or shutil.which(program)
     if path is None:
@@ -103,12 +104,12 @@ SERVERS: Final = {
         Server("relay", "agentchat", _relay, _accepts),
         Server("nats", "nats", _nats, _accepts),
         # Idle prompts would be deliveries that nobody asked for.
-        Server("moothall", "agentchat", _moothall, _is_healthy, (("MOOTHALL_IDLE_PROMPTS", "false"),)),
+        Server("moothall", "agentchat", _moothall, is_healthy, (("MOOTHALL_IDLE_PROMPTS", "false"),)),
         Server(
             "moothall-slow-disk",
             "agentchat",
             _moothall,
-            _is_healthy,
+            is_healthy,
             (("MOOTHALL_IDLE_PROMPTS", "false"), ("LD_PRELOAD", str(SLOW_DISK)), ("SLOW_DISK_US", "4000")),
         ),
         Server("keep", "keep", _keep, _accepts, (("MOOTHALL_IDLE_PROMPTS", "false"),)),
@@ -122,7 +123,7 @@ def running(server: Server, cpus: set[int], disk: Path) -> Iterator[RunningServe
     """A fresh process of this server, on these processors, with its files in a folder of this disk."""
     with tempfile.TemporaryDirectory(prefix="moothall-bench-", dir=disk) as name:
         folder = Path(name)
-        port = _free_port()
+        port = free_port()
         command = server.command(port, folder)
         log = folder / "log"
         with log.open("wb") as output:
@@ -137,12 +138,12 @@ def running(server: Server, cpus: set[int], disk: Path) -> Iterator[RunningServe
             )
         try:
             _wait_until_ready(server, port, process, log)
-            yield RunningServer(server, port, process.pid)
+            yield RunningServer(server, port, process.pid, folder)
         finally:
             _stop(process)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

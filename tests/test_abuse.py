@@ -1,0 +1,60 @@
+"""The abuse benchmark has a row for every message type, and its rows are what they say."""
+
+from typing import get_args
+
+import msgspec
+import pytest
+from benchmarks.agents import frame, key_of
+from benchmarks.attacks import AGENTCHAT, ATTACKS, KEEP, Attack, Attacker, describe
+
+from moothall.hall.keep.routing import DISCOVER, EXTENSIONS, QUESTIONS, RESERVED
+from moothall.identity.signatures import verify
+from moothall.wire.agentchat.client import AnyClientMessage
+from moothall.wire.agentchat.codec import decode
+from moothall.wire.keep.packet import open_packet
+from moothall.wire.websocket import FrameReader
+
+MAX_FRAME = 256 * 1024
+
+
+def attacker() -> Attacker:
+    return Attacker(number=3, id="@12345678", target="@87654321", key=key_of("attacker-3"))
+
+
+def test_every_message_type_has_a_row() -> None:
+    types = {message.__struct_config__.tag for message in get_args(AnyClientMessage)}
+    assert {attack.name for attack in AGENTCHAT} == types
+
+
+def test_every_keep_destination_has_a_row() -> None:
+    destinations = {
+        *RESERVED,
+        *(DISCOVER + question for question in QUESTIONS),
+        *(dst for dst, _ in EXTENSIONS),
+    }
+    assert {attack.name for attack in KEEP} == destinations
+
+
+def test_rows_have_names_of_their_own() -> None:
+    assert len({describe(attack) for attack in ATTACKS}) == len(ATTACKS)
+
+
+@pytest.mark.parametrize("attack", AGENTCHAT, ids=describe)
+def test_a_row_sends_valid_messages_of_its_type(attack: Attack) -> None:
+    reader = FrameReader(MAX_FRAME)
+    payloads = [payload for sent in attack.frames(attacker()) for _, payload in reader.feed(sent)]
+    types = {decode(payload).__struct_config__.tag for payload in payloads}
+    assert attack.name in types
+
+
+@pytest.mark.parametrize("attack", KEEP, ids=describe)
+def test_a_row_sends_signed_packets_to_its_destination(attack: Attack) -> None:
+    (first, *_) = attack.frames(attacker())
+    packet, signed, _ = open_packet(first[4:])
+    assert packet.dst.startswith(attack.name)
+    assert verify(packet.pk, signed, packet.sig)
+
+
+def test_frames_are_masked_with_zeros() -> None:
+    (event,) = FrameReader(MAX_FRAME).feed(frame(msgspec.json.encode({"type": "PING"})))
+    assert event[1] == b'{"type":"PING"}'
