@@ -52,6 +52,7 @@ class Result:
     lost: int
     memory: float  # MB
     disk: float
+    load: tuple[float, float]  # share of a processor that the hall used, quiet and attacked
     quiet: Window
     attacked: Window
 
@@ -113,11 +114,12 @@ def _measure_once(attack: Attack, connections: int, cpus: Sequence[int]) -> Resu
         arguments = (str(hall.port), str(keep_port), describe(attack), str(connections), target)
         with _process("attacker", arguments, cpus[1]) as attacker:
             _ask(attacker)
+            idle = _cpu(hall.pid)
             quiet = _window(honest, QUIET)
-            before = _memory(hall.pid), _disk(hall.folder)
+            before = _memory(hall.pid), _disk(hall.folder), _cpu(hall.pid)
             _tell(attacker, "go")
             attacked = _window(honest, ATTACK)
-            after = _memory(hall.pid), _disk(hall.folder)
+            after = _memory(hall.pid), _disk(hall.folder), _cpu(hall.pid)
             _tell(attacker, "stop")
     return Result(
         chat_p50=attacked.chat_p50 / max(quiet.chat_p50, LEAST_P50),
@@ -126,6 +128,7 @@ def _measure_once(attack: Attack, connections: int, cpus: Sequence[int]) -> Resu
         lost=attacked.lost,
         memory=after[0] - before[0],
         disk=after[1] - before[1],
+        load=((before[2] - idle) / QUIET, (after[2] - before[2]) / ATTACK),
         quiet=quiet,
         attacked=attacked,
     )
@@ -191,6 +194,12 @@ def _memory(pid: int) -> float:
     return 0.0
 
 
+def _cpu(pid: int) -> float:
+    """Seconds of processor time, user and system."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _disk(folder: Path) -> float:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
 
@@ -210,6 +219,7 @@ def _heading() -> str:
         "p50 ms",
         "p99 ms",
         "deal ms",
+        "CPU of the hall",
     )
     return f"| {' | '.join(columns)} | |\n|{'---|' * (len(columns) + 1)}"
 
@@ -226,6 +236,7 @@ def _row(attack: Attack, connections: int, result: Result) -> str:
         f"{result.quiet.chat_p50:.2f} to {result.attacked.chat_p50:.2f}",
         f"{result.quiet.chat_p99:.1f} to {result.attacked.chat_p99:.1f}",
         f"{result.quiet.deal_p50:.1f} to {result.attacked.deal_p50:.1f}",
+        f"{result.load[0]:.0%} to {result.load[1]:.0%}",
         f"MISSED: {', '.join(result.missed)}" if result.missed else "met",
     )
     return f"| {' | '.join(cells)} |"

@@ -21,7 +21,7 @@ from moothall.wire.agentchat import client, signing
 
 CHANNEL: Final = "#general"
 SPEAKERS: Final = 60
-PAUSE: Final = 1.02  # seconds between two messages of one speaker: the hall allows one a second
+PAUSE: Final = 1.2  # seconds between two messages of one speaker: the hall allows one a second
 PAIRS: Final = 10
 DEAL_PAUSE: Final = 1.0  # seconds between the beginnings of two deals of one pair
 PROSE: Final = "The parser is done, and the tests that were red are green. " * 5
