@@ -253,6 +253,33 @@ async def test_a_kept_nonce_lets_a_restarted_agent_go_on(url: str) -> None:
             await bob.file_dispute(deal.id, "no, you", nonce=NONCE)
 
 
+async def test_a_nonce_that_is_not_revealed_leaves_the_other_party_its_dispute(open_hall: OpenHall) -> None:
+    async with open_hall(court_reveal_timeout=0.2) as app:
+        url = app.url
+        async with agent("alice", ALICE).connected(url) as alice, agent("bob", BOB).connected(url) as bob:
+            deal = await agreed(alice, bob)
+            abandoned = await alice.file_dispute(deal.id, "no paint", nonce=NONCE, reveal=False)
+            assert (await soon(abandoned.outcome())).fallback == "The nonce was not revealed in time"
+            for refused in (deal.file_dispute("no paint"), deal.dispute("no paint")):
+                with pytest.raises(DisputeAlreadyExists):
+                    await refused
+            assert await deal.file_dispute("no paint", nonce=NONCE) == abandoned
+            own = await bob.file_dispute(deal.id, "no brush", nonce=NONCE)
+            assert own.dispute_id != abandoned.dispute_id
+            assert (own.role, own.reason, own.ruling) == (
+                "disputant",
+                "no brush",
+                Ruling(verdict=None, fallback="Not enough eligible arbiters"),
+            )
+            listed = await bob.disputes(open_only=False)
+            assert [(each.dispute_id, each.role) for each in listed] == [
+                (own.dispute_id, "disputant"),
+                (abandoned.dispute_id, "respondent"),
+            ]
+            with pytest.raises(DisputeAlreadyExists):
+                await deal.file_dispute("no paint", nonce=NONCE)
+
+
 async def test_what_cannot_be_filed(url: str) -> None:
     async with agent("alice", ALICE).connected(url) as alice, Agent("eve").connected(url) as eve:
         with pytest.raises(UsageError, match="reason"):

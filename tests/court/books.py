@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from moothall.court.books import Books, Page
-from moothall.court.records import CourtChange, Dispute
+from moothall.court.books import Books, Filing, Page
+from moothall.court.records import CourtChange, Dispute, Part
 from moothall.identity import PublicKey
 from moothall.market.records import AuditRow, Standing
 from tests.market.support import MemoryBooks as MarketBooks
@@ -18,7 +18,7 @@ class MemoryBooks(MarketBooks, Books):
     def __init__(self) -> None:
         super().__init__()
         self.records: dict[str, bytes] = {}
-        self._by_deal: dict[str, str] = {}
+        self.by_deal: dict[str, list[str]] = {}  # the newest first
 
     @property
     def cases(self) -> list[Dispute]:
@@ -28,8 +28,15 @@ class MemoryBooks(MarketBooks, Books):
         record = self.records.get(dispute_id)
         return None if record is None else decode(record)
 
-    def case_of(self, proposal_id: str, *, hold: bool = True) -> Dispute | None:
-        return self.case(self._by_deal.get(proposal_id, ""))
+    def cases_about(self, proposal_id: str) -> list[Dispute]:
+        return [decode(self.records[each]) for each in self.by_deal.get(proposal_id, ())]
+
+    def filings(self, proposal_id: str) -> list[Filing]:
+        return [Filing(case.id, case.disputant) for case in self.cases_about(proposal_id)]
+
+    def part(self, dispute_id: str, key: bytes) -> Part | None:
+        case = self.case(dispute_id)
+        return None if case is None else case.part_of(key)
 
     def cases_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> Page:
         found = [
@@ -74,8 +81,10 @@ class MemoryBooks(MarketBooks, Books):
         assert sum(isinstance(change, AuditRow) for change in changes) == 1
         for change in changes:
             if isinstance(change, Dispute):
-                known = self._by_deal.setdefault(change.proposal_id, change.id)
-                assert known == change.id, "a deal has one case"
+                if change.id not in self.records:
+                    others = self.cases_about(change.proposal_id)
+                    assert not any(other.counts_for(change.disputant) for other in others)
+                    self.by_deal.setdefault(change.proposal_id, []).insert(0, change.id)
                 self.records[change.id] = msgspec.json.encode(change)
             else:
                 self._save(change)

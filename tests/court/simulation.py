@@ -47,7 +47,7 @@ class Simulation:
         self.clock = Clock()
         self.guests: dict[PrivateKey, Guest] = {}
         self.deals: list[str] = []
-        self.nonces: dict[str, str] = {}  # by deal
+        self.nonces: dict[str, str] = {}  # by case
         self.world = self._opened()
         for key in AGENTS.values():
             rating = self.dice.choice((1150, 1200, 1300, 1800) if key in JUDGES else (150, 1200, 1500))
@@ -134,23 +134,29 @@ class Simulation:
         deal = deals[0]
         self.deals.append(deal)
         self.send(recipient, "ACCEPT", proposal_id=deal, elo_stake=stakes[1])
-        by = self.dice.choice((proposer, recipient))
+        self.file(self.dice.choice((proposer, recipient)), deal)
+
+    def file(self, by: PrivateKey, deal: str) -> None:
         nonce = self.dice.randbytes(16).hex()
         commitment = sha256(nonce.encode()).hexdigest()
         answer = self.send(by, "DISPUTE_INTENT", proposal_id=deal, reason="bad", commitment=commitment)
-        if any(message["type"] == "DISPUTE_INTENT_ACK" for message in answer):
-            self.nonces[deal] = nonce
+        for message in answer:
+            if message["type"] == "DISPUTE_INTENT_ACK":
+                self.nonces[message["dispute_id"]] = nonce
 
     def go_on(self) -> None:
         cases = self._open_cases()
         if len(cases) < MOST_OPEN and self.dice.random() < 0.3:
-            self.begin()
+            if self.deals and self.dice.random() < 0.3:
+                self.file(self.dice.choice(PARTIES), self.dice.choice(self.deals[-4:]))
+            else:
+                self.begin()
             return
         if not cases:
             return
         case = self.dice.choice(cases)
         if case.phase == "reveal_pending":
-            nonce = self.nonces[case.proposal_id] if self.dice.random() < 0.8 else "wrong"
+            nonce = self.nonces[case.id] if self.dice.random() < 0.8 else "wrong"
             self.send(AGENTS[case.disputant], "DISPUTE_REVEAL", proposal_id=case.proposal_id, nonce=nonce)
         elif case.phase == "evidence":
             self.plead(case, self.dice.choice(case.parties))
@@ -176,9 +182,13 @@ class Simulation:
         if not self.deals:
             return
         deal, key = self.dice.choice(self.deals), self.dice.choice(list(AGENTS.values()))
-        case = self.archive.look(lambda books: books.case_of(deal))
-        kind = self.dice.choice(("COMPLETE", "DISPUTE", "EVIDENCE", "ARBITER_VOTE", "ARBITER_ACCEPT"))
-        if kind == "COMPLETE":
+        case = next(iter(self.archive.look(lambda books: books.cases_about(deal))), None)
+        kind = self.dice.choice(
+            ("COMPLETE", "DISPUTE", "DISPUTE_INTENT", "EVIDENCE", "ARBITER_VOTE", "ARBITER_ACCEPT")
+        )
+        if kind == "DISPUTE_INTENT":
+            self.file(self.dice.choice(PARTIES), deal)
+        elif kind == "COMPLETE":
             self.send(key, kind, proposal_id=deal)
         elif kind == "DISPUTE":
             self.send(key, kind, proposal_id=deal, reason="bad")
@@ -189,7 +199,7 @@ class Simulation:
 
     def _open_cases(self) -> list[Dispute]:
         latest = list(self.nonces)[-2 * MOST_OPEN :]
-        found = self.archive.look(lambda books: [books.case_of(deal) for deal in latest])
+        found = self.archive.look(lambda books: [books.case(case) for case in latest])
         return [case for case in found if case is not None and case.is_open]
 
     # -- what must hold at the end -----------------------------------------------------------------
@@ -197,14 +207,14 @@ class Simulation:
     def check(self) -> list[Dispute]:
         """The cases, each closed, with its deal in the state that follows from it, and a file that verifies."""
         cases = []
-        for deal_id in self.nonces:
-            case, deal = self.archive.look(
-                lambda books, deal_id=deal_id: (books.case_of(deal_id), books.proposal(deal_id))  # type: ignore[misc]
-            )
+        for dispute_id in self.nonces:
+            case = self.archive.look(lambda books, dispute_id=dispute_id: books.case(dispute_id))  # type: ignore[misc]
+            deal = self.archive.look(lambda books, case=case: books.proposal(case.proposal_id))  # type: ignore[misc]
             assert case.phase in ("resolved", "fallback")
             assert case.deadline is None
             assert deal.frozen_by is None
             assert (case.settlement is not None) == (case.phase == "resolved")
+            assert not case.is_unrevealed or case.disputant in deal.unrevealed_by
             if case.phase == "resolved":
                 assert deal.status == "disputed"
             for viewer in case.parties:

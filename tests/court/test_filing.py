@@ -5,6 +5,7 @@ from hashlib import sha256
 import pytest
 
 from moothall.court.panel import draw_panel
+from moothall.identity import PrivateKey
 from moothall.market.proposals import LAST_MOMENT
 from tests.court.support import Courtroom, kinds, rated
 from tests.identity.vectors import ALICE, BOB, CAROL
@@ -78,17 +79,98 @@ def test_file_intent_2_and_the_error_for_strangers() -> None:
 
 
 @pytest.mark.parametrize("by", [ALICE, BOB], ids=["again", "by the other"])
-def test_file_intent_2_and_the_error_for_a_second_dispute(by: object) -> None:
-    """Seed 000, agentcourt errors: dispute already exists for proposal; whoever files it, even after a fallback."""
-    court = Courtroom()
+def test_file_intent_2_and_the_error_for_a_second_dispute(by: PrivateKey) -> None:
+    """Seed 000, agentcourt errors: dispute already exists for proposal; also after one that fell back."""
+    court = Courtroom(judges=2)
     court.file()
-    key = ALICE if by is ALICE else BOB
-    (error,) = court.act(key, "DISPUTE_INTENT", **intent(court))
+    (error,) = court.act(by, "DISPUTE_INTENT", **intent(court))
     assert error["code"] == "DISPUTE_ALREADY_EXISTS"
-    court.world.advance(301)
+    court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
+    assert court.case.phase == "fallback"
     court.world.hush()
-    (error,) = court.act(key, "DISPUTE_INTENT", **intent(court))
+    (error,) = court.act(by, "DISPUTE_INTENT", **intent(court))
     assert error["code"] == "DISPUTE_ALREADY_EXISTS"
+    court.world.send(court.guests[by], "DISPUTE", **signed(by, "DISPUTE", **plain(court)))
+    assert court.deal.status == "disputed", "either party may dispute the plain way"
+
+
+# -- a nonce that is not revealed ------------------------------------------------------------------------
+
+
+def plain(court: Courtroom) -> dict[str, str]:
+    return {"proposal_id": court.deal_id, "reason": "nothing came"}
+
+
+def abandoned(**settings: object) -> Courtroom:
+    """Alice, who is at fault, has gone to court and let the time for her nonce pass."""
+    court = Courtroom(judges=4, **settings)  # type: ignore[arg-type]
+    court.file(stakes=(10, 20))
+    court.world.advance(601)
+    assert court.case.is_unrevealed
+    court.world.hush()
+    return court
+
+
+@pytest.mark.parametrize("profile", ["seeds", "agentchat-0.36"])
+def test_whoever_does_not_reveal_has_used_up_its_right(profile: str) -> None:
+    court = abandoned(profile=profile, auto_join=False)
+    (error,) = court.act(ALICE, "DISPUTE_INTENT", **intent(court))
+    assert error["code"] == "DISPUTE_ALREADY_EXISTS"
+    court.world.send(court.alice, "DISPUTE", **signed(ALICE, "DISPUTE", **plain(court)))
+    assert_refused(court.alice, "DISPUTE_ALREADY_EXISTS", "did not reveal")
+    assert court.deal.status == "accepted"
+
+
+def test_the_other_party_may_still_dispute_the_plain_way() -> None:
+    court = abandoned()
+    court.world.send(court.bob, "DISPUTE", **signed(BOB, "DISPUTE", **plain(court)))
+    assert_sent(court.bob, "DISPUTE", proposal_id=court.deal_id)
+    assert court.deal.status == "disputed"
+    assert court.deal.disputed_by == court.bob.id
+
+
+def test_the_other_party_may_still_go_to_court() -> None:
+    court = abandoned()
+    first = court.dispute_id
+    (answer,) = court.act(BOB, "DISPUTE_INTENT", **intent(court))
+    assert answer["type"] == "DISPUTE_INTENT_ACK"
+    court.dispute_id = answer["dispute_id"]
+    assert (court.case.disputant, court.case.respondent) == (BOB.public.raw, ALICE.public.raw)
+    court.world.hush()
+    (error,) = court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
+    assert error["code"] == "DISPUTE_INVALID_PHASE", "her own case is over"
+    (formed, _) = court.act(BOB, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
+    assert (formed["type"], formed["dispute_id"]) == ("PANEL_FORMED", court.dispute_id)
+    for key in court.panel:
+        court.act(key, "ARBITER_ACCEPT", dispute_id=court.dispute_id)
+    for key in (ALICE, BOB):
+        court.act(key, "EVIDENCE", dispute_id=court.dispute_id, items=[], statement="")
+    for key in court.panel:
+        court.vote(key, "disputant")
+    assert (court.case.phase, court.deal.status) == ("resolved", "disputed")
+    assert court.report(BOB).problems == []
+    # Both cases are found, and the deal's case is the newer one.
+    court.world.hush()
+    court.world.send(court.alice, "LIST_CASES")
+    listed = assert_sent(court.alice, "CASES")["list"]
+    assert [entry["dispute_id"] for entry in listed] == [court.dispute_id, first]
+    assert [entry["role"] for entry in listed] == ["respondent", "disputant"]
+    court.world.send(court.alice, "GET_CASE", proposal_id=court.deal_id)
+    assert assert_sent(court.alice, "CASE")["case"]["dispute_id"] == court.dispute_id
+
+
+def test_both_parties_can_use_up_their_rights() -> None:
+    court = abandoned()
+    court.act(BOB, "DISPUTE_INTENT", **intent(court))
+    court.world.advance(601)
+    court.world.hush()
+    for key in (ALICE, BOB):
+        (error,) = court.act(key, "DISPUTE_INTENT", **intent(court))
+        assert error["code"] == "DISPUTE_ALREADY_EXISTS"
+        court.world.send(court.guests[key], "DISPUTE", **signed(key, "DISPUTE", **plain(court)))
+        assert_refused(court.guests[key], "DISPUTE_ALREADY_EXISTS")
+    court.world.send(court.bob, "COMPLETE", **signed(BOB, "COMPLETE", proposal_id=court.deal_id))
+    assert court.deal.status == "completed"
 
 
 def test_file_intent_3_the_case_is_kept_and_the_deal_frozen() -> None:

@@ -298,7 +298,7 @@ def resumed(name: str, judges: int = 6) -> Courtroom:
     case = msgspec.convert(OLD[name]["case"], Dispute)
     deal = msgspec.convert(OLD[name]["deal"], Proposal)
     court.world.books.records[case.id] = msgspec.json.encode(OLD[name]["case"])
-    court.world.books._by_deal[case.proposal_id] = case.id
+    court.world.books.by_deal[case.proposal_id] = [case.id]
     court.world.books.deals[deal.id] = deal
     court.deal_id, court.dispute_id = deal.id, case.id
     return court

@@ -66,14 +66,18 @@ def test_every_case_ends_and_verifies_whatever_happens() -> None:
         except Exception as error:
             error.add_note(f"in story {seed}")
             raise
+        seen: set[str] = set()
         for case in cases:
             endings[case.phase] += 1
             endings[case.verdict or case.fallback_reason or ""] += 1
             endings["replaced"] += len(case.slots) > PANEL_SIZE
+            endings["second"] += case.proposal_id in seen
+            seen.add(case.proposal_id)
             endings["forfeited"] += any(slot.status == "forfeited" for slot in case.slots)
     assert endings["resolved"] + endings["fallback"] >= STORIES * CASES
     # Stories without these would prove little.
     for ending in ("resolved", "disputant", "respondent", "mutual", "replaced", "forfeited"):
         assert endings[ending] > 20, endings
+    assert endings["second"] > 5, endings
     for reason in (NOT_REVEALED, TOO_FEW, NO_ANSWER):
         assert endings[reason] > 20, endings

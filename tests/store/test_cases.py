@@ -4,25 +4,27 @@ import asyncio
 import json
 from collections.abc import Callable
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from moothall.court import clerk
-from moothall.court.books import Books
+from moothall.court.books import Books, Filing
 from moothall.court.outcome import Outcome
 from moothall.court.panel import Candidate
 from moothall.court.records import Dispute, Slot
 from moothall.court.rules import CourtRules
-from moothall.errors import Refusal
-from moothall.identity import PrivateKey
+from moothall.errors import DisputeAlreadyExists, InvalidSignature, Refusal
+from moothall.identity import PrivateKey, PublicKey
 from moothall.market import ledger
 from moothall.market.audit import audit_row
-from moothall.market.records import Standing
+from moothall.market.records import Proposal, Standing
 from moothall.store import cases, migrations, schema
 from moothall.store.dialect import Connection
 from moothall.store.export import exported
+from moothall.store.rows import parts_of
 from moothall.store.units import Store
 from moothall.wire.agentchat.client import GetCase
 from tests.market.support import address
@@ -179,7 +181,7 @@ async def test_a_case_is_there_when_the_store_is_opened_again(place: Place) -> N
         before = await run(store, case_of())
     async with place.opened() as store:
         assert await run(store, case_of()) == before
-        assert await run(store, lambda books: books.case_of("prop_1")) == before
+        assert await run(store, lambda books: books.cases_about("prop_1")) == [before]
         assert await run(store, lambda books: books.next_case_deadline()) == NOW_MS + HOUR
         outcome = await run(store, lapse())
         assert isinstance(outcome, Outcome)
@@ -227,10 +229,17 @@ def test_questions_about_cases(place: Place) -> None:
     alice, carol, dave = (key.public.raw for key in (ALICE, CAROL, DAVE))
     with place.books() as books:
         assert books.case("disp_2") == kept[1]
-        assert books.case_of("prop_3") == kept[2]
+        assert books.cases_about("prop_3") == [kept[2]]
         for odd in ("", "\0", "\ud800", "disp_none", "x" * 10_000):
             assert books.case(odd) is None
-            assert books.case_of(odd) is None
+            assert books.cases_about(odd) == []
+            assert books.part(odd, alice) is None
+        assert books.filings("prop_4") == [Filing("disp_4", dave)]
+        assert [books.part("disp_4", key) for key in (dave, carol, alice)] == [
+            "disputant",
+            "arbiter",
+            "stranger",
+        ]
         assert [each.id for each in books.cases_of(alice).cases] == ["disp_3", "disp_2", "disp_1"]
         assert [each.id for each in books.cases_of(alice, limit=1).cases] == ["disp_3"]
         assert [each.id for each in books.cases_of(alice, open_only=True).cases] == ["disp_2", "disp_1"]
@@ -479,4 +488,132 @@ def test_a_store_from_before_the_court_gets_its_tables(place: Place, monkeypatch
         accept("prop_1")(books)
         intent("prop_1")(books)
     with place.books() as books:
-        assert books.case_of("prop_1") is not None
+        assert len(books.cases_about("prop_1")) == 1
+
+
+# -- two cases about one deal ----------------------------------------------------------------------------
+
+
+async def test_each_party_can_have_a_case_about_a_deal(place: Place) -> None:
+    async with place.opened() as store:
+        await run(store, rate)
+        await run(store, propose("prop_1"))
+        await run(store, accept("prop_1"))
+        await run(store, intent("prop_1"))
+        with pytest.raises(DisputeAlreadyExists):
+            await run(store, intent("prop_1", BOB, name="disp_2"))
+        await run(store, lapse())
+    async with place.opened() as store:  # a hall that was restarted knows it too
+        with pytest.raises(DisputeAlreadyExists):
+            await run(store, intent("prop_1", name="disp_2", now=NOW_MS + HOUR))
+        await run(store, intent("prop_1", BOB, name="disp_2", now=NOW_MS + HOUR))
+        found = await run(store, lambda books: books.cases_about("prop_1"))
+        assert [(case.id, case.phase) for case in found] == [
+            ("disp_2", "reveal_pending"),
+            ("disp_1", "fallback"),
+        ]
+        assert await run(store, lambda books: books.filings("prop_1")) == [
+            Filing("disp_2", BOB.public.raw),
+            Filing("disp_1", ALICE.public.raw),
+        ]
+        deal = await run(store, lambda books: books.proposal("prop_1"))
+        assert deal is not None
+        assert (deal.frozen_by, deal.unrevealed_by) == ("disp_2", (ALICE.public.raw,))
+    assert place.problems() == []
+
+
+async def test_a_wrong_signature_waits_for_no_row(postgres: Place) -> None:
+    async with postgres.opened() as store:
+        await run(store, rate)
+        await deliberating(store)
+        judge = (await panel(store))[0]
+        message = MESSAGES["ARBITER_VOTE"](
+            dispute_id="disp_1", verdict="mutual", reasoning="", sig=judge.sign("something else")
+        )
+        with postgres.books() as deciding:
+            assert deciding.case("disp_1") is not None
+            assert deciding.proposal("prop_1") is not None
+            async with asyncio.timeout(5):
+                with pytest.raises(InvalidSignature):
+                    await run(
+                        store,
+                        lambda books: clerk.vote(books, message, judge.public, now=NOW_MS, rules=RULES),
+                    )
+
+
+OLD: dict[str, Any] = json.loads((Path(__file__).parents[1] / "vectors" / "court_format_1.json").read_text())
+OLD_VERSION = 4
+
+
+def as_version_4(place: Place, monkeypatch: pytest.MonkeyPatch, name: str) -> tuple[Dispute, Proposal]:
+    """A store with one case, as it was when a deal had one case at most."""
+    case = msgspec.convert(OLD[name]["case"], Dispute)
+    deal = msgspec.convert(OLD[name]["deal"], Proposal)
+    with monkeypatch.context() as older, place.connected() as connection:
+        older.setattr(migrations, "VERSION", OLD_VERSION)
+        connection.execute(connection.dialect.begin)
+        migrations.upgrade(connection, NOW_MS)
+        agents = {
+            *case.parties,
+            *(slot.arbiter for slot in case.slots),
+            *(key.public.raw for key in ARBITERS),
+        }
+        for key in agents:
+            fingerprint = PublicKey(key).fingerprint
+            row = (key, fingerprint, fingerprint[:8])
+            connection.execute("INSERT INTO keys (key, fingerprint, short) VALUES (?, ?, ?)", row)
+        connection.execute(
+            "INSERT INTO proposals (id, proposer, recipient, status, is_open, frozen, created_at, version, record)"
+            " VALUES (?, ?, ?, ?, 1, ?, ?, 1, ?)",
+            (
+                deal.id,
+                deal.proposer,
+                deal.recipient,
+                deal.status,
+                int(deal.frozen_by is not None),
+                deal.created_at,
+                msgspec.json.encode(OLD[name]["deal"]),
+            ),
+        )
+        connection.execute(
+            "INSERT INTO disputes (id, proposal_id, phase, is_open, deadline, filed_at, version, record)"
+            " VALUES (?, ?, ?, ?, ?, ?, 1, ?)",
+            (
+                case.id,
+                deal.id,
+                case.phase,
+                int(case.is_open),
+                case.deadline,
+                case.filed_at,
+                msgspec.json.encode(OLD[name]["case"]),
+            ),
+        )
+        for key, role, live in parts_of(case):
+            connection.execute(
+                "INSERT INTO case_parts (dispute_id, key, role, live, filed_at) VALUES (?, ?, ?, ?, ?)",
+                (case.id, key, role, int(live), case.filed_at),
+            )
+        connection.execute("COMMIT")
+    return case, deal
+
+
+@pytest.mark.parametrize("name", ["filed", "not revealed", "replaced", "too few", "nobody left"])
+async def test_a_case_of_an_older_store_is_kept_and_goes_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    case, deal = as_version_4(place, monkeypatch, name)
+    with place.connected() as connection:
+        connection.execute(connection.dialect.begin)
+        assert migrations.upgrade(connection, NOW_MS) == OLD_VERSION
+        connection.execute("COMMIT")
+    async with place.opened() as store:
+        assert await run(store, lambda books: books.cases_about(deal.id)) == [case]
+        assert await run(store, lambda books: books.filings(deal.id)) == [Filing(case.id, case.disputant)]
+        assert await run(store, lambda books: books.part(case.id, case.respondent)) == "respondent"
+        if name == "filed":
+            await run(store, lapse(case.id, now=case.deadline or 0))
+        if name in ("filed", "not revealed"):
+            await run(store, intent(deal.id, BOB, name="disp_2", now=(case.deadline or NOW_MS) + 1))
+        elif case.is_open:
+            await run(store, lapse(case.id, now=(case.deadline or 0) + 1))
+    assert [problem for problem in place.problems() if "case" in problem] == []

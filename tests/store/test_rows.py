@@ -93,7 +93,8 @@ def ask_everything(place: Place, connection: Connection) -> Questions:
         assert len(books.offered(books.offers(filters, 10))) == 1
     assert books.offering("code review", 10) == [alice]
     books.case("disp_1", hold=False)
-    books.case_of("prop_1", hold=False)
+    books.filings("prop_1")
+    books.part("disp_none", alice)
     books.cases_of(alice)
     books.cases_of(alice, open_only=True)
     books.due_cases(NOW_MS)

@@ -1,7 +1,7 @@
 """The secret of a dispute, from the commitment until it is revealed: a file beside the key, closed to others.
 
 It is on disk before the hall hears of the dispute, so that `moothall court reveal` finds it whatever happens in
-between. Without it a dispute cannot go on, and there is no second one about the same deal.
+between. Without it a dispute cannot go on, and its party cannot file a second one about the same deal.
 """
 
 import os

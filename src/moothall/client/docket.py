@@ -101,8 +101,9 @@ class Dockets(Book[Docket]):
         super().__init__(MAX_ENDED)
 
     def about(self, proposal_id: str) -> Docket | None:
-        """A deal has one dispute at most."""
-        return next((found for found in self.entries() if found.proposal_id == proposal_id), None)
+        """The dispute about this deal that is open, or the latest: each party can have filed one."""
+        found = [docket for docket in self.entries() if docket.proposal_id == proposal_id]
+        return max(found, key=lambda docket: (not docket.is_over, docket.filed_at or 0), default=None)
 
     def opened(self, dispute_id: str, proposal_id: str) -> Docket:
         docket = self.get(dispute_id)

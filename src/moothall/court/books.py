@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
-from moothall.court.records import CourtChange, Dispute
+from moothall.court.records import CourtChange, Dispute, Part
 from moothall.market import books as market
 from moothall.market.records import Standing
 
@@ -15,12 +15,25 @@ class Page(NamedTuple):
     truncated: bool = False
 
 
+class Filing(NamedTuple):
+    """Which party has filed a case."""
+
+    dispute_id: str
+    disputant: bytes
+
+
 class Books(market.Books, Protocol):
     def case(self, dispute_id: str, *, hold: bool = True) -> Dispute | None:
         """Locks the row for this unit on engines that can, unless one only looks: see `proposal`."""
 
-    def case_of(self, proposal_id: str, *, hold: bool = True) -> Dispute | None:
-        """The one case that a deal can have; locked like `case`."""
+    def cases_about(self, proposal_id: str) -> list[Dispute]:
+        """The cases of a deal, newest first, locked like `case`: one of each party at most, one open at most."""
+
+    def filings(self, proposal_id: str) -> list[Filing]:
+        """The same, without locks and without their records."""
+
+    def part(self, dispute_id: str, key: bytes) -> Part | None:
+        """What the key is in the case, without locks and without the record. None: there is no such case."""
 
     def cases_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> Page:
         """Where the key is a party or has a slot, newest first; without the evidence."""

@@ -1,8 +1,9 @@
 """One unit of work per command: fetch the records, have the decision made, write it down.
 
 These run where the books are, inside a transaction; whatever they raise undoes it. What they return is told to
-people only after the transaction was committed. A case is always fetched before its deal, so that two units never
-wait for each other; those who only look something up hold neither.
+people only after the transaction was committed. Whether a step is let in is found out before any row is locked
+(see `admission`). A case is always fetched before its deal, so that two units never wait for each other; a unit
+that only looks something up holds neither.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,13 +12,14 @@ from typing import Final
 
 from msgspec import structs
 
-from moothall.court import casefile, filing, hearing, judging, notices, panel
+from moothall.court import admission, casefile, filing, hearing, judging, notices, panel
 from moothall.court.books import Books
 from moothall.court.outcome import Notice, Outcome
 from moothall.court.panel import MAX_POOL, Candidate, Why
 from moothall.court.records import Dispute
 from moothall.court.rules import CourtRules
-from moothall.errors import DisputeNotFound, DisputeNotParty
+from moothall.court.signed import require_signature
+from moothall.errors import DisputeNotFound
 from moothall.identity import PublicKey
 from moothall.market.notices import MAX_ANSWER
 from moothall.market.records import Proposal, Standing
@@ -46,7 +48,8 @@ def file_intent(
     rules: CourtRules,
 ) -> Outcome:
     """`candidates` are the agents that are here now."""
-    earlier = books.case_of(message.proposal_id)
+    require_signature(message, key, rules)
+    earlier = books.cases_about(message.proposal_id)
     outcome = filing.file_intent(
         message,
         key,
@@ -71,7 +74,8 @@ def reveal(
     rules: CourtRules,
 ) -> Outcome:
     """`candidates` are the agents that are here now: an agent that is not cannot answer in time."""
-    case = _found(books.case_of(message.proposal_id))
+    filings = books.filings(message.proposal_id)
+    case = _known(books, admission.require_filing(message, key, filings, rules))
     if case.pool_hash is None:  # filed before pools were taken at intent
         pool = _pool(books, candidates, case.server_nonce, rules, frozenset(case.parties))
         case = structs.replace(
@@ -86,7 +90,8 @@ def reveal(
 def accept(
     books: Books, message: client.ArbiterAccept, key: PublicKey, *, now: int, rules: CourtRules
 ) -> Outcome:
-    case = _found(books.case(message.dispute_id))
+    admission.require_arbiter(message, key, books.part(message.dispute_id, key.raw), rules)
+    case = _known(books, message.dispute_id)
     return _saved(books, hearing.accept(message, key, case, now=now, rules=rules))
 
 
@@ -99,7 +104,8 @@ def decline(
     now: int,
     rules: CourtRules,
 ) -> Outcome:
-    case = _with_keys(books, _found(books.case(message.dispute_id)))
+    admission.require_arbiter(message, key, books.part(message.dispute_id, key.raw), rules)
+    case = _with_keys(books, _known(books, message.dispute_id))
     unfit = partial(_unfit, books, candidates, rules)
     return _saved(books, hearing.decline(message, key, case, _deal(books, case), unfit, now=now, rules=rules))
 
@@ -107,7 +113,8 @@ def decline(
 def submit_evidence(
     books: Books, message: client.Evidence, key: PublicKey, *, now: int, rules: CourtRules
 ) -> Outcome:
-    case = _found(books.case(message.dispute_id))
+    admission.require_party(message, key, books.part(message.dispute_id, key.raw), rules)
+    case = _known(books, message.dispute_id)
     return _saved(
         books, hearing.submit_evidence(message, key, case, _deal(books, case), now=now, rules=rules)
     )
@@ -116,7 +123,8 @@ def submit_evidence(
 def vote(
     books: Books, message: client.ArbiterVote, key: PublicKey, *, now: int, rules: CourtRules
 ) -> Outcome:
-    case = _found(books.case(message.dispute_id))
+    admission.require_arbiter(message, key, books.part(message.dispute_id, key.raw), rules)
+    case = _known(books, message.dispute_id)
     deal, standings = _at_stake(books, case)
     return _saved(books, judging.vote(message, key, case, deal, standings, now=now, rules=rules))
 
@@ -149,12 +157,9 @@ def list_cases(books: Books, message: client.ListCases, key: PublicKey, *, now: 
 
 
 def get_case(books: Books, message: client.GetCase, key: PublicKey, *, now: int) -> CaseFile:
-    case = None if message.dispute_id is None else books.case(message.dispute_id, hold=False)
-    if message.proposal_id is not None and message.dispute_id is None:
-        case = books.case_of(message.proposal_id, hold=False)
-    case = _found(case)
-    if notices.role_of(case, key.raw) is None:
-        raise DisputeNotParty("Only the parties and the arbiters of a case see its file")
+    dispute_id = message.dispute_id or _newest(books, message.proposal_id or "")
+    admission.require_viewer(books.part(dispute_id, key.raw))
+    case = _known(books, dispute_id, hold=False)
     return CaseFile(ts=now, case=casefile.exported(case, _deal(books, case, hold=False), key.raw))
 
 
@@ -186,10 +191,20 @@ def _saved(books: Books, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _found(case: Dispute | None) -> Dispute:
+def _known(books: Books, dispute_id: str, *, hold: bool = True) -> Dispute:
+    """One that `part` or `filings` has named."""
+    case = books.case(dispute_id, hold=hold)
     if case is None:
-        raise DisputeNotFound("There is no such dispute")
+        raise LookupError(f"{dispute_id} is named in the books, and not in them")
     return case
+
+
+def _newest(books: Books, proposal_id: str) -> str:
+    """Of the cases about this deal."""
+    filings = books.filings(proposal_id)
+    if not filings:
+        raise DisputeNotFound("There is no dispute about this deal")
+    return filings[0].dispute_id
 
 
 def _at_stake(books: Books, case: Dispute) -> tuple[Proposal, dict[bytes, Standing]]:

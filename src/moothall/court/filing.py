@@ -1,7 +1,7 @@
 """How a case begins: the commitment, the reveal, the draw (seed 000, file intent, reveal; agentchat wire 13.3).
 
-Each decision takes the records it needs and a command, and returns an Outcome or raises a Refusal. From the
-commitment on the deal is frozen; `_thawed` undoes it.
+Each decision takes the records it needs and a command whose signature was checked (see `admission`), and returns
+an Outcome or raises a Refusal. From the commitment on the deal is frozen; `_thawed` undoes it.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from moothall.court.phases import Event, next_phase
 from moothall.court.records import Dispute
 from moothall.court.rules import CourtRules
 from moothall.court.seating import Unfit, seat
-from moothall.court.signed import Step, require_signature
+from moothall.court.signed import Step
 from moothall.errors import (
     DisputeAlreadyExists,
     DisputeCommitmentMismatch,
@@ -45,7 +45,7 @@ def file_intent(
     message: client.DisputeIntent,
     key: PublicKey,
     deal: Proposal | None,
-    earlier: Dispute | None,
+    earlier: Sequence[Dispute],
     pool_without: PoolWithout,
     *,
     dispute_id: str,
@@ -53,11 +53,10 @@ def file_intent(
     now: int,
     rules: CourtRules,
 ) -> Outcome:
-    """`earlier` is the case that this deal had, if it had one: there is never a second.
+    """`earlier` are the cases that this deal had.
 
     The pool is taken here, while only the hall knows its nonce: afterwards nobody can change who is in it.
     """
-    require_signature(message, key, rules)
     deal = _disputable(deal, key, earlier, now, rules)
     by_proposer = key.raw == deal.proposer
     pool = pool_without(frozenset((deal.proposer, deal.recipient)))
@@ -98,7 +97,11 @@ def reveal(
     rules: CourtRules,
 ) -> Outcome:
     """From here on the seed decides."""
-    _require_revealable(message, key, case, now, rules)
+    if case.phase != "reveal_pending":
+        raise DisputeInvalidPhase(
+            f"The dispute is in phase {case.phase}: its nonce was revealed, or time is up"
+        )
+    require_in_time(case, now)
     if commitment_of(message.nonce) != case.commitment:
         raise DisputeCommitmentMismatch("This is not the nonce whose hash was committed; try again")
     seed = seed_of(case.proposal_id, message.nonce, case.server_nonce)
@@ -119,7 +122,9 @@ def reveal(
 
 
 def miss_reveal(case: Dispute, deal: Proposal, *, now: int) -> Outcome:
-    """The clock's decision (seed 000, file intent 4)."""
+    """The clock's decision (seed 000, file intent 4). The disputant has used up its right to dispute this deal,
+    here and with DISPUTE; the other party has not."""
+    deal = structs.replace(deal, unrevealed_by=(*deal.unrevealed_by, case.disputant))
     return fall_back(case, deal, "reveal_missed", NOT_REVEALED, now=now)
 
 
@@ -133,8 +138,8 @@ def fall_back(
     message: Step | None = None,
     actor: bytes | None = None,
 ) -> Outcome:
-    """No verdict; the deal is what it was, and nothing is settled (seed 000, fallback). Whoever acted is answered
-    with it if it is a party, and told nothing if it is not."""
+    """No verdict; the deal is what it was, and nothing is settled (seed 000, fallback). The party that acted gets
+    this as its answer. An arbiter that acted is not told."""
     ended = structs.replace(
         case, phase=next_phase(case.phase, event), deadline=None, closed_at=now, fallback_reason=reason
     )
@@ -152,26 +157,13 @@ def fall_back(
 
 
 def _thawed(deal: Proposal, since: int, now: int) -> Proposal:
-    """With the time that was left when it was frozen: else whoever is at fault could file shortly before a deal
+    """With the time that was left when it was frozen: else the party at fault could file shortly before a deal
     expires, let the case fall back, and leave the other party no time to DISPUTE it."""
     expires = None if deal.expires is None else min(deal.expires + now - since, LAST_MOMENT)
     return structs.replace(deal, frozen_by=None, expires=expires, updated_at=now)
 
 
 # -- checks, in the order in which they come ---------------------------------------------------------------
-
-
-def _require_revealable(
-    message: client.DisputeReveal, key: PublicKey, case: Dispute, now: int, rules: CourtRules
-) -> None:
-    if key.raw != case.disputant:
-        raise DisputeNotParty("Only whoever filed the dispute reveals its nonce")
-    require_signature(message, key, rules)
-    if case.phase != "reveal_pending":
-        raise DisputeInvalidPhase(
-            f"The dispute is in phase {case.phase}: its nonce was revealed, or time is up"
-        )
-    require_in_time(case, now)
 
 
 def require_in_time(case: Dispute, now: int) -> None:
@@ -181,13 +173,13 @@ def require_in_time(case: Dispute, now: int) -> None:
 
 
 def _disputable(
-    deal: Proposal | None, key: PublicKey, earlier: Dispute | None, now: int, rules: CourtRules
+    deal: Proposal | None, key: PublicKey, earlier: Sequence[Dispute], now: int, rules: CourtRules
 ) -> Proposal:
     if deal is None:
         raise ProposalNotFound("There is no proposal with this id")
     if key.raw not in (deal.proposer, deal.recipient):
         raise DisputeNotParty("Only its parties can dispute a deal")
-    if earlier is not None or deal.frozen_by is not None:
+    if deal.frozen_by is not None or any(case.counts_for(key.raw) for case in earlier):
         raise DisputeAlreadyExists("There is a dispute about this deal, or there was one")
     require_unexpired(deal, "verdict", now, rules.expired_code)
     next_status(deal, "verdict")  # or it is in no state to be judged

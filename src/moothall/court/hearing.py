@@ -1,7 +1,7 @@
 """From the panel to the evidence: who sits, and what the parties show (seed 000; agentchat wire 13.4, 13.5).
 
-Each decision takes the records it needs and a command, and returns an Outcome or raises a Refusal. The checks come
-in one order: the caller has this part in the case, the signature holds, the phase allows it, it is not too late.
+Each decision takes the records it needs and a command that was let in (see `admission`): its sender has this part
+in the case, and its signature holds. What is left to check, in this order: the phase allows it, it is not too late.
 """
 
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import structs
 
 from moothall.court import notices
-from moothall.court.evidence import item_hash, require_presentable, require_short
+from moothall.court.evidence import item_hash
 from moothall.court.filing import TOO_FEW, fall_back, require_in_time
 from moothall.court.outcome import Notice, Outcome
 from moothall.court.panel import PANEL_SIZE
@@ -17,12 +17,10 @@ from moothall.court.phases import Phase, next_phase
 from moothall.court.records import Dispute, Slot, Submission
 from moothall.court.rules import CourtRules
 from moothall.court.seating import Unfit, seat
-from moothall.court.signed import require_signature
 from moothall.errors import (
     DisputeDeadlinePassed,
     DisputeInvalidPhase,
     DisputeNotArbiter,
-    DisputeNotParty,
 )
 from moothall.identity import PublicKey
 from moothall.market.audit import audit_row
@@ -31,8 +29,6 @@ from moothall.wire.agentchat import client
 
 NO_ANSWER: Final = "Arbiters did not answer in time"
 
-ArbiterStep = client.ArbiterAccept | client.ArbiterDecline | client.ArbiterVote
-
 
 # -- arbiters ------------------------------------------------------------------------------------------
 
@@ -40,7 +36,7 @@ ArbiterStep = client.ArbiterAccept | client.ArbiterDecline | client.ArbiterVote
 def accept(
     message: client.ArbiterAccept, key: PublicKey, case: Dispute, *, now: int, rules: CourtRules
 ) -> Outcome:
-    number = _pending_slot(message, key, case, now, rules)
+    number = _pending_slot(key, case, now)
     case = with_slot(
         case,
         number,
@@ -70,9 +66,7 @@ def decline(
     rules: CourtRules,
 ) -> Outcome:
     """The replacement is the next of the same shuffled order that is eligible now."""
-    if isinstance(message.reason, str):
-        require_short(message.reason, "reason")
-    number = _pending_slot(message, key, case, now, rules)
+    number = _pending_slot(key, case, now)
     case = with_slot(
         case,
         number,
@@ -95,7 +89,7 @@ def decline(
 
 def end_response(case: Dispute, deal: Proposal, *, now: int) -> Outcome:
     """The clock's decision. Three that accepted would have opened the evidence at once, so there are fewer
-    (seed 000, arbiter response timeout). Who did not answer forfeits its slot; without a verdict nobody pays."""
+    (seed 000, arbiter response timeout). An arbiter that did not answer forfeits its slot, and pays nothing."""
     forfeited = tuple(
         structs.replace(slot, status="forfeited") if slot.status == "pending" else slot for slot in case.slots
     )
@@ -114,8 +108,7 @@ def submit_evidence(
     now: int,
     rules: CourtRules,
 ) -> Outcome:
-    require_presentable(message.items, message.statement)
-    _require_evidence_time(message, key, case, now, rules)
+    _require_evidence_time(key, case, now)
     submission = Submission(
         items=tuple(message.items),
         hashes=tuple(item_hash(item) for item in message.items),
@@ -158,11 +151,8 @@ def _deliberating(case: Dispute, now: int, rules: CourtRules) -> Dispute:
 # -- checks --------------------------------------------------------------------------------------------
 
 
-def require_arbiter(
-    message: ArbiterStep, key: PublicKey, case: Dispute, phase: Phase, now: int, rules: CourtRules
-) -> int:
+def require_slot(key: PublicKey, case: Dispute, phase: Phase, now: int) -> int:
     """The number of the sender's slot."""
-    require_signature(message, key, rules)
     number = case.slot_of(key.raw)
     if number is None:
         raise DisputeNotArbiter("You are not an arbiter of this dispute")
@@ -178,25 +168,14 @@ def with_slot(case: Dispute, number: int, slot: Slot) -> Dispute:
     return structs.replace(case, slots=(*case.slots[:number], slot, *case.slots[number + 1 :]))
 
 
-def _pending_slot(
-    message: client.ArbiterAccept | client.ArbiterDecline,
-    key: PublicKey,
-    case: Dispute,
-    now: int,
-    rules: CourtRules,
-) -> int:
-    number = require_arbiter(message, key, case, "arbiter_response", now, rules)
+def _pending_slot(key: PublicKey, case: Dispute, now: int) -> int:
+    number = require_slot(key, case, "arbiter_response", now)
     if case.slots[number].status != "pending":
         raise DisputeNotArbiter(f"Your slot is not pending, it is {case.slots[number].status}")
     return number
 
 
-def _require_evidence_time(
-    message: client.Evidence, key: PublicKey, case: Dispute, now: int, rules: CourtRules
-) -> None:
-    if key.raw not in case.parties:
-        raise DisputeNotParty("Only the parties bring evidence")
-    require_signature(message, key, rules)
+def _require_evidence_time(key: PublicKey, case: Dispute, now: int) -> None:
     own = case.disputant_evidence if key.raw == case.disputant else case.respondent_evidence
     # The reference's code for a second submission (agentchat wire 13.5); the period is over for its sender.
     if own is not None:

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from moothall.court import notices
-from moothall.court.evidence import require_short
-from moothall.court.hearing import require_arbiter, with_slot
+from moothall.court.hearing import require_slot, with_slot
 from moothall.court.outcome import Outcome
 from moothall.court.phases import next_phase
 from moothall.court.records import Dispute, Settled, Settlement, Vote
@@ -41,8 +40,7 @@ def vote(
     rules: CourtRules,
 ) -> Outcome:
     """`standings` of the parties and of every arbiter. The last vote is the verdict."""
-    require_short(message.reasoning, "reasoning")
-    number = require_arbiter(message, key, case, "deliberation", now, rules)
+    number = require_slot(key, case, "deliberation", now)
     slot = case.slots[number]
     if slot.status != "accepted":
         raise DisputeNotArbiter("You have voted")

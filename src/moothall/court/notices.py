@@ -207,20 +207,12 @@ def _entry(case: Dispute, viewer: bytes) -> CaseEntry:
         disputant=case.disputant_address,
         respondent=case.respondent_address,
         reason=case.reason,
-        role=role_of(case, viewer) or "",
+        role=case.part_of(viewer),
         slot=None if number is None else case.slots[number].status,
         deadline=case.deadline,
         filed_at=case.filed_at,
         verdict=case.verdict,
     )
-
-
-def role_of(case: Dispute, key: bytes) -> str | None:
-    if key == case.disputant:
-        return "disputant"
-    if key == case.respondent:
-        return "respondent"
-    return None if case.slot_of(key) is None else "arbiter"
 
 
 def reminder(case: Dispute, deal: Proposal, key: bytes, now: int) -> Notice | None:

@@ -15,6 +15,7 @@ from moothall.wire.agentchat.client import Scalar, Verdict
 from moothall.wire.agentchat.market import EscrowResult
 
 SlotStatus = Literal["pending", "accepted", "declined", "forfeited", "voted"]
+Part = Literal["disputant", "respondent", "arbiter", "stranger"]
 
 
 class Vote(Struct, kw_only=True, frozen=True):
@@ -121,6 +122,23 @@ class Dispute(Struct, kw_only=True, frozen=True):
     @property
     def parties(self) -> tuple[bytes, bytes]:
         return self.disputant, self.respondent
+
+    @property
+    def is_unrevealed(self) -> bool:
+        """It fell back because the disputant did not reveal its nonce."""
+        return self.phase == "fallback" and self.nonce is None
+
+    def counts_for(self, key: bytes) -> bool:
+        """This party cannot file another about the same deal. One that was not revealed is the filer's loss alone:
+        else the party at fault could use up the other's right."""
+        return key == self.disputant or not self.is_unrevealed
+
+    def part_of(self, key: bytes) -> Part:
+        if key == self.disputant:
+            return "disputant"
+        if key == self.respondent:
+            return "respondent"
+        return "stranger" if self.slot_of(key) is None else "arbiter"
 
     def slot_of(self, key: bytes) -> int | None:
         """The number of this agent's slot. An agent has one slot in a case at most."""

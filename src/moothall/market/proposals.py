@@ -24,6 +24,7 @@ from msgspec import UNSET, structs
 
 from moothall.errors import (
     AgentNotFound,
+    DisputeAlreadyExists,
     InvalidProposal,
     ProposalNotFound,
     RateLimited,
@@ -207,6 +208,8 @@ def dispute(
 ) -> Outcome:
     """The party being disputed is at fault: it loses rating, and its stake (seed 000, dispute 4)."""
     deal, status = _admit(order, deal, "dispute", now, rules)
+    if order.key.raw in deal.unrevealed_by:
+        raise DisputeAlreadyExists("You went to court about this deal and did not reveal your nonce in time")
     by, reason = _address(deal, order.key.raw), order.message.reason
     ended = structs.replace(
         deal,

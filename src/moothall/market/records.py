@@ -36,6 +36,7 @@ class Proposal(Struct, kw_only=True, frozen=True, gc=False):
     proposer_stake: int = 0
     acceptor_stake: int = 0
     frozen_by: str | None = None  # the court case that holds this deal
+    unrevealed_by: tuple[bytes, ...] = ()  # parties that went to court and did not reveal their nonce
     response_sig: str | None = None  # of ACCEPT or REJECT
     response_payment_code: Scalar | None = None
     reject_reason: Scalar | None = None

@@ -22,12 +22,13 @@ Parts = dict[tuple[str, bytes], tuple[str, int, int]]
 def case_problems(connection: Connection, open_deals: Sequence[Proposal]) -> Iterator[str]:
     frozen = {deal.frozen_by: deal.id for deal in open_deals if deal.frozen_by is not None}
     parts: Parts = {}
-    columns = "id, proposal_id, phase, is_open, deadline, filed_at, record"
+    counting: set[str] = set()
+    columns = "id, proposal_id, disputant, phase, is_open, deadline, filed_at, record"
     for row in connection.stream(
         f"SELECT {', '.join(f'disputes.{column}' for column in columns.split(', '))}, proposals.record"  # noqa: S608
         " FROM disputes JOIN proposals ON proposals.id = proposal_id ORDER BY disputes.id"
     ):
-        yield from _row_problems(row, frozen, parts)
+        yield from _row_problems(row, frozen, parts, counting)
     for dispute_id, deal in frozen.items():
         yield f"deal {deal} is frozen by {dispute_id}, which is not an open case of it"
     for (deal,) in connection.stream(
@@ -38,12 +39,24 @@ def case_problems(connection: Connection, open_deals: Sequence[Proposal]) -> Ite
     yield from _story_problems(connection)
 
 
-def _row_problems(row: Row, frozen: dict[str, str], parts: Parts) -> Iterator[str]:
-    """Takes the case out of `frozen`, and adds its parts to `parts`."""
-    case, deal = _dispute(row[6]), _proposal(row[7])
-    said = (case.id, case.proposal_id, case.phase, int(case.is_open), case.deadline, case.filed_at)
-    if said != tuple(row[:6]):
+def _row_problems(row: Row, frozen: dict[str, str], parts: Parts, counting: set[str]) -> Iterator[str]:
+    """Takes the case out of `frozen`, adds its parts to `parts`, and its deal to `counting` if it counts."""
+    case, deal = _dispute(row[7]), _proposal(row[8])
+    said = (
+        case.id,
+        case.proposal_id,
+        case.disputant,
+        case.phase,
+        int(case.is_open),
+        case.deadline,
+        case.filed_at,
+    )
+    if said != tuple(row[:7]):
         yield f"case {row[0]}: the columns do not say what the record says"
+    if not case.is_unrevealed:
+        if case.proposal_id in counting:
+            yield f"case {case.id}: its deal {case.proposal_id} has another case that was revealed or is open"
+        counting.add(case.proposal_id)
     for key, role, live in parts_of(case):
         parts[case.id, key] = (role, int(live), case.filed_at)
     if case.is_open:

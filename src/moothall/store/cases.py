@@ -6,8 +6,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Raw
 
-from moothall.court.books import Page
-from moothall.court.records import Dispute
+from moothall.court.books import Filing, Page
+from moothall.court.records import Dispute, Part
 from moothall.identity import PublicKey
 from moothall.market.books import MAX_READ
 from moothall.market.notices import what_fits
@@ -58,11 +58,31 @@ class CaseBooks:
             self._memory.disputes[dispute_id] = stored
         return stored.record
 
-    def case_of(self, proposal_id: str, *, hold: bool = True) -> Dispute | None:
+    def cases_about(self, proposal_id: str) -> list[Dispute]:
+        found = (self.case(filing.dispute_id) for filing in self.filings(proposal_id))
+        return [case for case in found if case is not None]
+
+    def filings(self, proposal_id: str) -> list[Filing]:
         if not is_plain(proposal_id):
+            return []
+        rows = self._query(
+            "SELECT id, disputant FROM disputes WHERE proposal_id = ? ORDER BY filed_at DESC, id DESC",
+            proposal_id,
+        )
+        return [Filing(*row) for row in rows]
+
+    def part(self, dispute_id: str, key: bytes) -> Part | None:
+        stored = self._known_case(dispute_id)
+        if stored is not None:
+            return stored.record.part_of(key)
+        if not is_plain(dispute_id):
             return None
-        rows = self._query("SELECT id FROM disputes WHERE proposal_id = ?", proposal_id)
-        return self.case(rows[0][0], hold=hold) if rows else None
+        rows = self._query(
+            "SELECT (SELECT role FROM case_parts WHERE dispute_id = id AND key = ?) FROM disputes WHERE id = ?",
+            key,
+            dispute_id,
+        )
+        return (rows[0][0] or "stranger") if rows else None
 
     def cases_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> Page:
         query = (

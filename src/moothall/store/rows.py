@@ -86,7 +86,7 @@ TABLES: Final = (
     ),
     Table(
         "disputes",
-        ("id", "proposal_id", "phase", "is_open", "deadline", "filed_at", "version", "record"),
+        ("id", "proposal_id", "disputant", "phase", "is_open", "deadline", "filed_at", "version", "record"),
         _newer("disputes", "id", "phase", "is_open", "deadline"),
     ),
     Table(
@@ -278,6 +278,7 @@ class Draft:
         self.rows["disputes"][case.id] = (
             case.id,
             case.proposal_id,
+            case.disputant,
             case.phase,
             int(case.is_open),
             case.deadline,

@@ -14,7 +14,7 @@ changes of a row: a writer that read an older one finds out when it writes (see 
     audit               one row per decision, for ever
     receipts            completed deals, for ever
     rating_history      each step of each rating
-    disputes            court cases: one per deal, with everything said and decided in it
+    disputes            court cases, with everything said and decided in them: one per deal and party that filed
     case_parts          who has a part in which case; `live` while it is open, and for an arbiter has not declined
     hooks               events on their way to integrations: a row per event and listener, until it is delivered
 """
@@ -191,7 +191,50 @@ _COSTS: Final = (
     "fill: offers",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _HOOKS, _COURT, _SIGNATURES, _COSTS)
+# A deal had one case. SQLite cannot drop the constraint that said so, so the tables are made anew.
+_TWO_CASES: Final = (
+    "ALTER TABLE case_parts RENAME TO old_case_parts",
+    "ALTER TABLE disputes RENAME TO old_disputes",
+    "DROP INDEX disputes_phase",
+    "DROP INDEX disputes_due",
+    "DROP INDEX case_parts_key",
+    "DROP INDEX case_parts_live",
+    """CREATE TABLE disputes (
+        id {text} PRIMARY KEY,
+        proposal_id {text} NOT NULL REFERENCES proposals (id),
+        disputant {bytes} NOT NULL REFERENCES keys (key),
+        phase {text} NOT NULL,
+        is_open SMALLINT NOT NULL,
+        deadline BIGINT,
+        filed_at BIGINT NOT NULL,
+        version BIGINT NOT NULL,
+        record {bytes} NOT NULL,
+        UNIQUE (proposal_id, disputant)
+    )""",
+    """INSERT INTO disputes (id, proposal_id, disputant, phase, is_open, deadline, filed_at, version, record)
+        SELECT id, proposal_id, key, phase, is_open, deadline, old_disputes.filed_at, version, record
+        FROM old_disputes JOIN old_case_parts ON dispute_id = id AND role = 'disputant'""",
+    "CREATE INDEX disputes_phase ON disputes (phase)",
+    "CREATE INDEX disputes_due ON disputes (deadline) WHERE is_open = 1",
+    """CREATE TABLE case_parts (
+        dispute_id {text} NOT NULL REFERENCES disputes (id),
+        key {bytes} NOT NULL REFERENCES keys (key),
+        role {text} NOT NULL,
+        live SMALLINT NOT NULL,
+        filed_at BIGINT NOT NULL,
+        PRIMARY KEY (dispute_id, key)
+    ){compact}""",
+    """INSERT INTO case_parts (dispute_id, key, role, live, filed_at)
+        SELECT dispute_id, key, role, live, filed_at FROM old_case_parts""",
+    "CREATE INDEX case_parts_key ON case_parts (key, filed_at)",
+    "CREATE INDEX case_parts_live ON case_parts (key) WHERE live = 1",
+    "DROP TABLE old_case_parts",
+    "DROP TABLE old_disputes",
+)
+
+_HARDENING: Final = (*_TWO_CASES, *_COSTS)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _HOOKS, _COURT, _SIGNATURES, _HARDENING)
 VERSION: Final = len(MIGRATIONS)
 
 
