@@ -15,7 +15,7 @@ from moothall.app import App
 from moothall.settings import Settings
 from moothall.store.sqlite import SqliteStore
 from tests.identity.vectors import ALICE, BOB
-from tests.support.agentchat import AgentChat
+from tests.support.agentchat import AgentChat, Refused
 from tests.support.deals import signed
 from tests.support.server import PATIENCE, HallProcess, running_hall
 from tests.support.world import LogBook
@@ -163,3 +163,25 @@ async def test_whoever_ordered_something_learns_how_it_went_before_the_hall_clos
         assert connection.execute("SELECT count(*) FROM proposals").fetchone() == (1,)
     await alice.close()
     await bob.close()
+
+
+async def repeat(agent: AgentChat, offer: dict[str, Any]) -> None:
+    for _ in range(5000):
+        await agent.ask("PROPOSAL", type="PROPOSAL", **offer)
+
+
+async def test_offers_do_not_close_an_agent_that_does_not_read(tmp_path: Path) -> None:
+    """They are refused before they are kept, so the agent finds all others when it reads again."""
+    with running_hall(tmp_path, "--no-limits") as hall:
+        alice, bob = await come_in(hall)
+        async with alice, bob:
+            bob.socket.transport.pause_reading()
+            offer = signed(ALICE, "PROPOSAL", to=bob.agent_id, task="review", terms="x" * 16_000)
+            with pytest.raises(Refused, match=r"RATE_LIMITED: .* does not read"):
+                await repeat(alice, offer)
+            kept = len([message for message in alice.received if message["type"] == "PROPOSAL"])
+            bob.socket.transport.resume_reading()
+            await bob.send(type="PING")
+            await bob.expect("PONG")
+            assert sum(message["type"] == "PROPOSAL" for message in bob.received) == kept > 0
+            await alice.ask("PROPOSAL", type="PROPOSAL", **offer)

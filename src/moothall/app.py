@@ -37,7 +37,7 @@ from moothall.market.courier import Courier, Listener
 from moothall.market.desk import Desk
 from moothall.market.hooks import EVENTS, Subscription
 from moothall.market.reputation import RatingRules
-from moothall.market.rules import MarketRules
+from moothall.market.rules import MarketRules, Quotas
 from moothall.settings import Settings
 from moothall.store.files import PINS_FILE, DataDirectory, KeyBook
 from moothall.store.opening import open_store
@@ -247,6 +247,15 @@ def market_rules(settings: Settings) -> MarketRules:
             diminishing=settings.gain_diminishing,
             pair_cooldown=round(settings.pair_cooldown * 1000),
             minimum_age=round(settings.minimum_deal_age * 1000),
+        ),
+        quotas=Quotas()
+        if settings.no_limits
+        else Quotas(
+            open_proposals=settings.max_open_proposals,
+            open_per_pair=settings.max_open_proposals_per_pair,
+            disk_per_key=settings.disk_quota_per_key,
+            disk_per_address=settings.disk_quota_per_address,
+            loopback_factor=settings.loopback_factor,
         ),
     )
 

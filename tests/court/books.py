@@ -79,6 +79,7 @@ class MemoryBooks(MarketBooks, Books):
 
     def save(self, *changes: CourtChange) -> None:
         assert sum(isinstance(change, AuditRow) for change in changes) == 1
+        self.saved = sum(len(msgspec.json.encode(change)) for change in changes)
         for change in changes:
             if isinstance(change, Dispute):
                 if change.id not in self.records:

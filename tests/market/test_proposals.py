@@ -92,17 +92,11 @@ def test_propose_2_target_must_exist(market: Market) -> None:
 
 
 def test_propose_2_a_known_target_may_be_offline(market: Market) -> None:
-    message = signed(client.Proposal(to=address(BOB), task="t", sig="-"), ALICE)
-    clerk.propose(
-        market.books,
-        market.checked(message, ALICE),
-        proposal_id="p",
-        address=address(ALICE),
-        recipient=None,
-        task="t",
-        now=market.now,
-    )
-    assert market.deal("p").recipient == BOB.public.raw
+    assert clerk.find_recipient(market.books, address(BOB), None) == BOB.public.raw
+    assert clerk.find_recipient(market.books, address(BOB), CAROL.public.raw) == CAROL.public.raw
+    assert clerk.find_recipient(market.books, "@nobody00", None) is None
+    with pytest.raises(AgentNotFound):
+        clerk.find_recipient(market.books, address(BOB), None, {BOB.public.raw})
 
 
 def test_propose_3_the_record_is_pending(market: Market) -> None:

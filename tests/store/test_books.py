@@ -629,3 +629,68 @@ def refusal_or_result(work: Callable[[Books], Any], books: Books) -> Any:
         return work(books)
     except Refusal as refusal:
         return type(refusal)
+
+
+# -- how much each key has saved -------------------------------------------------------------------------
+
+
+def save_and_spend(books: Books) -> int:
+    books.save(audit())
+    return books.spend_disk("a", 1)
+
+
+def test_what_a_unit_saves_is_charged_and_survives(place: Place) -> None:
+    with place.books() as books:
+        assert books.disk_used("a", 7) == 0
+        propose("prop_1", terms="x" * 5000)(books)
+        size = books.spend_disk("a", 7)
+        assert size > 10_000  # the deal, and its audit row
+        assert books.disk_used("a", 7) == size
+    with place.books() as books:
+        assert books.disk_used("a", 7) == size
+        assert books.disk_used("a", 8) == books.disk_used("b", 7) == 0
+        accept("prop_1")(books)
+        more = books.spend_disk("a", 7)
+    with place.books() as books:
+        assert books.disk_used("a", 7) == size + more
+        complete("prop_1")(books)
+        third = books.spend_disk("a", 8)
+    with place.books() as books:
+        assert books.disk_used("a", 8) == third
+        assert books.disk_used("a", 7) == 0
+    assert place.select("SELECT account, day, bytes FROM disk_usage") == [("a", 8, third)]
+
+
+def test_units_before_this_one_count_though_they_are_not_written_yet(place: Place) -> None:
+    transaction = Transaction(place)
+    transaction.begin()
+    sizes = []
+    for number in range(3):
+        transaction.run(propose(f"prop_{number}"))
+        sizes.append(transaction.run(save_and_spend))
+    assert transaction.run(lambda books: books.disk_used("a", 1)) == sum(sizes) > 0
+    open_offers = (3, 3)
+    alice, bob = ALICE.public.raw, BOB.public.raw
+    assert transaction.run(lambda books: books.open_offers(alice, bob, 100)) == open_offers
+    assert transaction.run(lambda books: books.open_offers(alice, CAROL.public.raw, 100)) == (0, 3)
+    transaction.commit()
+    transaction.begin()
+    assert transaction.run(lambda books: books.disk_used("a", 1)) == sum(sizes)
+    assert transaction.run(lambda books: books.open_offers(alice, bob, 100)) == open_offers
+    assert transaction.run(lambda books: books.open_offers(alice, bob, 2)) == (2, 2)
+    transaction.commit()
+    transaction.close()
+
+
+def test_two_halls_add_to_one_count(postgres: Place) -> None:
+    halls = [Transaction(postgres), Transaction(postgres)]
+    spent = []
+    for number, hall in enumerate(halls):
+        hall.begin()
+        hall.run(propose(f"prop_{number}"))
+        spent.append(hall.run(save_and_spend))
+    for hall in halls:
+        hall.commit()
+        hall.close()
+    with postgres.books() as books:
+        assert books.disk_used("a", 1) == sum(spent)

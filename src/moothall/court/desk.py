@@ -152,7 +152,7 @@ class CourtDesk:
             elif session.ref is not None:
                 hall.reply(session, Ack(ts=hall.timestamp()))
 
-        hall.transact(session, self._store, work, carried_out)
+        self._market.disk.transact(hall, session, self._store, work, carried_out)
 
     def _look_up(self, hall: Hall, session: Session, work: Callable[[Books], ServerMessage]) -> None:
         hall.transact(session, self._store, work, lambda message: hall.reply(session, message))

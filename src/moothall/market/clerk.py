@@ -23,6 +23,16 @@ from moothall.wire.agentchat.names import bare_id
 LOOK_BACK: Final = 1000  # earlier deals of a pair that count
 
 
+def find_recipient(
+    books: Books, to: str, connected: bytes | None, revoked: Container[bytes] = ()
+) -> bytes | None:
+    """The key behind `to`: that of the agent if it is connected; otherwise it may still be known."""
+    key = connected or books.find_key(bare_id(to))
+    if key in revoked:
+        raise AgentNotFound(f"The key of {to} was revoked: no agent can answer")
+    return key
+
+
 def propose(
     books: Books,
     order: Signed[client.Proposal],
@@ -32,13 +42,8 @@ def propose(
     recipient: bytes | None,
     task: str,
     now: int,
-    revoked: Container[bytes] = (),
 ) -> Outcome:
-    """`recipient` is the key of the agent if it is connected; otherwise it may still be known."""
-    if recipient is None:
-        recipient = books.find_key(bare_id(order.message.to))
-    if recipient in revoked:
-        raise AgentNotFound(f"The key of {order.message.to} was revoked, so nobody can answer")
+    """`recipient` comes from `find_recipient`."""
     return _saved(
         books,
         proposals.propose(

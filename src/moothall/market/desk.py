@@ -22,7 +22,9 @@ from moothall.hall.voice import Line
 from moothall.identity import PublicKey
 from moothall.market import bounds, clerk, notices
 from moothall.market.books import Books
+from moothall.market.letterboxes import Letterboxes
 from moothall.market.outcome import Outcome, ServiceLine
+from moothall.market.quotas import Disk, require_room
 from moothall.market.records import Change, Proposal, Standing
 from moothall.market.rules import MarketRules
 from moothall.market.signed import check_signature
@@ -44,6 +46,8 @@ class Desk:
     def __init__(self, store: Store[Books], rules: MarketRules) -> None:
         self._store = store
         self._rules = rules
+        self._letterboxes = Letterboxes()
+        self.disk: Final = Disk(rules.quotas)
         # Fingerprints that the reference server knew and no key has shown yet; None: they were not read yet.
         self._missed: set[str] | None = None
         self._counts: Counts[Books, dict[str, int]] = Counts(store, lambda books: books.counts(), {})
@@ -95,20 +99,26 @@ class Desk:
         task = hall.redacted(message.task, agent)
         now = hall.timestamp()
         proposal_id = hall.ids.stamped("prop", now)
+        rules = self._rules
 
         def work(books: Books) -> Outcome:
+            to = clerk.find_recipient(books, message.to, recipient, hall.revoked)
+            if to is not None:
+                require_room(books, key.raw, to, rules.quotas)
             return clerk.propose(
                 books,
-                check_signature(message, key, self._rules),
+                check_signature(message, key, rules),
                 proposal_id=proposal_id,
                 address=agent.address,
-                recipient=recipient,
+                recipient=to,
                 task=task,
                 now=now,
-                revoked=hall.revoked,
             )
 
-        self._carry_out(hall, session, work)
+        store = self._store
+        if target is not None and recipient is not None:
+            store = self._letterboxes.admit(hall, target, message, store)
+        self._carry_out(hall, session, work, store)
 
     def take_step(self, hall: Hall, session: Session, message: Step) -> None:
         """ACCEPT, REJECT, COMPLETE, DISPUTE: they differ in the decision alone."""
@@ -262,8 +272,16 @@ class Desk:
 
     # -- to the store and back ---------------------------------------------------------------------
 
-    def _carry_out(self, hall: Hall, session: Session, work: Callable[[Books], Outcome]) -> None:
-        hall.transact(session, self._store, work, lambda outcome: self._tell(hall, outcome, session))
+    def _carry_out(
+        self,
+        hall: Hall,
+        session: Session,
+        work: Callable[[Books], Outcome],
+        store: Store[Books] | None = None,
+    ) -> None:
+        self.disk.transact(
+            hall, session, store or self._store, work, lambda outcome: self._tell(hall, outcome, session)
+        )
 
     def _look_up(self, hall: Hall, session: Session, work: Callable[[Books], ServerMessage]) -> None:
         hall.transact(session, self._store, work, lambda message: hall.reply(session, message))

@@ -7,6 +7,16 @@ from msgspec import Struct
 from moothall.market.reputation import RatingRules
 
 
+class Quotas(Struct, kw_only=True, frozen=True):
+    """0 is no limit."""
+
+    open_proposals: int = 0  # of one key, to all
+    open_per_pair: int = 0  # of one key, to one other
+    disk_per_key: int = 0  # bytes a day
+    disk_per_address: int = 0
+    loopback_factor: int = 1  # times so much disk for clients on this machine
+
+
 class MarketRules(Struct, kw_only=True, frozen=True):
     """Codes are for refusals that the reference words differently (agentchat wire 20, rows 26 to 28)."""
 
@@ -14,3 +24,4 @@ class MarketRules(Struct, kw_only=True, frozen=True):
     stranger_code: Literal["NOT_PROPOSAL_PARTY", "INVALID_PROPOSAL"] = "NOT_PROPOSAL_PARTY"
     expired_code: Literal["PROPOSAL_EXPIRED", "INVALID_PROPOSAL"] = "PROPOSAL_EXPIRED"
     ratings: RatingRules = RatingRules()
+    quotas: Quotas = Quotas()

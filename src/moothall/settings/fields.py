@@ -192,6 +192,19 @@ class Settings:
     pair_cooldown: float = option(0.0, "seconds in which the same two agents gain once; 0 is no limit")
     minimum_deal_age: float = option(0.0, "seconds before a deal can be completed; 0 is at once")
 
+    max_open_proposals: int = option(
+        500, "proposals of one key that may be pending or accepted at once; 0 is no limit"
+    )
+    max_open_proposals_per_pair: int = option(50, "of them to the same agent; 0 is no limit")
+    disk_quota_per_key: int = option(
+        32 * 1024 * 1024,
+        "bytes that deals, skills and cases of one key may add to the store in a day (UTC);"
+        " 0 is no limit; loopback has loopback_factor times as much",
+    )
+    disk_quota_per_address: int = option(
+        256 * 1024 * 1024, "the same for all keys of one address (or IPv6 /64), counted by this hall"
+    )
+
     # -- the court
     court_reveal_timeout: float = option(300.0, "seconds to reveal the nonce of a dispute")
     court_response_timeout: float = option(1800.0, "seconds for arbiters to accept or decline")

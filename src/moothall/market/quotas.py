@@ -1,0 +1,96 @@
+"""How much of the store a key and an address may fill in one day, and how many open proposals a key may have.
+
+What agents sign is kept for good: deals, skills, cases and their evidence. A decision is charged to the key that
+caused it, with the bytes of the records that it writes. The count of a key is kept in the store, beside the change:
+it survives a restart, and holds for all halls on one database. Keys are free, so an address has a share too, which
+this hall counts in memory. Both begin anew every day, at midnight UTC. Nothing that is kept is ever given back, and
+an agent that deals for years must be able to go on.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from moothall.errors import RateLimited
+from moothall.hall.access import holder_of
+from moothall.hall.hall import Hall
+from moothall.hall.outside import Store
+from moothall.hall.session import Session
+from moothall.market.books import Books
+from moothall.market.rules import Quotas
+
+DAY: Final = 24 * 60 * 60 * 1000  # ms
+
+Kept = TypeVar("Kept", bound=Books)
+Result = TypeVar("Result")
+
+
+def require_room(books: Books, proposer: bytes, recipient: bytes, quotas: Quotas) -> None:
+    """Refuse one more open proposal than the proposer may have."""
+    most = max(quotas.open_proposals, quotas.open_per_pair)
+    if not most:
+        return
+    found = books.open_offers(proposer, recipient, most)
+    if quotas.open_per_pair and found.of_pair >= quotas.open_per_pair:
+        raise RateLimited(
+            f"You have {found.of_pair} open proposals to this agent, which is the limit. Wait until some are"
+            " answered, completed or expired"
+        )
+    if quotas.open_proposals and found.of_proposer >= quotas.open_proposals:
+        raise RateLimited(
+            f"You have {found.of_proposer} open proposals, which is the limit. Wait until some are answered,"
+            " completed or expired"
+        )
+
+
+class Disk:
+    """What was added to the store today, and who added it."""
+
+    def __init__(self, quotas: Quotas) -> None:
+        self._quotas = quotas
+        self._day = 0
+        self._addresses: dict[str, int] = {}  # bytes of today
+
+    def transact(
+        self,
+        hall: Hall,
+        session: Session,
+        store: Store[Kept],
+        work: Callable[[Kept], Result],
+        then: Callable[[Result], None],
+    ) -> None:
+        """As `Hall.transact`. What the unit writes is charged to the agent of the session and to its address."""
+        quotas, key = self._quotas, hall.agent_of(session).key
+        if key is None or not (quotas.disk_per_key or quotas.disk_per_address):
+            hall.transact(session, store, work, then)
+            return
+        day = hall.timestamp() // DAY
+        factor = 1 if session.counted else quotas.loopback_factor
+        address, account = holder_of(session.ip), key.raw.hex()
+        if quotas.disk_per_address and self._used(address, day) >= quotas.disk_per_address * factor:
+            raise RateLimited(_too_much("Your address", "disk_quota_per_address"))
+
+        def metered(books: Kept) -> tuple[Result, int]:
+            if quotas.disk_per_key and books.disk_used(account, day) >= quotas.disk_per_key * factor:
+                raise RateLimited(_too_much("Your key", "disk_quota_per_key"))
+            result = work(books)
+            return result, books.spend_disk(account, day)
+
+        def kept(answer: tuple[Result, int]) -> None:
+            result, size = answer
+            self._addresses[address] = self._used(address, day) + size
+            then(result)
+
+        hall.transact(session, store, metered, kept)
+
+    def _used(self, address: str, day: int) -> int:
+        if day > self._day:  # a clock that was set back changes nothing
+            self._day = day
+            self._addresses.clear()
+        return self._addresses.get(address, 0)
+
+
+def _too_much(owner: str, setting: str) -> str:
+    return (
+        f"{owner} has added as much to the store as it may in one day. Try again after midnight UTC,"
+        f" or ask the operator to raise `{setting}`"
+    )
