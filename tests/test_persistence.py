@@ -2,16 +2,23 @@
 
 import asyncio
 import json
+import os
 import stat
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moothall.app import HALL_KEY_FILE
 from moothall.errors import UsageError
+from moothall.hall.access import decode_allowlist, decode_bans
+from moothall.hall.revoked import decode_revoked
 from moothall.store import worker
-from moothall.store.files import KEYS_FILE, DataDirectory, KeyBook
+from moothall.store.files import KEYS_FILE, DataDirectory, KeyBook, replace
 from moothall.store.worker import Batch, StoreThread
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.support.agentchat import AgentChat, Message, Refused
@@ -201,15 +208,156 @@ def test_the_keys_of_a_hall_one_folder_up_are_not_ours(tmp_path: Path) -> None:
         ("bans.json", b"{}"),
         ("allowlist.json", b"[null]"),
         ("bans.json", b'[{"agentId": 7}]'),
+        ("allowlist.json", b'[{"pubkey": "x", "\\ud800": 1}]'),
+        ("bans.json", b'[{"agentId": "x", "\\ud800": 1}]'),
+        ("revoked.json", b'[{"pubkey": "x", "\\ud800": 1}]'),
+        ("revoked.json", b"\0"),
+        ("allowlist.json", b"[" * 100_000),
     ],
-    ids=["empty", "torn", "not UTF-8", "not a list", "null", "wrong type"],
+    ids=[
+        "empty",
+        "torn",
+        "not UTF-8",
+        "not a list",
+        "null",
+        "wrong type",
+        "half a character, approved",
+        "half a character, banned",
+        "half a character, revoked",
+        "NUL",
+        "nested",
+    ],
 )
 def test_a_damaged_list_is_one_line_and_exit_code_2(tmp_path: Path, name: str, content: bytes) -> None:
     """A hall that opened with half a ban list would let the banned in."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / name).write_bytes(content)
     result = run_moothall(tmp_path, "serve", "--port", "0", "--data-dir", "data")
-    assert complaint(result).startswith(f"data/{name}: ")
+    told = complaint(result)
+    assert told.startswith(f"data/{name}: ")
+    assert told.endswith("; repair it, or restore it from a backup")
+
+
+@pytest.mark.parametrize("what", ["a directory", "a pipe", "a link to nowhere"])
+@pytest.mark.parametrize("name", ["allowlist.json", "bans.json", "revoked.json", "ratings.json"])
+def test_what_is_no_file_is_one_line_and_exit_code_2(tmp_path: Path, name: str, what: str) -> None:
+    """A hall that took it for a missing file would start without the list."""
+    (tmp_path / "data").mkdir(mode=0o700)
+    place = tmp_path / "data" / name
+    match what:
+        case "a directory":
+            place.mkdir()
+        case "a pipe":
+            os.mkfifo(place)
+        case _:
+            place.symlink_to(tmp_path / "unmounted" / name)
+    result = run_moothall(tmp_path, "serve", "--port", "0", "--data-dir", "data")
+    told = complaint(result)
+    assert told.startswith(f"data/{name}: ")
+    assert told.endswith("; repair it, or restore it from a backup")
+
+
+def test_a_damaged_database_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir(mode=0o700)
+    (tmp_path / "data" / "hall.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
+    result = run_moothall(tmp_path, "serve", "--port", "0", "--data-dir", "data")
+    told = complaint(result)
+    assert told.startswith("data/hall.db: ")
+    assert told.endswith("; restore it from a backup, or move it away to begin anew")
+
+
+ANY_TEXT = st.sampled_from(["pubkey", "agentId", "reason", ALICE.public.pem]) | st.text(
+    st.characters(codec=None)
+)
+ODD_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | ANY_TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(ANY_TEXT, inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@pytest.mark.parametrize("decode", [decode_allowlist, decode_bans, decode_revoked])
+@given(content=st.binary() | st.lists(ODD_JSON).map(json.dumps).map(str.encode))
+def test_no_content_of_a_list_raises_anything_else(decode: Callable[[bytes], object], content: bytes) -> None:
+    with suppress(UsageError):
+        decode(content)
+
+
+# -- other users of the machine ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o777, 0o720, 0o702, 0o1777, 0o2775])
+def test_a_data_directory_that_others_can_write_to_is_refused_with_the_remedy(
+    tmp_path: Path, mode: int
+) -> None:
+    place = tmp_path / "the data"
+    place.mkdir()
+    place.chmod(mode)
+    told = complaint(run_moothall(tmp_path, "serve", "--port", "0", "--data-dir", "the data"))
+    remedy = told.partition("run: ")[2]
+    assert remedy == "chmod go-w 'the data'"
+    subprocess.run(["/bin/sh", "-c", remedy], cwd=tmp_path, check=True)
+    DataDirectory(place)
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o750, 0o755])
+def test_one_that_others_can_read_is_not(tmp_path: Path, mode: int) -> None:
+    place = tmp_path / "data"
+    place.mkdir()
+    place.chmod(mode)
+    DataDirectory(place)
+
+
+@pytest.mark.parametrize("write", ["write", "replace"])
+def test_a_file_in_the_making_follows_no_link(tmp_path: Path, write: str) -> None:
+    directory = DataDirectory(tmp_path / "data")
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (directory.path / ".bans.json.new").symlink_to(victim)
+    if write == "write":
+        directory.write("bans.json", b"[]")
+    else:
+        replace(directory.path / "bans.json", [b"[]"])
+    assert victim.read_bytes() == b"precious"
+    assert directory.read("bans.json") == b"[]"
+    assert not (directory.path / "bans.json").is_symlink()
+    assert [path.name for path in directory.path.iterdir()] == ["bans.json"]
+    assert (directory.path / "bans.json").stat().st_mode & 0o777 == 0o600
+
+
+class Heeded:
+    def __init__(self) -> None:
+        self.warnings: list[tuple[str, object]] = []
+
+    def info(self, event: str, **facts: object) -> None:
+        pass
+
+    def warning(self, event: str, **facts: object) -> None:
+        self.warnings.append((event, facts["file"]))
+
+
+@pytest.mark.parametrize("how", ["writable by others", "a link", "a pipe", "of another user"])
+def test_a_list_of_the_folder_above_that_others_may_have_made_is_ignored(tmp_path: Path, how: str) -> None:
+    log = Heeded()
+    directory = DataDirectory(tmp_path / "data", log)
+    above = tmp_path / "bans.json"
+    above.write_bytes(b'[{"agentId": "x"}]')
+    adopted = directory.read_list("bans.json", decode_bans)
+    assert adopted is not None
+    assert len(adopted) == 1
+    match how:
+        case "writable by others":
+            above.chmod(0o666)
+        case "a link":
+            above.rename(tmp_path / "elsewhere.json")
+            above.symlink_to(tmp_path / "elsewhere.json")
+        case "a pipe":
+            above.unlink()
+            os.mkfifo(above)
+        case _:
+            directory._owner += 1  # as if the data directory were another user's: only root could make it so
+    assert directory.read_list("bans.json", decode_bans) is None
+    assert log.warnings == [("foreign_list_ignored", str(above))]
 
 
 def test_an_approval_that_is_no_key_is_one_line_and_exit_code_2(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class App:
         return register
 
     async def __aenter__(self) -> "App":
-        self._directory = DataDirectory(self.settings.data_dir)
+        self._directory = DataDirectory(self.settings.data_dir, self.log)
         self._directory.claim()
         try:
             await self._open(self._directory)

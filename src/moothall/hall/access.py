@@ -204,6 +204,8 @@ def decode_allowlist(content: bytes) -> Allowlist:
         return Allowlist(convert(_decode(content), list[Approval]))
     except (InvalidKey, ValidationError) as error:
         raise UsageError(str(error)) from None
+    except UnicodeEncodeError:
+        raise UsageError("a field name holds half a character (a lone surrogate)") from None
 
 
 def decode_bans(content: bytes) -> Bans:
@@ -211,6 +213,8 @@ def decode_bans(content: bytes) -> Bans:
         return Bans(convert(_decode(content), list[Ban]))
     except ValidationError as error:
         raise UsageError(str(error)) from None
+    except UnicodeEncodeError:
+        raise UsageError("a field name holds half a character (a lone surrogate)") from None
 
 
 def _decode(content: bytes) -> Any:

@@ -51,8 +51,16 @@ def encode_revoked(notices: list[Notice]) -> bytes:
 
 def decode_revoked(content: bytes) -> RevokedKeys:
     try:
-        return RevokedKeys(json.loads(content))
+        notices = json.loads(content)
+    except (ValueError, RecursionError):
+        notices = None
+    if not isinstance(notices, list) or not all(map(_is_notice, notices)):
+        raise UsageError("not a list of revocation notices")
+    try:
+        return RevokedKeys(notices)
     except InvalidKey as error:
         raise UsageError(str(error)) from None
-    except (ValueError, RecursionError, TypeError, LookupError):
-        raise UsageError("not a list of revocation notices") from None
+
+
+def _is_notice(found: object) -> bool:
+    return isinstance(found, dict) and isinstance(found.get("pubkey"), str)

@@ -2,15 +2,22 @@
 
 import fcntl
 import os
+import shlex
+import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import BinaryIO, Final, TypeVar
 
 from moothall.errors import UsageError
+from moothall.hall.outside import Log
 
 KEYS_FILE: Final = "known-keys.txt"
 PINS_FILE: Final = "keep-pins.txt"
+
+OTHERS_WRITE: Final = 0o022  # the bits of a mode that let the group and all others write
+REMEDY: Final = "repair it, or restore it from a backup"
 
 Access = TypeVar("Access")
 Entry = tuple[str, bytes]  # agent id, public key
@@ -19,8 +26,9 @@ Entry = tuple[str, bytes]  # agent id, public key
 class DataDirectory:
     """Every write is on the disk when it returns: temporary file, fsync, rename, fsync of the folder."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, log: Log | None = None) -> None:
         self.path = path
+        self._log = log
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -29,6 +37,13 @@ class DataDirectory:
             raise UsageError(f"data directory {path}: {error.strerror}") from None
         if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
             raise UsageError(f"data directory {path}: not readable and writable for this user")
+        status = path.stat()
+        self._owner = status.st_uid
+        if status.st_mode & OTHERS_WRITE:
+            raise UsageError(
+                f"data directory {path}: other users can write to it, and so replace keys and lists;"
+                f" run: chmod go-w {shlex.quote(str(path))}"
+            )
 
     def claim(self) -> None:
         """From now on it is this hall's: two would overwrite each other's lists. Ends with the process, too."""
@@ -49,40 +64,52 @@ class DataDirectory:
 
     def ends_of(self, name: str) -> list[bytes]:
         """The first line and the last; none if there is no such file."""
-        path = self.path / name
-        try:
-            with path.open("rb") as file:
-                first = file.readline()
-                return [first, *deque(file, maxlen=1)]
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}") from None
+        with _opened(self.path / name) as file:
+            if file is None:
+                return []
+            first = file.readline()
+            return [first, *deque(file, maxlen=1)]
 
     def read_list(self, name: str, decode: Callable[[bytes], Access]) -> Access | None:
         """An access list; failing that the reference's, which keeps its lists one folder up (wire 17.3)."""
-        for path in (self.path / name, self.path.parent / name):
-            content = _read(path)
-            if content is not None:
-                try:
-                    return decode(content)
-                except UsageError as error:
-                    raise UsageError(f"{path}: {error}") from None
+        path = self.path / name
+        content = _read(path)
+        if content is None:
+            path = self.path.parent / name
+            content = self._adopt(path)
+        if content is None:
+            return None
+        try:
+            return decode(content)
+        except UsageError as error:
+            raise UsageError(f"{path}: {error}; {REMEDY}") from None
+
+    def _adopt(self, path: Path) -> bytes | None:
+        """A file of the folder above, where others may have put it: only if it belongs to the owner of the data
+        directory, and no other user can write to it."""
+        try:
+            status = path.lstat()
+        except OSError:
+            return None
+        is_ours = status.st_uid == self._owner and stat.S_ISREG(status.st_mode)
+        if is_ours:
+            # What was opened counts: the name may have another file since.
+            with _opened(path, os.O_NOFOLLOW) as file:
+                if file is None:
+                    return None
+                status = os.fstat(file.fileno())
+                if status.st_uid == self._owner and not status.st_mode & OTHERS_WRITE:
+                    return file.read()
+        if self._log is not None:
+            advice = f"copy it into {self.path} if it is yours"
+            self._log.warning("foreign_list_ignored", file=str(path), advice=advice)
         return None
 
     def write(self, name: str, content: bytes) -> None:
-        path = self.path / name
-        waiting = path.with_name(f".{name}.new")
-        descriptor = os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            waiting.replace(path)
-        except OSError:
-            waiting.unlink(missing_ok=True)
-            raise
+        with _replacing(self.path / name) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         self.sync()
 
     def sync(self) -> None:
@@ -95,11 +122,19 @@ class DataDirectory:
 
 def replace(path: Path, content: Iterable[bytes]) -> None:
     """All of it or nothing, for anybody who reads it meanwhile; but the disk may have it later."""
+    with _replacing(path) as file:
+        file.writelines(content)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file beside it, which takes its place in the end. It follows no link that has its name already."""
     waiting = path.with_name(f".{path.name}.new")
-    descriptor = os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    waiting.unlink(missing_ok=True)  # of a hall that was killed
+    descriptor = os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.writelines(content)
+            yield file
         waiting.replace(path)
     except BaseException:
         waiting.unlink(missing_ok=True)
@@ -152,12 +187,34 @@ class KeyBook:
 
 
 def _read(path: Path) -> bytes | None:
+    with _opened(path) as file:
+        return None if file is None else file.read()
+
+
+@contextmanager
+def _opened(path: Path, flags: int = 0) -> Iterator[BinaryIO | None]:
+    """A regular file, to be read; None if there is none. UsageError if it is something else, or cannot be read."""
     try:
-        return path.read_bytes()
+        # A named pipe in its place must not hang the hall.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     except FileNotFoundError:
-        return None
+        if path.is_symlink():
+            raise UsageError(f"{path}: a link to a file that is not there; {REMEDY}") from None
+        yield None
+        return
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            what = "Is a directory" if stat.S_ISDIR(mode) else "Not a regular file"
+            raise UsageError(f"{path}: {what}; {REMEDY}")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            yield file
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    finally:
+        os.close(descriptor)
 
 
 def _lines(entries: list[Entry]) -> bytes:

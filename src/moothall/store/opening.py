@@ -55,11 +55,16 @@ def open_store(
     """`url` is a PostgreSQL database; "" is a file in the data directory. Call it on the running loop, where
     `on_events` is called after commits that left events for the subscribers."""
     connection = connect(directory.path, url, create=True)
+    broken: tuple[type[Exception], ...] = (*connection.errors, UnicodeDecodeError)
     try:
         prepare(connection, directory, log)
-    except connection.errors as error:
+    except broken as error:
         connection.close()
-        raise UsageError(f"the store cannot be made ready: {' '.join(str(error).split())}") from error
+        place, remedy = "", ""
+        if not url:
+            place, remedy = f"{directory.path / sqlite.FILE}: ", f"; {sqlite.REMEDY}"
+        what = " ".join(str(error).split())
+        raise UsageError(f"{place}the store cannot be made ready: {what}{remedy}") from error
     except BaseException:
         connection.close()
         raise

@@ -44,6 +44,12 @@ LOG_PAGES: Final = 4000  # before they are copied into the file: a page that man
 PREPARED: Final = 256  # statements: thirteen tables in runs of seven lengths, and the queries
 
 
+# What the engine raises for a file that is no database, or no longer one. What it says of a damaged schema need not
+# be UTF-8.
+DAMAGED: Final = (sqlite3.DatabaseError, UnicodeDecodeError)
+REMEDY: Final = "restore it from a backup, or move it away to begin anew"
+
+
 class SqliteConnection(sqlite3.Connection):
     dialect = SQLITE
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
@@ -69,7 +75,9 @@ def connect(path: Path, *, create: bool = False) -> SqliteConnection:
             cached_statements=PREPARED,
             factory=SqliteConnection,
         )
-    except (OSError, sqlite3.Error) as error:
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except sqlite3.Error as error:
         raise UsageError(f"{path}: {error}") from None
     try:
         for pragma in (
@@ -82,9 +90,12 @@ def connect(path: Path, *, create: bool = False) -> SqliteConnection:
             f"wal_autocheckpoint = {LOG_PAGES}",
         ):
             connection.execute(f"PRAGMA {pragma}")
-    except sqlite3.Error as error:
+    except sqlite3.OperationalError as error:
         connection.close()
         raise UsageError(f"{path}: {error}") from None
+    except DAMAGED as error:
+        connection.close()
+        raise UsageError(f"{path}: {error}; {REMEDY}") from None
     return connection
 
 
