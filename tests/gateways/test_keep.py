@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from moothall.app import App
-from moothall.gateways.keep import KeepPort
+from moothall.gateways.keep import BESIDE_OTHERS, FULL_SPEED, KeepPort
 from moothall.gateways.keep_connection import TRANSPORT_HIGH_WATER, KeepConnection
 from moothall.gateways.keep_directory import SkillDirectory
 from moothall.hall.hall import NOTES
@@ -263,6 +263,47 @@ async def test_a_client_over_its_rate_waits_and_loses_nothing(open_hall: OpenHal
         alice.close()
 
 
+UNSIGNED = frame(encode(Packet(src="bot:junk", dst="server")))
+FORGED = frame(encode(Packet(src="bot:junk", dst="server", pk=ALICE.pk, sig=bytes(64))))
+
+
+@pytest.mark.parametrize(
+    ("junk", "reason"), [(UNSIGNED, "unsigned"), (FORGED, "bad_signature")], ids=["unsigned", "forged"]
+)
+async def test_junk_is_charged_to_its_address_with_all_else(
+    open_hall: OpenHall, junk: bytes, reason: str
+) -> None:
+    async with open_hall(loopback_factor=1, address_frames=Rate(100, 1000)) as app:
+        attacker = await Client.connect(app, "bot:attacker")
+        await attacker.send_bytes(junk * 500)
+        await until(lambda: keep(app).throttled == 1)
+        assert keep(app).room.dropped.keys() == {reason}
+        assert 0 < keep(app).room.dropped[reason] <= 100
+        assert not app.hall.admit("127.0.0.1", 1, is_loopback=True)
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await Client.connect(app, "bot:next")
+        attacker.close()
+
+
+async def test_what_an_address_sends_too_fast_waits_and_is_not_lost(open_hall: OpenHall) -> None:
+    async with open_hall(loopback_factor=1, address_frames=Rate(50, 0.2)) as app:
+        alice = await Client.connect(app, "bot:alice")
+        await alice.send_bytes(b"".join(alice.packet(id=str(number)) for number in range(200)))
+        assert [(await alice.receive()).id for _ in range(200)] == [str(number) for number in range(200)]
+        assert keep(app).throttled
+        alice.close()
+
+
+async def test_without_limits_nothing_is_charged(open_hall: OpenHall) -> None:
+    async with open_hall(no_limits=True, loopback_factor=1, address_frames=Rate(1, 1000)) as app:
+        alice = await Client.connect(app, "bot:alice")
+        for number in range(20):
+            assert (await alice.ask(id=str(number))).id == str(number)
+        assert keep(app).throttled == 0
+        assert keep(app)._pace is FULL_SPEED
+        alice.close()
+
+
 async def test_there_can_be_so_many_connections(open_hall: OpenHall) -> None:
     async with open_hall(keep_max_connections=2) as app:
         first, second = await Client.connect(app, "bot:1"), await Client.connect(app, "bot:2")
@@ -387,7 +428,7 @@ class FakeTransport:
         assert high == TRANSPORT_HIGH_WATER
 
     def get_extra_info(self, name: str) -> tuple[str, int]:
-        return ("192.0.2.9", 1)
+        return ("127.0.0.1", 1)
 
     def write(self, data: bytes) -> None:
         if self.lost:
@@ -550,7 +591,7 @@ async def test_heartbeats_are_counted_from_registration(app: App, clock: MadeUpT
 
 
 async def test_ten_thousand_idle_connections_do_not_close_the_port(open_hall: OpenHall) -> None:
-    async with open_hall(max_connections_per_ip=0) as app:
+    async with open_hall(address_frames=Rate(0, 1)) as app:
         idle = [plugged(app) for _ in range(10_005)]
         assert keep(app).connections == 10_000
         alice = await Client.connect(app, "bot:alice")
@@ -561,7 +602,7 @@ async def test_ten_thousand_idle_connections_do_not_close_the_port(open_hall: Op
 
 
 async def test_a_flood_of_connections_does_not_fill_the_log(open_hall: OpenHall) -> None:
-    async with open_hall(max_connections_per_ip=0, keep_max_connections=1) as app:
+    async with open_hall(keep_max_connections=1) as app:
         refused = [plugged(app)[0] for _ in range(500)]
         assert app.hall.tally.security == {"keep_connection_limit": 499}
         assert len(cast("LogBook", app.log).find("keep_connection_limit")) == NOTES.limit
@@ -636,6 +677,21 @@ async def watch_freeing(port: KeepPort, left: list[int]) -> None:
     while left[-1] > 1:
         await asyncio.sleep(0)
         left.append(len(port.room.registry))
+
+
+async def test_a_flood_leaves_the_loop_to_others_after_each_few_packets(app: App) -> None:
+    flooders = [plugged(app)[0] for _ in range(20)]
+    for number, flooder in enumerate(flooders):
+        packet = frame(encode(ALICE.packet(src=f"bot:{number}", dst="server")))
+        flooder.data_received(packet * 50)
+    port, handled_by_turn = keep(app), [0]
+    while port.room.packets < 1000:
+        await asyncio.sleep(0)
+        handled_by_turn.append(port.room.packets)
+    most = 2 * BESIDE_OTHERS.packets
+    assert all(after - before <= most for before, after in itertools.pairwise(handled_by_turn))
+    for flooder in flooders:
+        flooder.connection_lost(None)
 
 
 async def test_mutated_frames_never_raise_past_the_gateway(app: App) -> None:

@@ -10,8 +10,10 @@ senders of what was still waiting are told.
 
 import asyncio
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+from moothall.hall.budgets import Meter, Price
 from moothall.hall.keep.bridge import DELIVERY_FAILED
 from moothall.hall.keep.discovery import reply
 from moothall.hall.keep.registry import Peer
@@ -88,6 +90,7 @@ class KeepConnection(asyncio.Protocol):
         "ip",
         "is_loopback",
         "listed",
+        "meter",
         "queue",
     )
 
@@ -117,6 +120,7 @@ class KeepConnection(asyncio.Protocol):
         self._queued = 0  # bytes of them
         self.ip = ""
         self.is_loopback = False
+        self.meter: Meter | None = None
 
     # -- what the event loop calls -----------------------------------------------------------------
 
@@ -148,7 +152,10 @@ class KeepConnection(asyncio.Protocol):
         if self.closing:
             self._leave()
         elif not self._ended:
-            self._end_input()
+            if self.is_waiting or self._port.is_at_work:
+                self._end_input()
+            else:
+                self.hang_up()
 
     def data_received(self, data: bytes) -> None:
         if self.closing:
@@ -244,7 +251,10 @@ class KeepConnection(asyncio.Protocol):
         """Move up to so many packets from the inbox to the batch; how many bytes they have."""
         taken = 0
         inbox = self.inbox
-        for _ in range(self._allowed(min(most, len(inbox)))):
+        most = self._allowed(min(most, len(inbox)))
+        if self.meter is not None and not self._pay(self.meter, most):
+            return 0
+        for _ in range(most):
             payload, arrived = inbox.popleft()
             if payload is None:
                 batch.append(Arrival(self, arrived))
@@ -330,10 +340,22 @@ class KeepConnection(asyncio.Protocol):
         allowed = min(wanted, rate.limit - self._period_packets)
         self._period_packets += allowed
         if allowed < wanted:
-            self._port.throttled += 1
-            self.hold()
-            self._port.loop.call_later(self._period + rate.seconds - now, self.release)
+            self._hold_for(self._period + rate.seconds - now)
         return allowed
+
+    def _pay(self, meter: Meter, packets: int) -> bool:
+        """For so many packets, whatever is in them. Over a budget, the connection is held until it can pay."""
+        size = sum(len(payload or b"") for payload, _ in islice(self.inbox, packets))
+        price = Price(frames=packets, bytes=size, told=packets)
+        shortage = meter.charge(price, self._port.room.hall.now())
+        if shortage is not None:
+            self._hold_for(shortage.seconds)
+        return shortage is None
+
+    def _hold_for(self, seconds: float) -> None:
+        self._port.throttled += 1
+        self.hold()
+        self._port.loop.call_later(seconds, self.release)
 
     def _pause(self) -> None:
         if self._reading and not self._transport.is_closing():

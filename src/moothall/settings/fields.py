@@ -246,7 +246,7 @@ class Settings:
         "keep identities from one address (or IPv6 /64); each connection may have one anyway;"
         " loopback is exempt; 0 is no limit",
     )
-    keep_rate: Rate = option(Rate(10_000, 1), "packets of one keep connection; what is more waits")
+    keep_rate: Rate = option(Rate(1000, 1), "packets of one keep connection; what is more waits")
     keep_outbox: int = option(
         1024 * 1024, "bytes a keep client may leave unread before packets to it are refused"
     )

@@ -5,10 +5,13 @@ from base64 import b64decode
 
 import pytest
 
+from moothall.hall.budgets import Price
 from moothall.hall.keep import routing
-from moothall.hall.keep.routing import FREED_AT_ONCE
+from moothall.hall.keep.bridge import MAX_NAMED
+from moothall.hall.keep.routing import DESTINATIONS, FREED_AT_ONCE, IDENTITY, QUESTIONS
 from moothall.identity import PrivateKey, PublicKey
 from moothall.identity.certificates import revoke
+from moothall.settings.limits import Rate
 from moothall.wire.keep.packet import Packet, decode, encode
 from tests.hall.keep.town import FakePeer, Town
 from tests.support.keep import ALICE, BOB, CAROL, VECTORS, Signer
@@ -42,6 +45,37 @@ def test_what_each_destination_is_answered(dst: str, body: str, town: Town) -> N
     alice = town.peer("bot:alice")
     town.post(alice, "bot:alice", dst, id="x")
     assert alice.only() == Packet(typ=1, id="x", src="server", body=body)
+
+
+EXAMPLES = {
+    "": "",
+    "server": "server",
+    **{f"discover:{question}": f"discover:{question}" for question in QUESTIONS},
+    IDENTITY: "bot:bob",
+    "agent:": "agent:{carol}",
+    "#": "#general",
+    "nearest:": "nearest:bob",
+    "swarm:": "swarm:general",
+}
+
+
+@pytest.mark.parametrize("kind", DESTINATIONS)
+def test_every_kind_of_destination_is_served(kind: str, town: Town) -> None:
+    carol, bob, alice = (
+        town.agent("carol", join="#general"),
+        town.peer("bot:bob", BOB),
+        town.peer("bot:alice"),
+    )
+    town.hush()
+    town.post(alice, "bot:alice", EXAMPLES[kind].format(carol=carol.id[1:]), "hello")
+    answers = [packet.body for packet in alice.read()]
+    if routing.is_for_hall(EXAMPLES[kind]):
+        assert len(answers) == 1
+        assert not answers[0].startswith("error:")
+    else:
+        assert answers == []
+        heard = [packet.body for packet in bob.read()] + [message.get("content") for message in carol.read()]
+        assert "hello" in heard
 
 
 def test_a_forward_is_byte_for_byte_and_not_acknowledged(town: Town) -> None:
@@ -443,3 +477,89 @@ def test_a_packet_without_src_cannot_use_what_the_hall_adds(town: Town) -> None:
     nobody = FakePeer()
     for dst in ("nearest:x", "swarm:x", "#general", "agent:1"):
         assert town.ask(nobody, "", dst) == "error:src_required"
+
+
+# -- what it costs -------------------------------------------------------------------------------------
+
+
+def metered(town: Town, src: str, ip: str = "192.0.2.7", signer: Signer = ALICE) -> FakePeer:
+    """A connection that pays for what it asks for."""
+    peer = FakePeer(ip)
+    peer.meter = town.hall.budgets.meter(ip, town.hall.now(), is_loopback=False)
+    assert town.ask(peer, src, "server", signer=signer) == "done"
+    return peer
+
+
+@pytest.mark.parametrize("dst", ["swarm:planner", "swarm:crowd", "#crowd"])
+def test_fan_out_is_charged_to_its_sender(dst: str) -> None:
+    town = Town(budget_told=Rate(10, 10), rate_message=Rate(0, 1))
+    town.agent("planner")
+    first = town.agent("planner")
+    town.send(first, "CREATE_CHANNEL", channel="#crowd")
+    for number in range(5):
+        peer = town.peer(f"{number}:planner", BOB)
+        town.post(peer, f"{number}:planner", "#crowd", "here", signer=BOB)
+    alice, carol = metered(town, "bot:alice"), metered(town, "bot:carol", "198.51.100.1", CAROL)
+    for _ in range(2):
+        town.post(alice, "bot:alice", dst, "all hands")
+    assert alice.read() == []
+    before = town.room.forwarded
+    assert town.ask(alice, "bot:alice", dst, "all hands") == "error:rate_limited"
+    assert town.room.forwarded == before
+    town.post(carol, "bot:carol", dst, "all hands", signer=CAROL)
+    assert "error:rate_limited" not in [packet.body for packet in carol.read()]
+    town.advance(20)
+    town.post(alice, "bot:alice", dst, "all hands")
+    assert "error:rate_limited" not in [packet.body for packet in alice.read()]
+
+
+def test_what_one_connection_causes_is_owed_by_its_address() -> None:
+    """No neighbour is refused because of it: what they all send next waits (tests/gateways/test_keep.py)."""
+    town = Town(address_told=Rate(10, 10))
+    planners = [town.agent("planner") for _ in range(6)]
+    first, second = metered(town, "bot:first"), metered(town, "bot:second", signer=BOB)
+    town.hush()
+    for _ in range(2):
+        town.advance(1)
+        town.post(first, "bot:first", "swarm:planner", "all hands")
+        town.post(second, "bot:second", "swarm:planner", "all hands", signer=BOB)
+    assert first.read() == second.read() == []
+    assert [len(planner.read()) for planner in planners] == [4] * 6
+    assert second.meter is not None
+    shortage = second.meter.charge(Price(told=1), town.hall.now())
+    assert shortage is not None
+    assert shortage.is_address
+    assert shortage.seconds >= 10
+
+
+def test_a_question_to_the_directory_is_charged_before_it_is_asked() -> None:
+    town = Town(budget_store=Rate(600, 10))
+    alice = metered(town, "bot:alice")
+    answers = [town.ask(alice, "bot:alice", "nearest:nothing") for _ in range(5)]
+    assert answers == ["error:offline"] * 2 + ["error:rate_limited"] * 3
+    assert town.questions == ["nothing"] * 2
+    assert alice.held == 0
+
+
+@pytest.mark.parametrize("question", sorted(QUESTIONS))
+def test_the_bytes_of_an_answer_are_charged(question: str) -> None:
+    town = Town(budget_bytes=Rate(10, 10))
+    alice = metered(town, "bot:alice")
+    assert alice.meter is not None
+    assert alice.meter.charge(Price(bytes=1), town.hall.now()) is None
+    body = town.ask(alice, "bot:alice", f"discover:{question}")
+    shortage = alice.meter.charge(Price(bytes=1), town.hall.now())
+    assert shortage is not None
+    assert shortage.seconds > len(body) - 10
+
+
+def test_a_name_that_thousands_have_is_looked_for_among_the_first_thousand() -> None:
+    town = Town(no_limits=True)
+    for number in range(3):
+        peer = FakePeer()
+        for serial in range(1000):
+            town.post(peer, f"{number}-{serial}:same", "server")
+    alice = town.peer("bot:alice", BOB)
+    assert len(town.bridge.named("same", "bot:alice")) == MAX_NAMED
+    town.post(alice, "bot:alice", "nearest:same", "hello", signer=BOB)
+    assert alice.read() == []

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moothall.gateways.keep_directory import SkillDirectory
+from moothall.hall.budgets import Meter
 from moothall.hall.keep.bridge import Bridge, Found
 from moothall.hall.keep.registry import Peer, Pins
 from moothall.hall.keep.routing import KeepRoom
@@ -27,6 +28,7 @@ class FakePeer:
     def __init__(self, ip: str = "192.0.2.7") -> None:
         self.ip = ip
         self.is_loopback = False
+        self.meter: Meter | None = None
         self.payloads: list[bytes] = []
         self.senders: list[Peer | None] = []
         self.full = False

@@ -17,6 +17,7 @@ import re
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable
 from hashlib import sha256
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -27,6 +28,7 @@ from moothall.hall.hall import Hall
 from moothall.hall.keep.notices import Notices
 from moothall.hall.keep.registry import Peer
 from moothall.hall.membership import check_joined
+from moothall.hall.outside import Relay
 from moothall.hall.session import Agent, Session
 from moothall.identity import PublicKey
 from moothall.settings.limits import Rate
@@ -41,6 +43,7 @@ HUMAN: Final = "human:"
 VIA: Final = "keep"
 MAX_BRIDGED: Final = 32 * 1024  # bytes of a packet that is attached to a chat message, scar and all
 MAX_NAME: Final = 32
+MAX_NAMED: Final = 1000  # agents of one name that `nearest:` and `swarm:` look at
 # Of one connection. One that signs for many may bring them all at once; but one that signs with two keys in turn
 # comes and goes with every packet.
 ARRIVALS: Final = Rate(1000, 60)
@@ -313,7 +316,7 @@ class Bridge:
     def say(self, src: str, packet: Packet, forwarded: bytes) -> None:
         """Into a public channel, which the speaker is in from then on."""
         hall, resident = self.hall, self.residents[src]
-        channel = self._public_channel(packet.dst)
+        channel = self.public_channel(packet.dst)
         if channel is None:
             raise Refused(OFFLINE)
         agent = resident.agent
@@ -339,27 +342,35 @@ class Bridge:
         elif not other.peer.deliver(forwarded, self.residents[src].peer, packet.id, packet.ttl):
             raise Refused(DELIVERY_FAILED)
 
-    def tell_all(self, src: str, agents: list[Agent], packet: Packet, forwarded: bytes) -> None:
-        """As many as can be told; Refused if that is nobody."""
-        sender = self.residents[src].peer
-        failed = ""
-        told = 0
-        strangers: list[Agent] = []
-        peers: dict[Peer, None] = {}
+    def tell_all(
+        self, src: str, agents: list[Agent], channel: Channel | None, packet: Packet, forwarded: bytes
+    ) -> None:
+        """These agents and the members of the channel, each connection once; Refused if none can be told."""
+        asking = self.residents[src].agent
+        strangers: dict[str, Agent] = {}
+        parties: dict[Relay, None] = {}
         for agent in agents:
-            other = self.resident_of(agent)
-            if other is None:
-                strangers.append(agent)
+            if agent.relay is None:
+                strangers[agent.id] = agent
             else:
-                peers[other.peer] = None
-        for peer in peers:
-            if peer.deliver(forwarded, sender, packet.id, packet.ttl):
-                told += 1
-            else:
-                failed = DELIVERY_FAILED
+                parties[agent.relay] = None
+        if channel is not None:
+            strangers.update(channel.watchers)
+            is_member = channel.name in asking.channels
+            for relay, members in channel.relays.items():
+                if relay is not asking.relay or members > is_member:
+                    parties[relay] = None
+        failed = OFFLINE
+        told = 0
+        for party in parties:
+            if isinstance(party, Party) and not party.is_gone:
+                if party.peer.deliver(forwarded, self.residents[src].peer, packet.id, packet.ttl):
+                    told += 1
+                else:
+                    failed = DELIVERY_FAILED
         if strangers:
             try:
-                told += self._tell_strangers(src, strangers, packet, forwarded)
+                told += self._tell_strangers(src, list(strangers.values()), packet, forwarded)
             except Refused as refused:
                 failed = refused.body
         if not told:
@@ -408,10 +419,10 @@ class Bridge:
     # -- who is meant ------------------------------------------------------------------------------
 
     def named(self, word: str, but: str) -> list[Agent]:
-        """Agents of this name on any wire, except the one whose identity is `but`."""
+        """Agents of this name on any wire, except the one whose identity is `but`; the first so many."""
         asking = self.residents[but].agent
-        namesakes = self.hall.by_name.get(word.lower(), {})
-        return [agent for agent in namesakes.values() if agent is not asking and _is_here(agent)]
+        namesakes = islice(self.hall.by_name.get(word.lower(), {}).values(), MAX_NAMED)
+        return [agent for agent in namesakes if agent is not asking and _is_here(agent)]
 
     def key_of(self, agent: Agent) -> bytes | None:
         key = agent.key or agent.claimed_key
@@ -436,15 +447,8 @@ class Bridge:
 
         return sorted(chosen.values(), key=rank)
 
-    def members(self, channel_name: str, but: str) -> list[Agent]:
-        channel = self._public_channel(channel_name)
-        if channel is None:
-            return []
-        asking = self.residents[but].agent
-        return [member for member in channel.members.values() if member is not asking and _is_here(member)]
-
-    def _public_channel(self, name: str) -> Channel | None:
-        """What is said in others is not for everybody who knows their name."""
+    def public_channel(self, name: str) -> Channel | None:
+        """What is said in others is not for everyone who knows their name."""
         channel = self.hall.channels.get(name)
         if channel is None or channel.invite_only or channel.verified_only:
             return None

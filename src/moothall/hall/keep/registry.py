@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Final, Protocol
 
+from moothall.hall.budgets import Meter
+
 DIGITS: Final = 32  # of the hash by which a pinned identity is remembered
 
 
@@ -12,6 +14,7 @@ class Peer(Protocol):
 
     ip: str
     is_loopback: bool
+    meter: Meter | None  # counts what it costs; None without limits
 
     def answer(self, payload: bytes) -> None:
         """A packet of the hall's own, in reply to one of this peer's."""

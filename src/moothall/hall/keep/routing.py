@@ -9,8 +9,19 @@ from collections.abc import Callable
 from typing import Final
 
 from moothall.hall.access import AddressCounts
+from moothall.hall.budgets import Price
+from moothall.hall.channels import Channel
+from moothall.hall.costs import LOOKUP
 from moothall.hall.keep import discovery
-from moothall.hall.keep.bridge import AGENT, DELIVERY_FAILED, OFFLINE, Bridge, Found, Refused
+from moothall.hall.keep.bridge import (
+    AGENT,
+    DELIVERY_FAILED,
+    OFFLINE,
+    RATE_LIMITED,
+    Bridge,
+    Found,
+    Refused,
+)
 from moothall.hall.keep.discovery import Answer
 from moothall.hall.keep.listing import Listing
 from moothall.hall.keep.registry import Peer, Pins, Registry
@@ -177,7 +188,7 @@ class KeepRoom:
         if dst in RESERVED:
             return DONE
         if dst.startswith(DISCOVER):
-            return self._discover(packet, dst[len(DISCOVER) :])
+            return self._discover(peer, packet, dst[len(DISCOVER) :])
         owner = self.registry.owner(dst)
         if owner is not None:
             if not owner.deliver(forwarded, peer, packet.id, packet.ttl):
@@ -200,6 +211,7 @@ class KeepRoom:
         self.forwarded += 1
 
     def to_channel(self, peer: Peer, packet: Packet, forwarded: bytes) -> None:
+        self._charge(peer, Price(told=_audience(self.bridge.public_channel(packet.dst))))
         self.bridge.say(packet.src, packet, forwarded)
         self.forwarded += 1
 
@@ -207,6 +219,8 @@ class KeepRoom:
         word = packet.dst[len(NEAREST) :]
 
         def deliver(candidates: list[Agent]) -> None:
+            if not candidates:
+                raise Refused(OFFLINE)
             self.bridge.tell(packet.src, candidates[0], packet, forwarded)
 
         self._look_for(peer, packet, word, deliver)
@@ -215,11 +229,13 @@ class KeepRoom:
         if packet.fee < self._swarm_fee:
             raise Refused(FEE_TOO_LOW)
         word = packet.dst[len(SWARM) :]
+        self._charge(peer, Price(told=_audience(self.bridge.public_channel(f"#{word}"))))
 
         def deliver(candidates: list[Agent]) -> None:
-            self.bridge.tell_all(packet.src, candidates, packet, forwarded)
+            channel = self.bridge.public_channel(f"#{word}")
+            self.bridge.tell_all(packet.src, candidates, channel, packet, forwarded)
 
-        self._look_for(peer, packet, word, deliver, channel=f"#{word}")
+        self._look_for(peer, packet, word, deliver)
 
     def _look_for(
         self,
@@ -227,10 +243,11 @@ class KeepRoom:
         packet: Packet,
         word: str,
         deliver: Callable[[list[Agent]], None],
-        channel: str | None = None,
     ) -> None:
         """Ask the directory; the sender's later packets wait for the answer."""
         bridge, src = self.bridge, packet.src
+        named = bridge.named(word, src)
+        self._charge(peer, Price(told=len(named), store=LOOKUP.store + len(named)))
         peer.hold()
 
         def finish(body: str | None) -> None:
@@ -243,12 +260,7 @@ class KeepRoom:
                 finish(None)  # it left, or lost its identity, while we looked
                 return
             chosen = bridge.candidates(named, answer, src)
-            if channel is not None:
-                known = {agent.id for agent in chosen}
-                chosen += [member for member in bridge.members(channel, src) if member.id not in known]
-            if not chosen:
-                finish(OFFLINE)
-                return
+            self._owe(peer, Price(told=max(0, len(chosen) - len(named))))
             try:
                 deliver(chosen)
             except Refused as refused:
@@ -261,25 +273,50 @@ class KeepRoom:
             self.hall.log.warning("keep_directory_failed", error=repr(error))
             finish(DELIVERY_FAILED)
 
-        named = bridge.named(word, src)
         keys = [key for agent in named if (key := bridge.key_of(agent)) is not None]
         self._directory(word, keys, found, failed)
 
     # -- questions (keep wire 8) -------------------------------------------------------------------
 
-    def _discover(self, packet: Packet, question: str) -> str:
+    def _discover(self, peer: Peer, packet: Packet, question: str) -> str:
         ask = QUESTIONS.get(question)
         if ask is None:
             return UNKNOWN_DISCOVERY
         answer = ask(self, discovery.room(packet.id))
         if answer.left_out and self._truncations[question].admit(self.hall.now()):
             self.hall.log.warning("keep_discovery_truncated", question=question, left_out=answer.left_out)
+        self._owe(peer, Price(bytes=len(answer.body)))
         return answer.body
+
+    # -- what it costs -----------------------------------------------------------------------------
+
+    def _charge(self, peer: Peer, price: Price) -> None:
+        """What a packet costs besides itself, before the work is done.
+
+        Refused, if the connection is over its budget. Where its address is, the packet is handled all the same:
+        the address owes it, and what it sends next waits.
+        """
+        if peer.meter is not None:
+            shortage = peer.meter.charge(price, self.hall.now())
+            if shortage is not None:
+                if not shortage.is_address:
+                    raise Refused(RATE_LIMITED)
+                self._owe(peer, price)
+
+    def _owe(self, peer: Peer, price: Price) -> None:
+        """The sender's next packet waits until this is paid."""
+        if peer.meter is not None:
+            peer.meter.owe(price, self.hall.now())
 
 
 def is_for_hall(dst: str) -> bool:
     """The hall answers it, and never passes it on."""
     return dst in RESERVED or dst.startswith(DISCOVER)
+
+
+def _audience(channel: Channel | None) -> int:
+    """Connections that get a line of the channel."""
+    return 0 if channel is None else len(channel.watchers) + len(channel.relays)
 
 
 def info(keep: KeepRoom, space: int) -> Answer:
@@ -325,3 +362,11 @@ QUESTIONS: Final = {
     "scars": scars,
     "hall": about_hall,
 }
+IDENTITY: Final = "identity"
+# All kinds of `dst`: reserved names, questions, any registered identity, and prefixes.
+DESTINATIONS: Final = (
+    *sorted(RESERVED),
+    *(f"{DISCOVER}{question}" for question in QUESTIONS),
+    IDENTITY,
+    *(prefix for prefix, _ in EXTENSIONS),
+)
