@@ -271,6 +271,9 @@ def court_rules(settings: Settings) -> CourtRules:
         evidence_ends_early=settings.court_evidence_early,
         arbiter_rating=settings.court_arbiter_rating,
         arbiter_transactions=settings.court_arbiter_transactions,
+        approved_only=settings.court_arbiters_approved,
+        arbiter_counterparties=settings.court_arbiter_counterparties,
+        arbiter_age=round(settings.court_arbiter_age * 1000),
         absent=frozenset(settings.court_absent),
         max_panels=settings.court_max_panels,
     )

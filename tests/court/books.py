@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from moothall.court.books import Books, Filing, Page
+from moothall.court.panel import Experience
 from moothall.court.records import CourtChange, Dispute, Part
 from moothall.identity import PublicKey
 from moothall.market.records import AuditRow, Standing
@@ -68,6 +69,19 @@ class MemoryBooks(MarketBooks, Books):
     def qualified(self, keys: Collection[bytes], rating: int, transactions: int) -> list[Standing]:
         standings = [self.stands.get(key) or Standing(key=key) for key in keys]
         return [each for each in standings if each.rating >= rating and each.transactions >= transactions]
+
+    def experience(self, keys: Collection[bytes]) -> Mapping[bytes, Experience]:
+        done = [deal for deal in self.deals.values() if deal.status == "completed"]
+        return {
+            key: Experience(
+                len(
+                    {*(deal.recipient for deal in done if deal.proposer == key)}
+                    | {deal.proposer for deal in done if deal.recipient == key}
+                ),
+                next((point.at for point in self.points if point.key == key), None),
+            )
+            for key in keys
+        }
 
     def find_key(self, agent_id: str) -> bytes | None:
         rated = (PublicKey(key) for key in self.stands)

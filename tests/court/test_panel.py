@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from moothall.court.panel import (
     PANEL_SIZE,
     Candidate,
+    Experience,
     Why,
     commitment_of,
     draw_panel,
     draw_replacement,
     eligible,
+    experienced,
     lottery,
     pool_hash_of,
     seed_of,
@@ -147,3 +149,19 @@ def test_the_reference_limits_how_many_panels_an_arbiter_sits_on() -> None:
         CourtRules(max_panels=3),
     )
     assert pool == [candidate("b")]
+
+
+@pytest.mark.parametrize(
+    ("counterparties", "since", "admitted"),
+    [(3, 0, True), (2, 0, False), (9, 1, False), (9, None, False), (9, 0, True)],
+)
+def test_an_operator_may_ask_for_counterparties_and_age(
+    counterparties: int, since: int | None, admitted: bool
+) -> None:
+    rules = CourtRules(arbiter_counterparties=3, arbiter_age=1000)
+    known = {b"a": Experience(counterparties, since)}
+    assert bool(experienced([candidate("a")], known, rules, 1000)) is admitted
+
+
+def test_without_such_rules_newcomers_are_admitted() -> None:
+    assert experienced([candidate("a")], {b"a": Experience(0, None)}, RULES, 0) == [candidate("a")]

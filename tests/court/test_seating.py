@@ -19,6 +19,7 @@ from moothall.market.records import Proposal
 from tests.court.support import ITEM, Courtroom, rated
 from tests.identity.vectors import ALICE, BOB
 from tests.support.cases import ARBITERS, COMMITMENT, NONCE
+from tests.support.deals import signed
 
 HONEST = tuple(PrivateKey(sha256(f"honest {number}".encode()).digest()) for number in range(40))
 SYBILS = tuple(PrivateKey(sha256(f"sybil {number}".encode()).digest()) for number in range(14))
@@ -171,6 +172,46 @@ def test_no_more_standings_are_looked_up_than_a_pool_needs() -> None:
     assert asked == [], "who may not file costs no pool"
     court.act(ALICE, "DISPUTE_INTENT", **step)
     assert asked == [256]
+
+
+# -- what an operator may ask for besides ----------------------------------------------------------------
+
+
+def complete_deal(court: Courtroom, proposer: PrivateKey, recipient: PrivateKey) -> None:
+    one, other = court.guests[proposer], court.guests[recipient]
+    court.world.send(one, "PROPOSAL", **signed(proposer, "PROPOSAL", to=other.id, task="it"))
+    deal = next(message for message in one.read() if message["type"] == "PROPOSAL")["id"]
+    court.world.send(other, "ACCEPT", **signed(recipient, "ACCEPT", proposal_id=deal))
+    court.world.send(one, "COMPLETE", **signed(proposer, "COMPLETE", proposal_id=deal))
+    court.world.hush()
+
+
+def test_only_approved_keys_are_drawn_where_the_operator_asks_for_it() -> None:
+    court = Courtroom(
+        judges=6, allowlist=True, allowlist_strict=False, court_arbiters_approved=True, approved=ARBITERS[:4]
+    )
+    filed(court)
+    assert list(court.case.pool) == sorted(court.guests[key].id for key in ARBITERS[:4])
+    court.world.hall.allowlist.revoke(pubkey=ARBITERS[0].public.pem, agent_id=None)
+    formed = revealed(court)
+    assert court.guests[ARBITERS[0]].id not in formed["arbiters"]
+
+
+def test_only_agents_with_enough_counterparties_and_age_are_drawn_where_the_operator_asks_for_it() -> None:
+    court = Courtroom(judges=6, court_arbiter_counterparties=2, court_arbiter_age=60)
+    old, young = ARBITERS[:4], ARBITERS[4:6]
+    for number, key in enumerate(old):
+        complete_deal(court, key, old[number - 1])
+    court.world.advance(60)
+    for _ in range(3):
+        complete_deal(court, *young)
+    complete_deal(court, old[0], young[0])
+    filed(court)
+    assert list(court.case.pool) == sorted(court.guests[key].id for key in old)
+    court.world.advance(60)
+    filed(court)
+    expected = (*old, young[0])  # the other one has dealt with one agent only
+    assert list(court.case.pool) == sorted(court.guests[key].id for key in expected)
 
 
 # -- an attacker with agents of its own ----------------------------------------------------------------

@@ -91,3 +91,19 @@ def test_what_goes_to_the_store_costs_its_time_and_more_for_more_bytes() -> None
     small, large = (price(world, agent, "ACCEPT", frame_size=size, **accept).store for size in (100, 200_000))
     assert 0 < small < large
     assert price(world, agent, "PING").store == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("DISPUTE_INTENT", {"proposal_id": "p", "reason": "r", "commitment": "c", "sig": "s"}),
+        ("DISPUTE_REVEAL", {"proposal_id": "p", "nonce": "n", "sig": "s"}),
+        ("ARBITER_DECLINE", {"dispute_id": "d"}),
+    ],
+)
+def test_a_draw_looks_at_all_agents(name: str, fields: dict[str, Any]) -> None:
+    world = World()
+    agent = crowd(world, "#general", size=64)
+    found = price(world, agent, name, **fields)
+    assert found.told == 2
+    assert found.store > price(world, agent, "ARBITER_ACCEPT", dispute_id="d", sig="s").store

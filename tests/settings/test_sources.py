@@ -467,6 +467,8 @@ def test_nothing_is_written_by_reading_settings() -> None:
         ("allowed_origins", "https://Hall.example.org", "is not an origin"),
         ("allowed_origins", "https://hall.example.org:x", "is not an origin"),
         ("court_absent", "gone", "is not one of online, away"),
+        ("court_arbiters_approved", "true", "no approved keys without allowlist"),
+        ("court_arbiter_counterparties", "401", "at most 400"),
         ("challenge_timeout", "0", "must be more than 0"),
         ("captcha_timeout", "0", "must be more than 0"),
         ("peer_timeout", "0", "must be more than 0"),

@@ -13,7 +13,7 @@ import pytest
 from moothall.court import clerk
 from moothall.court.books import Books, Filing
 from moothall.court.outcome import Outcome
-from moothall.court.panel import Candidate
+from moothall.court.panel import Candidate, Experience
 from moothall.court.records import Dispute, Slot
 from moothall.court.rules import CourtRules
 from moothall.errors import DisputeAlreadyExists, InvalidSignature, Refusal
@@ -617,3 +617,40 @@ async def test_a_case_of_an_older_store_is_kept_and_goes_on(
         elif case.is_open:
             await run(store, lapse(case.id, now=(case.deadline or 0) + 1))
     assert [problem for problem in place.problems() if "case" in problem] == []
+
+
+# -- what a rating does not say ----------------------------------------------------------------------------
+
+
+async def test_counterparties_and_age_of_an_agent(place: Place) -> None:
+    async with place.opened() as store:
+        for number, (proposer, recipient) in enumerate(
+            [(ALICE, BOB), (ALICE, BOB), (BOB, ALICE), (CAROL, ALICE)]
+        ):
+            deal, now = f"prop_{number}", NOW_MS + number
+            await run(store, propose(deal, proposer, recipient, now=now))
+            await run(store, accept(deal, recipient, now=now))
+            await run(store, complete(deal, proposer, now=now))
+        await run(store, propose("prop_open", DAVE, ALICE))
+        keys = [key.public.raw for key in (ALICE, BOB, CAROL, DAVE)]
+        found = await run(store, lambda books: books.experience(keys))
+    assert [found[key] for key in keys] == [
+        Experience(2, NOW_MS),
+        Experience(1, NOW_MS),
+        Experience(1, NOW_MS + 3),
+        Experience(0, None),
+    ]
+
+
+async def test_only_the_latest_deals_of_an_agent_are_looked_at(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cases, "_EXPERIENCE", cases._EXPERIENCE.replace("LIMIT 200", "LIMIT 2"))
+    async with place.opened() as store:
+        for number, recipient in enumerate([CAROL, BOB, BOB]):
+            deal = f"prop_{number}"
+            await run(store, propose(deal, ALICE, recipient))
+            await run(store, accept(deal, recipient))
+            await run(store, complete(deal, ALICE))
+        found = await run(store, lambda books: books.experience([ALICE.public.raw]))
+    assert found[ALICE.public.raw].counterparties == 1

@@ -38,7 +38,9 @@ SCANS = {
     "SCAN imported": "once per start",
     "SCAN case_parts USING INDEX case_parts_live": "once per start, and open cases only",
 }
-SUBQUERIES = re.compile(r"SCAN (CONSTANT|looked|own|\d+-ROW VALUES|(proposer|recipient)_(0|1|receipts)\b)")
+SUBQUERIES = re.compile(
+    r"SCAN (CONSTANT|looked|own|proposed|accepted|others|\d+-ROW VALUES|(proposer|recipient)_(0|1|receipts)\b)"
+)
 
 
 @given(st.integers(0, 1000))
@@ -102,6 +104,7 @@ def ask_everything(place: Place, connection: Connection) -> Questions:
     books.seats()
     books.panels([alice])
     books.qualified([alice], 1, 1)
+    books.experience([alice])
     books.cases_by_phase()
     assert books.claim_events(LISTENER, NOW_MS, NOW_MS + 1, 10)
     books.next_event(LISTENER)

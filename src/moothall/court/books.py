@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
+from moothall.court.panel import Experience
 from moothall.court.records import CourtChange, Dispute, Part
 from moothall.market import books as market
 from moothall.market.records import Standing
@@ -52,6 +53,10 @@ class Books(market.Books, Protocol):
 
     def qualified(self, keys: Collection[bytes], rating: int, transactions: int) -> list[Standing]:
         """The standings among these that are at least so high, a newcomer's too."""
+
+    def experience(self, keys: Collection[bytes]) -> Mapping[bytes, Experience]:
+        """Of each of these. Counterparties are counted among the latest 200 completed deals that it proposed and
+        the latest 200 that it accepted."""
 
     def cases_by_phase(self) -> dict[str, int]: ...
 

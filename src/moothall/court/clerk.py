@@ -55,7 +55,7 @@ def file_intent(
         key,
         books.proposal(message.proposal_id),
         earlier,
-        partial(_pool, books, candidates, server_nonce, rules),
+        partial(_pool, books, candidates, server_nonce, rules, now),
         dispute_id=dispute_id,
         server_nonce=server_nonce,
         now=now,
@@ -77,13 +77,13 @@ def reveal(
     filings = books.filings(message.proposal_id)
     case = _known(books, admission.require_filing(message, key, filings, rules))
     if case.pool_hash is None:  # filed before pools were taken at intent
-        pool = _pool(books, candidates, case.server_nonce, rules, frozenset(case.parties))
+        pool = _pool(books, candidates, case.server_nonce, rules, now, frozenset(case.parties))
         case = structs.replace(
             case,
             pool=tuple(each.address for each in pool),
             pool_keys=tuple(each.key for each in pool),
         )
-    unfit = partial(_unfit, books, candidates, rules)
+    unfit = partial(_unfit, books, candidates, rules, now)
     return _saved(books, filing.reveal(message, key, case, _deal(books, case), unfit, now=now, rules=rules))
 
 
@@ -106,7 +106,7 @@ def decline(
 ) -> Outcome:
     admission.require_arbiter(message, key, books.part(message.dispute_id, key.raw), rules)
     case = _with_keys(books, _known(books, message.dispute_id))
-    unfit = partial(_unfit, books, candidates, rules)
+    unfit = partial(_unfit, books, candidates, rules, now)
     return _saved(books, hearing.decline(message, key, case, _deal(books, case), unfit, now=now, rules=rules))
 
 
@@ -225,22 +225,29 @@ def _deal(books: Books, case: Dispute, *, hold: bool = True, besides: Collection
 
 
 def _pool(
-    books: Books, candidates: Candidates, server_nonce: str, rules: CourtRules, barred: frozenset[bytes]
+    books: Books,
+    candidates: Candidates,
+    server_nonce: str,
+    rules: CourtRules,
+    now: int,
+    barred: frozenset[bytes],
 ) -> list[Candidate]:
     """Sorted; of more than MAX_POOL eligible agents, those that the nonce picks."""
     waiting = panel.lottery((each for each in candidates if each.key not in barred), server_nonce)
     found: list[Candidate] = []
     for start in range(0, len(waiting), ASKED_AT_ONCE):
-        found += _eligible(books, waiting[start : start + ASKED_AT_ONCE], rules)
+        found += _eligible(books, waiting[start : start + ASKED_AT_ONCE], rules, now)
         if len(found) >= MAX_POOL:
             break
     return sorted(found[:MAX_POOL], key=lambda candidate: candidate.address)
 
 
-def _unfit(books: Books, candidates: Candidates, rules: CourtRules, members: Candidates) -> dict[str, Why]:
+def _unfit(
+    books: Books, candidates: Candidates, rules: CourtRules, now: int, members: Candidates
+) -> dict[str, Why]:
     """Why each of these members of a pool cannot be asked now."""
     present = {candidate.key for candidate in candidates}
-    fit = set(_eligible(books, [each for each in members if each.key in present], rules))
+    fit = set(_eligible(books, [each for each in members if each.key in present], rules, now))
     return {
         each.address: "not_eligible" if each.key in present else "absent"
         for each in members
@@ -248,12 +255,15 @@ def _unfit(books: Books, candidates: Candidates, rules: CourtRules, members: Can
     }
 
 
-def _eligible(books: Books, candidates: Candidates, rules: CourtRules) -> list[Candidate]:
+def _eligible(books: Books, candidates: Candidates, rules: CourtRules, now: int) -> list[Candidate]:
     standings = books.qualified(
         [candidate.key for candidate in candidates], rules.arbiter_rating, rules.arbiter_transactions
     )
     panels = books.panels([standing.key for standing in standings]) if rules.max_panels else {}
-    return panel.eligible(candidates, {standing.key: standing for standing in standings}, panels, rules)
+    found = panel.eligible(candidates, {standing.key: standing for standing in standings}, panels, rules)
+    if rules.arbiter_counterparties or rules.arbiter_age:
+        found = panel.experienced(found, books.experience([each.key for each in found]), rules, now)
+    return found
 
 
 def _with_keys(books: Books, case: Dispute) -> Dispute:

@@ -16,7 +16,7 @@ from moothall.court.panel import Candidate
 from moothall.court.records import CourtChange, Dispute
 from moothall.court.rules import CourtRules
 from moothall.hall.commands import Command
-from moothall.hall.costs import CASE, LOOKUP, STEP
+from moothall.hall.costs import CASE, DRAW, LOOKUP, STEP
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
 from moothall.hall.hall import Hall
@@ -67,11 +67,11 @@ class CourtDesk:
 
     def commands(self) -> tuple[Command, ...]:
         return (
-            Command(client.DisputeIntent, self.file_intent, STEP, Tier.VERIFIED),
-            Command(client.DisputeReveal, self.take_step_that_draws, STEP, Tier.VERIFIED),
+            Command(client.DisputeIntent, self.file_intent, DRAW, Tier.VERIFIED),
+            Command(client.DisputeReveal, self.take_step_that_draws, DRAW, Tier.VERIFIED),
             Command(client.Evidence, self.take_step, STEP, Tier.VERIFIED),
             Command(client.ArbiterAccept, self.take_step, STEP, Tier.VERIFIED),
-            Command(client.ArbiterDecline, self.take_step_that_draws, STEP, Tier.VERIFIED),
+            Command(client.ArbiterDecline, self.take_step_that_draws, DRAW, Tier.VERIFIED),
             Command(client.ArbiterVote, self.take_step, STEP, Tier.VERIFIED),
             Command(client.ListCases, self.list_cases, LOOKUP, Tier.VERIFIED),
             Command(client.GetCase, self.get_case, CASE, Tier.VERIFIED),
@@ -125,11 +125,13 @@ class CourtDesk:
 
     def _candidates(self, hall: Hall) -> list[Candidate]:
         """The agents here that could be asked (seed 000, reveal 7): a proven key, and not away."""
-        absent = self._rules.absent
+        absent, approved_only = self._rules.absent, self._rules.approved_only
         return [
             Candidate(agent.key.raw, agent.address)
             for agent in hall.agents.values()
-            if agent.key is not None and agent.presence not in absent
+            if agent.key is not None
+            and agent.presence not in absent
+            and (not approved_only or agent.key in hall.allowlist)
         ]
 
     # -- looking things up -------------------------------------------------------------------------

@@ -26,7 +26,8 @@ PANEL_SIZE: Final = 3  # seed 000, reveal 9
 # knows it then, and a deal has one intent of each party, so nobody can try again.
 MAX_POOL: Final = 100
 
-# Why an agent of the pool was passed over: not connected or away; below the court's requirements.
+# Why an agent of the pool was passed over. It was not connected, away or no longer approved; or it does not meet
+# the court's requirements any more.
 Why = Literal["absent", "not_eligible"]
 
 
@@ -35,6 +36,13 @@ class Candidate(NamedTuple):
 
     key: bytes
     address: str
+
+
+class Experience(NamedTuple):
+    """What a rating does not say: fresh keys that trade with each other have one too."""
+
+    counterparties: int  # different agents with which deals were completed, among the latest
+    since: int | None  # when the rating first moved; None: never
 
 
 class Walk(NamedTuple):
@@ -117,4 +125,16 @@ def eligible(
         and standing.rating >= rules.arbiter_rating
         and standing.transactions >= rules.arbiter_transactions
         and not (rules.max_panels and panels.get(candidate.key, 0) >= rules.max_panels)
+    ]
+
+
+def experienced(
+    candidates: Iterable[Candidate], experience: Mapping[bytes, Experience], rules: CourtRules, now: int
+) -> list[Candidate]:
+    """Those that the operator's further requirements admit, in their order."""
+    return [
+        candidate
+        for candidate in candidates
+        if (found := experience[candidate.key]).counterparties >= rules.arbiter_counterparties
+        and not (rules.arbiter_age and (found.since is None or now - found.since < rules.arbiter_age))
     ]

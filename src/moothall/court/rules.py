@@ -17,5 +17,8 @@ class CourtRules(Struct, kw_only=True, frozen=True):
     evidence_ends_early: bool = True  # when both parties have submitted
     arbiter_rating: int = 1200
     arbiter_transactions: int = 10
+    approved_only: bool = False  # arbiters are agents whose keys the operator approved
+    arbiter_counterparties: int = 0
+    arbiter_age: int = 0  # since its rating first moved
     absent: frozenset[str] = frozenset(("away",))  # presences that keep an agent out of the pool
     max_panels: int = 0  # that an arbiter may sit on at once; 0 is no limit

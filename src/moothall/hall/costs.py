@@ -15,6 +15,8 @@ from moothall.hall.session import Session
 if TYPE_CHECKING:
     from moothall.hall.hall import Hall
 
+LOOKED_AT_FOR_ONE: Final = 32  # agents that are looked at in the time that one is told something
+
 Count = Callable[["Hall", Session, Any], int]
 
 
@@ -88,6 +90,11 @@ def _all_channels(hall: "Hall", session: Session, message: Any) -> int:
     return len(hall.channels)
 
 
+def _roster(hall: "Hall", session: Session, message: Any) -> int:
+    """All agents are looked at, which takes far less than to tell them."""
+    return len(hall.agents) // LOOKED_AT_FOR_ONE
+
+
 # Told from memory.
 ANSWER: Final = Cost()  # nothing besides the frame
 DIRECT: Final = Cost(told=_one)
@@ -104,5 +111,6 @@ CHANNEL_LIST: Final = Cost(told=_all_channels)
 # their share of a commit the rest.
 LOOKUP: Final = Cost(store=300)
 STEP: Final = Cost(store=400, store_per_kb=20)
+DRAW: Final = Cost(told=_roster, store=1500, store_per_kb=20)
 SEARCH: Final = Cost(store=1000)
 CASE: Final = Cost(store=1500)  # a case with its evidence can have half a megabyte

@@ -213,6 +213,11 @@ class Settings:
     court_evidence_early: bool = option(True, "evidence of both parties ends its period at once")
     court_arbiter_rating: int = option(1200, "least rating of an arbiter")
     court_arbiter_transactions: int = option(10, "fewest transactions of an arbiter")
+    court_arbiters_approved: bool = option(False, "only approved keys are drawn as arbiters; needs allowlist")
+    court_arbiter_counterparties: int = option(
+        0, "fewest different agents that an arbiter completed deals with, among its latest 400 deals"
+    )
+    court_arbiter_age: float = option(0.0, "seconds since an arbiter's rating first moved, at least")
     court_absent: tuple[str, ...] = option(("away",), "presences with which nobody is drawn as arbiter")
     court_max_panels: int = option(0, "panels one arbiter may sit on at once; 0 is no limit")
 

@@ -26,6 +26,7 @@ NOT_SETTINGS: Final = frozenset(("MOOTHALL_CONFIG",))
 
 # Enough for any size, and for times that are counted in milliseconds and stored in 64 bits.
 MAX_NUMBER: Final = 2**40
+MAX_COUNTERPARTIES: Final = 400  # the court looks at 200 deals of each side
 
 _TRUE: Final = frozenset(("1", "true", "yes", "on"))
 _FALSE: Final = frozenset(("0", "false", "no", "off", ""))
@@ -183,14 +184,28 @@ def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
     _check_addresses(settings, origins)
     _check_channels(settings, origins)
     _check_webhooks(settings, origins)
+    _check_court(settings, origins)
+    _check_keep(settings, origins)
+    return settings
+
+
+def _check_court(settings: Settings, origins: Mapping[str, str]) -> None:
     for presence in settings.court_absent:
         if presence not in get_args(PresenceState):
             raise SettingsError(
                 f"court_absent from {origins['court_absent']}: {presence!r} is not one of "
                 f"{', '.join(get_args(PresenceState))}"
             )
-    _check_keep(settings, origins)
-    return settings
+    if settings.court_arbiters_approved and not settings.allowlist:
+        raise SettingsError(
+            f"court_arbiters_approved from {origins['court_arbiters_approved']}: there are no approved keys "
+            "without allowlist; allowlist_strict = false lets other agents in too"
+        )
+    if settings.court_arbiter_counterparties > MAX_COUNTERPARTIES:
+        raise SettingsError(
+            f"court_arbiter_counterparties from {origins['court_arbiter_counterparties']}: must be at most "
+            f"{MAX_COUNTERPARTIES}, the number of deals that are looked at"
+        )
 
 
 def _check_addresses(settings: Settings, origins: Mapping[str, str]) -> None:

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from moothall.court.books import Filing, Page
+from moothall.court.panel import Experience
 from moothall.court.records import Dispute, Part
 from moothall.identity import PublicKey
 from moothall.market.books import MAX_READ
@@ -17,6 +18,16 @@ from moothall.store.memory import Memory
 from moothall.store.rows import Draft, Stored, parts_of
 
 KEYS_AT_ONCE: Final = 256  # in one statement; a short list is filled up, so that few statements are prepared
+
+DEALS_LOOKED_AT: Final = 200  # of each side, for the counterparties of an agent: a bound on what one can cost
+_EXPERIENCE: Final = (
+    "SELECT (SELECT count(*) FROM"  # noqa: S608
+    " (SELECT recipient FROM (SELECT recipient FROM receipts WHERE proposer = ?"
+    f" ORDER BY number DESC LIMIT {DEALS_LOOKED_AT}) AS proposed"
+    " UNION SELECT proposer FROM (SELECT proposer FROM receipts WHERE recipient = ?"
+    f" ORDER BY number DESC LIMIT {DEALS_LOOKED_AT}) AS accepted) AS others),"
+    " (SELECT at FROM rating_history WHERE key = ? ORDER BY number LIMIT 1)"
+)
 
 _dispute: Final = msgspec.json.Decoder(Dispute).decode
 Each = TypeVar("Each")
@@ -140,6 +151,14 @@ class CaseBooks:
                 *some,
             )
             found += [self._seen_standing(*row) for row in rows]
+        return found
+
+    def experience(self, keys: Collection[bytes]) -> dict[bytes, Experience]:
+        found: dict[bytes, Experience] = {}
+        for key in keys:
+            fingerprint = PublicKey(key).fingerprint
+            ((count, since),) = self._query(_EXPERIENCE, fingerprint, fingerprint, key)
+            found[key] = Experience(count, since)
         return found
 
     def cases_by_phase(self) -> dict[str, int]:
