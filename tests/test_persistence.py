@@ -17,12 +17,16 @@ from moothall.app import HALL_KEY_FILE
 from moothall.errors import UsageError
 from moothall.hall.access import decode_allowlist, decode_bans
 from moothall.hall.revoked import decode_revoked
+from moothall.identity import PrivateKey
 from moothall.store import worker
-from moothall.store.files import KEYS_FILE, DataDirectory, KeyBook, replace
+from moothall.store.files import PINS_FILE, DataDirectory, KeyBook, replace
+from moothall.store.former import KEYS_FILE
+from moothall.store.journal import JOURNAL_FILE
 from moothall.store.worker import Batch, StoreThread
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.support.agentchat import AgentChat, Message, Refused
-from tests.support.server import ADMIN_KEY, PLACE, HallProcess, complaint, run_moothall
+from tests.support.server import ADMIN_KEY, PLACE, HallProcess, complaint, run_moothall, running_hall
+from tests.support.world import TWIN_ID, TWINS
 
 ALICE_ID = ALICE.public.agent_id()
 BOB_ID = BOB.public.agent_id()
@@ -122,21 +126,53 @@ async def test_a_data_directory_is_one_halls(hall: HallProcess) -> None:
 
 
 async def test_an_id_stays_with_its_first_key(hall: HallProcess) -> None:
-    async with await AgentChat.connect(hall.url, "alice", ALICE):
-        pass
-    assert hall.stop() == 0
-    book = hall.data_dir / KEYS_FILE
-    assert book.read_text() == f"{ALICE_ID} {ALICE.public.raw.hex()}\n"
+    """Through kill -9, from the moment that WELCOME arrives."""
+    async with await AgentChat.connect(hall.url, "first", TWINS[0]) as first:
+        assert first.agent_id == f"@{TWIN_ID}"
+        hall.kill()
+    hall.restart()
+    async with await AgentChat.open(hall.url, "second", TWINS[1]) as second:
+        with pytest.raises(Refused, match=f"NOT_ALLOWED: The id {TWIN_ID}"):
+            await second.identify()
+        await second.settle()
+    assert (await hall.logged("id_collision"))["ip"] == "127.0.0.1"
+    async with await AgentChat.connect(hall.url, "first", TWINS[0]) as first:
+        assert first.agent_id == f"@{TWIN_ID}"
+
+
+async def test_the_keys_that_a_former_version_knew_are_taken_over(tmp_path: Path) -> None:
+    book = tmp_path / "data" / KEYS_FILE
+    book.parent.mkdir()
     # Two keys with one id take 2**32 tries to find; writing down that the id was another's takes none.
     book.write_text(f"{ALICE_ID} {BOB.public.raw.hex()}\n")
-    hall.restart()
-    async with await AgentChat.open(hall.url, "alice", ALICE) as alice:
+    with running_hall(tmp_path) as hall:
         with pytest.raises(Refused, match="NOT_ALLOWED"):
-            await alice.identify()
-        await alice.settle()
-    assert (await hall.logged("id_collision"))["ip"] == "127.0.0.1"
-    async with await AgentChat.connect(hall.url, "bob", BOB):
-        pass
+            await AgentChat.connect(hall.url, "alice", ALICE)
+        async with await AgentChat.connect(hall.url, "bob", BOB):
+            pass
+    assert not book.exists()
+    assert book.with_name(f"{KEYS_FILE}.before-import").exists()
+
+
+async def test_new_keys_of_one_address_are_limited(tmp_path: Path) -> None:
+    """Loopback has a hundred times as many; behind a proxy that is trusted, each client has its own."""
+    flags = ("--set", "new_keys_per_hour=1", "--set", "trusted_proxies=127.0.0.1")
+    with running_hall(tmp_path, *flags) as hall:
+
+        async def come(name: str, key: PrivateKey, ip: str) -> None:
+            headers = {"X-Forwarded-For": ip}
+            async with await AgentChat.open(hall.url, name, key, headers=headers) as agent:
+                await agent.identify()
+
+        await come("alice", ALICE, "192.0.2.1")
+        with pytest.raises(Refused, match="RATE_LIMITED: Too many new keys"):
+            await come("bob", BOB, "192.0.2.1")
+        await come("alice", ALICE, "192.0.2.1")
+        await come("bob", BOB, "192.0.2.2")
+        await come("bob", BOB, "192.0.2.1")
+        for key in (CAROL, *TWINS[:1]):
+            async with await AgentChat.connect(hall.url, "local", key):
+                pass
 
 
 async def test_files_are_for_the_operator_only(hall: HallProcess) -> None:
@@ -150,8 +186,8 @@ async def test_files_are_for_the_operator_only(hall: HallProcess) -> None:
     assert files.keys() == {
         "bans.json",
         "allowlist.json",
-        KEYS_FILE,
         "hall.db",
+        JOURNAL_FILE,
         HALL_KEY_FILE,
         "ratings.json",
         "receipts.jsonl",
@@ -191,8 +227,8 @@ async def test_the_lists_of_the_reference_are_taken_over(tmp_path: Path) -> None
     assert [ban["agentId"] for ban in ours] == [BOB.public.fingerprint, CAROL.public.fingerprint]
 
 
-def test_the_keys_of_a_hall_one_folder_up_are_not_ours(tmp_path: Path) -> None:
-    (tmp_path / KEYS_FILE).write_text(f"{ALICE_ID} {BOB.public.raw.hex()}\n")
+def test_the_pins_of_a_hall_one_folder_up_are_not_ours(tmp_path: Path) -> None:
+    (tmp_path / PINS_FILE).write_text(f"{ALICE_ID} {BOB.public.raw.hex()}\n")
     assert KeyBook(DataDirectory(tmp_path / "data"), 10).read() == []
 
 
@@ -373,7 +409,7 @@ def entries(*numbers: int) -> list[tuple[str, bytes]]:
 def test_a_line_that_was_cut_off_costs_itself_only(tmp_path: Path) -> None:
     book = KeyBook(DataDirectory(tmp_path), 10)
     book.append(entries(1, 2))
-    with (tmp_path / KEYS_FILE).open("ab") as file:
+    with (tmp_path / PINS_FILE).open("ab") as file:
         file.write(b"00000003 0303")
     reopened = KeyBook(DataDirectory(tmp_path), 10)
     assert reopened.read() == entries(1, 2)
@@ -383,15 +419,15 @@ def test_a_line_that_was_cut_off_costs_itself_only(tmp_path: Path) -> None:
 
 def test_lines_that_are_no_keys_are_passed_over(tmp_path: Path) -> None:
     junk = b"\n\xff\xfe\nid zz\nid 00\n \n"
-    (tmp_path / KEYS_FILE).write_bytes(junk + b"00000001 " + b"01" * 32 + b"\n")
+    (tmp_path / PINS_FILE).write_bytes(junk + b"00000001 " + b"01" * 32 + b"\n")
     assert KeyBook(DataDirectory(tmp_path), 10).read() == entries(1)
 
 
-def test_the_book_of_keys_does_not_grow_for_ever(tmp_path: Path) -> None:
+def test_the_book_of_pins_does_not_grow_for_ever(tmp_path: Path) -> None:
     book = KeyBook(DataDirectory(tmp_path), 3)
     for number in range(1, 8):
         book.append(entries(number))
-    assert len((tmp_path / KEYS_FILE).read_bytes().splitlines()) == 3
+    assert len((tmp_path / PINS_FILE).read_bytes().splitlines()) == 3
     assert KeyBook(DataDirectory(tmp_path), 3).read() == entries(5, 6, 7)
 
 
@@ -429,7 +465,7 @@ async def test_what_waits_for_the_next_write_is_written_before_the_hall_closes()
 
 
 async def test_a_write_that_fails_is_reported_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Together with what came since. Ids whose key is not on disk are anybody's after a restart."""
+    """Together with what came since. What is not on disk is anybody's after a restart."""
     monkeypatch.setattr(worker, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(worker, "MOST_WAITING", 3)
     written: asyncio.Queue[list[tuple[str, bytes]]] = asyncio.Queue()

@@ -25,9 +25,10 @@ from moothall.gateways.webhooks import Webhooks
 from moothall.hall.access import ALLOWLIST_FILE, BANS_FILE, Allowlist, Bans, decode_allowlist, decode_bans
 from moothall.hall.hall import Hall
 from moothall.hall.keep.bridge import Bridge
-from moothall.hall.keep.registry import Pins
+from moothall.hall.keep.registry import MAX_PINS, Pins
 from moothall.hall.keep.routing import KeepRoom
 from moothall.hall.keyring import Keyring
+from moothall.hall.newids import NewIds
 from moothall.hall.opening import open_hall
 from moothall.hall.outside import Log
 from moothall.hall.redaction import Redactor
@@ -39,8 +40,9 @@ from moothall.market.hooks import EVENTS, Subscription
 from moothall.market.reputation import RatingRules
 from moothall.market.rules import MarketRules, Quotas
 from moothall.settings import Settings
-from moothall.store.files import PINS_FILE, DataDirectory, KeyBook
-from moothall.store.opening import open_store
+from moothall.store.files import DataDirectory, KeyBook
+from moothall.store.journal import KeyJournal
+from moothall.store.opening import bound_ids, open_store
 from moothall.store.worker import Batch, StoreThread
 
 # Sessions and agents live for minutes; the default of looking for cycles every 700 allocations would walk over
@@ -100,20 +102,17 @@ class App:
 
     async def _open(self, directory: DataDirectory) -> None:
         settings = self.settings
-        book = KeyBook(directory, settings.max_known_keys)
         # What can be wrong in the operator's files is found before anything is started.
-        keyring = Keyring(settings.max_known_keys, book.read())
         allowlist = directory.read_list(ALLOWLIST_FILE, decode_allowlist) or Allowlist()
         bans = directory.read_list(BANS_FILE, decode_bans) or Bans()
         hall_key = read_hall_key(directory) if settings.keep else None
-        pin_book = KeyBook(directory, settings.max_known_keys, PINS_FILE)
+        pin_book = KeyBook(directory, MAX_PINS)
         pinned = pin_book.read()
         revoked = directory.read_list(REVOKED_FILE, decode_revoked)
         self._webhooks = Webhooks(settings.webhooks, settings.webhook_secret, settings.webhook_timeout)
         listeners: list[Listener] = [*self._hooks.values(), *self._webhooks.listeners]
         self._loop = asyncio.get_running_loop()
         self._store = StoreThread()
-        self._keys = Batch(self._store, book.append, self._keys_not_saved)
         self._market_store = open_store(
             directory,
             settings.store,
@@ -121,6 +120,8 @@ class App:
             [listener.subscription for listener in listeners],
             on_events=lambda: self.courier.wake(),
         )
+        self._journal = None if settings.store else KeyJournal(directory)
+        self._new_ids = None if self._journal is None else self._read_ids(directory, self._journal)
         self.courier = Courier(self._market_store, listeners)
         self.desk = Desk(self._market_store, market_rules(settings))
         self.court = CourtDesk(self._market_store, court_rules(settings), self.desk)
@@ -137,13 +138,12 @@ class App:
             redactor=Redactor(os.environ),
             allowlist=allowlist,
             bans=bans,
-            keyring=keyring,
+            keyring=Keyring(self._market_store, settings.max_known_keys, self._new_ids),
             revoked=revoked,
-            remember_key=self._keys.add,
         )
         self.port = Port(self.hall, settings, self.log)
-        self._pins = Batch(self._store, pin_book.append, self._keys_not_saved)
-        pins = Pins(settings.max_known_keys, pinned, self._pins.add) if settings.keep_pin else None
+        self._pins = Batch(self._store, pin_book.append, self._pins_not_saved)
+        pins = Pins(MAX_PINS, pinned, self._pins.add) if settings.keep_pin else None
         self.keep = None if hall_key is None else self._build_keep(hall_key, pins)
         self._lag = LagMeter()
         self.port.routes = health.routes(
@@ -163,7 +163,7 @@ class App:
         except BaseException:
             await self.port.close("Server shutting down")
             self._store.close()
-            self._market_store.close()
+            self._close_store()
             raise
         self._webhooks.start()
         self.courier.open(self.hall)
@@ -188,11 +188,17 @@ class App:
         self._is_over = True
         if self._alarm is not None:
             self._alarm.cancel()
-        self._keys.close()
         self._pins.close()
         self._store.close()
         self.courier.close()
+        if self._new_ids is not None:
+            self._new_ids.close()
+        self._close_store()
+
+    def _close_store(self) -> None:
         self._market_store.close()
+        if self._journal is not None:
+            self._journal.close()
 
     async def _finish_commands(self) -> None:
         """Whoever ordered something durable learns how it went: otherwise it would find out by asking later."""
@@ -202,6 +208,11 @@ class App:
             async with asyncio.timeout(FINISHING_SECONDS):
                 await finished.wait()
         self.hall.hear_goodbyes()
+
+    def _read_ids(self, directory: DataDirectory, journal: KeyJournal) -> NewIds:
+        """Only this hall uses a store that is a file: see `newids`."""
+        capacity, bound = self.settings.max_known_keys, bound_ids(directory)
+        return NewIds(self._market_store, capacity, bound, journal, self._loop.call_later, self.log)
 
     def _build_keep(self, key: PrivateKey, pins: Pins | None) -> KeepPort:
         settings = self.settings
@@ -218,9 +229,9 @@ class App:
         wait = max(0.0, due - monotonic()) + TIMER_SLACK
         self._alarm = self._loop.call_later(wait, lambda: self.hall.tick())
 
-    def _keys_not_saved(self, error: BaseException) -> None:
-        """The ids stay bound until the hall restarts, and are tried again; the operator should know before that."""
-        self.log.warning("keys_not_saved", error=repr(error))
+    def _pins_not_saved(self, error: BaseException) -> None:
+        """They hold until the hall restarts, and are tried again; the operator should know before that."""
+        self.log.warning("pins_not_saved", error=repr(error))
 
     @property
     def url(self) -> str:

@@ -489,7 +489,9 @@ def plugged(app: App) -> tuple[KeepConnection, FakeTransport]:
 
 
 async def handled(app: App) -> None:
-    await until(lambda: not keep(app)._at_work and not keep(app)._ready)
+    """No packet is being checked, or waits to be checked, for the store, or to be sent."""
+    port = keep(app)
+    await until(lambda: not (port._at_work or port._ready or port.room._asking or port._dirty))
 
 
 def bodies(written: bytes) -> list[str]:

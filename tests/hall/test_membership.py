@@ -496,7 +496,7 @@ def test_disconnect_steps_1_to_5_cleanup_is_the_same_whatever_the_reason(how: st
     assert_sent(one, "AGENT_LEFT", channel="#agents", agent=alice.id)
     assert_silent(both, one, elsewhere)
     assert "b8de75d1" not in world.hall.agents
-    assert "b8de75d1" in world.hall.keyring
+    assert world.books.bound["b8de75d1"] == ALICE.public.raw
     assert list(world.hall.door.connections) == ["192.0.2.2"]
     assert world.hall.door.connections["192.0.2.2"] == 3
     assert_consistent(world)

@@ -25,6 +25,7 @@ from moothall.court.desk import CourtDesk
 from moothall.errors import OutcomeUnknown, Refusal
 from moothall.hall.access import Allowlist, Approval, Ban, Bans, holder_of
 from moothall.hall.hall import Hall
+from moothall.hall.keybooks import KeyBooks
 from moothall.hall.keyring import Keyring
 from moothall.hall.opening import open_hall
 from moothall.hall.outside import Result, Store
@@ -41,7 +42,8 @@ Message = dict[str, Any]
 
 NOON: Final = 1_760_000_000.0  # when every made-up world begins, in seconds since the epoch
 # Found by search: two keys whose ids begin with the same 8 digits (agentchat wire 3.2).
-TWINS: Final = tuple(PrivateKey(sha256(text).digest()) for text in (b"twins-88305", b"twins-187419"))
+TWIN_SEEDS: Final = tuple(sha256(text).digest() for text in (b"twins-88305", b"twins-187419"))
+TWINS: Final = tuple(map(PrivateKey, TWIN_SEEDS))
 TWIN_ID: Final = "6865db6c"
 DEADLINES: Final = (
     2  # appointments that every hall has: the next look at those of deals, and at those of cases
@@ -142,12 +144,12 @@ class PromptWorker:
 class PromptStore:
     """The books in memory; every unit of work is done at once."""
 
-    def __init__(self, books: Books) -> None:
+    def __init__(self, books: MemoryBooks) -> None:
         self._books = books
 
     def submit(
         self,
-        work: Callable[[Books], Result],
+        work: Callable[[MemoryBooks], Result],
         done: Callable[[Result], None],
         failed: Callable[[BaseException], None],
     ) -> None:
@@ -162,13 +164,13 @@ class PromptStore:
 class HeldStore:
     """A slow one: nothing is done before the test lets it."""
 
-    def __init__(self, books: Books) -> None:
+    def __init__(self, books: MemoryBooks) -> None:
         self._prompt = PromptStore(books)
         self.waiting: list[Callable[[], None]] = []
 
     def submit(
         self,
-        work: Callable[[Books], Result],
+        work: Callable[[MemoryBooks], Result],
         done: Callable[[Result], None],
         failed: Callable[[BaseException], None],
     ) -> None:
@@ -270,7 +272,7 @@ class World:
         held: bool = False,
         approved: Iterable[PrivateKey] = (),
         banned: Iterable[str] = (),
-        keyring: Keyring | None = None,
+        key_store: Store[KeyBooks] | None = None,
         environment: dict[str, str] | None = None,
         books: MemoryBooks | None = None,
         store: Store[Books] | None = None,
@@ -283,7 +285,6 @@ class World:
         self.log = LogBook()
         self.shelf = MemoryShelf()
         self.held = HeldWorker()
-        self.remembered: list[tuple[str, bytes]] = []
         self.guests: list[Guest] = []
         self._alarm: float | None = None
         dice = dice or Random(1)  # noqa: S311  # the same every time is the point
@@ -304,8 +305,7 @@ class World:
             redactor=Redactor(environment or {}),
             allowlist=Allowlist(Approval(pubkey=key.public.pem) for key in approved),
             bans=Bans(Ban(agent_id=agent_id) for agent_id in banned),
-            keyring=keyring if keyring is not None else Keyring(self.settings.max_known_keys),
-            remember_key=lambda agent_id, raw: self.remembered.append((agent_id, raw)),
+            keyring=Keyring(key_store or PromptStore(self.books), self.settings.max_known_keys),
         )
         self.desk.open(self.hall)
         self.court.open(self.hall)

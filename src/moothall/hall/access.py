@@ -5,6 +5,7 @@ The lists are kept in the reference's own file formats, so that its files can be
 
 import hmac
 import json
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
@@ -15,9 +16,14 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 from moothall.errors import AuthRequired, InvalidKey, InvalidMessage, UsageError
 from moothall.identity import PublicKey
 from moothall.settings.limits import Rate, Window
+from moothall.wire.origins import is_loopback
 
 ALLOWLIST_FILE = "allowlist.json"
 BANS_FILE = "bans.json"
+
+HOUR: Final = 3600.0
+LOOPBACK: Final = "loopback"
+MAX_BINDERS: Final = 10_000  # addresses whose new keys are counted
 
 _HEX_DIGITS: Final = frozenset("0123456789abcdef")
 _HOST_BITS: Final = 64  # of an IPv6 address, which whoever has the network chooses freely (RFC 4291, 2.5.1)
@@ -155,6 +161,55 @@ class AddressCounts:
         known = len(self._told)
         self._told.add(holder_of(ip))
         return len(self._told) > known
+
+
+class NewKeys:
+    """How many ids each address has bound to new keys in the last hour; 0 is any number.
+
+    All loopback clients together are one address, with `loopback_factor` times the limit.
+    """
+
+    def __init__(self, most: int, loopback_factor: int) -> None:
+        self._most = most
+        self._loopback_factor = loopback_factor
+        self._windows: OrderedDict[str, Window] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def has_room(self, ip: str, now: float) -> bool:
+        window = self._windows.get(_binder(ip))
+        return window is None or window.has_room(now)
+
+    def admit(self, ip: str, now: float) -> bool:
+        """Count a new key of this address, if there is room for it; whether there was."""
+        if not self._most:
+            return True
+        binder = _binder(ip)
+        window = self._windows.get(binder)
+        if window is None:
+            self._make_room(now)
+            factor = self._loopback_factor if binder == LOOPBACK else 1
+            window = self._windows[binder] = Window(Rate(self._most * factor, HOUR))
+        return window.admit(now)
+
+    def forgive(self, ip: str) -> None:
+        """The key that was counted last was not new after all."""
+        window = self._windows.get(_binder(ip))
+        if window is not None and len(window):
+            window.forgive()
+
+    def _make_room(self, now: float) -> None:
+        """Quiet addresses are as good as new. If all are busy, the one that came first is forgotten."""
+        if len(self._windows) >= MAX_BINDERS:
+            for binder in [known for known, window in self._windows.items() if window.is_quiet(now)]:
+                del self._windows[binder]
+        if len(self._windows) >= MAX_BINDERS:
+            self._windows.popitem(last=False)
+
+
+def _binder(ip: str) -> str:
+    return LOOPBACK if is_loopback(ip) else holder_of(ip)
 
 
 class Doorkeeper:

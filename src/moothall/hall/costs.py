@@ -102,7 +102,7 @@ MESSAGE: Final = Cost(told=_audience)
 CHANNEL: Final = Cost(told=_fellows)
 CLAIM: Final = Cost(told=_fellows_twice)  # RESPONDING_TO, and FLOOR_CLAIMED if it is granted
 ENTRY: Final = Cost(told=_entry, out=_replay)
-ARRIVAL: Final = Cost(told=_arrival)
+ARRIVAL: Final = Cost(told=_arrival, store=50)  # the key of an id is looked up together with others
 NEIGHBOURS: Final = Cost(told=_neighbours)
 AGENT_LIST: Final = Cost(told=_members)
 CHANNEL_LIST: Final = Cost(told=_all_channels)

@@ -22,7 +22,7 @@ from moothall.errors import (
     Refusal,
 )
 from moothall.hall import throttle
-from moothall.hall.access import Allowlist, Bans, Doorkeeper, holder_of
+from moothall.hall.access import Allowlist, Bans, Doorkeeper, NewKeys, holder_of
 from moothall.hall.agenda import Agenda, Appointment
 from moothall.hall.budgets import Budgets, Price
 from moothall.hall.channels import Channel, Channels
@@ -54,7 +54,6 @@ from moothall.hall.tally import Tally
 from moothall.hall.throttle import Excess
 from moothall.hall.voice import Line, Voice
 from moothall.hall.waiting import WaitingLine
-from moothall.identity import PublicKey
 from moothall.settings import Settings
 from moothall.settings.limits import Rate, Window
 from moothall.wire.agentchat.client import ClientMessage
@@ -96,7 +95,6 @@ class Hall:
         allowlist: Allowlist,
         bans: Bans,
         keyring: Keyring,
-        remember_key: Callable[[str, bytes], None],
         revoked: RevokedKeys | None = None,
         order: Order | None = None,
     ) -> None:
@@ -138,13 +136,15 @@ class Hall:
             access_key=settings.access_key,
             admin_rate=Rate(0, 1) if settings.no_limits else settings.rate_admin,
         )
+        self.new_keys = NewKeys(
+            0 if settings.no_limits else settings.new_keys_per_hour, settings.loopback_factor
+        )
         self.arrivals: list[Callable[[Agent], None]] = []  # told after an agent's WELCOME
         self.departures: list[Callable[[Agent], None]] = []  # told before an agent is gone
         # Agents of other wires, by id: they leave it to whoever proves the key that it comes from.
         self.makes_way: dict[str, Callable[[], None]] = {}
         self.voice = Voice(self.agenda, self._speak, limited=not settings.no_limits)
         self._worker = worker
-        self._remember_key = remember_key
         self._commands = command_table(commands)
         self._limited = not settings.no_limits
         self.budgets = Budgets(settings)
@@ -257,11 +257,6 @@ class Hall:
             if agent.key is not None:
                 session.meter.belongs_to(agent.key.raw)
         session.windows = None  # a rate is an agent's; what it tried as a stranger is forgotten
-
-    def bind(self, agent_id: str, key: PublicKey) -> None:
-        """From now on this id is this key's."""
-        if self.keyring.bind(agent_id, key, self.agents.__contains__):
-            self._remember_key(agent_id, key.raw)
 
     def rename(self, agent: Agent, name: str) -> None:
         self._forget_name(agent)

@@ -4,6 +4,7 @@ A session waits in at most one of two states, each with a deadline of its own: a
 signature, or a `CaptchaTest` for its answer. No agent exists before the last of them is passed.
 """
 
+from functools import partial
 from typing import Final
 
 from msgspec import UNSET
@@ -15,6 +16,7 @@ from moothall.errors import (
     InvalidKey,
     InvalidMessage,
     NotAllowed,
+    RateLimited,
     Refusal,
     VerificationExpired,
     VerificationFailed,
@@ -23,6 +25,8 @@ from moothall.hall.captcha import Difficulty, Question, is_right, make_question
 from moothall.hall.commands import Command
 from moothall.hall.costs import ANSWER, ARRIVAL
 from moothall.hall.hall import Hall
+from moothall.hall.keybooks import Claim, Holding
+from moothall.hall.keyring import Answered, Failed
 from moothall.hall.membership import enter_public_channels
 from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.waiting import WaitingLine
@@ -91,7 +95,7 @@ def identify(hall: Hall, session: Session, message: Identify) -> None:
     _check_allowlist(hall, key)
     applicant = Applicant(message.name, key, kind)
     if key is not None:
-        _challenge(hall, session, applicant, key)
+        _admit_key(hall, session, applicant, key)
     elif hall.settings.captcha:
         _ask(hall, session, applicant)
     else:
@@ -119,7 +123,7 @@ def verify_identity(hall: Hall, session: Session, message: VerifyIdentity) -> No
     if hall.settings.captcha and not _skips_captcha(hall, challenge.key):
         _ask(hall, session, challenge.applicant)
     else:
-        _welcome(hall, session, challenge.applicant)
+        _claim_id(hall, session, challenge.applicant, challenge.key)
 
 
 def _check_proof(hall: Hall, session: Session, challenge: Challenge, message: VerifyIdentity) -> None:
@@ -142,9 +146,12 @@ def answer_captcha(hall: Hall, session: Session, message: CaptchaResponse) -> No
         raise CaptchaExpired("Captcha not found or expired")
     if is_right(message.answer, test.question):
         _forget(hall, session)
-        # Asked again: much can have happened while the question was open.
-        if test.applicant.key is None or _is_welcome(hall, session, test.applicant.key):
+        key = test.applicant.key
+        if key is None:
             _welcome(hall, session, test.applicant)
+        # Asked again: much can have happened while the question was open.
+        elif _is_welcome(hall, session, key):
+            _claim_id(hall, session, test.applicant, key)
         return
     test.attempts_left -= 1
     hall.note("captcha_failed", ip=session.ip)
@@ -188,11 +195,73 @@ def _is_welcome(hall: Hall, session: Session, key: PublicKey) -> bool:
         hall.refuse(session, Banned(ban.reason or "You are banned from this hall"))
         hall.close(session, NORMAL, "Banned")
         return False
-    agent_id = key.agent_id(hall.settings.id_length)
-    if hall.keyring.belongs_to_another(agent_id, key):
-        hall.note("id_collision", ip=session.ip, agent=agent_id)
-        raise NotAllowed(f"The id {agent_id} belongs to another key; make a new one")
     return True
+
+
+def _admit_key(hall: Hall, session: Session, applicant: Applicant, key: PublicKey) -> None:
+    """A challenge; but an address that brought too many new keys gets one for keys that the hall knows only."""
+    agent_id = key.agent_id(hall.settings.id_length)
+    if hall.new_keys.has_room(session.ip, hall.now()) or hall.keyring.knows(agent_id, key.raw):
+        _challenge(hall, session, applicant, key)
+        return
+
+    def answered(holding: Holding) -> None:
+        if session.closed:
+            return
+        if holding.owner is None:
+            raise _too_many_keys(hall, session)
+        _challenge(hall, session, applicant, key)
+
+    look = Claim(agent_id, key.raw, hall.timestamp(), may_bind=False)
+    hall.wait_for(session, partial(hall.keyring.claim, look), answered)
+
+
+def _claim_id(hall: Hall, session: Session, applicant: Applicant, key: PublicKey) -> None:
+    """WELCOME, for a key that has proven itself; an id that the hall does not know is bound to it first."""
+    agent_id = key.agent_id(hall.settings.id_length)
+    if hall.keyring.knows(agent_id, key.raw):
+        _welcome(hall, session, applicant)
+        return
+    ip = session.ip
+    may_bind = hall.new_keys.admit(ip, hall.now())
+
+    def claim(done: Answered, failed: Failed) -> None:
+        def not_saved(error: BaseException) -> None:
+            if may_bind:
+                hall.new_keys.forgive(ip)
+            failed(error)
+
+        hall.keyring.claim(Claim(agent_id, key.raw, hall.timestamp(), may_bind), done, not_saved)
+
+    def answered(holding: Holding) -> None:
+        if may_bind and not holding.is_new:
+            hall.new_keys.forgive(ip)
+        if session.closed:
+            return
+        if holding.owner is None:
+            raise _too_many_keys(hall, session) if not may_bind else _no_room(hall, session)
+        if holding.owner != key.raw:
+            hall.note("id_collision", ip=ip, agent=agent_id)
+            raise NotAllowed(f"The id {agent_id} belongs to another key; make a new one")
+        if _is_welcome(hall, session, key):  # it may have been banned or revoked meanwhile
+            _welcome(hall, session, applicant)
+
+    hall.expect_identity(session)
+    hall.wait_for(session, claim, answered)
+
+
+def _too_many_keys(hall: Hall, session: Session) -> Refusal:
+    hall.note("new_key_limit", ip=session.ip)
+    return RateLimited(
+        "Too many new keys from this address in the last hour. Use a key that this hall knows, or wait"
+    )
+
+
+def _no_room(hall: Hall, session: Session) -> Refusal:
+    hall.note("key_store_full", ip=session.ip)
+    return NotAllowed(
+        "This hall has no room for new keys. Use a key that it knows, or ask the operator to raise `max_known_keys`"
+    )
 
 
 def _challenge(hall: Hall, session: Session, applicant: Applicant, key: PublicKey) -> None:
@@ -254,7 +323,6 @@ def _welcome(hall: Hall, session: Session, applicant: Applicant, *, lurking: boo
             make_way()
         elif other := hall.agents.get(agent.id):
             _displace(hall, other, session.ip)
-        hall.bind(agent.id, key)
     hall.add(agent)
     hall.reply(
         session,
@@ -281,7 +349,7 @@ def _choose_id(hall: Hall, key: PublicKey | None) -> str:
         return key.agent_id(hall.settings.id_length)
     while True:
         agent_id = hall.ids.ephemeral_id()
-        if agent_id not in hall.agents and agent_id not in hall.keyring:
+        if agent_id not in hall.agents:
             return agent_id
 
 

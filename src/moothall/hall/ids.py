@@ -10,6 +10,7 @@ from moothall.hall.outside import Entropy
 
 _BASE36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _find_time: Final = re.compile(r"([0-9]{1,16})-").match
+_is_hex: Final = re.compile("[0-9a-f]+").fullmatch
 _TRIPLES: Final = tuple("".join(digits) for digits in product(_BASE36, repeat=3))
 
 
@@ -43,11 +44,16 @@ class IdMint:
         return self._entropy(16).hex()
 
     def ephemeral_id(self) -> str:
-        """Eight of a-z and 0-9; 36 does not divide 256, so bytes that would favour some are passed over."""
-        letters = ""
-        while len(letters) < 8:
-            letters += "".join(_BASE36[byte % 36] for byte in self._entropy(12) if byte < 252)
-        return letters[:8]
+        """Eight of a-z and 0-9, one of them at least no hex digit: the id of a key never looks like this.
+
+        36 does not divide 256, so bytes that would favour some digits are passed over.
+        """
+        while True:
+            letters = ""
+            while len(letters) < 8:
+                letters += "".join(_BASE36[byte % 36] for byte in self._entropy(12) if byte < 252)
+            if not _is_hex(letters[:8]):
+                return letters[:8]
 
     def message_id(self, now: int) -> str:
         """`<ms>-<6 of base 36>`. Not a secret; what matters is that no two are alike."""

@@ -76,4 +76,4 @@ def _notice(hall: Hall, key: PublicKey) -> KeyRevoked:
 
 def _is_known(hall: Hall, key: PublicKey) -> bool:
     agent_id = key.agent_id(hall.settings.id_length)
-    return agent_id in hall.keyring and not hall.keyring.belongs_to_another(agent_id, key)
+    return hall.keyring.knows(agent_id, key.raw)

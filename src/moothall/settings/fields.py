@@ -110,7 +110,11 @@ class Settings:
         "", "agent id that is always shown as verified", reference="GENESIS_AGENT_ID"
     )
     max_known_keys: int = option(
-        100_000, "ids that stay bound to their first key; the longest unseen go first"
+        1_000_000, "ids that can be bound to their first key; when all are, new keys are refused"
+    )
+    new_keys_per_hour: int = option(
+        60,
+        "new keys from one address (or IPv6 /64); loopback has loopback_factor times as many; 0 is no limit",
     )
 
     # -- how they prove who they are
@@ -308,7 +312,9 @@ class Settings:
     address_bytes: Rate = option(Rate(1_600_000, 0.1), "the same as budget_bytes, for an address")
     address_told: Rate = option(Rate(2000, 0.05), "the same as budget_told, for an address")
     address_store: Rate = option(Rate(20_000, 0.1), "the same as budget_store, for an address")
-    loopback_factor: int = option(100, "how many times larger the budgets of loopback clients are")
+    loopback_factor: int = option(
+        100, "how many times larger the budgets and new_keys_per_hour of loopback clients are"
+    )
     over_budget: Literal["refuse", "wait"] = option(
         "refuse",
         "a command over its own budget is answered RATE_LIMITED, or waits until the budget allows it",

@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from moothall.court.books import Books
 from moothall.court.records import CourtChange, Dispute
+from moothall.hall.keybooks import KeyBooks
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
 from moothall.market import ledger
@@ -38,6 +39,7 @@ from moothall.market.skills import Filters
 from moothall.store import offers as directory
 from moothall.store.cases import MARKS, CaseBooks, is_plain, is_storable, runs
 from moothall.store.dialect import Connection, Row, Value
+from moothall.store.ids import IdBooks
 from moothall.store.memory import Memory
 from moothall.store.rows import TABLES, Draft, Stored
 
@@ -105,11 +107,11 @@ class _Listed(Proposal, frozen=True, kw_only=True, gc=False):
 _listed: Final = msgspec.json.Decoder(_Listed).decode
 
 
-class StoreBooks(Books, Outbox, Protocol):
-    """The books of the market and the court, and the outbox of events that only the courier looks into."""
+class StoreBooks(Books, Outbox, KeyBooks, Protocol):
+    """The books of the market and the court, of the keys behind ids, and the courier's outbox of events."""
 
 
-class SqlBooks(CaseBooks, StoreBooks):
+class SqlBooks(CaseBooks, IdBooks, StoreBooks):
     """Between load and commit. `careful` is the second try of a unit whose first try met a row that was changed
     meanwhile or was there already: it locks what it reads, and looks before it writes."""
 
@@ -351,13 +353,18 @@ class SqlBooks(CaseBooks, StoreBooks):
         return size
 
     def find_key(self, agent_id: str) -> bytes | None:
-        """The first key that had these digits keeps them: another with the same eight is not found by them."""
+        """The key that the id is bound to, and no other with the same eight digits; before there were bindings, the
+        first that had a row."""
         if len(agent_id) not in (AGENT_ID_LENGTH, FINGERPRINT_LENGTH) or not is_plain(agent_id):
             return None
         rows = self._query(
             "SELECT fingerprint, key FROM keys WHERE short = ? ORDER BY number", agent_id[:AGENT_ID_LENGTH]
         )
-        return next((key for fingerprint, key in rows if fingerprint.startswith(agent_id)), None)
+        keys = [key for fingerprint, key in rows if fingerprint.startswith(agent_id)]
+        owner = self.owners((agent_id,)).get(agent_id)
+        if owner is not None:
+            return owner if owner in keys else None
+        return keys[0] if keys else None
 
     def receipts(
         self,

@@ -1,4 +1,4 @@
-"""The data directory: small files that are replaced whole, and the list of keys that grows line by line."""
+"""The data directory: small files that are replaced whole, and the list of pins that grows line by line."""
 
 import fcntl
 import os
@@ -6,21 +6,23 @@ import shlex
 import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
 from moothall.errors import UsageError
 from moothall.hall.outside import Log
 
-KEYS_FILE: Final = "known-keys.txt"
 PINS_FILE: Final = "keep-pins.txt"
 
 OTHERS_WRITE: Final = 0o022  # the bits of a mode that let the group and all others write
 REMEDY: Final = "repair it, or restore it from a backup"
+# What was brought into the store, or could not be, is kept under a name that ends with this.
+KEPT: Final = ".before-import"
 
 Access = TypeVar("Access")
-Entry = tuple[str, bytes]  # agent id, public key
+Entry = tuple[str, bytes]  # an id, a public key
 
 
 class DataDirectory:
@@ -112,6 +114,21 @@ class DataDirectory:
             os.fsync(file.fileno())
         self.sync()
 
+    def set_aside(self, name: str) -> None:
+        """Rename it. What was kept another time stays, and a file that is not there is no reason to complain."""
+        kept = next(path for path in self.kept_names(name) if not os.path.lexists(path))
+        with suppress(FileNotFoundError):
+            (self.path / name).rename(kept)
+        self.sync()
+
+    def remove(self, name: str) -> None:
+        (self.path / name).unlink(missing_ok=True)
+
+    def kept_names(self, name: str) -> Iterator[Path]:
+        yield self.path / f"{name}{KEPT}"
+        for number in count(2):
+            yield self.path / f"{name}{KEPT}.{number}"
+
     def sync(self) -> None:
         folder = os.open(self.path, os.O_RDONLY)
         try:
@@ -142,13 +159,13 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 class KeyBook:
-    """Which key each id was first seen with, one line each: id, space, public key in hex.
+    """Which key each keep identity was first seen with, one line each: its hash, space, public key in hex.
 
-    A line is added when an id is bound, so the last line of an id is the one that holds. When the file has
-    twice as many lines as the hall remembers ids, it is rewritten with the newest.
+    A line is added when an identity is pinned, so the last line of one is the one that holds. When the file has
+    twice as many lines as the hall remembers identities, it is rewritten with the newest.
     """
 
-    def __init__(self, directory: DataDirectory, limit: int, name: str = KEYS_FILE) -> None:
+    def __init__(self, directory: DataDirectory, limit: int, name: str = PINS_FILE) -> None:
         self._directory = directory
         self._name = name
         self._limit = limit
@@ -156,12 +173,12 @@ class KeyBook:
         self._whole = True  # the file ends with a line end, not in the middle of a write that failed
 
     def read(self) -> list[Entry]:
-        """The newest ids, as many as the hall remembers, the oldest of them first."""
+        """The newest, as many as the hall remembers, the oldest of them first."""
         content = self._directory.read(self._name) or b""
         self._whole = not content or content.endswith(b"\n")
         self._lines = content.count(b"\n")
         newest: dict[str, bytes] = {}
-        for agent_id, raw in _parse(content):
+        for agent_id, raw in read_entries(content):
             newest.pop(agent_id, None)
             newest[agent_id] = raw
         return list(newest.items())[-self._limit :]
@@ -221,7 +238,7 @@ def _lines(entries: list[Entry]) -> bytes:
     return "".join(f"{agent_id} {raw.hex()}\n" for agent_id, raw in entries).encode()
 
 
-def _parse(content: bytes) -> Iterator[Entry]:
+def read_entries(content: bytes) -> Iterator[Entry]:
     for line in content.decode(errors="replace").splitlines():
         agent_id, _, digits = line.partition(" ")
         try:

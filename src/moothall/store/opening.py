@@ -1,7 +1,8 @@
 """Opens the store of a hall: connect, bring the tables up to date, import what the reference left, begin."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from time import time
 from typing import Final
@@ -10,7 +11,7 @@ from moothall import __version__
 from moothall.errors import UsageError
 from moothall.hall.outside import Log
 from moothall.market.hooks import Subscription
-from moothall.store import migrations, reference, sqlite
+from moothall.store import former, migrations, reference, sqlite
 from moothall.store.books import StoreBooks
 from moothall.store.dialect import Connection
 from moothall.store.files import DataDirectory
@@ -85,6 +86,13 @@ def open_store(
     return MarketStore(PostgresStore(url, committed, subscriptions), mirror)
 
 
+def bound_ids(directory: DataDirectory) -> Iterator[str]:
+    """Of a store in a file, which no other hall uses: all ids that have a key."""
+    with closing(connect(directory.path, "")) as connection:
+        for row in connection.stream("SELECT id FROM bindings"):
+            yield row[0]
+
+
 def connect(directory: Path, url: str, *, create: bool = False) -> Connection:
     if not url:
         return sqlite.connect(directory / sqlite.FILE, create=create)
@@ -117,6 +125,8 @@ def prepare(connection: Connection, directory: DataDirectory, log: Log) -> None:
         reference.bring_in(connection, directory, log)
     else:
         reference.keep_unknown(connection, directory, log)
+    former.bring_in(connection, directory, log)
     connection.execute("COMMIT")
+    former.finish(directory)
     if 0 < found < VERSION:
         log.info("store_upgraded", engine=connection.dialect.name, found=found, version=VERSION)

@@ -8,7 +8,6 @@ Its files know agents by 16 digits of a hash. A row waits under those digits unt
 import re
 from datetime import datetime
 from hashlib import sha256
-from itertools import count
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -31,9 +30,6 @@ from moothall.store.rows import Draft
 SKILLS_FILE: Final = "skills.json"
 ESCROWS_FILE: Final = "escrows.json"
 FIRST_SEEN_FILE: Final = "first-seen.json"
-
-# A file of which something was not taken over is kept under this name, because ours replaces it.
-KEPT: Final = ".before-import"
 
 _FINGERPRINT: Final = re.compile(r"@?([0-9a-f]{16})\Z")
 
@@ -174,6 +170,7 @@ def _insert(connection: Connection, fingerprint: str, known: Known) -> None:
 
 def _bind(draft: Draft, fingerprint: str, key: bytes, known: Known) -> None:
     draft.put_key(key)
+    draft.put_binding(PublicKey(key).agent_id(), key, 0)
     draft.put_bound(fingerprint, key)
     if known.standing is not None:
         standing = msgspec.structs.replace(known.standing, key=key)
@@ -316,14 +313,13 @@ def _keep_a_copy(directory: DataDirectory, name: str, skipped: int, log: Log) ->
 def _copy(directory: DataDirectory, name: str) -> str:
     """Its name. What was kept another time stays, too."""
     content = directory.read(name) or b""
-    for number in count(1):
-        kept = name + KEPT + (f".{number}" if number > 1 else "")
-        there = directory.read(kept)
+    for path in directory.kept_names(name):
+        there = directory.read(path.name)
         if there is None:
-            directory.write(kept, content)
+            directory.write(path.name, content)
         if there is None or there == content:
             break
-    return kept
+    return path.name
 
 
 def _floored(rating: float) -> int:

@@ -68,6 +68,7 @@ def _newer(table: str, key: str, *columns: str) -> str:
 # whoever drew a number before somebody else's change of the same row was committed fails, and draws anew.
 TABLES: Final = (
     Table("keys", ("key", "fingerprint", "short"), " ON CONFLICT (key) DO NOTHING"),
+    Table("bindings", ("id", "key", "at"), " ON CONFLICT (id) DO NOTHING"),
     Table(
         "proposals",
         (
@@ -323,6 +324,9 @@ class Draft:
 
     def put_bound(self, fingerprint: str, key: bytes) -> None:
         self.rows["imported"][fingerprint] = (fingerprint, key)
+
+    def put_binding(self, agent_id: str, key: bytes, at: int) -> None:
+        self.rows["bindings"].setdefault(agent_id, (agent_id, key, at))
 
     def put_entry(self, entry: Entry) -> None:
         deal, operation, at = entry.deal, entry.operation, entry.at

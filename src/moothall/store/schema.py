@@ -4,6 +4,7 @@ A record is the truth, as JSON (msgspec); the columns beside it are what queries
 changes of a row: a writer that read an older one finds out when it writes (see `rows`).
 
     keys                who has a row anywhere, and the ids that follow from the key
+    bindings            the key that each id belongs to, for ever
     proposals           deals, from the offer to their end
     standings           rating, transactions and open stakes of each key
     imported            what the reference server knew by 16 digits, until the key behind them appears
@@ -232,7 +233,19 @@ _TWO_CASES: Final = (
     "DROP TABLE old_disputes",
 )
 
-_HARDENING: Final = (*_TWO_CASES, *_COSTS)
+# Keys that have a row have proven themselves: the first with an id has had it all along.
+_IDENTITY: Final = (
+    """CREATE TABLE bindings (
+        number {number},
+        id {text} NOT NULL UNIQUE,
+        key {bytes} NOT NULL,
+        at BIGINT NOT NULL
+    )""",
+    """INSERT INTO bindings (id, key, at) SELECT short, key, 0 FROM keys
+        WHERE number IN (SELECT min(number) FROM keys GROUP BY short) ORDER BY number""",
+)
+
+_HARDENING: Final = (*_TWO_CASES, *_COSTS, *_IDENTITY)
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _HOOKS, _COURT, _SIGNATURES, _HARDENING)
 VERSION: Final = len(MIGRATIONS)

@@ -1,5 +1,6 @@
 """Keep agents and WebSocket agents in one hall: who sees whom, who hears what, and what can be checked."""
 
+import re
 from base64 import b64decode
 from typing import Any
 
@@ -19,6 +20,9 @@ from tests.support.keep import ALICE, BOB, CAROL, VECTORS, Signer
 from tests.support.world import (
     ABSENT,
     ADMIN_KEY,
+    TWIN_ID,
+    TWIN_SEEDS,
+    TWINS,
     assert_consistent,
     assert_open,
     assert_refused,
@@ -156,9 +160,27 @@ def test_who_proves_the_key_takes_the_id_from_the_keep_agent(town: Town) -> None
 
 
 def test_an_id_that_another_key_had_first_is_not_taken(town: Town) -> None:
-    town.hall.keyring.bind(ALICE_ID, PublicKey(BOB.pk), lambda _: False)
+    town.books.bound[ALICE_ID] = BOB.pk
     town.peer("bot:alice")
     assert agent_id(town, "bot:alice") != ALICE_ID
+    assert town.books.bound == {ALICE_ID: BOB.pk}
+
+
+def test_an_id_that_is_not_the_keys_own_never_looks_like_that_of_a_key(town: Town) -> None:
+    """Its maker chooses the identity it is made from, and could search for one that gives another agent's id."""
+    alice = town.peer("bot:alice")
+    for number in range(20):
+        town.post(alice, f"bot:{number}", "server")
+        assert re.fullmatch("k[0-9a-f]{7}", agent_id(town, f"bot:{number}"))
+
+
+def test_the_id_of_an_agent_that_is_away_is_not_taken_by_a_colliding_key() -> None:
+    town = Town()
+    town.disconnect(town.agent("victim", key=TWINS[0]))
+    town.peer("bot:twin", Signer(TWIN_SEEDS[1]))
+    assert agent_id(town, "bot:twin") != TWIN_ID
+    assert town.agent("victim", key=TWINS[0]).id == f"@{TWIN_ID}"
+    assert_consistent(town)
 
 
 # -- from the hall to keep -----------------------------------------------------------------------------

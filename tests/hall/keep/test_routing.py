@@ -2,9 +2,11 @@
 
 import json
 from base64 import b64decode
+from typing import NoReturn
 
 import pytest
 
+from moothall.hall.access import Ban
 from moothall.hall.budgets import Price
 from moothall.hall.keep import routing
 from moothall.hall.keep.bridge import MAX_NAMED
@@ -13,9 +15,10 @@ from moothall.identity import PrivateKey, PublicKey
 from moothall.identity.certificates import revoke
 from moothall.settings.limits import Rate
 from moothall.wire.keep.packet import Packet, decode, encode
+from tests.court.books import MemoryBooks
 from tests.hall.keep.town import FakePeer, Town
 from tests.support.keep import ALICE, BOB, CAROL, VECTORS, Signer
-from tests.support.world import assert_refused, assert_sent, assert_silent
+from tests.support.world import HeldStore, assert_refused, assert_sent, assert_silent
 
 
 @pytest.fixture
@@ -418,6 +421,74 @@ def test_the_hall_tells_its_own_key(town: Town) -> None:
     alice = town.peer("bot:alice")
     about = json.loads(town.ask(alice, "bot:alice", "discover:hall"))
     assert about == {"channel": "#keep", "name": "moothall", "pk": town.bridge.pk.hex()}
+
+
+# -- whose id it is ------------------------------------------------------------------------------------
+
+
+def slow_town() -> tuple[Town, HeldStore]:
+    """The store that knows the keys of ids takes its time."""
+    books = MemoryBooks()
+    store = HeldStore(books)
+    return Town(books=books, key_store=store), store
+
+
+def test_later_packets_wait_until_it_is_known_whose_id_a_key_would_have() -> None:
+    town, store = slow_town()
+    alice = FakePeer()
+    town.post(alice, "bot:alice", "server")
+    assert (alice.held, alice.read()) == (1, [])
+    assert town.bridge.residents == {}
+    store.do_next()
+    assert (alice.held, alice.only().body) == (0, "done")
+    town.post(alice, "bot:alice", "server")
+    assert (alice.only().body, store.waiting) == ("done", [])
+    assert town.books.bound == {}  # a packet can be replayed: it binds nothing
+
+
+def test_many_first_packets_are_one_question() -> None:
+    town, store = slow_town()
+    peers = [FakePeer() for _ in range(10)]
+    for number, peer in enumerate(peers):
+        town.post(peer, f"bot:{number}", "server")
+    store.do_next()
+    store.do_next()
+    assert store.waiting == []
+    assert [peer.only().body for peer in peers] == ["done"] * 10
+
+
+def test_who_left_while_it_was_asked_is_not_registered() -> None:
+    town, store = slow_town()
+    alice = FakePeer()
+    town.post(alice, "bot:alice", "server")
+    town.room.leave(alice)
+    store.do_next()
+    assert (alice.held, alice.read()) == (0, [])
+    assert (town.bridge.residents, len(town.room.registry)) == ({}, 0)
+
+
+def test_a_ban_that_comes_while_it_is_asked_holds() -> None:
+    town, store = slow_town()
+    alice = FakePeer()
+    town.post(alice, "bot:alice", "server")
+    town.hall.bans.add(Ban(agent_id=PublicKey(ALICE.pk).agent_id(8)))
+    store.do_next()
+    assert alice.only().body == "error:banned"
+    assert town.bridge.residents == {}
+
+
+def test_a_store_that_fails_registers_nobody() -> None:
+    town, store = slow_town()
+    alice = FakePeer()
+    town.books.owners = unreachable  # type: ignore[method-assign]
+    town.post(alice, "bot:alice", "server")
+    store.do_next()
+    assert (alice.held, alice.only().body) == (0, "error:delivery_failed")
+    assert town.bridge.residents == {}
+
+
+def unreachable(ids: object) -> NoReturn:
+    raise OSError("gone")
 
 
 # -- nearest and swarm ---------------------------------------------------------------------------------

@@ -181,7 +181,8 @@ class Bridge:
     def _is_banned(self, identity: str, key: bytes) -> bool:
         """By the key, or by the id that this identity has when another has that of the key."""
         bans, length = self.hall.bans, self.hall.settings.id_length
-        return bool(bans.find(PublicKey(key))) or _digest(key, identity.encode()).hex()[:length] in bans
+        other_id, _ = _derived_id(key, identity.encode(), length)
+        return bool(bans.find(PublicKey(key))) or other_id in bans
 
     def party(self, peer: Peer) -> Party:
         """Of a connection that is about to have its first resident, or has some."""
@@ -196,10 +197,11 @@ class Bridge:
         if party is not None:
             party.is_gone = True
 
-    def arrive(self, peer: Peer, identity: str, key: bytes) -> None:
+    def arrive(self, peer: Peer, identity: str, key: bytes, owner: bytes | None) -> None:
+        """`owner` is the key that `own_id(key)` belongs to, if it belongs to one."""
         resident = self.residents[identity] = Resident(self, self.party(peer), identity, key)
         self._by_key.setdefault(key, {})[identity] = resident
-        self._enter(resident, self._choose_id(resident), (self.channel,))
+        self._enter(resident, self._choose_id(resident, owner), (self.channel,))
 
     def depart(self, identity: str) -> None:
         resident = self.residents.pop(identity)
@@ -252,26 +254,28 @@ class Bridge:
     def _make_way(self, resident: Resident) -> None:
         """A WebSocket agent proved the key: the id is its own now, and the resident takes its other one."""
         channels = tuple(resident.agent.channels)
-        taken, is_gone = resident.agent.id, resident.party.is_gone or resident.agent.session.closed
+        is_gone = resident.party.is_gone or resident.agent.session.closed
         self._leave(resident)
         if not is_gone:
-            self._enter(resident, self._other_id(resident, taken), channels)
+            self._enter(resident, self._other_id(resident), channels)
 
-    def _choose_id(self, resident: Resident) -> str:
-        key = PublicKey(resident.key)
-        agent_id = key.agent_id(self.hall.settings.id_length)
-        if agent_id in self.hall.agents or self.hall.keyring.belongs_to_another(agent_id, key):
-            return self._other_id(resident, agent_id)
+    def own_id(self, key: bytes) -> str:
+        """The id that follows from a key. A resident has it, unless it is taken or belongs to another key."""
+        return PublicKey(key).agent_id(self.hall.settings.id_length)
+
+    def _choose_id(self, resident: Resident, owner: bytes | None) -> str:
+        agent_id = self.own_id(resident.key)
+        if agent_id in self.hall.agents or owner not in (None, resident.key):
+            return self._other_id(resident)
         return agent_id
 
-    def _other_id(self, resident: Resident, taken: str) -> str:
+    def _other_id(self, resident: Resident) -> str:
         """From key and identity together, because one key may have several identities."""
         length, text = self.hall.settings.id_length, resident.identity.encode()
-        agent_id = taken
-        while agent_id == taken or agent_id in self.hall.agents or agent_id in self.hall.keyring:
-            text = _digest(resident.key, text)
-            agent_id = text.hex()[:length]
-        return agent_id
+        while True:
+            agent_id, text = _derived_id(resident.key, text, length)
+            if agent_id not in self.hall.agents:
+                return agent_id
 
     # -- from the hall to keep ---------------------------------------------------------------------
 
@@ -467,8 +471,11 @@ def _is_here(agent: Agent) -> bool:
     return agent.relay is None or not agent.relay.is_gone
 
 
-def _digest(key: bytes, text: bytes) -> bytes:
-    return sha256(key + text).digest()
+def _derived_id(key: bytes, text: bytes, length: int) -> tuple[str, bytes]:
+    """An id that never looks like that of a key, because it begins with a letter that is no hex digit; and the
+    text from which the next one follows."""
+    digest = sha256(key + text).digest()
+    return "k" + digest.hex()[1:length], digest
 
 
 def _parse(encoded: bytes) -> _Line:

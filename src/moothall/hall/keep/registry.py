@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from moothall.hall.budgets import Meter
 
+MAX_PINS: Final = 100_000  # identities that stay with their first key
 DIGITS: Final = 32  # of the hash by which a pinned identity is remembered
 
 

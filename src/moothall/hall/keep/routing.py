@@ -27,6 +27,7 @@ from moothall.hall.keep.listing import Listing
 from moothall.hall.keep.registry import Peer, Pins, Registry
 from moothall.hall.keep.replays import Replays
 from moothall.hall.keep.scars import Scars
+from moothall.hall.keybooks import Claim, Holding
 from moothall.hall.session import Agent
 from moothall.settings.limits import Rate, Window
 from moothall.wire.keep.packet import HEARTBEAT, Packet, encode
@@ -68,6 +69,7 @@ class KeepRoom:
         self.dropped: Counter[str] = Counter()  # by reason
         self.bridge = bridge
         self.hall = bridge.hall
+        self._asking: set[Peer] = set()  # peers whose first packet waits for an answer of the keyring
         self._directory = directory
         self.version = version
         self.started = bridge.hall.now()
@@ -87,14 +89,48 @@ class KeepRoom:
         if self._replays is not None and not self._replays.admit(packet.sig, self.hall.now()):
             self.dropped["replay"] += 1
             return
-        src, dst = packet.src, packet.dst
+        src = packet.src
         try:
             if src:
                 resident = self.bridge.residents.get(src)
                 if resident is None or resident.peer is not peer or resident.key != packet.pk:
-                    self._register(peer, packet)
+                    self.bridge.admit(src, packet.pk)
+                    self._ask_owner(peer, packet, forwarded)
+                    return
             else:
                 self.bridge.admit(src, packet.pk)
+        except Refused as refused:
+            peer.answer(discovery.reply(packet.id, refused.body))
+            return
+        self._handle(peer, packet, forwarded)
+
+    def _ask_owner(self, peer: Peer, packet: Packet, forwarded: bytes) -> None:
+        """Register its identity once it is known which key owns the id; its later packets wait for that."""
+        peer.hold()
+        self._asking.add(peer)
+
+        def answered(holding: Holding) -> None:
+            if peer in self._asking:  # else it left while we looked
+                self._asking.discard(peer)
+                self._handle(peer, packet, forwarded, holding)
+            peer.release()
+
+        def failed(error: BaseException) -> None:
+            self._asking.discard(peer)
+            self.hall.log.warning("keep_identity_not_registered", error=repr(error))
+            peer.answer(discovery.reply(packet.id, DELIVERY_FAILED))
+            peer.release()
+
+        agent_id = self.bridge.own_id(packet.pk)
+        look = Claim(agent_id, packet.pk, self.hall.timestamp(), may_bind=False)
+        self.hall.keyring.claim(look, answered, failed)
+
+    def _handle(self, peer: Peer, packet: Packet, forwarded: bytes, holding: Holding | None = None) -> None:
+        """`holding` tells who owns the id of a key that is to be registered."""
+        src, dst = packet.src, packet.dst
+        try:
+            if holding is not None:
+                self._register(peer, packet, holding.owner)
             self.packets += 1
             if packet.scar:
                 self.scars.note(src, packet.scar)
@@ -109,6 +145,7 @@ class KeepRoom:
 
         A single one is freed at once. More of them are left to `free_some`; whether there are any.
         """
+        self._asking.discard(peer)
         self.registry.abandon(peer)
         self.bridge.part(peer)
         if self.registry.count(peer) == 1:
@@ -126,7 +163,7 @@ class KeepRoom:
 
     # -- identities --------------------------------------------------------------------------------
 
-    def _register(self, peer: Peer, packet: Packet) -> None:
+    def _register(self, peer: Peer, packet: Packet, owner_of_id: bytes | None) -> None:
         """The identity is this connection's from now on; Refused, if it may not have it.
 
         With pins, only a packet to the hall itself registers. The hall passes on all others, to keep agents as they
@@ -150,7 +187,7 @@ class KeepRoom:
         self.registry.claim(src, peer)
         self._per_address.admit(peer.ip)
         self.listing.add(src)
-        self.bridge.arrive(peer, src, key)
+        self.bridge.arrive(peer, src, key, owner_of_id)
         if owner is not None and owner is not peer:
             self.hall.log.info("keep_identity_moved", old_ip=owner.ip, new_ip=peer.ip)
             owner.close()
