@@ -109,3 +109,24 @@ def test_a_number_longer_than_python_reads_ends_nothing(kind: str) -> None:
     incoming = decode(b'{"type":"%s","n":%s}' % (kind.encode(), b"1" * 5000))
     assert incoming is not None
     assert incoming.raw == {"type": kind, "n": float("inf")}
+
+
+def test_a_field_name_with_half_a_character_costs_that_field_only() -> None:
+    incoming = decode(b'{"type": "LEFT", "ts": 1, "channel": "#a", "\\ud800": 1, "ref": "7"}')
+    assert incoming is not None
+    assert isinstance(incoming.body, server.Left)
+    assert incoming.ref == "7"
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"type": "AGENTS", "ts": 1, "channel": "#a", "list": [{"\\ud800": 1}]}',
+        b'{"type": "SETTLEMENT_COMPLETE", "ts": 1, "dispute_id": "d", "proposal_id": "p", "verdict": "\\ud800"}',
+    ],
+)
+def test_half_a_character_where_none_belongs_leaves_the_raw_message(payload: bytes) -> None:
+    incoming = decode(payload)
+    assert incoming is not None
+    assert incoming.body is None
+    assert incoming.raw["ts"] == 1

@@ -76,6 +76,7 @@ class HallConnection:
         self._pace = FramePace() if paced else None
         self._replies: Replies = ByRef(self._transmit)
         self._ending: MoothallError | None = None  # what the server said before it closed
+        self._warned = False  # that it sent a frame which is not a message
         self._reading: asyncio.Task[None] | None = None
         self.opened_at = asyncio.get_running_loop().time()
 
@@ -160,7 +161,7 @@ class HallConnection:
         try:
             async with asyncio.timeout_at(deadline):
                 while True:
-                    incoming = decode(await self._socket.recv(decode=False))
+                    incoming = self._decode(await self._socket.recv(decode=False))
                     if incoming is not None:
                         self._note_ending(incoming)
                         return incoming
@@ -186,7 +187,7 @@ class HallConnection:
         try:
             with suppress(ConnectionClosed):  # why, `_loss` tells whoever waits
                 while True:
-                    incoming = decode(await self._socket.recv(decode=False))
+                    incoming = self._decode(await self._socket.recv(decode=False))
                     if incoming is None:
                         continue
                     self._note_ending(incoming)
@@ -196,14 +197,21 @@ class HallConnection:
             self._replies.fail(self._loss)
             self._socket.transport.abort()
 
+    def _decode(self, payload: bytes) -> Incoming | None:
+        incoming = decode(payload)
+        if incoming is None and not self._warned:
+            self._warned = True
+            log.warning("%s sent a frame that is not a message; such frames are ignored", _shown(self._url))
+        return incoming
+
     def _note_ending(self, incoming: Incoming) -> None:
         """The words before a close that must not be answered by coming back."""
         if incoming.type == "SESSION_DISPLACED":
             self._ending = Displaced("another connection with the same key took over: run each identity once")
         elif incoming.type == "KICKED":
-            self._ending = Kicked(str(incoming.raw.get("reason") or "kicked by the hall's operator"))
+            self._ending = Kicked(_given_reason(incoming) or "kicked by the hall's operator")
         elif incoming.type == "BANNED":
-            self._ending = Banned(str(incoming.raw.get("reason") or "banned by the hall's operator"))
+            self._ending = Banned(_given_reason(incoming) or "banned by the hall's operator")
 
     def _loss(self) -> ConnectionLost:
         code, reason = self._socket.close_code, self._socket.close_reason or ""
@@ -211,6 +219,11 @@ class HallConnection:
             code = None
         why = f": {code} {reason}".rstrip() if code is not None else ""
         return ConnectionLost(f"the connection to {_shown(self._url)} was lost{why}", code, reason)
+
+
+def _given_reason(incoming: Incoming) -> str:
+    reason = incoming.raw.get("reason")
+    return reason if isinstance(reason, str) else ""
 
 
 def was_too_fast(error: Exception) -> bool:

@@ -13,6 +13,7 @@ from msgspec import field
 
 from moothall.wire.agentchat import court, market, server
 from moothall.wire.agentchat.client import ClientMessage, Number, Verdict
+from moothall.wire.agentchat.codec import is_utf8
 from moothall.wire.agentchat.server import ServerMessage
 
 LONGEST_INTEGER: Final = 4000  # digits; `sys.get_int_max_str_digits()` is 4300
@@ -278,6 +279,8 @@ def raw(payload: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError):
         message: dict[str, Any] = _parse(payload)
         return message
+    except RecursionError:
+        return {}  # what was read with less on the stack is not worth the rest
 
 
 def encode(message: ClientMessage) -> bytes:
@@ -306,12 +309,18 @@ def _decode_slowly(payload: bytes) -> Incoming | None:
     """Lone surrogates, which JavaScript writes when it cuts a character in two, and which msgspec refuses."""
     try:
         message = _parse(payload)
+        if isinstance(message, dict):
+            message = {
+                name: value for name, value in message.items() if is_utf8(name)
+            }  # none of ours is lost
         outline = msgspec.convert(message, _Outline)
     except (ValueError, RecursionError):  # msgspec's ValidationError is a ValueError
         return None
     decoder = _decoders.get(outline.type)
     try:
         body = msgspec.convert(message, decoder.type) if decoder is not None else None
-    except msgspec.ValidationError:
-        body = None
+    except (msgspec.ValidationError, UnicodeEncodeError, RecursionError):
+        body = (
+            None  # msgspec stumbles over half a character where it expects a field name or a word of a list
+        )
     return _incoming(payload, outline, body)

@@ -114,7 +114,7 @@ def _decode_slowly(payload: bytes) -> ClientMessage:
     except ValueError:
         raise Malformed from None
     if isinstance(value, dict):
-        value = {name: field for name, field in value.items() if _is_utf8(name)}  # no field of ours is lost
+        value = {name: field for name, field in value.items() if is_utf8(name)}  # no field of ours is lost
     try:
         message: ClientMessage = msgspec.convert(value, AnyClientMessage)
     except msgspec.ValidationError as error:
@@ -126,7 +126,7 @@ def _decode_slowly(payload: bytes) -> ClientMessage:
     return message
 
 
-def _is_utf8(text: str) -> bool:
+def is_utf8(text: str) -> bool:
     return text.isascii() or text.encode(errors="ignore").decode() == text
 
 
