@@ -140,7 +140,7 @@ def test_lurkers_may_do_what_the_row_says(kind: str) -> None:
 @pytest.mark.parametrize(
     "kind", [kind for kind, (tier, _, lurkers, _) in TABLE.items() if not lurkers and tier is A]
 )
-def test_what_lurkers_may_not_do_reaches_nobody(kind: str) -> None:
+def test_what_lurkers_may_not_do_reaches_no_other_agent(kind: str) -> None:
     world = World()
     guest, other = lurker(world), world.agent("other", key=ALICE, join="#general")
     world.send(guest, "JOIN", channel="#general")

@@ -396,6 +396,7 @@ def test_an_agent_that_claims_everything_and_answers_nothing_mutes_no_bot_for_go
         assert_silent(turns.ann)
         told = [message for message in turns.mute.read() if message["type"] == "YIELD"]
         assert [message["winner"] for message in told] == [turns.ann.id]
+        assert "expired unanswered" in told[0]["reason"]
         turns.claim(turns.mute, 1)
         assert "expired unanswered" in assert_sent(turns.mute, "YIELD", winner=turns.ann.id)["reason"]
         turns.world.say(turns.ann, "#general", "I know")

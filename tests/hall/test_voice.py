@@ -161,8 +161,8 @@ def lines(guest: Guest) -> list[str]:
 def test_a_secret_in_a_line_is_redacted() -> None:
     world = World()
     guest = world.agent(join="#general")
-    world.hall.announce("#general", f"somebody named it sk-ant-{'x' * 30}")
-    assert lines(guest) == ["somebody named it [REDACTED:anthropic_api_key]"]
+    world.hall.announce("#general", f"an agent named it sk-ant-{'x' * 30}")
+    assert lines(guest) == ["an agent named it [REDACTED:anthropic_api_key]"]
 
 
 @pytest.mark.parametrize("moderated", [False, True])
@@ -205,7 +205,7 @@ def test_joining_again_and_again_fills_no_channel(no_limits: bool) -> None:
     assert told == 100 if no_limits else told <= LINES.limit
 
 
-def test_nobody_hears_of_a_lurker() -> None:
+def test_lurkers_are_not_mentioned() -> None:
     world = World("agentchat-0.36", captcha=True, captcha_fail_action="shadow_lurk")
     guest = world.connect()
     world.identify(guest, "lurker")

@@ -84,7 +84,7 @@ class Floor:
             return Decision(True, claim)
         is_own = standing.holder == agent_id
         if self.rank(claim, now) >= self.rank(standing, now):
-            # A repeated claim is no reason to yield to oneself. The earlier time stands.
+            # An agent does not yield to itself. Of its two times the earlier one stands.
             return Decision(is_own, standing)
         if is_own:
             # It began earlier than it said at first. That gives it no more time.

@@ -630,7 +630,7 @@ class Hall:
                 self.broadcast(channel, line)
 
     def announce_move(self, agent: Agent, channel_name: str, what: str) -> None:
-        """Who comes and goes, if the settings say so. Nobody hears of those who may only listen."""
+        """Tell who comes and goes, if the settings say so. Lurkers are not mentioned."""
         if self.settings.service_lines and not agent.lurking:
             session = agent.session
             # An agent without a key is another one each time it connects; its address stays.

@@ -51,7 +51,7 @@ def responding_to(hall: Hall, session: Session, message: RespondingTo) -> None:
         return
     expire(hall)
     now, floor = hall.now(), hall.floor
-    address = holder_of(session.ip) if session.counted else None
+    address = _address(session)
     precedence = floor.precedence(agent.id, address, now)
     if precedence is Precedence.FULL:
         hall.broadcast(channel, notice, but=agent)
@@ -70,8 +70,7 @@ def responding_to(hall: Hall, session: Session, message: RespondingTo) -> None:
     )
     _plan_expiry(hall)
     if not decision.granted:
-        reason = EARLIER if precedence is Precedence.FULL else OUTRANKED
-        hall.reply(session, _yield(arrived, channel, message.msg_id, decision.claim, reason))
+        hall.reply(session, _yield(arrived, channel, message.msg_id, decision.claim, precedence))
         return
     if precedence is Precedence.FULL:
         claimed = server.FloorClaimed(
@@ -84,7 +83,8 @@ def responding_to(hall: Hall, session: Session, message: RespondingTo) -> None:
         )
         hall.broadcast(channel, claimed, but=agent)
     if decision.displaced is not None and (loser := hall.agents.get(decision.displaced)):
-        hall.tell(loser, _yield(arrived, channel, message.msg_id, decision.claim, EARLIER))
+        standing = floor.precedence(loser.id, _address(loser.session), now)
+        hall.tell(loser, _yield(arrived, channel, message.msg_id, decision.claim, standing))
 
 
 def possible_start(started_at: Number, msg_id: str, arrived: int) -> Number:
@@ -118,7 +118,12 @@ def _plan_expiry(hall: Hall) -> None:
     hall.next_expiry = hall.agenda.at(due, look)
 
 
-def _yield(now: int, channel: Channel, msg_id: str, claim: Claim, reason: str) -> server.Yield:
+def _address(session: Session) -> str | None:
+    """Whom a lapse is held against besides the agent. On loopback all agents have the same address."""
+    return holder_of(session.ip) if session.counted else None
+
+
+def _yield(now: int, channel: Channel, msg_id: str, claim: Claim, loser: Precedence) -> server.Yield:
     return server.Yield(
         ts=now,
         msg_id=msg_id,
@@ -126,7 +131,7 @@ def _yield(now: int, channel: Channel, msg_id: str, claim: Claim, reason: str) -
         winner=f"@{claim.holder}",
         holder=f"@{claim.holder}",
         holder_started_at=claim.started_at,
-        reason=reason,
+        reason=EARLIER if loser is Precedence.FULL else OUTRANKED,
     )
 
 

@@ -14,7 +14,7 @@ from moothall.settings.limits import Rate, Window
 
 MAX_QUOTE: Final = 2000  # characters of strangers' text in a line: a message has 4096 in all
 
-# An agent may send one message a second, so a line a second about it is no worse.
+# An agent may send one message a second, so a line a second about it is not worse.
 LINES: Final = Rate(60, 60)  # about one agent, in one channel
 MAX_REMEMBERED: Final = 10_000  # agents and channels whose lines are counted; the longest unused go first
 MAX_HELD: Final = 1000  # lines that wait until they may be spoken

@@ -44,8 +44,8 @@ LOG_PAGES: Final = 4000  # before they are copied into the file: a page that man
 PREPARED: Final = 256  # statements: thirteen tables in runs of seven lengths, and the queries
 
 
-# What the engine raises for a file that is no database, or no longer one. What it says of a damaged schema need not
-# be UTF-8.
+# What the engine raises for a file that is not a database, or not any more. Its words about a damaged schema need
+# not be UTF-8.
 DAMAGED: Final = (sqlite3.DatabaseError, UnicodeDecodeError)
 REMEDY: Final = "restore it from a backup, or move it away to begin anew"
 
