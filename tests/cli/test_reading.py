@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moothall.cli import skills
+from moothall.cli import reading, skills
 from moothall.cli.reading import read_content, read_json, read_objects
 from moothall.errors import UsageError
 
@@ -49,3 +49,12 @@ def test_skills_are_read_like_everything_else(file: Path) -> None:
     file.write_bytes(b"[" * 100_000)
     with pytest.raises(UsageError, match="not JSON"):
         skills.register([str(file)])
+
+
+def test_a_file_that_is_too_large_is_not_parsed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MAX_JSON", 10)
+    file.write_bytes(b"[" + b" " * 8 + b"]")
+    assert read_json(str(file)) == []
+    file.write_bytes(b"x" * 11)
+    with pytest.raises(UsageError, match="more than 10 bytes"):
+        read_json(str(file))

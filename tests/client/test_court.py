@@ -286,6 +286,8 @@ async def test_what_cannot_be_filed(url: str) -> None:
             await alice.file_dispute("prop_0", "")
         with pytest.raises(UsageError, match="no key"):
             await eve.file_dispute("prop_0", "spite")
+        with pytest.raises(UsageError, match="1024"):
+            await alice.file_dispute("prop_0", "late", nonce="x" * 1025)
         with pytest.raises(DisputeNotFound):
             await alice.reveal_dispute("prop_0", NONCE)
         with pytest.raises(DisputeNotFound):

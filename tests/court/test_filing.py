@@ -212,6 +212,19 @@ def test_a_wrong_signature_files_nothing() -> None:
     assert court.deal.frozen_by is None
 
 
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [({"reason": "x" * 4097}, "reason"), ({"commitment": "x" * 257}, "commitment")],
+)
+def test_what_is_too_long_files_nothing(changed: dict[str, str], field: str) -> None:
+    court = Courtroom()
+    court.agree()
+    court.world.send(court.alice, "DISPUTE_INTENT", **intent(court, **changed), sig="wrong")
+    assert_refused(court.alice, "INVALID_MSG", f"`{field}`")
+    court.act(ALICE, "DISPUTE_INTENT", **intent(court, reason="x" * 4096))
+    assert court.deal.frozen_by is not None
+
+
 def test_the_profile_has_the_references_code_and_ten_minutes() -> None:
     """Agentchat wire 20, rows 26 and 37."""
     court = Courtroom(profile="agentchat-0.36", auto_join=False)
@@ -361,6 +374,13 @@ def test_reveal_3_a_wrong_nonce_is_refused_and_may_be_tried_again() -> None:
     assert "DISPUTE_REVEALED" in kinds(
         court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
     )
+
+
+def test_a_nonce_has_an_end() -> None:
+    court = Courtroom()
+    court.file()
+    court.world.send(court.alice, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce="x" * 1025, sig="wrong")
+    assert_refused(court.alice, "INVALID_MSG", "`nonce`")
 
 
 def test_reveal_6_its_timeout_is_over() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from moothall.errors import UsageError
 
 STANDARD_INPUT: Final = "-"
+MAX_JSON: Final = 16 * 1024 * 1024  # bytes; the largest case that a hall can export has a quarter of that
 
 
 def read_content(word: str) -> bytes:
@@ -20,8 +21,11 @@ def read_content(word: str) -> bytes:
 
 
 def read_json(word: str) -> Any:
+    content = read_content(word)
+    if len(content) > MAX_JSON:
+        raise UsageError(f"{word} has more than {MAX_JSON} bytes, so it is not read")
     try:
-        return json.loads(read_content(word), parse_constant=_refuse_constant)
+        return json.loads(content, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{word} is not JSON: {error}") from None
 

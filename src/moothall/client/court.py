@@ -41,6 +41,7 @@ from moothall.errors import (
 )
 from moothall.identity import PrivateKey
 from moothall.wire.agentchat import client, court, server, signing
+from moothall.wire.agentchat.client import MAX_NONCE
 
 log: Final = logging.getLogger("moothall.agent")
 
@@ -92,6 +93,8 @@ class Court:
         """Commit and reveal. With a nonce of the caller's, an intent that the hall knows already is no error."""
         if not reason:
             raise UsageError("a dispute needs a reason")
+        if nonce is not None and len(nonce) > MAX_NONCE:  # the hall would take the intent, and not the reveal
+            raise UsageError(f"the nonce of a dispute has at most {MAX_NONCE} characters")
         secret = nonce or secrets.token_hex(NONCE_BYTES)
         commitment = hashlib.sha256(secret.encode()).hexdigest()
 

@@ -14,9 +14,16 @@ from moothall.court.rules import CourtRules
 from moothall.court.signed import require_signature
 from moothall.errors import DisputeNotArbiter, DisputeNotFound, DisputeNotParty
 from moothall.identity import PublicKey
+from moothall.market.bounds import MAX_REASON
 from moothall.wire.agentchat import client
 
 ArbiterStep = client.ArbiterAccept | client.ArbiterDecline | client.ArbiterVote
+
+
+def require_intent(message: client.DisputeIntent, key: PublicKey, rules: CourtRules) -> None:
+    """Its signature comes before anything that the books say (agentchat wire 13.2)."""
+    require_short(message.reason, "reason", MAX_REASON)
+    require_signature(message, key, rules)
 
 
 def require_filing(

@@ -18,7 +18,6 @@ from moothall.court.outcome import Notice, Outcome
 from moothall.court.panel import MAX_POOL, Candidate, Why
 from moothall.court.records import Dispute
 from moothall.court.rules import CourtRules
-from moothall.court.signed import require_signature
 from moothall.errors import DisputeNotFound
 from moothall.identity import PublicKey
 from moothall.market.notices import MAX_ANSWER
@@ -48,7 +47,7 @@ def file_intent(
     rules: CourtRules,
 ) -> Outcome:
     """`candidates` are the agents that are here now."""
-    require_signature(message, key, rules)
+    admission.require_intent(message, key, rules)
     earlier = books.cases_about(message.proposal_id)
     outcome = filing.file_intent(
         message,

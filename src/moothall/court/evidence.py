@@ -26,11 +26,11 @@ def require_presentable(items: Sequence[dict[str, Any]], statement: str) -> None
     bounded_json(items, "items", MAX_EVIDENCE)
 
 
-def require_short(text: str, field: str) -> None:
-    """What an arbiter says besides its answer stays in the file of the case, and that has to remain of a size that
-    clients take, however many arbiters there were."""
-    if utf16_length(text) > MAX_REASONING:
-        raise InvalidMessage(f"Invalid `{field}`: at most {MAX_REASONING} characters")
+def require_short(text: str, field: str, most: int = MAX_REASONING) -> None:
+    """What parties and arbiters say stays in the file of the case, and that has to remain of a size that clients
+    take, however many arbiters there were."""
+    if utf16_length(text) > most:
+        raise InvalidMessage(f"Invalid `{field}`: at most {most} characters")
 
 
 def item_hash(item: dict[str, Any]) -> str:

@@ -19,10 +19,12 @@ MAX_SIGNATURE: Final = 1024
 MAX_REF: Final = 256
 MAX_DOUBLE: Final = 1e308
 MAX_ID: Final = 256  # message, proposal, dispute and request ids are short; nobody needs more
+MAX_NONCE: Final = 1024  # of a dispute; a case keeps it, and the reference's tools draw 32 characters
 
 Number = int | float
 Text = Annotated[str, Meta(min_length=1)]
 Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
+Nonce = Annotated[str, Meta(min_length=1, max_length=MAX_NONCE)]
 Ref = Annotated[str, Meta(max_length=MAX_REF)]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Stake = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
@@ -242,13 +244,13 @@ class GetLeaderboard(ClientMessage, tag="GET_LEADERBOARD", kw_only=True):
 class DisputeIntent(ClientMessage, tag="DISPUTE_INTENT", kw_only=True):
     proposal_id: Id
     reason: Text
-    commitment: Text
+    commitment: Id
     sig: Text
 
 
 class DisputeReveal(ClientMessage, tag="DISPUTE_REVEAL", kw_only=True):
     proposal_id: Id
-    nonce: Text
+    nonce: Nonce
     sig: Text
 
 
