@@ -19,6 +19,7 @@ import structlog
 import uvloop
 
 from moothall.identity import PrivateKey
+from moothall.identity.seals import Seal
 from moothall.market import clerk
 from moothall.market.books import Books
 from moothall.market.rules import MarketRules
@@ -29,6 +30,7 @@ from moothall.store.units import Store
 from moothall.wire.agentchat import client
 
 RULES: Final = MarketRules()
+SEAL: Final = Seal(PrivateKey(bytes(32)))
 SYNCS: Final = 200
 STARTED: Final = 1_767_323_045_678
 
@@ -62,7 +64,7 @@ class Pair:
                 now=now,
             ),
             lambda books: clerk.accept(books, acceptance, now=now, rules=RULES),
-            lambda books: clerk.complete(books, completion, now=now, rules=RULES),
+            lambda books: clerk.complete(books, completion, now=now, rules=RULES, seal=SEAL),
         ]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from moothall.court.verify import verify_case
 from moothall.identity import PrivateKey
+from moothall.identity.seals import key_id
 from tests.identity.vectors import ALICE, BOB
 from tests.support.agentchat import AgentChat, Message
 from tests.support.cases import ARBITERS, COMMITMENT, NONCE, signed_step
@@ -139,9 +140,9 @@ async def test_a_case_survives_kill_9_in_every_phase(tmp_path: Path) -> None:
 
         entry = await court.entry(first)
         assert (entry["phase"], entry["role"], entry["slot"]) == ("resolved", "arbiter", "declined")
-        report = verify_case(await court.file_of(BOB))
-        assert report.problems == []
-        assert len(report.held) > 50
+        proof = verify_case(await court.file_of(BOB), [key_id(hall.key)])
+        assert proof.problems == []
+        assert len(proof.proven) + len(proof.consistent) > 50
         rating = await court.agents[ALICE].ask("RATINGS", type="GET_RATING")
         assert (rating["rating"], rating["escrowed"]) == (1200 + 4 + 20, 0)
         await court.leave()

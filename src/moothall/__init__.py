@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         Vote,
         Welcome,
     )
-    from moothall.court.verify import verify_case
+    from moothall.client.verifying import Proof, verify_case, verify_receipt
     from moothall.errors import (
         AgentNotFound,
         AuthRequired,
@@ -89,7 +89,6 @@ if TYPE_CHECKING:
         VerificationRequired,
     )
     from moothall.identity import Identity, PrivateKey, PublicKey
-    from moothall.market.receipts import verify_receipt
 
 __version__ = "0.1.0"
 
@@ -148,6 +147,7 @@ __all__ = [
     "NotProposalParty",
     "PresenceChange",
     "PrivateKey",
+    "Proof",
     "Proposal",
     "ProposalExpired",
     "ProposalNotFound",
@@ -186,8 +186,7 @@ _HOMES: Final = (
     "moothall.errors",
     "moothall.identity",
     "moothall.client",
-    "moothall.market.receipts",
-    "moothall.court.verify",
+    "moothall.client.verifying",
 )
 
 

@@ -34,6 +34,7 @@ from moothall.hall.outside import Log
 from moothall.hall.redaction import Redactor
 from moothall.hall.revoked import REVOKED_FILE, decode_revoked
 from moothall.identity import Identity, PrivateKey, load_or_create
+from moothall.identity.seals import Seal
 from moothall.market.courier import Courier, Listener
 from moothall.market.desk import Desk
 from moothall.market.hooks import EVENTS, Subscription
@@ -105,7 +106,8 @@ class App:
         # What can be wrong in the operator's files is found before anything is started.
         allowlist = directory.read_list(ALLOWLIST_FILE, decode_allowlist) or Allowlist()
         bans = directory.read_list(BANS_FILE, decode_bans) or Bans()
-        hall_key = read_hall_key(directory) if settings.keep else None
+        hall_key = read_hall_key(directory)
+        seal = Seal(hall_key)
         pin_book = KeyBook(directory, MAX_PINS)
         pinned = pin_book.read()
         revoked = directory.read_list(REVOKED_FILE, decode_revoked)
@@ -123,8 +125,8 @@ class App:
         self._journal = None if settings.store else KeyJournal(directory)
         self._new_ids = None if self._journal is None else self._read_ids(directory, self._journal)
         self.courier = Courier(self._market_store, listeners)
-        self.desk = Desk(self._market_store, market_rules(settings))
-        self.court = CourtDesk(self._market_store, court_rules(settings), self.desk)
+        self.desk = Desk(self._market_store, market_rules(settings), seal)
+        self.court = CourtDesk(self._market_store, court_rules(settings), self.desk, seal)
         self.hall: Hall = open_hall(
             settings,
             (*self.desk.commands(), *self.court.commands()),
@@ -144,7 +146,7 @@ class App:
         self.port = Port(self.hall, settings, self.log)
         self._pins = Batch(self._store, pin_book.append, self._pins_not_saved)
         pins = Pins(MAX_PINS, pinned, self._pins.add) if settings.keep_pin else None
-        self.keep = None if hall_key is None else self._build_keep(hall_key, pins)
+        self.keep = self._build_keep(hall_key, pins) if settings.keep else None
         self._lag = LagMeter()
         self.port.routes = health.routes(
             self.hall,
@@ -154,6 +156,7 @@ class App:
             self.court,
             self._market_store,
             self.courier,
+            hall_key.public,
             self.keep,
         )
         try:
@@ -241,7 +244,7 @@ class App:
 
 
 def read_hall_key(directory: DataDirectory) -> PrivateKey:
-    """The hall's own key, made on the first start: it signs what is brought over to the keep wire."""
+    """The hall's own key, made on the first start: it signs receipts, closed cases and packets on the keep wire."""
     identity = load_or_create(
         directory.path / HALL_KEY_FILE, lambda: Identity(PrivateKey(secrets.token_bytes(32)))
     )

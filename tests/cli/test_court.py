@@ -18,6 +18,7 @@ from moothall import Agent, ConnectionLost, Identity, PrivateKey
 from moothall.cli.nonces import NonceFile
 from moothall.errors import UsageError
 from moothall.identity import save
+from moothall.identity.seals import key_id
 from tests.cli.test_deals import complaint, moothall, succeed, succeed_json
 from tests.support.server import PATIENCE, HallProcess, environment, running_hall
 
@@ -150,10 +151,16 @@ async def test_a_case_on_the_command_line(hall: HallProcess, judges: list[Agent]
     assert json.loads(await succeed("court", "export", deal, *alice)) == json.loads(
         (tmp_path / "case.json").read_text()
     )
-    *held, last = (await succeed("court", "verify", "case.json")).splitlines()
-    assert last == f"{dispute}  holds"
-    assert held
-    assert all(sentence.startswith("  ok    ") for sentence in held)
+    verify = ("court", "verify", "case.json", "--hall", key_id(hall.key))
+    result, *reasons = (await succeed(*verify)).splitlines()
+    assert result == f"{dispute}  holds"
+    assert reasons[0].startswith("  signed    by parties and arbiters: PROPOSAL, ACCEPT, DISPUTE_INTENT, ")
+    assert reasons[0].endswith("3 ARBITER_ACCEPT, 3 ARBITER_VOTE, 2 EVIDENCE.")
+    assert reasons[1] == f"  hall      {key_id(hall.key)} signed all of it. On its word alone rest:"
+    assert len(reasons) <= 5
+    everything = (await succeed(*verify, "-v")).splitlines()
+    assert sum(line.startswith("  signed    ") for line in everything) == 12
+    assert sum(line.startswith("  fits      ") for line in everything) > 30
 
 
 # the file of a case
@@ -185,15 +192,19 @@ async def finished_case(hall: HallProcess, judges: list[Agent], tmp_path: Path) 
 
 async def test_a_forged_case_does_not_hold(hall: HallProcess, judges: list[Agent], tmp_path: Path) -> None:
     case = await finished_case(hall, judges, tmp_path)
-    assert (await succeed("court", "verify", "-", given=json.dumps(case))).endswith("  holds\n")
+    halls = ("--hall", hall.key.raw.hex())
+    held = await succeed("court", "verify", "-", *halls, given=json.dumps(case))
+    assert held.startswith(f"{case['dispute_id']}  holds\n")
     case["evidence"]["disputant"]["items"][0]["value"] = "4f2a9c2"
     (tmp_path / "forged.json").write_text(json.dumps(case))
-    result = await moothall("court", "verify", "forged.json")
+    result = await moothall("court", "verify", "forged.json", *halls)
     assert result.exit_code == 1
-    assert result.stdout.endswith(f"{case['dispute_id']}  does not hold\n")
-    wrong = [sentence for sentence in result.stdout.splitlines() if sentence.startswith("  WRONG ")]
+    assert result.stdout.startswith(f"{case['dispute_id']}  does not hold\n")
+    wrong = [
+        sentence for sentence in result.stdout.splitlines() if sentence.startswith(("  WRONG ", "  MISSING "))
+    ]
     assert any("evidence" in sentence for sentence in wrong)
-    told = await moothall("court", "verify", "forged.json", "--json")
+    told = await moothall("court", "verify", "forged.json", "--json", *halls)
     report = json.loads(told.stdout)
     assert (told.exit_code, report["holds"], len(report["problems"])) == (1, False, len(wrong))
 
@@ -208,7 +219,7 @@ async def test_a_file_that_is_no_json(content: bytes, tmp_path: Path) -> None:
 async def test_whatever_else_is_in_the_file_is_judged(content: str) -> None:
     result = await moothall("court", "verify", "-", given=content)
     assert result.exit_code == 1
-    assert result.stdout.endswith("?  does not hold\n")
+    assert result.stdout.startswith("?  does not hold\n")
 
 
 async def test_files_that_are_not_there(hall: HallProcess, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 from moothall import Agent, Identity, PrivateKey
 from moothall.cli.main import app
 from moothall.identity import save
+from moothall.identity.seals import key_id
 from tests.support.server import PATIENCE, HallProcess, environment, running_hall
 
 ALICE = PrivateKey(bytes(range(32)))
@@ -268,18 +269,31 @@ async def test_receipts_are_listed_exported_and_verified(
     assert [row["proposal_id"] for row in await succeed_json("receipts", "list", *alice)] == [second, first]
 
     await succeed("receipts", "export", "-o", "receipts.jsonl", *alice)
-    verified = await succeed("receipts", "verify", "receipts.jsonl")
-    assert verified.splitlines() == [f"{second}  holds", f"{first}  holds"]
+    halls = ("--hall", key_id(hall.key))
+    verified = await succeed("receipts", "verify", "receipts.jsonl", *halls)
+    assert [line for line in verified.splitlines() if line.startswith("prop_")] == [
+        f"{second}  holds",
+        f"{first}  holds",
+    ]
     await succeed("receipts", "export", "-o", "newest.jsonl", "--limit", "1", *alice)
-    assert await succeed("receipts", "verify", "newest.jsonl") == f"{second}  holds\n"
+    newest = (await succeed("receipts", "verify", "newest.jsonl", *halls)).splitlines()
+    assert newest[:3] == [
+        f"{second}  holds",
+        "  signed    by parties and arbiters: PROPOSAL, ACCEPT, COMPLETE.",
+        f"  hall      {key_id(hall.key)} signed all of it. On its word alone rest:",
+    ]
+    assert 3 < len(newest) <= 6
     exported = await succeed("receipts", "export", first, *alice)
-    assert await succeed("receipts", "verify", "-", given=exported) == f"{first}  holds\n"
+    held = await succeed("receipts", "verify", "-", *halls, given=exported)
+    assert held.startswith(f"{first}  holds\n")
 
     receipt = json.loads(exported)
     (tmp_path / "pretty.json").write_text(json.dumps(receipt, indent=2))
-    assert await succeed("receipts", "verify", "pretty.json") == f"{first}  holds\n"
+    assert await succeed("receipts", "verify", "pretty.json", *halls) == held
     (tmp_path / "list.json").write_text(json.dumps([receipt]))
-    assert (await succeed_json("receipts", "verify", "list.json"))[0]["holds"] is True
+    (told,) = await succeed_json("receipts", "verify", "list.json", *halls)
+    assert (told["proposal_id"], told["holds"], told["hall"]) == (first, True, key_id(hall.key))
+    assert len(told["proven"]) == 3
 
     (tmp_path / "none.json").write_text("[]")
     none = await moothall("receipts", "verify", "none.json")
@@ -287,17 +301,17 @@ async def test_receipts_are_listed_exported_and_verified(
 
     receipt["proof"] = "unseen"
     (tmp_path / "forged.json").write_text(json.dumps(receipt))
-    forged = await moothall("receipts", "verify", "forged.json")
+    forged = await moothall("receipts", "verify", "forged.json", *halls)
     assert forged.exit_code == 1
     assert forged.stdout.splitlines() == [
         f"{first}  does not hold",
-        "  `proof` is not the one that was signed",
+        "  WRONG     `proof`: it does not hold that `proof` is the one that was signed.",
+        "  MISSING   `hall_sig`: the hall signature does not fit: the record was changed after the hall signed it.",
     ]
-    told = await moothall("receipts", "verify", "forged.json", "--json")
-    assert told.exit_code == 1
-    assert json.loads(told.stdout) == [
-        {"proposal_id": first, "holds": False, "problems": ["`proof` is not the one that was signed"]}
-    ]
+    result = await moothall("receipts", "verify", "forged.json", "--json", *halls)
+    assert result.exit_code == 1
+    (told,) = json.loads(result.stdout)
+    assert (told["holds"], told["hall"], len(told["problems"])) == (False, None, 2)
 
 
 async def test_receipts_that_are_not_there(hall: HallProcess, tmp_path: Path) -> None:
@@ -341,4 +355,4 @@ def test_the_walk_through_works_as_it_is_written(hall: HallProcess, tmp_path: Pa
     assert result.returncode == 0, result.stdout + result.stderr
     assert "1208 after 1 deal" in result.stdout
     assert "  holds\n" in result.stdout
-    assert "PROPOSAL: its key did not sign these words" in result.stdout
+    assert "WRONG     `operations[0].sig`: it does not hold that @" in result.stdout

@@ -6,6 +6,7 @@ import os
 import resource
 import socket
 import ssl
+import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -229,6 +230,15 @@ async def test_a_wrong_admin_key_is_refused_and_logged(hall: HallProcess) -> Non
 # -- what operators ask over HTTP (agentchat wire 1.6) -------------------------------------------------
 
 
+def test_a_hall_without_keep_has_a_key_too(tmp_path: Path) -> None:
+    with running_hall(tmp_path, "--no-keep") as hall:
+        key = hall.key
+        assert stat.S_IMODE((hall.data_dir / "hall-key.json").stat().st_mode) == 0o600
+        hall.stop()
+        hall.restart()
+        assert hall.key == key
+
+
 async def test_health_has_the_reference_shape(hall: HallProcess) -> None:
     async with await AgentChat.connect(hall.url, "alice", new_key()), await AgentChat.connect(hall.url):
         status, headers, body = await hall.get("/health")
@@ -245,7 +255,9 @@ async def test_health_has_the_reference_shape(hall: HallProcess) -> None:
         "channels",
         "proposals",
         "timestamp",
+        "hall_key",
     ]
+    assert report["hall_key"] == hall.key.pem
     assert (report["status"], report["server"], report["version"]) == ("healthy", "moothall", __version__)
     assert type(report["uptime_seconds"]) is int
     assert report["agents"].keys() == {"connected", "with_identity"}

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from moothall.app import App
+from moothall.app import HALL_KEY_FILE, App
+from moothall.identity import PublicKey, load
 from moothall.settings import Settings
 
 
@@ -56,3 +57,9 @@ async def hall(open_hall: OpenHall) -> AsyncIterator[App]:
 @pytest.fixture
 def url(hall: App) -> str:
     return hall.url
+
+
+@pytest.fixture
+def hall_key(hall: App) -> PublicKey:
+    """What it signs receipts and cases with."""
+    return load(hall.settings.data_dir / HALL_KEY_FILE).public

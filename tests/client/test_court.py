@@ -30,6 +30,7 @@ from moothall import (
     NotConnected,
     PrivateKey,
     Proposal,
+    PublicKey,
     RateLimited,
     ReplyTimeout,
     Ruling,
@@ -47,7 +48,6 @@ from moothall.client.evidence import evidence_items
 from moothall.client.exchange import Exchange
 from moothall.client.replies import Request
 from moothall.court.panel import pool_hash_of
-from moothall.identity import PublicKey
 from moothall.wire.agentchat.client import ListCases
 from moothall.wire.agentchat.server import ServerMessage
 from tests.client.conftest import OpenHall
@@ -119,7 +119,7 @@ async def agreed(alice: Agent, bob: Agent, **stakes: int) -> Proposal:
 # -- a whole case ----------------------------------------------------------------------------------------
 
 
-async def test_a_case_from_the_dispute_to_the_verdict(url: str) -> None:
+async def test_a_case_from_the_dispute_to_the_verdict(hall_key: PublicKey, url: str) -> None:
     judges = [Judge(key) for key in JUDGES[:3]]
     judges[2].opinion = "mutual"
     alice, bob = agent("alice", ALICE), agent("bob", BOB)
@@ -187,8 +187,7 @@ async def test_a_case_from_the_dispute_to_the_verdict(url: str) -> None:
         assert await soon(deal.outcome()) == "disputed"
         assert not deal.facts().frozen_by
         assert set(deal.rating_changes) == {alice.address, bob.address}
-        report = verify_case(await mine.case())
-        assert report.problems == []
+        assert verify_case(await mine.case(), hall_key).problems == []
         assert await alice.case_file(deal.id) == await theirs.case()
         assert casefile.ruling(casefile.read(await mine.case())) is not None
 
@@ -460,7 +459,9 @@ class Forgetful:
         monkeypatch.setattr(HallConnection, "ask", ask_in_vain)
 
 
-async def test_a_step_whose_answer_is_lost_counts_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_step_whose_answer_is_lost_counts_once(
+    hall_key: PublicKey, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     judges = [Judge(key) for key in JUDGES[:3]]
     async with (
         bench(url, *judges),
@@ -478,7 +479,7 @@ async def test_a_step_whose_answer_is_lost_counts_once(url: str, monkeypatch: py
         assert ruling.verdict == "disputant"
         assert len(ruling.votes) == 3
         assert not forgetful.left
-        assert verify_case(await dispute.case()).problems == []
+        assert verify_case(await dispute.case(), hall_key).problems == []
 
 
 async def test_a_step_that_is_refused_after_a_lost_connection(url: str) -> None:

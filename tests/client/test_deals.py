@@ -28,6 +28,7 @@ from moothall import (
     Proposal,
     ProposalExpired,
     ProposalNotFound,
+    PublicKey,
     RankedAgent,
     RatingChange,
     ReplyTimeout,
@@ -79,7 +80,7 @@ async def two_parties(url: str, bobs_url: str | None = None) -> AsyncIterator[tu
 # -- the life of a deal ----------------------------------------------------------------------------------
 
 
-async def test_a_deal_with_stakes_from_offer_to_receipt(url: str) -> None:
+async def test_a_deal_with_stakes_from_offer_to_receipt(hall_key: PublicKey, url: str) -> None:
     async with two_parties(url) as (alice, bob):
         mine = await alice.agent.propose(
             bob.agent.id,
@@ -123,8 +124,8 @@ async def test_a_deal_with_stakes_from_offer_to_receipt(url: str) -> None:
 
         (receipt,) = await alice.agent.receipts()
         assert receipt.proposal_id == mine.id
-        assert verify_receipt(receipt.body) == []
-        assert verify_receipt(receipt.body.replace(b"tx:abc123", b"tx:abc124")) != []
+        assert verify_receipt(receipt.body, hall_key).holds
+        assert not verify_receipt(receipt.body.replace(b"tx:abc123", b"tx:abc124"), hall_key).holds
     assert [change.status for change in bob.changes.events] == ["accepted", "completed"]
 
 
@@ -576,7 +577,7 @@ def test_a_deal_without_await(tmp_path: Path) -> None:
         assert mine.proof == "ok"
         assert alice.rating().transactions == 1
         assert alice.leaderboard(2)[0].rating == 1208
-        assert verify_receipt(alice.receipts()[0].body) == []
+        assert verify_receipt(alice.receipts()[0].body, hall.key).holds
         rejected = alice.propose(bob.address, "another")
         assert bob.reject(rejected.id, "no").status == "rejected"
         disputed = alice.propose(bob.address, "one more")

@@ -7,7 +7,7 @@ import msgspec
 
 from moothall.court.books import Books, Filing, Page
 from moothall.court.panel import Experience
-from moothall.court.records import CourtChange, Dispute, Part
+from moothall.court.records import CourtChange, Dispute, Part, SignedFile
 from moothall.identity import PublicKey
 from moothall.market.records import AuditRow, Standing
 from tests.market.support import MemoryBooks as MarketBooks
@@ -21,6 +21,7 @@ class MemoryBooks(MarketBooks, Books):
         self.records: dict[str, bytes] = {}
         self.by_deal: dict[str, list[str]] = {}  # the newest first
         self.bound: dict[str, bytes] = {}
+        self.files: dict[str, bytes] = {}
 
     @property
     def cases(self) -> list[Dispute]:
@@ -89,6 +90,9 @@ class MemoryBooks(MarketBooks, Books):
         found = next((key.raw for key in rated if agent_id in (key.agent_id(8), key.agent_id(16))), None)
         return super().find_key(agent_id) if found is None else found
 
+    def signed_file(self, dispute_id: str) -> bytes | None:
+        return self.files.get(dispute_id)
+
     def cases_by_phase(self) -> dict[str, int]:
         return Counter(case.phase for case in self.cases)
 
@@ -112,5 +116,8 @@ class MemoryBooks(MarketBooks, Books):
                     assert not any(other.counts_for(change.disputant) for other in others)
                     self.by_deal.setdefault(change.proposal_id, []).insert(0, change.id)
                 self.records[change.id] = msgspec.json.encode(change)
+            elif isinstance(change, SignedFile):
+                assert change.dispute_id not in self.files, "a case is closed once"
+                self.files[change.dispute_id] = change.body
             else:
                 self._save(change)

@@ -20,6 +20,7 @@ from moothall.market import ledger
 from moothall.market.records import Standing
 from tests.support.cases import ARBITERS, signed_step
 from tests.support.deals import signed
+from tests.support.seals import HALL_ID
 from tests.support.world import Clock, Guest, Message, World
 
 Result = TypeVar("Result")
@@ -217,9 +218,11 @@ class Simulation:
             assert not case.is_unrevealed or case.disputant in deal.unrevealed_by
             if case.phase == "resolved":
                 assert deal.status == "disputed"
+            file = self.archive.look(lambda books, case=case: books.signed_file(case.id))  # type: ignore[misc]
+            assert verify_case(msgspec.json.decode(file), [HALL_ID]).problems == []
             for viewer in case.parties:
                 exported = msgspec.json.decode(msgspec.json.encode(case_file(case, deal, viewer)))
-                assert verify_case(exported).problems == []
+                assert verify_case(exported).contradictions == []
             cases.append(case)
         return cases
 

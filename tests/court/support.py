@@ -3,14 +3,16 @@
 from typing import Any
 
 from moothall.court.records import Dispute
-from moothall.court.verify import Report, verify_case
+from moothall.court.verify import verify_case
 from moothall.identity import PrivateKey
 from moothall.market import ledger
+from moothall.market.proof import Proof
 from moothall.market.records import Proposal, Standing
 from tests.court.books import MemoryBooks
 from tests.identity.vectors import ALICE, BOB
 from tests.support.cases import ARBITERS, COMMITMENT, NONCE, signed_step
 from tests.support.deals import signed
+from tests.support.seals import HALL_ID
 from tests.support.world import Guest, Message, World, assert_sent
 
 ITEM = {"kind": "commit", "label": "Feature", "value": "abc123"}
@@ -140,8 +142,8 @@ class Courtroom:
         self.world.send(guest, "GET_CASE", dispute_id=self.dispute_id)
         return assert_sent(guest, "CASE")["case"]
 
-    def report(self, key: PrivateKey = ALICE) -> Report:
-        return verify_case(self.file_of(key))
+    def report(self, key: PrivateKey = ALICE) -> Proof:
+        return verify_case(self.file_of(key), [HALL_ID])
 
 
 def kinds(messages: list[Message]) -> list[str]:

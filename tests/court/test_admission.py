@@ -24,6 +24,7 @@ from tests.court.books import MemoryBooks
 from tests.court.support import Courtroom
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.support.cases import COMMITMENT, MESSAGES, NONCE, signed_step
+from tests.support.seals import SEAL
 
 NOW = 1_760_000_000_000
 RULES = CourtRules()
@@ -83,7 +84,7 @@ def fields(court: Courtroom, kind: str) -> dict[str, Any]:
 
 def refusal(books: Books, key: PrivateKey, kind: str, step: dict[str, Any]) -> Refusal:
     with pytest.raises(Refusal) as raised:
-        STEPS[kind](books, MESSAGES[kind](**step), key.public, now=NOW, rules=RULES)
+        STEPS[kind](books, MESSAGES[kind](**step), key.public, now=NOW, rules=RULES, seal=SEAL)
     return raised.value
 
 

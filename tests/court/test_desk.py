@@ -78,7 +78,7 @@ def test_who_declined_sees_no_evidence_while_the_case_is_open() -> None:
     for key in (ALICE, BOB):
         court.act(key, "EVIDENCE", dispute_id=court.dispute_id, items=[], statement="between us")
     assert court.file_of(decliner)["evidence"] == {"disputant": None, "respondent": None}
-    assert court.report(decliner).problems == []
+    assert court.report(decliner).contradictions == []
     for key in (ALICE, BOB, *court.panel):
         assert None not in court.file_of(key)["evidence"].values()
     for key in court.panel:

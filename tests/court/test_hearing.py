@@ -130,7 +130,7 @@ def test_there_is_no_limit_to_replacements_and_whoever_declined_is_not_asked_aga
     for key in court.panel:
         court.act(key, "ARBITER_ACCEPT", dispute_id=court.dispute_id)
     assert court.case.phase == "evidence", "replaced slots do not count"
-    assert court.report().problems == []
+    assert court.report().contradictions == []
 
 
 def test_a_reason_to_decline_is_short_because_it_stays_in_the_file() -> None:

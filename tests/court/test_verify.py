@@ -15,11 +15,15 @@ from moothall.court.evidence import MAX_EVIDENCE, item_hash
 from moothall.court.panel import MAX_POOL, draw_panel, pool_hash_of, seed_of, shuffled
 from moothall.court.records import Submission
 from moothall.court.verify import verify_case
+from moothall.identity import PrivateKey
+from moothall.identity.seals import CASE, Seal, key_id
 from moothall.market.storable import MAX_NESTING, MAX_VALUES
+from moothall.wire.canonical import canonical_json
 from tests.court.support import Courtroom
 from tests.identity.vectors import ALICE, BOB
 from tests.support.cases import ARBITERS, COMMITMENT, NONCE, signed_step
 from tests.support.deals import signed
+from tests.support.seals import HALL, HALL_ID
 
 Path = tuple[str | int, ...]
 
@@ -98,7 +102,7 @@ def is_the_halls_word(case: Any, path: Path) -> bool:
         return True
     if path[-1] in ("terms", "capability", "ref"):  # of the PROPOSAL: not signed (agentchat wire 8)
         return True
-    if path == ("fallback", "reason"):
+    if path == ("fallback", "reason") or path[-1] in ("hall_key", "hall_sig", "created_at"):
         return True
     return path[:1] == ("skipped",) and path[-1] == "why"
 
@@ -118,9 +122,11 @@ def flipped(value: Any) -> Any:
 
 @pytest.mark.parametrize("name", ["judged", "fallen back"])
 def test_a_good_case_holds(name: str) -> None:
-    report = verify_case(good_case(name))
-    assert report.problems == []
-    assert len(report.held) > 20
+    proof = verify_case(good_case(name), [HALL_ID])
+    assert proof.problems == []
+    assert proof.hall == HALL.public
+    assert len(proof.proven) > 4
+    assert len(proof.consistent) > 15
 
 
 @pytest.mark.parametrize("name", ["judged", "fallen back"])
@@ -129,7 +135,9 @@ def test_no_value_that_bears_weight_can_be_changed(name: str) -> None:
     paths = [path for path in leaves(case) if not is_the_halls_word(case, path)]
     assert len(paths) > 40
     unnoticed = [
-        path for path in paths if verify_case(replaced(case, path, flipped(at(case, path)))).problems == []
+        path
+        for path in paths
+        if verify_case(replaced(case, path, flipped(at(case, path)))).contradictions == []
     ]
     assert unnoticed == []
 
@@ -137,9 +145,9 @@ def test_no_value_that_bears_weight_can_be_changed(name: str) -> None:
 @pytest.mark.parametrize("name", ["judged", "fallen back"])
 def test_nothing_can_be_left_out(name: str) -> None:
     case = good_case(name)
-    for key in case:
+    for key in case.keys() - {"hall_key", "hall_sig"}:
         shorter = {other: value for other, value in case.items() if other != key}
-        (problem,) = verify_case(shorter).problems
+        (problem,) = verify_case(shorter).contradictions
         assert key in problem
 
 
@@ -159,7 +167,7 @@ def test_parts_of_a_case_cannot_be_exchanged(data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(members))))
     if order != sorted(order):
         changed = replaced(case, path, [members[number] for number in order])
-        assert verify_case(changed).problems
+        assert verify_case(changed).contradictions
 
 
 def test_a_vote_of_somebody_else_does_not_count() -> None:
@@ -167,11 +175,11 @@ def test_a_vote_of_somebody_else_does_not_count() -> None:
     arbiter = next(each for each in case["arbiters"] if each["status"] == "voted")
     arbiter["id"] = f"@{ARBITERS[11].public.agent_id()}"
     arbiter["key"] = ARBITERS[11].public.pem
-    assert verify_case(case).problems
+    assert verify_case(case).contradictions
 
 
-def test_a_task_that_was_redacted_cannot_be_checked_and_the_report_says_so() -> None:
-    court = Courtroom()
+def test_only_the_hall_can_vouch_for_a_task_that_was_redacted() -> None:
+    court = Courtroom(judges=0)
     secret = "ghp_" + "a" * 36
     court.agree()
     offer = signed(ALICE, "PROPOSAL", to=court.bob.id, task=f"use {secret}")
@@ -183,25 +191,28 @@ def test_a_task_that_was_redacted_cannot_be_checked_and_the_report_says_so() -> 
         ALICE, "DISPUTE_INTENT", proposal_id=court.deal_id, reason="late", commitment=COMMITMENT
     )
     court.dispute_id = answer["dispute_id"]
-    (problem,) = court.report().problems
-    assert problem.startswith("`deal.proposal.sig`")
-    assert "secret" in problem
+    court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
+    proof = court.report()
+    assert proof.holds
+    assert "PROPOSAL" not in proof.steps
+    assert "took a secret out" in proof.hall_word[0]
+    assert not verify_case(court.file_of()).holds
 
 
 @pytest.mark.parametrize("field", ["terms", "capability"])
 def test_nothing_unsigned_can_be_put_into_the_proposal(field: str) -> None:
     case = good_case("judged")
-    (problem,) = verify_case(replaced(case, ("deal", "proposal", field), "by Friday")).problems
+    (problem,) = verify_case(replaced(case, ("deal", "proposal", field), "by Friday")).contradictions
     assert problem.startswith("`deal.proposal`")
 
 
 def test_problems_name_the_field() -> None:
     case = good_case("judged")
     changed = replaced(case, ("settlement", "shares", 1, "rating_after"), 9999)
-    assert [problem.split(":")[0] for problem in verify_case(changed).problems] == [
+    assert [problem.split(":")[0] for problem in verify_case(changed).contradictions] == [
         "`settlement.shares[1].rating_after`"
     ]
-    assert "`seed`" in verify_case(replaced(case, ("seed",), "0" * 64)).problems[0]
+    assert "`seed`" in verify_case(replaced(case, ("seed",), "0" * 64)).contradictions[0]
 
 
 @pytest.mark.parametrize("phase", ["file", "reveal", "seat", "plead"])
@@ -211,7 +222,90 @@ def test_an_open_case_holds_as_far_as_it_goes(phase: str) -> None:
     if phase == "plead":
         court.vote(court.panel[0], "disputant")
     for key in (ALICE, BOB):
-        assert court.report(key).problems == []
+        proof = court.report(key)
+        assert proof.contradictions == []
+        assert proof.unproven == ["`phase`: the case is open, and the hall signs it when it is closed."]
+
+
+# -- the hall's word -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["judged", "fallen back"])
+def test_no_value_at_all_can_be_changed_under_the_halls_signature(name: str) -> None:
+    case = good_case(name)
+    for path in leaves(case):
+        assert verify_case(replaced(case, path, flipped(at(case, path))), [HALL_ID]).problems, path
+    assert verify_case({**case, "verdict": "respondent"}, [HALL_ID]).problems  # nor anything added
+
+
+def test_the_layout_of_the_file_does_not_matter() -> None:
+    case = good_case("judged")
+    turned = json.loads(json.dumps(case, indent=4), object_pairs_hook=lambda pairs: dict(reversed(pairs)))
+    assert list(turned) != list(case)
+    turned["evidence"] = case["evidence"]  # its items were signed with their members in this order
+    assert verify_case(turned, [HALL_ID]).holds
+
+
+def test_without_the_expected_hall_nothing_is_proven_that_no_party_signed() -> None:
+    case = good_case("judged")
+    stranger = verify_case(case, [key_id(ALICE.public)])
+    assert stranger.contradictions == []
+    assert stranger.hall == HALL.public
+    assert stranger.unproven == [f"`hall_key`: you neither named nor know the hall {HALL_ID}."]
+    for missing in ("hall_sig", "hall_key"):
+        unsigned = verify_case(replaced(case, (missing,), None), [HALL_ID])
+        assert unsigned.contradictions == []
+        assert unsigned.unproven == ["`hall_sig`: there is no hall signature."]
+        assert unsigned.hall is None
+
+
+def invented() -> Any:
+    """A case that never took place. Bob accepted one deal of Alice's; she and her arbiters made up the rest."""
+    court = Courtroom(judges=3)
+    court.judge("disputant", "disputant", "disputant")
+    case = court.file_of()
+    offer = {**case["deal"]["proposal"], "task": "anything at all", "amount": 1_000_000}
+    text = f"{offer['to']}|{offer['task']}|{offer['amount']}||||"
+    case["deal"]["proposal"] = {**offer, "sig": ALICE.sign(text)}
+    case["evidence"]["respondent"] = None
+    return case
+
+
+def test_a_case_that_never_took_place_is_not_proven() -> None:
+    """It takes one ACCEPT of the victim, of any deal: nothing in such a file contradicts itself."""
+    case = invented()
+    for member in ("hall_key", "hall_sig"):
+        del case[member]
+    assert verify_case(case, [HALL_ID]).contradictions == []
+    assert not verify_case(case, [HALL_ID]).holds
+    mallory = Seal(PrivateKey(bytes(32)))
+    record = {**case, "hall_key": mallory.pem}
+    forged = {**record, "hall_sig": mallory.sign(CASE, canonical_json(record))}
+    assert verify_case(forged, [HALL_ID]).unproven
+    assert not verify_case(forged, [HALL_ID]).holds
+    assert not verify_case({**forged, "hall_key": HALL.public.pem}, [HALL_ID]).holds
+
+
+def test_a_bar_in_a_field_is_named() -> None:
+    """`a|5` as a task and `a` as a task for 5 are one signed text."""
+    court = Courtroom(judges=3)
+    court.agree()
+    offer = signed(ALICE, "PROPOSAL", to=court.bob.id, task="paint|5", elo_stake=0)
+    court.world.send(court.alice, "PROPOSAL", **offer)
+    court.deal_id = court.alice.read()[0]["id"]
+    court.world.send(court.bob, "ACCEPT", **signed(BOB, "ACCEPT", proposal_id=court.deal_id))
+    court.world.hush()
+    (answer,) = court.act(
+        ALICE, "DISPUTE_INTENT", proposal_id=court.deal_id, reason="late", commitment=COMMITMENT
+    )
+    court.dispute_id = answer["dispute_id"]
+    court.world.advance(301)
+    proof = court.report()
+    assert proof.holds
+    assert proof.hall_word[0].startswith("Where the fields of the PROPOSAL begin and end")
+    case = court.file_of()
+    case["deal"]["proposal"].update(task="paint", amount=5, payment_code=None)
+    assert not verify_case(case, [HALL_ID]).holds
 
 
 def called_off(case: Any) -> Any:
@@ -225,14 +319,14 @@ def called_off(case: Any) -> Any:
 def test_a_case_that_had_its_arbiters_cannot_be_called_off(phase: str) -> None:
     court = Courtroom(judges=4)
     getattr(court, phase)()
-    (problem, *_) = verify_case(called_off(court.file_of())).problems
+    (problem, *_) = verify_case(called_off(court.file_of())).contradictions
     assert problem.startswith(("`phase`", "`fallback`"))
 
 
 def test_a_panel_that_is_complete_does_not_wait_for_answers() -> None:
     court = Courtroom(judges=4)
     court.seat()
-    (problem,) = verify_case({**court.file_of(), "phase": "arbiter_response"}).problems
+    (problem,) = verify_case({**court.file_of(), "phase": "arbiter_response"}).contradictions
     assert problem.startswith("`phase`")
 
 
@@ -242,7 +336,7 @@ def test_votes_that_are_complete_do_not_wait_for_a_verdict() -> None:
     case = court.file_of()
     for arbiter in case["arbiters"]:
         arbiter["status"] = "voted"
-    (problem,) = verify_case(case).problems
+    (problem,) = verify_case(case).contradictions
     assert problem.startswith("`phase`")
 
 
@@ -253,11 +347,11 @@ def test_a_case_that_nobody_answered_holds() -> None:
     court.act(court.panel[0], "ARBITER_ACCEPT", dispute_id=court.dispute_id)
     court.world.advance(1801)
     assert court.case.phase == "fallback"
-    assert court.report(ALICE).problems == []
+    assert court.report(ALICE).contradictions == []
     case = court.file_of()
     for arbiter in case["arbiters"]:
         arbiter["status"] = "pending" if arbiter["status"] == "forfeited" else arbiter["status"]
-    assert verify_case(case).problems
+    assert verify_case(case).contradictions
 
 
 @pytest.mark.parametrize(
@@ -265,8 +359,8 @@ def test_a_case_that_nobody_answered_holds() -> None:
 )
 def test_half_a_character_does_not_make_it_raise(path: Path) -> None:
     case = good_case("judged")
-    assert verify_case(replaced(case, path, "\ud800")).problems
-    assert verify_case(replaced(case, path, {"\ud800": 1})).problems
+    assert verify_case(replaced(case, path, "\ud800")).contradictions
+    assert verify_case(replaced(case, path, {"\ud800": 1})).contradictions
 
 
 json_values = st.recursive(
@@ -278,7 +372,7 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_no_value_makes_it_raise(value: Any) -> None:
-    assert verify_case(value).problems
+    assert verify_case(value).contradictions
 
 
 @given(st.data(), json_values)
@@ -288,7 +382,7 @@ def test_no_value_in_the_place_of_another_makes_it_raise(data: st.DataObject, va
     changed = replaced(case, path, value)
     report = verify_case(changed)
     if value != at(case, path) and type(value) is type(at(case, path)) and not is_the_halls_word(case, path):
-        assert report.problems
+        assert report.contradictions
 
 
 def test_neither_depth_nor_size_makes_it_raise() -> None:
@@ -296,10 +390,10 @@ def test_neither_depth_nor_size_makes_it_raise() -> None:
     deep: Any = {}
     for _ in range(100_000):
         deep = {"a": deep}
-    assert verify_case(deep).problems
-    assert verify_case(replaced(case, ("evidence", "disputant", "items", 0), deep)).problems
-    assert verify_case(replaced(case, ("settlement", "shares", 0, "rating_before"), 10**400)).problems
-    assert verify_case(replaced(case, ("deal", "proposal", "elo_stake"), 10**400)).problems
+    assert verify_case(deep).contradictions
+    assert verify_case(replaced(case, ("evidence", "disputant", "items", 0), deep)).contradictions
+    assert verify_case(replaced(case, ("settlement", "shares", 0, "rating_before"), 10**400)).contradictions
+    assert verify_case(replaced(case, ("deal", "proposal", "elo_stake"), 10**400)).contradictions
     # Freed one by one: a destructor that goes as deep as that is another library's problem.
     while deep:
         deep = deep.pop("a")
@@ -327,7 +421,7 @@ def test_evidence_that_no_hall_took_is_not_hashed(items: Any, monkeypatch: pytes
     case = good_case("judged")
     case["evidence"]["respondent"]["items"] = items
     monkeypatch.setattr("moothall.court.verify.item_hash", lambda item: pytest.fail("hashed"))
-    (problem,) = verify_case(case).problems
+    (problem,) = verify_case(case).contradictions
     assert "`evidence`" in problem
 
 
@@ -345,14 +439,14 @@ def test_evidence_of_many_values_that_an_older_hall_took_still_verifies() -> Non
     )
     case = msgspec.structs.replace(court.case, disputant_evidence=submission)
     court.world.books.records[case.id] = msgspec.json.encode(case)
-    assert court.report().problems == []
+    assert court.report().contradictions == []
 
 
 # -- the pool and the walk -----------------------------------------------------------------------------
 
 
 def about(case: Any, field: str) -> list[str]:
-    return [problem for problem in verify_case(case).problems if problem.startswith(f"`{field}`")]
+    return [problem for problem in verify_case(case).contradictions if problem.startswith(f"`{field}`")]
 
 
 def test_a_hall_that_changes_the_pool_after_the_intent_is_found_out() -> None:
@@ -392,7 +486,7 @@ def test_a_fallback_needs_a_pool_that_is_exhausted() -> None:
     court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
     case = court.file_of()
     assert case["phase"] == "fallback"
-    assert verify_case(case).problems == []
+    assert verify_case(case).contradictions == []
     case["skipped"].pop()
     assert about(case, "arbiters")
     left = good_case("fallen back")

@@ -34,6 +34,7 @@ from moothall.wire.agentchat import client
 from moothall.wire.agentchat.codec import encode
 from moothall.wire.agentchat.server import ServerMessage
 from tests.identity.vectors import ALICE, BOB, CAROL, DAVE, NOW_MS
+from tests.support.seals import SEAL
 
 AGENTS = (ALICE, BOB, CAROL, DAVE)
 
@@ -270,7 +271,9 @@ class Market:
 
     def complete(self, agent: PrivateKey, deal: str = "prop_1", **fields: Any) -> Outcome:
         message = signed(client.Complete(proposal_id=deal, sig="-", **fields), agent)
-        return clerk.complete(self.books, self.checked(message, agent), now=self.now, rules=self.rules)
+        return clerk.complete(
+            self.books, self.checked(message, agent), now=self.now, rules=self.rules, seal=SEAL
+        )
 
     def dispute(self, agent: PrivateKey, deal: str = "prop_1", reason: str = "not delivered") -> Outcome:
         message = signed(client.Dispute(proposal_id=deal, reason=reason, sig="-"), agent)

@@ -19,6 +19,7 @@ from moothall.market.reputation import FLOOR
 from moothall.market.rules import MarketRules
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.market.support import REFERENCE, Market
+from tests.support.seals import HALL_ID
 
 agents = st.sampled_from((ALICE, BOB, CAROL))
 pairs = st.permutations((ALICE, BOB, CAROL)).map(lambda agents: (agents[0], agents[1]))
@@ -177,7 +178,7 @@ class History:
 
     def the_latest_receipt_holds(self) -> None:
         for receipt in self.market.books.kept_receipts[-1:]:
-            assert verify_receipt(receipt.body) == []
+            assert verify_receipt(receipt.body, [HALL_ID]).holds
 
     def ratings_over_time_end_at_the_rating(self) -> None:
         for key, standing in self.market.books.stands.items():

@@ -12,6 +12,7 @@ from moothall.market.signed import check_signature
 from moothall.wire.agentchat import client
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.market.support import REFERENCE, Market, address, frame
+from tests.support.seals import SEAL
 
 # The example frames of the wire reference (section 23), with its ids, times and real signatures.
 PROPOSAL_ID = "prop_m0abcdf2_deadbeef"
@@ -65,7 +66,7 @@ def test_the_example_deal_of_the_wire_reference() -> None:
     }  # fmt: skip
 
     outcome = clerk.complete(
-        books, order(client.Complete(**COMPLETE), BOB), now=1760000070000, rules=REFERENCE
+        books, order(client.Complete(**COMPLETE), BOB), now=1760000070000, rules=REFERENCE, seal=SEAL
     )
     change = {"oldRating": 1200, "newRating": 1211, "change": 11, "transactions": 1}
     assert reply(outcome) == {

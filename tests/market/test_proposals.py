@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -32,6 +33,7 @@ from moothall.market.signed import check_signature
 from moothall.wire.agentchat import client
 from tests.identity.vectors import ALICE, BOB, CAROL, VECTORS
 from tests.market.support import REFERENCE, Market, address, signed, told
+from tests.support.seals import SEAL
 
 MINUTE = 60_000
 
@@ -759,7 +761,7 @@ def test_errors_a_used_signature_is_no_good_again(market: Market) -> None:
     steps: list[tuple[Callable[..., Any], Any]] = [
         (clerk.accept, accept),
         (clerk.reject, reject),
-        (clerk.complete, complete),
+        (partial(clerk.complete, seal=SEAL), complete),
         (clerk.dispute, dispute),
     ]
     for number, (operate, order) in enumerate(steps):

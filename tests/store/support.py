@@ -25,6 +25,7 @@ from moothall.store.units import Store
 from moothall.wire.agentchat import client
 from tests.identity.vectors import ALICE, BOB, CAROL, DAVE, NOW_MS
 from tests.market.support import address, signed
+from tests.support.seals import SEAL
 
 __all__ = ["ALICE", "BOB", "CAROL", "DAVE", "NOW_MS"]
 
@@ -145,7 +146,7 @@ def reject(deal: str, agent: PrivateKey = BOB, *, now: int = NOW_MS) -> Callable
 def complete(deal: str, agent: PrivateKey = BOB, *, now: int = NOW_MS) -> Callable[[Books], Outcome]:
     message = signed(client.Complete(proposal_id=deal, sig="-"), agent)
     order = check_signature(message, agent.public, RULES)
-    return lambda books: clerk.complete(books, order, now=now, rules=RULES)
+    return lambda books: clerk.complete(books, order, now=now, rules=RULES, seal=SEAL)
 
 
 def dispute(deal: str, agent: PrivateKey = ALICE, *, now: int = NOW_MS) -> Callable[[Books], Outcome]:

@@ -16,6 +16,7 @@ from moothall.court.outcome import Outcome
 from moothall.court.panel import Candidate, Experience
 from moothall.court.records import Dispute, Slot
 from moothall.court.rules import CourtRules
+from moothall.court.verify import verify_case
 from moothall.errors import DisputeAlreadyExists, InvalidSignature, Refusal
 from moothall.identity import PrivateKey, PublicKey
 from moothall.market import ledger
@@ -29,9 +30,10 @@ from moothall.store.units import Store
 from moothall.wire.agentchat.client import GetCase
 from tests.market.support import address
 from tests.store.support import ALICE, BOB, CAROL, DAVE, NOW_MS, Place, accept, complete, propose, run
-from tests.store.test_checks import edited
+from tests.store.test_checks import changed, edited, unguarded
 from tests.store.test_postgres import wait_for_a_lock
 from tests.support.cases import ARBITERS, COMMITMENT, MESSAGES, NONCE, signed_step
+from tests.support.seals import HALL_ID, SEAL
 
 RULES = CourtRules()
 JUDGES = ARBITERS[:5]
@@ -54,38 +56,46 @@ def rate(books: Any) -> None:
 def intent(deal: str, by: PrivateKey = ALICE, *, name: str = "disp_1", now: int = NOW_MS) -> Work:
     message = step(by, "DISPUTE_INTENT", proposal_id=deal, reason="late", commitment=COMMITMENT)
     return lambda books: clerk.file_intent(
-        books, message, by.public, HERE, dispute_id=name, server_nonce="0" * 32, now=now, rules=RULES
+        books,
+        message,
+        by.public,
+        HERE,
+        dispute_id=name,
+        server_nonce="0" * 32,
+        now=now,
+        rules=RULES,
+        seal=SEAL,
     )
 
 
 def reveal(deal: str) -> Work:
     message = step(ALICE, "DISPUTE_REVEAL", proposal_id=deal, nonce=NONCE)
-    return lambda books: clerk.reveal(books, message, ALICE.public, HERE, now=NOW_MS, rules=RULES)
+    return lambda books: clerk.reveal(books, message, ALICE.public, HERE, now=NOW_MS, rules=RULES, seal=SEAL)
 
 
 def take_seat(key: PrivateKey, case: str = "disp_1") -> Work:
     message = step(key, "ARBITER_ACCEPT", dispute_id=case)
-    return lambda books: clerk.accept(books, message, key.public, now=NOW_MS, rules=RULES)
+    return lambda books: clerk.accept(books, message, key.public, now=NOW_MS, rules=RULES, seal=SEAL)
 
 
 def decline(key: PrivateKey, case: str = "disp_1") -> Work:
     message = step(key, "ARBITER_DECLINE", dispute_id=case)
-    return lambda books: clerk.decline(books, message, key.public, HERE, now=NOW_MS, rules=RULES)
+    return lambda books: clerk.decline(books, message, key.public, HERE, now=NOW_MS, rules=RULES, seal=SEAL)
 
 
 def plead(key: PrivateKey, case: str = "disp_1") -> Work:
     items = [{"kind": "ü", "value": [1, None, 0.5]}]
     message = step(key, "EVIDENCE", dispute_id=case, items=items, statement="look")
-    return lambda books: clerk.submit_evidence(books, message, key.public, now=NOW_MS, rules=RULES)
+    return lambda books: clerk.submit_evidence(books, message, key.public, now=NOW_MS, rules=RULES, seal=SEAL)
 
 
 def vote(key: PrivateKey, verdict: str, case: str = "disp_1", *, now: int = NOW_MS) -> Work:
     message = step(key, "ARBITER_VOTE", dispute_id=case, verdict=verdict, reasoning="so")
-    return lambda books: clerk.vote(books, message, key.public, now=now, rules=RULES)
+    return lambda books: clerk.vote(books, message, key.public, now=now, rules=RULES, seal=SEAL)
 
 
 def lapse(case: str = "disp_1", *, now: int = NOW_MS + HOUR) -> Work:
-    return lambda books: clerk.lapse(books, case, now=now, rules=RULES)
+    return lambda books: clerk.lapse(books, case, now=now, rules=RULES, seal=SEAL)
 
 
 def case_of(name: str = "disp_1") -> Work:
@@ -369,11 +379,69 @@ async def test_seats_that_are_taken_together_are_all_taken(place: Place) -> None
     assert place.problems() == []
 
 
+# -- the signed file -------------------------------------------------------------------------------------
+
+
+def file_of(case: str = "disp_1", viewer: PrivateKey = ALICE) -> Work:
+    return lambda books: bytes(
+        clerk.get_case(books, GetCase(dispute_id=case), viewer.public, now=NOW_MS).case
+    )
+
+
+async def test_a_closed_case_is_kept_as_the_hall_signed_it(place: Place) -> None:
+    async with place.opened() as store:
+        await run(store, rate)
+        await deliberating(store, "prop_1", "disp_1")
+        judges = await panel(store)
+        assert json.loads(await run(store, file_of()))["hall_sig"] is None
+        for key in judges:
+            await run(store, vote(key, "disputant"))
+        signed = await run(store, file_of())
+    assert verify_case(json.loads(signed), [HALL_ID]).holds
+    async with place.opened() as store:
+        for viewer in (ALICE, BOB, *judges):
+            assert await run(store, file_of(viewer=viewer)) == signed
+    with place.connected() as connection, pytest.raises(connection.errors, match="append-only"):
+        connection.execute("DELETE FROM case_files")
+
+
+async def test_a_case_that_fell_back_is_signed_too(place: Place) -> None:
+    async with place.opened() as store:
+        await run(store, propose("prop_1"))
+        await run(store, accept("prop_1"))
+        await run(store, intent("prop_1"))
+        await run(store, lapse())
+        assert verify_case(json.loads(await run(store, file_of())), [HALL_ID]).holds
+
+
+async def test_a_case_that_was_closed_before_halls_signed_them_stays_unsigned(place: Place) -> None:
+    """The hall does not vouch later for what others may have written into its store."""
+    await two_cases(place)
+    with place.connected() as connection:
+        unguarded(connection, "case_files")
+        connection.execute("DELETE FROM case_files")
+    async with place.opened() as store:
+        proof = verify_case(json.loads(await run(store, file_of())), [HALL_ID])
+    assert (proof.contradictions, proof.unproven) == ([], ["`hall_sig`: there is no hall signature."])
+    assert place.problems() == []
+    assert place.select("SELECT count(*) FROM case_files") == [(0,)]
+
+
 # -- damage ----------------------------------------------------------------------------------------------
 
 
 def executed(statement: str) -> Callable[[Connection], object]:
     return lambda connection: connection.execute(statement)
+
+
+def changed_file(old: bytes, new: bytes) -> Callable[[Connection], object]:
+    def damage(connection: Connection) -> None:
+        unguarded(connection, "case_files")
+        ((body,),) = connection.execute("SELECT body FROM case_files").fetchall()
+        assert old in body
+        connection.execute("UPDATE case_files SET body = ?", (body.replace(old, new),))
+
+    return damage
 
 
 JUDGED = "id = 'disp_1'"
@@ -401,6 +469,18 @@ DAMAGES: dict[str, tuple[Callable[[Connection], object], str]] = {
     "a vote": (
         edited("disputes", JUDGED, b'"verdict":"disputant","reasoning"', b'"verdict":"mutual","reasoning"'),
         "case disp_1: `arbiters[",
+    ),
+    "a file": (
+        changed_file(b'"server_nonce":"0', b'"server_nonce":"1'),
+        "case disp_1: its file is not as the hall signed it: the hall signature does not fit",
+    ),
+    "a file that is none": (
+        changed_file(b"{", b"["),
+        "case disp_1: its file is not as the hall signed it: ",
+    ),
+    "the file of another case": (
+        changed("case_files", "UPDATE case_files SET dispute_id = 'disp_2'"),
+        "case disp_2 has the file of another case",
     ),
     "a part": (
         executed("UPDATE case_parts SET live = 0 WHERE dispute_id = 'disp_2'"),
@@ -537,7 +617,9 @@ async def test_a_wrong_signature_waits_for_no_row(postgres: Place) -> None:
                 with pytest.raises(InvalidSignature):
                     await run(
                         store,
-                        lambda books: clerk.vote(books, message, judge.public, now=NOW_MS, rules=RULES),
+                        lambda books: clerk.vote(
+                            books, message, judge.public, now=NOW_MS, rules=RULES, seal=SEAL
+                        ),
                     )
 
 

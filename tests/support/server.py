@@ -14,6 +14,8 @@ from pathlib import Path
 from threading import Condition, Thread
 from typing import IO, Any, Final
 
+from moothall.identity import PublicKey, load
+
 PROGRAM: Final = str(Path(sys.executable).with_name("moothall"))
 ADMIN_KEY: Final = "correct-horse-battery-staple"
 PATIENCE: Final = 15.0  # seconds for what takes milliseconds on a machine with nothing else to do
@@ -123,6 +125,11 @@ class HallProcess:
     def restart(self) -> None:
         """Again, with the same data directory."""
         self.start()
+
+    @property
+    def key(self) -> PublicKey:
+        """What it signs receipts and cases with."""
+        return load(self.data_dir / "hall-key.json").public
 
     @property
     def log(self) -> list[dict[str, Any]]:

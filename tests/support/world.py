@@ -37,6 +37,7 @@ from moothall.settings import PROFILES, Settings
 from moothall.settings.limits import Rate
 from moothall.wire.agentchat.signing import auth_text
 from tests.court.books import MemoryBooks
+from tests.support.seals import SEAL
 
 Message = dict[str, Any]
 
@@ -290,8 +291,8 @@ class World:
         dice = dice or Random(1)  # noqa: S311  # the same every time is the point
         self.books = books or MemoryBooks()
         store = store or PromptStore(self.books)
-        self.desk = Desk(store, market_rules(self.settings))
-        self.court = CourtDesk(store, court_rules(self.settings), self.desk)
+        self.desk = Desk(store, market_rules(self.settings), SEAL)
+        self.court = CourtDesk(store, court_rules(self.settings), self.desk, SEAL)
         self.hall: Hall = open_hall(
             self.settings,
             (*self.desk.commands(), *self.court.commands()),

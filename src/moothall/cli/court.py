@@ -10,6 +10,8 @@ from moothall.cli.addresses import HallCommand
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
 from moothall.cli.deals import KeyFile, Limit, ProposalId, signing_key, words
 from moothall.cli.exits import FAILED, group
+from moothall.cli.proofs import HallOption, Verbose, described, expected_halls
+from moothall.cli.proofs import show as show_proof
 from moothall.cli.reading import read_json, read_objects
 from moothall.errors import InternalError, Refusal, UsageError
 from moothall.tui.printable import one_line
@@ -337,7 +339,7 @@ def export(
     identity: KeyFile = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
-    """Write the file of a case, for anybody to verify.
+    """Write the file of a case, for others to verify. The hall signs it when the case is closed.
 
     \b
     moothall court export disp_m0abcdg3_cafef00d -o case.json
@@ -358,30 +360,29 @@ def export(
 @app.command()
 def verify(
     file: Annotated[str, typer.Argument(metavar="CASE.json", help="From `export`; - is standard input.")],
+    hall: HallOption = None,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Check the file of a case, without any hall.
 
-    Computes the seed, the panel, the hashes, the signatures, the tally and the settlement again, and says exactly
-    what does not hold; then the exit code is 1.
+    Computes the seed, the panel, the hashes, the signatures, the tally and the settlement again. Says what parties
+    and arbiters signed, and what rests on the word of the hall that signed the case. Exit code 1 if something does
+    not fit, or if the hall that you expect did not sign it.
 
     \b
     moothall court verify case.json
+    moothall court verify case.json --hall hall.pem -v
     """
     from moothall.court.verify import verify_case
 
     case = read_json(file)
-    report = verify_case(case)
+    proof = verify_case(case, expected_halls(hall))
     if as_json:
-        found = {"holds": not report.problems, "held": list(report.held), "problems": list(report.problems)}
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps(described(proof)))
     else:
-        for sentence in report.held:
-            typer.echo(f"  ok    {one_line(sentence)}")
-        for sentence in report.problems:
-            typer.echo(f"  WRONG {one_line(sentence)}")
-        typer.echo(f"{one_line(_id(case))}  " + ("does not hold" if report.problems else "holds"))
-    if report.problems:
+        show_proof(_id(case), proof, verbose=verbose)
+    if not proof.holds:
         raise typer.Exit(FAILED)
 
 

@@ -1,11 +1,11 @@
 """What commands read from a file, or from standard input."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any, Final
 
 from moothall.errors import UsageError
+from moothall.wire import canonical
 
 STANDARD_INPUT: Final = "-"
 MAX_JSON: Final = 16 * 1024 * 1024  # bytes; the largest case that a hall can export has a quarter of that
@@ -24,8 +24,13 @@ def read_json(word: str) -> Any:
     content = read_content(word)
     if len(content) > MAX_JSON:
         raise UsageError(f"{word} has more than {MAX_JSON} bytes, so it is not read")
+    return parse_json(content, word)
+
+
+def parse_json(content: bytes, word: str) -> Any:
+    """`word` is what the user calls it."""
     try:
-        return json.loads(content, parse_constant=_refuse_constant)
+        return canonical.read_json(content)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{word} is not JSON: {error}") from None
 
@@ -36,7 +41,3 @@ def read_objects(word: str, what: str, example: str) -> list[dict[str, Any]]:
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise UsageError(f"{word} is not a list of {what} like {example}")
     return found
-
-
-def _refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is not a number")

@@ -11,7 +11,8 @@ from moothall.cli.addresses import HallCommand
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
 from moothall.cli.deals import Count, KeyFile, signing_key
 from moothall.cli.exits import FAILED, group
-from moothall.cli.reading import read_content
+from moothall.cli.proofs import HallOption, Verbose, described, expected_halls, show
+from moothall.cli.reading import parse_json, read_content
 from moothall.errors import UsageError
 from moothall.tui.printable import one_line
 
@@ -80,28 +81,29 @@ def export(
 @app.command()
 def verify(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Receipts, one a line; - is standard input.")],
+    hall: HallOption = None,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Check receipts, without any hall.
 
-    Whether both parties signed the deal that the receipt tells of, and what of it does not hold; then the exit
-    code is 1. Times and ratings are the hall's word: nobody signs them, and they are not looked at.
+    Says what both parties signed, and what rests on the word of the hall that signed the receipt. Exit code 1 if
+    anything does not fit, or if the hall that you expect did not sign it.
 
     \b
     moothall receipts verify receipts.jsonl
+    moothall receipts verify receipts.jsonl --hall hall.pem -v
     """
     from moothall.market.receipts import verify_receipt
 
-    checked = [(_id(body), verify_receipt(body)) for body in _bodies(file)]
+    halls = expected_halls(hall)
+    checked = [(_id(body), verify_receipt(body, halls)) for body in _bodies(file)]
     if as_json:
-        rows = [{"proposal_id": deal, "holds": not found, "problems": found} for deal, found in checked]
-        typer.echo(json.dumps(rows))
+        typer.echo(json.dumps([{"proposal_id": deal, **described(proof)} for deal, proof in checked]))
     else:
-        for deal, found in checked:
-            typer.echo(f"{one_line(deal)}  holds" if not found else f"{one_line(deal)}  does not hold")
-            for problem in found:
-                typer.echo(f"  {one_line(problem)}")
-    if any(found for _, found in checked):
+        for deal, proof in checked:
+            show(deal, proof, verbose=verbose)
+    if not all(proof.holds for _, proof in checked):
         raise typer.Exit(FAILED)
 
 
@@ -113,7 +115,9 @@ def _bodies(file: Path) -> list[bytes]:
         raise UsageError(f"{file} holds no receipts")
     if whole is None:
         return [line for line in content.splitlines() if line.strip()]
-    return [json.dumps(entry).encode() for entry in whole] if isinstance(whole, list) else [content]
+    if isinstance(whole, list):
+        return [json.dumps(entry).encode() for entry in parse_json(content, str(file))]
+    return [content]
 
 
 def _read(content: bytes) -> Any:

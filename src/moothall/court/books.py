@@ -58,7 +58,10 @@ class Books(market.Books, Protocol):
         """Of each of these. Counterparties are counted among the latest 200 completed deals that it proposed and
         the latest 200 that it accepted."""
 
+    def signed_file(self, dispute_id: str) -> bytes | None:
+        """Of a case that was closed, as the hall signed it; None if it was closed before halls did."""
+
     def cases_by_phase(self) -> dict[str, int]: ...
 
     def save(self, *changes: CourtChange) -> None:
-        """As the market's; a Dispute may be among the changes."""
+        """As the market's; a Dispute and a SignedFile may be among the changes."""

@@ -1,4 +1,4 @@
-"""The file of a case: everything that was said and decided, for whoever wants to check it (see `verify`).
+"""The file of a case: everything that was said and decided, for those who want to check it (see `verify`).
 
 It carries the public keys, because an agent's id is the beginning of a hash of its key, so that they prove the
 names; the PROPOSAL and the ACCEPT of the deal as they were signed, because they prove the stakes; and the pool
@@ -8,10 +8,10 @@ While a case is open its file does not show what would help one side over the ot
 for it is over, except the viewer's own, and votes before the verdict. Nor does it show evidence to an arbiter that
 declined: it has no more say in the case than a stranger.
 
-What the file cannot prove is the hall's word: times, the ratings before the verdict, which agents were eligible
-when the pool was taken, that an agent was absent or not eligible when it was passed over, that an agent did not
-answer, that it was this PROPOSAL that got this id, and the statements, reasonings and unsigned declines that no
-signature covers (agentchat wire 8).
+When a case is closed, the hall that closed it signs its file (`identity.seals`), and the file is kept as it was
+signed. Parties and arbiters sign their own steps and no more (agentchat wire 8). All else is the hall's word: that
+this PROPOSAL was accepted under this id, the times, the server nonce, the ratings, who was in the pool and was
+passed over, who did not answer, and the terms, capability, statements and reasonings.
 
 Format 1 is that of cases that were filed before the pool was taken at intent: it has no `pool_hash`, and its
 replacements were drawn from pools of their own.
@@ -24,12 +24,14 @@ from msgspec import Meta, Raw, Struct
 
 from moothall.court.panel import Why
 from moothall.court.phases import Phase
-from moothall.court.records import Dispute, Settlement, SlotStatus, Submission
+from moothall.court.records import Dispute, Settlement, SignedFile, SlotStatus, Submission
 from moothall.court.verdict import reward, votes_cast
 from moothall.identity import PublicKey
+from moothall.identity.seals import CASE, HALL_KEY, HALL_SIG, Seal
 from moothall.market.receipts import SignedAccept, SignedProposal, signed_offer
 from moothall.market.records import Proposal
 from moothall.wire.agentchat.client import Scalar, Verdict
+from moothall.wire.canonical import canonical_json
 
 FORMAT: Final = 2
 OLD_FORMAT: Final = 1
@@ -44,10 +46,15 @@ class Person(Struct, kw_only=True):
 
 
 class Deal(Struct, kw_only=True):
+    """`terms`, `capability` and `created_at` are signed by the hall alone."""
+
     from_: str = msgspec.field(name="from")
     to: str
     proposal: SignedProposal
     accept: SignedAccept
+    terms: Any = None
+    capability: str | None = None
+    created_at: Whole | None = None
 
 
 class Reveal(Struct, kw_only=True):
@@ -152,7 +159,8 @@ class CaseSettlement(Struct, kw_only=True):
 
 
 class Case(Struct, kw_only=True):
-    """`pool_keys` are the raw keys of the agents in `pool`, in hex and in the same order."""
+    """`pool_keys` are the raw keys of the agents in `pool`, in hex and in the same order. `hall_key` and `hall_sig`
+    are in the file of a case that is closed."""
 
     format: Literal[1, 2]
     dispute_id: str
@@ -178,6 +186,17 @@ class Case(Struct, kw_only=True):
     fallback: Fallback | None
     judgement: Judgement | None
     settlement: CaseSettlement | None
+    hall_key: str | None = None
+    hall_sig: str | None = None
+
+
+def signed_file(case: Dispute, deal: Proposal, seal: Seal) -> SignedFile:
+    """Of a case that is closed: its file is the same for all who may see it."""
+    record = msgspec.to_builtins(case_file(case, deal, case.disputant))
+    del record[HALL_SIG]
+    record[HALL_KEY] = seal.pem
+    record[HALL_SIG] = seal.sign(CASE, canonical_json(record))
+    return SignedFile(dispute_id=case.id, body=msgspec.json.encode(record))
 
 
 def parsed(case: object) -> Case:
@@ -188,6 +207,7 @@ def parsed(case: object) -> Case:
 
 
 def exported(case: Dispute, deal: Proposal, viewer: bytes) -> Raw:
+    """Of a case that is open, or was closed before halls signed files: there is no signature in it."""
     return Raw(msgspec.json.encode(case_file(case, deal, viewer)))
 
 
@@ -207,6 +227,9 @@ def case_file(case: Dispute, deal: Proposal, viewer: bytes) -> Case:
             to=deal.to,
             proposal=msgspec.convert(proposal, SignedProposal),
             accept=msgspec.convert(accept, SignedAccept),
+            terms=deal.terms,
+            capability=deal.capability,
+            created_at=deal.created_at,
         ),
         reason=case.reason,
         commitment=case.commitment,

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final
 
-from msgspec import structs
+from msgspec import Raw, structs
 
 from moothall.court import admission, casefile, filing, hearing, judging, notices, panel
 from moothall.court.books import Books
@@ -20,6 +20,7 @@ from moothall.court.records import Dispute
 from moothall.court.rules import CourtRules
 from moothall.errors import DisputeNotFound
 from moothall.identity import PublicKey
+from moothall.identity.seals import Seal
 from moothall.market.notices import MAX_ANSWER
 from moothall.market.records import Proposal, Standing
 from moothall.wire.agentchat import client
@@ -45,6 +46,7 @@ def file_intent(
     server_nonce: str,
     now: int,
     rules: CourtRules,
+    seal: Seal,
 ) -> Outcome:
     """`candidates` are the agents that are here now."""
     admission.require_intent(message, key, rules)
@@ -60,7 +62,7 @@ def file_intent(
         now=now,
         rules=rules,
     )
-    return _saved(books, outcome)
+    return _saved(books, outcome, seal)
 
 
 def reveal(
@@ -71,6 +73,7 @@ def reveal(
     *,
     now: int,
     rules: CourtRules,
+    seal: Seal,
 ) -> Outcome:
     """`candidates` are the agents that are here now: an agent that is not cannot answer in time."""
     filings = books.filings(message.proposal_id)
@@ -83,15 +86,16 @@ def reveal(
             pool_keys=tuple(each.key for each in pool),
         )
     unfit = partial(_unfit, books, candidates, rules, now)
-    return _saved(books, filing.reveal(message, key, case, _deal(books, case), unfit, now=now, rules=rules))
+    outcome = filing.reveal(message, key, case, _deal(books, case), unfit, now=now, rules=rules)
+    return _saved(books, outcome, seal)
 
 
 def accept(
-    books: Books, message: client.ArbiterAccept, key: PublicKey, *, now: int, rules: CourtRules
+    books: Books, message: client.ArbiterAccept, key: PublicKey, *, now: int, rules: CourtRules, seal: Seal
 ) -> Outcome:
     admission.require_arbiter(message, key, books.part(message.dispute_id, key.raw), rules)
     case = _known(books, message.dispute_id)
-    return _saved(books, hearing.accept(message, key, case, now=now, rules=rules))
+    return _saved(books, hearing.accept(message, key, case, now=now, rules=rules), seal)
 
 
 def decline(
@@ -102,36 +106,38 @@ def decline(
     *,
     now: int,
     rules: CourtRules,
+    seal: Seal,
 ) -> Outcome:
     admission.require_arbiter(message, key, books.part(message.dispute_id, key.raw), rules)
     case = _with_keys(books, _known(books, message.dispute_id))
     unfit = partial(_unfit, books, candidates, rules, now)
-    return _saved(books, hearing.decline(message, key, case, _deal(books, case), unfit, now=now, rules=rules))
+    outcome = hearing.decline(message, key, case, _deal(books, case), unfit, now=now, rules=rules)
+    return _saved(books, outcome, seal)
 
 
 def submit_evidence(
-    books: Books, message: client.Evidence, key: PublicKey, *, now: int, rules: CourtRules
+    books: Books, message: client.Evidence, key: PublicKey, *, now: int, rules: CourtRules, seal: Seal
 ) -> Outcome:
     admission.require_party(message, key, books.part(message.dispute_id, key.raw), rules)
     case = _known(books, message.dispute_id)
     return _saved(
-        books, hearing.submit_evidence(message, key, case, _deal(books, case), now=now, rules=rules)
+        books, hearing.submit_evidence(message, key, case, _deal(books, case), now=now, rules=rules), seal
     )
 
 
 def vote(
-    books: Books, message: client.ArbiterVote, key: PublicKey, *, now: int, rules: CourtRules
+    books: Books, message: client.ArbiterVote, key: PublicKey, *, now: int, rules: CourtRules, seal: Seal
 ) -> Outcome:
     admission.require_arbiter(message, key, books.part(message.dispute_id, key.raw), rules)
     case = _known(books, message.dispute_id)
     deal, standings = _at_stake(books, case)
-    return _saved(books, judging.vote(message, key, case, deal, standings, now=now, rules=rules))
+    return _saved(books, judging.vote(message, key, case, deal, standings, now=now, rules=rules), seal)
 
 
 # -- the clock -----------------------------------------------------------------------------------------
 
 
-def lapse(books: Books, dispute_id: str, *, now: int, rules: CourtRules) -> Outcome | None:
+def lapse(books: Books, dispute_id: str, *, now: int, rules: CourtRules, seal: Seal) -> Outcome | None:
     """One of those that `books.due_cases` named; None if somebody moved it on since."""
     case = books.case(dispute_id)
     if case is None or case.deadline is None or now < case.deadline:
@@ -144,7 +150,7 @@ def lapse(books: Books, dispute_id: str, *, now: int, rules: CourtRules) -> Outc
         outcome = hearing.close_evidence(case, _deal(books, case), now=now, rules=rules)
     else:
         outcome = judging.end_deliberation(case, *_at_stake(books, case), now=now)
-    return _saved(books, outcome)
+    return _saved(books, outcome, seal)
 
 
 # -- looking things up ---------------------------------------------------------------------------------
@@ -159,6 +165,9 @@ def get_case(books: Books, message: client.GetCase, key: PublicKey, *, now: int)
     dispute_id = message.dispute_id or _newest(books, message.proposal_id or "")
     admission.require_viewer(books.part(dispute_id, key.raw))
     case = _known(books, dispute_id, hold=False)
+    signed = None if case.is_open else books.signed_file(case.id)
+    if signed is not None:
+        return CaseFile(ts=now, case=Raw(signed))
     return CaseFile(ts=now, case=casefile.exported(case, _deal(books, case, hold=False), key.raw))
 
 
@@ -185,8 +194,12 @@ def reminders(
 # -- small words ---------------------------------------------------------------------------------------
 
 
-def _saved(books: Books, outcome: Outcome) -> Outcome:
-    books.save(*outcome.changes)
+def _saved(books: Books, outcome: Outcome, seal: Seal) -> Outcome:
+    """What ends here, the hall signs; every decision that closes a case also changes its deal."""
+    deals = {change.id: change for change in outcome.changes if isinstance(change, Proposal)}
+    closed = [change for change in outcome.changes if isinstance(change, Dispute) and not change.is_open]
+    files = [casefile.signed_file(case, deals[case.proposal_id], seal) for case in closed]
+    books.save(*outcome.changes, *files)
     return outcome
 
 

@@ -23,6 +23,7 @@ from moothall.hall.hall import Hall
 from moothall.hall.outside import Store
 from moothall.hall.session import Agent, Session, Tier
 from moothall.identity import PublicKey
+from moothall.identity.seals import Seal
 from moothall.market.desk import Desk
 from moothall.market.records import Proposal
 from moothall.wire.agentchat import client
@@ -45,16 +46,19 @@ DRAWS: Final[Mapping[type[Draw], Callable[..., Outcome]]] = {
 
 
 class CourtDesk:
-    def __init__(self, store: Store[Books], rules: CourtRules, market: Desk) -> None:
-        """`market` minds the deadlines of deals, also of those that a case gives back."""
+    def __init__(self, store: Store[Books], rules: CourtRules, market: Desk, seal: Seal) -> None:
+        """`market` minds the deadlines of deals, also of those that a case gives back; `seal` signs cases."""
         self._store = store
         self._rules = rules
+        self._seal = seal
         self._market = market
         self._counts: Counts[Books, dict[str, int]] = Counts(store, lambda books: books.cases_by_phase(), {})
         self._deadlines: Deadlines[Books, Outcome] = Deadlines(
             store,
             find=lambda books, now: (books.due_cases(now, AT_ONCE), books.next_case_deadline()),
-            lapse=lambda books, dispute_id, now: clerk.lapse(books, dispute_id, now=now, rules=rules),
+            lapse=lambda books, dispute_id, now: clerk.lapse(
+                books, dispute_id, now=now, rules=rules, seal=seal
+            ),
             tell=self._tell,
         )
         # Who has a live slot in which open cases: whoever is not in here comes and goes without a query.
@@ -103,6 +107,7 @@ class CourtDesk:
                 server_nonce=server_nonce,
                 now=now,
                 rules=rules,
+                seal=self._seal,
             ),
         )
 
@@ -112,7 +117,9 @@ class CourtDesk:
         """ARBITER_ACCEPT, EVIDENCE, ARBITER_VOTE: they differ in the decision alone."""
         key, now, rules = _key(hall, session), hall.timestamp(), self._rules
         decide = STEPS[type(message)]
-        self._carry_out(hall, session, lambda books: decide(books, message, key, now=now, rules=rules))
+        self._carry_out(
+            hall, session, lambda books: decide(books, message, key, now=now, rules=rules, seal=self._seal)
+        )
 
     def take_step_that_draws(self, hall: Hall, session: Session, message: Draw) -> None:
         """DISPUTE_REVEAL and ARBITER_DECLINE: seats go to agents of the pool that are here now."""
@@ -120,7 +127,9 @@ class CourtDesk:
         candidates = self._candidates(hall)
         decide = DRAWS[type(message)]
         self._carry_out(
-            hall, session, lambda books: decide(books, message, key, candidates, now=now, rules=rules)
+            hall,
+            session,
+            lambda books: decide(books, message, key, candidates, now=now, rules=rules, seal=self._seal),
         )
 
     def _candidates(self, hall: Hall) -> list[Candidate]:

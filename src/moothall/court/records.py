@@ -149,4 +149,11 @@ class Dispute(Struct, kw_only=True, frozen=True):
         return number >= PANEL_SIZE
 
 
-CourtChange = Change | Dispute
+class SignedFile(Struct, kw_only=True, frozen=True):
+    """The file of a case that was closed, as JSON, with the hall's signature. It never changes."""
+
+    dispute_id: str
+    body: bytes
+
+
+CourtChange = Change | Dispute | SignedFile

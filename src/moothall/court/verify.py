@@ -1,14 +1,17 @@
-"""Anybody can check a case: nothing here is the hall's word except what `casefile` says cannot be proven.
+"""Check the file of a case without the hall: what parties and arbiters signed, and what the hall vouches for.
 
-From the file of a case alone, this recomputes the commitment, the seed, the panel and every replacement, the hashes
-of the evidence, every signature, the tally, what the arbiters get, and what the verdict did to ratings and stakes.
+From the file alone, this recomputes the commitment, the seed, the panel and every replacement, the hashes of the
+evidence, every signature, the tally, what the arbiters get, and what the verdict did to ratings and stakes. That
+shows that the file does not contradict itself, not that the case took place: of all that went into it, parties and
+arbiters signed only their own steps. The hall's signature covers the rest, and is as good as the hall's word.
+
 The file may be a stranger's, so the work is proportional to its size.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Sequence, Set
+from typing import Final
 
 import msgspec
-from msgspec import Struct
 
 from moothall.court.casefile import FORMAT, Arbiter, Case, Evidence, Person, Result, parsed
 from moothall.court.evidence import MAX_EVIDENCE, MAX_ITEMS, item_hash
@@ -26,42 +29,62 @@ from moothall.court.phases import OPEN
 from moothall.court.verdict import FORFEIT, REWARD, rating_changes, tally
 from moothall.errors import InvalidKey, InvalidMessage
 from moothall.identity import PublicKey
-from moothall.market.receipts import REDACTED, is_id_of
+from moothall.identity.seals import CASE
+from moothall.market.proof import Proof
+from moothall.market.receipts import check_offer, is_id_of
 from moothall.market.settlement import floored
 from moothall.market.storable import bounded_json, require_bounded
 from moothall.wire.agentchat import client, signing
 
+HALL_WORD: Final = (
+    "That the case took place, about this PROPOSAL: its signature does not name the deal's id.",
+    "Times, server nonce, pools, who was told what, who did not answer; ratings, terms and capability.",
+    "Statements, reasonings and unsigned declines; whether a signed value was a number or a text, null or zero.",
+)
 
-class Report(Struct, frozen=True):
-    """`held`: what was checked and holds. `problems`: what does not, each naming the field. One sentence each."""
 
-    held: list[str]
-    problems: list[str]
+def verify_case(case: object, halls: Collection[str] = ()) -> Proof:
+    """Check the `case` of a CASE message, as it came out of a JSON parser; any other value is a contradiction.
+
+    `halls` are the key ids of halls whose word counts (`identity.seals.key_id`).
+    """
+    proof = inspect_case(case)
+    if not isinstance(case, dict) or not proof.hall_word:  # it is not a case at all
+        return proof
+    if case["phase"] in OPEN:
+        proof.unproven.append("`phase`: the case is open, and the hall signs it when it is closed.")
+    else:
+        proof.vouch(CASE, case, halls)
+    return proof
 
 
-def verify_case(case: object) -> Report:
-    """`case` is the `case` of a CASE message, as it came out of a JSON parser; any other value is a problem."""
+def inspect_case(case: object) -> Proof:
+    """Whether the file contradicts itself, and what it says; not whether a hall vouches for it."""
+    proof = Proof()
     try:
         read = parsed(case)
         _require_bounded(read)
-        inspection = _Inspection(read)
+        inspection = _Inspection(read, proof)
     except (msgspec.ValidationError, InvalidMessage) as error:
-        return Report([], [f"This is not the file of a case: {error}"])
+        proof.contradictions.append(f"This is not the file of a case: {error}")
     except InvalidKey as error:
-        return Report([], [f"A `key` cannot be read: {error}"])
+        proof.contradictions.append(f"A `key` cannot be read: {error}")
     except RecursionError:
-        return Report([], ["This is not the file of a case: it is nested too deeply"])
+        proof.contradictions.append("This is not the file of a case: it is nested too deeply")
     except UnicodeEncodeError:
-        return Report([], ["This is not the file of a case: a lone surrogate stands where none can"])
-    inspection.run()
-    return Report(inspection.held, inspection.problems)
+        proof.contradictions.append("This is not the file of a case: a lone surrogate stands where none can")
+    else:
+        inspection.run()
+        proof.hall_word += HALL_WORD
+    return proof
 
 
 class _Inspection:
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, proof: Proof) -> None:
         self.case = case
-        self.held: list[str] = []
-        self.problems: list[str] = []
+        self.proof = proof
+        self.claim = proof.claim
+        self.signature = proof.signed
         self.disputant = PublicKey.from_pem(case.disputant.key)
         self.respondent = PublicKey.from_pem(case.respondent.key)
         self.arbiters = [PublicKey.from_pem(arbiter.key) for arbiter in case.arbiters]
@@ -83,17 +106,6 @@ class _Inspection:
         self.judgement()
         self.settlement()
 
-    def claim(self, field: str, holds: bool, sentence: str) -> bool:
-        """The sentence is true, or the field is wrong."""
-        if holds:
-            self.held.append(f"{sentence}.")
-        else:
-            self.problems.append(f"`{field}`: it does not hold that {sentence[0].lower()}{sentence[1:]}.")
-        return holds
-
-    def signature(self, field: str, key: PublicKey, text: str, sig: str, sentence: str) -> None:
-        self.claim(field, key.verifies(text, sig), sentence)
-
     # -- who and what it is about ------------------------------------------------------------------
 
     def people(self) -> None:
@@ -114,11 +126,8 @@ class _Inspection:
     def deal(self) -> None:
         case, deal = self.case, self.case.deal
         proposal, accept = deal.proposal, deal.accept
-        sentence = "The proposer signed the PROPOSAL"
-        if REDACTED in proposal.task:
-            sentence += " (the hall took a secret out of its task, so nobody can check that)"
-        self.signature(
-            "deal.proposal.sig", self.proposer, signing.proposal_text(proposal), proposal.sig, sentence
+        check_offer(
+            self.proof, "deal.proposal.sig", self.proposer, proposal, "The proposer signed the PROPOSAL"
         )
         self.claim(
             "deal.proposal",
@@ -127,6 +136,7 @@ class _Inspection:
         )
         self.signature(
             "deal.accept.sig",
+            "ACCEPT",
             self.acceptor,
             signing.accept_text(accept),
             accept.sig,
@@ -160,6 +170,7 @@ class _Inspection:
         )
         self.signature(
             "intent_sig",
+            "DISPUTE_INTENT",
             self.disputant,
             signing.dispute_intent_text(message),
             message.sig,
@@ -189,6 +200,7 @@ class _Inspection:
         message = client.DisputeReveal(proposal_id=case.proposal_id, nonce=reveal.nonce, sig=reveal.sig)
         self.signature(
             "reveal.sig",
+            "DISPUTE_REVEAL",
             self.disputant,
             signing.dispute_reveal_text(message),
             message.sig,
@@ -324,6 +336,7 @@ class _Inspection:
             accepted = client.ArbiterAccept(dispute_id=dispute_id, sig=arbiter.accepted.sig)
             self.signature(
                 f"{field}.accepted.sig",
+                "ARBITER_ACCEPT",
                 key,
                 signing.arbiter_accept_text(accepted),
                 accepted.sig,
@@ -335,6 +348,7 @@ class _Inspection:
             )
             self.signature(
                 f"{field}.declined.sig",
+                "ARBITER_DECLINE",
                 key,
                 signing.arbiter_decline_text(declined),
                 arbiter.declined.sig,
@@ -349,6 +363,7 @@ class _Inspection:
             )
             self.signature(
                 f"{field}.vote.sig",
+                "ARBITER_VOTE",
                 key,
                 signing.vote_text(vote),
                 vote.sig,
@@ -411,6 +426,7 @@ class _Inspection:
         )
         self.signature(
             f"{field}.sig",
+            "EVIDENCE",
             key,
             signing.evidence_text(message),
             message.sig,

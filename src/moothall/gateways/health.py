@@ -18,6 +18,7 @@ from moothall.hall.access import Doorkeeper
 from moothall.hall.admin import check_key
 from moothall.hall.hall import Hall
 from moothall.hall.session import Tier
+from moothall.identity import PublicKey
 from moothall.identity.certificates import timestamp_text
 from moothall.market.courier import Courier
 from moothall.market.desk import Desk
@@ -155,6 +156,7 @@ def routes(
     court: CourtDesk,
     store: MarketStore,
     courier: Courier,
+    hall_key: PublicKey,
     keep: KeepPort | None = None,
 ) -> Mapping[str, Route]:
     registry = CollectorRegistry()
@@ -167,7 +169,7 @@ def routes(
     started = hall.clock.time()
 
     def health(request: Request, ip: str) -> Response:
-        return _json(200, health_report(hall, desk, started))
+        return _json(200, health_report(hall, desk, started, hall_key))
 
     def metrics(request: Request, ip: str) -> Response:
         return Response(200, generate_latest(registry), "text/plain; version=0.0.4; charset=utf-8")
@@ -188,7 +190,7 @@ def routes(
     return {"/health": health, "/metrics": metrics, "/api/connections": connections}
 
 
-def health_report(hall: Hall, desk: Desk, started: float) -> dict[str, object]:
+def health_report(hall: Hall, desk: Desk, started: float, hall_key: PublicKey) -> dict[str, object]:
     now = hall.clock.time()
     return {
         "status": "healthy",
@@ -210,6 +212,7 @@ def health_report(hall: Hall, desk: Desk, started: float) -> dict[str, object]:
             "agents": sum(agent.key is not None for agent in hall.agents.values()),
         },
         "timestamp": _iso(now),
+        "hall_key": hall_key.pem,  # ours
     }
 
 

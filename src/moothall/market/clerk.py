@@ -9,6 +9,7 @@ from typing import Final
 
 from moothall.errors import AgentNotFound
 from moothall.identity.keys import AGENT_ID_LENGTH
+from moothall.identity.seals import Seal
 from moothall.market import escrow, proposals, skills
 from moothall.market.books import Books
 from moothall.market.outcome import Outcome
@@ -64,7 +65,9 @@ def reject(books: Books, order: Signed[client.Reject], *, now: int, rules: Marke
     return _saved(books, proposals.reject(order, deal, now=now, rules=rules))
 
 
-def complete(books: Books, order: Signed[client.Complete], *, now: int, rules: MarketRules) -> Outcome:
+def complete(
+    books: Books, order: Signed[client.Complete], *, now: int, rules: MarketRules, seal: Seal
+) -> Outcome:
     deal = books.proposal(order.message.proposal_id)
     outcome = proposals.complete(
         order,
@@ -73,6 +76,7 @@ def complete(books: Books, order: Signed[client.Complete], *, now: int, rules: M
         pair=_pair(books, deal, rules),
         now=now,
         rules=rules,
+        seal=seal,
     )
     return _saved(books, outcome)
 

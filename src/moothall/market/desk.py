@@ -20,6 +20,7 @@ from moothall.hall.outside import Store
 from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.voice import Line
 from moothall.identity import PublicKey
+from moothall.identity.seals import Seal
 from moothall.market import bounds, clerk, notices
 from moothall.market.books import Books
 from moothall.market.letterboxes import Letterboxes
@@ -34,17 +35,17 @@ from moothall.wire.agentchat.server import ServerMessage
 
 Step = client.Accept | client.Reject | client.Complete | client.Dispute
 
-STEPS: Final[Mapping[type[Step], Callable[..., Outcome]]] = {
-    client.Accept: clerk.accept,
-    client.Reject: clerk.reject,
-    client.Complete: clerk.complete,
-    client.Dispute: clerk.dispute,
-}
-
 
 class Desk:
-    def __init__(self, store: Store[Books], rules: MarketRules) -> None:
+    def __init__(self, store: Store[Books], rules: MarketRules, seal: Seal) -> None:
+        """`seal` signs receipts."""
         self._store = store
+        self._steps: Mapping[type[Step], Callable[..., Outcome]] = {
+            client.Accept: clerk.accept,
+            client.Reject: clerk.reject,
+            client.Complete: partial(clerk.complete, seal=seal),
+            client.Dispute: clerk.dispute,
+        }
         self._rules = rules
         self._letterboxes = Letterboxes()
         self.disk: Final = Disk(rules.quotas)
@@ -124,7 +125,7 @@ class Desk:
         """ACCEPT, REJECT, COMPLETE, DISPUTE: they differ in the decision alone."""
         _, key = _party(hall, session)
         now, rules = hall.timestamp(), self._rules
-        decide = STEPS[type(message)]
+        decide = self._steps[type(message)]
         self._carry_out(
             hall,
             session,

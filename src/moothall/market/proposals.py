@@ -30,6 +30,7 @@ from moothall.errors import (
     RateLimited,
     Refusal,
 )
+from moothall.identity.seals import Seal
 from moothall.market import escrow, hooks, notices
 from moothall.market.audit import audit_row
 from moothall.market.outcome import Outcome
@@ -169,6 +170,7 @@ def complete(
     pair: PairHistory,
     now: int,
     rules: MarketRules,
+    seal: Seal,
 ) -> Outcome:
     """Both gain, and both get their stakes back (seed 000, complete 4)."""
     deal, status = _admit(order, deal, "complete", now, rules)
@@ -191,7 +193,7 @@ def complete(
             done,
             _record("complete", order, done, movement),
             *movement.changes(),
-            build_receipt(done, message, now),
+            build_receipt(done, message, now, seal),
             hooks.settlement_completion(done, rating_changes, now),
         ),
         notices=notices.to_parties(done, message),

@@ -1,13 +1,15 @@
-"""Receipts: proof of a completed deal that anybody can check with nothing but the public keys.
+"""Receipts: proof of a completed deal.
 
-A receipt is the COMPLETE message that both parties got, `stored_at`, and `operations`: the PROPOSAL, ACCEPT
-and COMPLETE that were signed, each with its signer's public key. An agent's id is the beginning of a hash of
-its key, so the keys prove the names.
+A receipt is the COMPLETE message that both parties got, and beside it `stored_at`, `created_at`, `terms` and
+`capability` if there are any; `operations`: the PROPOSAL, ACCEPT and COMPLETE that were signed, each with its
+signer's public key; and the hall's signature over all of it (`identity.seals`).
 
-What it cannot prove: the text of a PROPOSAL does not name the deal's id (agentchat wire 8), so which of two
-proposals from one agent to another was meant, and when, is the hall's word. So are the ratings: nobody signs them.
+The parties' signatures prove what each of them signed, and no more. The text of a PROPOSAL does not name the deal's
+id (agentchat wire 8), so it is the hall's word that this PROPOSAL was accepted. So is everything that has no place
+in a signed text: ratings, times, terms, capability. Older receipts have no hall signature, and prove none of that.
 """
 
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any, Final
 
@@ -16,21 +18,72 @@ import msgspec
 from moothall.errors import InvalidKey
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
+from moothall.identity.seals import HALL_SIG, RECEIPT, Seal
+from moothall.market.proof import Proof
 from moothall.market.records import Proposal, Receipt
-from moothall.market.storable import kept_json
 from moothall.wire.agentchat import client, signing
 from moothall.wire.agentchat.market import CompleteNotice, Stakes
+from moothall.wire.canonical import canonical_json, encode_plain, is_plain, read_json
 
 KEYS_AT_HAND: Final = 4096  # whose PEM texts need not be written again
 REDACTED: Final = "[REDACTED:"  # what stands where a secret stood (agentchat wire 9.6)
 
 
-def build_receipt(deal: Proposal, message: CompleteNotice, now: int) -> Receipt:
+class _Body(CompleteNotice, tag="COMPLETE", kw_only=True):
+    """What the hall signs."""
+
+    stored_at: int
+    created_at: int
+    terms: Any = None
+    capability: str | None = None
+    operations: list[dict[str, Any]]
+    hall_key: str
+
+
+def build_receipt(deal: Proposal, message: CompleteNotice, now: int, seal: Seal) -> Receipt:
     """`deal` is completed; `message` is what its parties are told."""
-    told = kept_json(message)
-    more = kept_json({"stored_at": now, "operations": _operations(deal)})
-    # Both are JSON objects, so joining them needs no second look at either.
-    return Receipt(proposal_id=deal.id, at=now, body=told[:-1] + b"," + more[1:])
+    body = encode_plain(
+        _Body(
+            ts=message.ts,
+            proposal_id=message.proposal_id,
+            status=message.status,
+            updated_at=message.updated_at,
+            from_=message.from_,
+            to=message.to,
+            completed_by=message.completed_by,
+            completed_at=message.completed_at,
+            proof=message.proof,
+            sig=message.sig,
+            elo_stakes=message.elo_stakes,
+            rating_changes=message.rating_changes,
+            stored_at=now,
+            created_at=deal.created_at,
+            terms=deal.terms,
+            capability=deal.capability,
+            operations=_operations(deal),
+            hall_key=seal.pem,
+        )
+    )
+    canonical = body if _is_plain(deal) else canonical_json(msgspec.json.decode(body))
+    sig = seal.sign(RECEIPT, canonical)
+    # The body is a JSON object and base64 needs no escapes, so that adding a member needs no second look at it.
+    return Receipt(proposal_id=deal.id, at=now, body=b'%b,"%b":"%b"}' % (body[:-1], _SIG_NAME, sig.encode()))
+
+
+_SIG_NAME: Final = HALL_SIG.encode()
+
+
+def _is_plain(deal: Proposal) -> bool:
+    """Whether its receipt is canonical as it is encoded."""
+    return (
+        is_plain(deal.amount)
+        and is_plain(deal.currency)
+        and is_plain(deal.payment_code)
+        and is_plain(deal.expires_asked)
+        and is_plain(deal.response_payment_code)
+        and is_plain(deal.completion_proof)
+        and is_plain(deal.terms)
+    )
 
 
 def _operations(deal: Proposal) -> list[dict[str, Any]]:
@@ -107,61 +160,100 @@ class _Evidence(msgspec.Struct, tag_field="type", tag="COMPLETE", kw_only=True):
     operations: tuple[SignedProposal, SignedAccept, _SignedComplete]
 
 
-_decode: Final = msgspec.json.Decoder(_Evidence).decode
+HALL_WORD: Final = (
+    "That this PROPOSAL is the one that was accepted under this id: its signature does not name the id.",
+    "Times, ratings, terms and capability; whether a signed value was a number or a text, null or zero.",
+)
 
 
-def verify_receipt(body: bytes) -> list[str]:
-    """What is wrong with a receipt; nothing, if it holds."""
+def verify_receipt(body: bytes, halls: Collection[str] = ()) -> Proof:
+    """Check a receipt. `halls` are the key ids of halls whose word counts (`identity.seals.key_id`)."""
+    proof = Proof()
     try:
-        evidence = _decode(body)
-        proposer, acceptor, completer = (PublicKey.from_pem(each.key) for each in evidence.operations)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return [f"not a receipt with its signed operations: {error}"]
+        record = read_json(body)
+        evidence = msgspec.convert(record, _Evidence)
+        keys = [PublicKey.from_pem(each.key) for each in evidence.operations]
+    except (msgspec.ValidationError, ValueError, RecursionError) as error:
+        proof.contradictions.append(f"This is not a receipt with its signed operations: {error}.")
     except InvalidKey as error:
-        return [f"a public key cannot be read: {error}"]
-    return [
-        *_signature_problems(evidence, proposer, acceptor, completer),
-        *_story_problems(evidence, proposer, acceptor, completer),
-    ]
+        proof.contradictions.append(f"A public key cannot be read: {error}.")
+    else:
+        _check_signatures(proof, evidence, *keys)
+        _check_story(proof, evidence, *keys)
+        proof.hall_word += HALL_WORD
+        proof.vouch(RECEIPT, record, halls)
+    return proof
 
 
-def _signature_problems(
-    evidence: _Evidence, proposer: PublicKey, acceptor: PublicKey, completer: PublicKey
-) -> list[str]:
+def _check_signatures(
+    proof: Proof, evidence: _Evidence, proposer: PublicKey, acceptor: PublicKey, completer: PublicKey
+) -> None:
     proposal, accept, complete = evidence.operations
-    signed = {
-        "PROPOSAL": proposer.verifies(signing.proposal_text(proposal), proposal.sig),
-        "ACCEPT": acceptor.verifies(signing.accept_text(accept), accept.sig),
-        "COMPLETE": completer.verifies(signing.complete_text(complete), complete.sig),
-    }
-    problems = [f"{kind}: its key did not sign these words" for kind, holds in signed.items() if not holds]
-    if not signed["PROPOSAL"] and REDACTED in proposal.task:
-        problems.append("PROPOSAL: the hall took a secret out of the task, so nobody can check the signature")
-    return problems
+    check_offer(proof, "operations[0].sig", proposer, proposal, f"{evidence.from_} signed the PROPOSAL")
+    proof.signed(
+        "operations[1].sig",
+        "ACCEPT",
+        acceptor,
+        signing.accept_text(accept),
+        accept.sig,
+        f"{evidence.to} signed the ACCEPT",
+    )
+    proof.signed(
+        "operations[2].sig",
+        "COMPLETE",
+        completer,
+        signing.complete_text(complete),
+        complete.sig,
+        f"{evidence.completed_by} signed the COMPLETE",
+    )
 
 
-def _story_problems(
-    evidence: _Evidence, proposer: PublicKey, acceptor: PublicKey, completer: PublicKey
-) -> list[str]:
-    """Whether the message tells what the operations say."""
+def check_offer(proof: Proof, where: str, key: PublicKey, proposal: SignedProposal, sentence: str) -> None:
+    """The signature under a PROPOSAL. If the hall took a secret out of the task, only the hall can vouch for it."""
+    text = signing.proposal_text(proposal)
+    if REDACTED in proposal.task and not key.verifies(text, proposal.sig):
+        proof.hall_word.append(
+            f"That {sentence}: the hall took a secret out of its task, so the signature cannot be checked."
+        )
+    else:
+        proof.signed(where, "PROPOSAL", key, text, proposal.sig, sentence)
+
+
+def _check_story(
+    proof: Proof, evidence: _Evidence, proposer: PublicKey, acceptor: PublicKey, completer: PublicKey
+) -> None:
+    """Whether the message tells what the operations say. An agent is its key; ids are for display."""
     proposal, accept, complete = evidence.operations
     stakes = Stakes(proposer=int(proposal.elo_stake or 0), acceptor=int(accept.elo_stake or 0))
     by = evidence.from_ if completer == proposer else evidence.to
-    claims = {
-        "the deal is not completed": evidence.status == "completed",
-        "`from` is not the id of the proposer's key": is_id_of(evidence.from_, proposer),
-        "`to` is not the id of the acceptor's key": is_id_of(evidence.to, acceptor),
-        "the proposal was made to somebody else": proposal.to == evidence.to,
-        "ACCEPT is about another deal": accept.proposal_id == evidence.proposal_id,
-        "COMPLETE is about another deal": complete.proposal_id == evidence.proposal_id,
-        "COMPLETE is by neither party": completer in (proposer, acceptor),
-        "`completed_by` is not who signed COMPLETE": evidence.completed_by == by,
-        "both parties are one": proposer != acceptor,
-        "`elo_stakes` are not the stakes that were signed": evidence.elo_stakes == stakes,
-        "`proof` is not the one that was signed": evidence.proof == complete.proof,
-        "`sig` is not the signature of COMPLETE": evidence.sig == complete.sig,
-    }
-    return [problem for problem, holds in claims.items() if not holds]
+    claims = (
+        ("status", evidence.status == "completed", "The deal is completed"),
+        ("from", is_id_of(evidence.from_, proposer), "`from` is the id of the proposer's key"),
+        ("to", is_id_of(evidence.to, acceptor), "`to` is the id of the acceptor's key"),
+        ("operations[0].to", proposal.to == evidence.to, "The PROPOSAL was made to the acceptor"),
+        (
+            "operations[1].proposal_id",
+            accept.proposal_id == evidence.proposal_id,
+            "The ACCEPT names this deal",
+        ),
+        (
+            "operations[2].proposal_id",
+            complete.proposal_id == evidence.proposal_id,
+            "The COMPLETE names this deal",
+        ),
+        ("operations[2].key", completer in (proposer, acceptor), "The COMPLETE is by a party"),
+        ("completed_by", evidence.completed_by == by, "`completed_by` signed the COMPLETE"),
+        (
+            "operations",
+            proposer != acceptor and evidence.from_ != evidence.to,
+            "The parties are two agents with two ids",
+        ),
+        ("elo_stakes", evidence.elo_stakes == stakes, "`elo_stakes` are the stakes that were signed"),
+        ("proof", evidence.proof == complete.proof, "`proof` is the one that was signed"),
+        ("sig", evidence.sig == complete.sig, "`sig` is the signature of the COMPLETE"),
+    )
+    for where, holds, sentence in claims:
+        proof.claim(where, holds, sentence)
 
 
 def is_id_of(address: str, key: PublicKey) -> bool:

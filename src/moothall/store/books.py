@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from moothall.court.books import Books
-from moothall.court.records import CourtChange, Dispute
+from moothall.court.records import CourtChange, Dispute, SignedFile
 from moothall.hall.keybooks import KeyBooks
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
@@ -516,6 +516,7 @@ class SqlBooks(CaseBooks, IdBooks, StoreBooks):
         Registration: _save_registration,
         Revoked: _save_revoked,
         Dispute: CaseBooks.save_case,
+        SignedFile: CaseBooks.save_file,
     }
 
     # -- the end of the unit -------------------------------------------------------------------------

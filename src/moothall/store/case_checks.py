@@ -1,19 +1,20 @@
 """Whether the court's tables hold together, with each other and with the deals: a part of `checks`."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from moothall.court.casefile import case_file
 from moothall.court.records import Dispute
-from moothall.court.verify import verify_case
-from moothall.market.receipts import REDACTED
+from moothall.court.verify import inspect_case
+from moothall.identity.seals import CASE, NoSeal, sealed_by
 from moothall.market.records import Proposal
 from moothall.store.dialect import Connection, Row
 from moothall.store.rows import parts_of
 
 _proposal: Final = msgspec.json.Decoder(Proposal).decode
+_record: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _dispute: Final = msgspec.json.Decoder(Dispute).decode
 
 Parts = dict[tuple[str, bytes], tuple[str, int, int]]
@@ -36,6 +37,7 @@ def case_problems(connection: Connection, open_deals: Sequence[Proposal]) -> Ite
     ):
         yield f"deal {deal} is over and still frozen"
     yield from _part_problems(connection, parts)
+    yield from _file_problems(connection)
     yield from _story_problems(connection)
 
 
@@ -65,11 +67,8 @@ def _row_problems(row: Row, frozen: dict[str, str], parts: Parts, counting: set[
         return
     if case.phase == "resolved" and deal.status != "disputed":
         yield f"case {case.id} has a verdict, and its deal {deal.id} is {deal.status}"
-    report = verify_case(msgspec.to_builtins(case_file(case, deal, case.disputant)))
-    for problem in report.problems:
-        # What the hall redacted, nobody can check against its signature any more.
-        if not (REDACTED in deal.task and problem.startswith("`deal.proposal.sig`")):
-            yield f"case {case.id}: {problem}"
+    for problem in inspect_case(msgspec.to_builtins(case_file(case, deal, case.disputant))).problems:
+        yield f"case {case.id}: {problem}"
 
 
 def _part_problems(connection: Connection, parts: Parts) -> Iterator[str]:
@@ -80,6 +79,22 @@ def _part_problems(connection: Connection, parts: Parts) -> Iterator[str]:
             yield f"case {dispute_id}: the part of {key.hex()[:16]} is not the one that the record says"
     for dispute_id, key in parts:
         yield f"case {dispute_id}: the part of {key.hex()[:16]} is missing"
+
+
+def _file_problems(connection: Connection) -> Iterator[str]:
+    for dispute_id, is_open, body in connection.stream(
+        "SELECT dispute_id, is_open, body FROM case_files JOIN disputes ON id = dispute_id ORDER BY dispute_id"
+    ):
+        if is_open:
+            yield f"case {dispute_id} is open, and has the file of a closed one"
+        try:
+            record = _record(body)
+            sealed_by(CASE, record)
+        except (msgspec.DecodeError, UnicodeDecodeError, NoSeal) as reason:
+            yield f"case {dispute_id}: its file is not as the hall signed it: {reason}"
+        else:
+            if record.get("dispute_id") != dispute_id:
+                yield f"case {dispute_id} has the file of another case"
 
 
 def _story_problems(connection: Connection) -> Iterator[str]:

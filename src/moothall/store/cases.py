@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from moothall.court.books import Filing, Page
 from moothall.court.panel import Experience
-from moothall.court.records import Dispute, Part
+from moothall.court.records import Dispute, Part, SignedFile
 from moothall.identity import PublicKey
 from moothall.market.books import MAX_READ
 from moothall.market.notices import what_fits
@@ -169,6 +169,13 @@ class CaseBooks:
             self._put_key(key)
         known = self._known_case(case.id)
         self._draft.put_dispute(case, 1 if known is None else known.version + 1)
+
+    def save_file(self, file: SignedFile) -> None:
+        self._draft.put_case_file(file)
+
+    def signed_file(self, dispute_id: str) -> bytes | None:
+        rows = self._query("SELECT body FROM case_files WHERE dispute_id = ?", dispute_id)
+        return rows[0][0] if rows else None
 
     def _known_case(self, dispute_id: str) -> Stored[Dispute] | None:
         return (

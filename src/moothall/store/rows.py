@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from moothall.court.records import Dispute
+from moothall.court.records import Dispute, SignedFile
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH
 from moothall.market.records import (
@@ -95,6 +95,7 @@ TABLES: Final = (
         ("dispute_id", "key", "role", "live", "filed_at"),
         " ON CONFLICT (dispute_id, key) DO UPDATE SET live = excluded.live",
     ),
+    Table("case_files", ("dispute_id", "body")),
     Table(
         "standings",
         ("key", "rating", "transactions", "version", "record"),
@@ -291,6 +292,10 @@ class Draft:
         for key, role, live in parts_of(case):
             parts[case.id, key] = (case.id, key, role, int(live), case.filed_at)
         self.disputes[case.id] = Stored(version, case)
+
+    def put_case_file(self, file: SignedFile) -> None:
+        # Not counted: it repeats what others sent, and the last vote must not pay for their evidence.
+        self.added["case_files"].append((file.dispute_id, file.body))
 
     def put_registration(self, registration: Registration, rating: int) -> None:
         """`rating` is the agent's now. Where there are more offers than a search looks at, it looks at the best."""

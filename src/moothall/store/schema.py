@@ -16,6 +16,7 @@ changes of a row: a writer that read an older one finds out when it writes (see 
     receipts            completed deals, for ever
     rating_history      each step of each rating
     disputes            court cases, with everything said and decided in them: one per deal and party that filed
+    case_files          the files of closed cases, as the hall signed them, for ever
     case_parts          who has a part in which case; `live` while it is open, and for an arbiter has not declined
     hooks               events on their way to integrations: a row per event and listener, until it is delivered
 """
@@ -245,7 +246,16 @@ _IDENTITY: Final = (
         WHERE number IN (SELECT min(number) FROM keys GROUP BY short) ORDER BY number""",
 )
 
-_HARDENING: Final = (*_TWO_CASES, *_COSTS, *_IDENTITY)
+# The file of a closed case is kept as it was signed: written anew, it could differ.
+_PROOFS: Final = (
+    """CREATE TABLE case_files (
+        dispute_id {text} PRIMARY KEY REFERENCES disputes (id),
+        body {bytes} NOT NULL
+    )""",
+    "append only: case_files",
+)
+
+_HARDENING: Final = (*_TWO_CASES, *_COSTS, *_IDENTITY, *_PROOFS)
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _HOOKS, _COURT, _SIGNATURES, _HARDENING)
 VERSION: Final = len(MIGRATIONS)

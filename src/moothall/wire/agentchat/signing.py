@@ -5,6 +5,7 @@ contributes nothing; numbers and JSON are written as JavaScript writes them.
 """
 
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
@@ -38,6 +39,26 @@ _is_peer_nonce: Final = re.compile(r"[0-9a-f]{32}").fullmatch
 def is_peer_nonce(text: str) -> bool:
     """True if a signature of `text` proves possession of the key and nothing else."""
     return _is_peer_nonce(text) is not None
+
+
+# Bars that join the fields of each text. A text that has more of them holds one in a field, and then the signature
+# does not tell where that field ends.
+BARS: Final[Mapping[str, int]] = {
+    "PROPOSAL": 6,
+    "ACCEPT": 3,
+    "COMPLETE": 2,
+    "DISPUTE_INTENT": 3,
+    "DISPUTE_REVEAL": 2,
+    "EVIDENCE": 2,
+    "ARBITER_ACCEPT": 1,
+    "ARBITER_DECLINE": 2,
+    "ARBITER_VOTE": 2,
+}
+
+
+def has_bars(kind: str, text: str) -> bool:
+    """True if a field of the signed text of this message type holds `|`."""
+    return text.count("|") > BARS[kind]
 
 
 def auth_text(nonce: str, challenge_id: str, timestamp: Number) -> str:

@@ -1,0 +1,105 @@
+"""How `receipts verify` and `court verify` learn whose word counts, and say what was found."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from moothall.cli.reading import read_content
+from moothall.errors import InvalidKey, UsageError
+from moothall.tui.printable import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from moothall.market.proof import Proof
+
+MARGIN: Final = 10
+
+HallOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hall",
+        metavar="KEY",
+        help="The hall whose word counts: a file with its public key, the key in hex or base64, or its key id of"
+        " 32 hex digits. May be repeated.",
+        show_default=False,
+    ),
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Everything that was checked.")]
+
+
+def expected_halls(words: list[str] | None) -> frozenset[str]:
+    """The key ids of the halls that the user named."""
+    return frozenset(_named(word) for word in words or ())
+
+
+def _named(word: str) -> str:
+    from moothall.identity.seals import read_hall
+
+    try:
+        return read_hall(_in_file(word) if Path(word).expanduser().is_file() else word)
+    except (InvalidKey, OSError) as error:
+        raise UsageError(f"--hall {word}: {error}") from None
+
+
+def _in_file(word: str) -> str:
+    """A PEM text, or the file of an identity such as `hall-key.json`: its public key."""
+    content = read_content(word)
+    try:
+        fields = json.loads(content)
+    except (ValueError, RecursionError):
+        fields = None
+    if isinstance(fields, dict):
+        return str(fields.get("publicKey"))
+    return content.decode(errors="replace")
+
+
+def described(proof: "Proof") -> dict[str, Any]:
+    from moothall.identity.seals import key_id
+
+    return {
+        "holds": proof.holds,
+        "hall": None if proof.hall is None else key_id(proof.hall),
+        "proven": proof.proven,
+        "consistent": proof.consistent,
+        "hall_word": proof.hall_word,
+        "problems": proof.problems,
+    }
+
+
+def show(name: str, proof: "Proof", *, verbose: bool) -> None:
+    """The result in the first line, then on what it rests."""
+    typer.echo(f"{one_line(name)}  {_result(proof)}")
+    for label, sentence in _lines(proof, verbose=verbose):
+        typer.echo(f"  {label:<{MARGIN}}{one_line(sentence)}")
+
+
+def _result(proof: "Proof") -> str:
+    if proof.holds:
+        return "holds"
+    return "does not hold" if proof.contradictions else "not proven"
+
+
+def _lines(proof: "Proof", *, verbose: bool) -> "Iterator[tuple[str, str]]":
+    from moothall.identity.seals import key_id
+
+    for sentence in proof.contradictions:
+        yield "WRONG", sentence
+    for sentence in proof.unproven:
+        yield "MISSING", sentence
+    if proof.contradictions and not verbose:
+        return
+    if verbose:
+        yield from (("signed", sentence) for sentence in proof.proven)
+        yield from (("fits", sentence) for sentence in proof.consistent)
+    elif proof.steps:
+        steps = [kind if count == 1 else f"{count} {kind}" for kind, count in Counter(proof.steps).items()]
+        yield "signed", f"by parties and arbiters: {', '.join(steps)}."
+    if proof.hall is not None:
+        yield "hall", f"{key_id(proof.hall)} signed all of it. On its word alone rest:"
+    else:
+        yield "hall", "On the word of a hall alone rest:"
+    yield from (("", sentence) for sentence in proof.hall_word)

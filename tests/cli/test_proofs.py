@@ -1,0 +1,104 @@
+"""Whose word counts, as users name it; and what they are told."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from moothall.cli.proofs import expected_halls
+from moothall.errors import UsageError
+from moothall.identity import Identity, PrivateKey, save
+from tests.cli.test_deals import complaint, moothall
+from tests.identity.vectors import ALICE, BOB
+from tests.market.support import Market
+from tests.support.seals import HALL, HALL_ID
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+def receipt(tmp_path: Path, **fields: Any) -> dict[str, Any]:
+    market = Market()
+    market.propose(ALICE, BOB, **fields)
+    market.accept(BOB)
+    market.complete(BOB)
+    body: dict[str, Any] = msgspec.json.decode(market.books.kept_receipts[0].body)
+    (tmp_path / "receipt.json").write_text(json.dumps(body, indent=2))
+    return body
+
+
+def test_a_hall_is_named_by_a_file_or_a_text(tmp_path: Path) -> None:
+    (tmp_path / "hall.pem").write_text(HALL.public.pem)
+    save(Identity(HALL), tmp_path / "hall-key.json")
+    for word in ("hall.pem", str(tmp_path / "hall-key.json"), HALL_ID, HALL.public.raw.hex()):
+        assert expected_halls([word]) == {HALL_ID}
+    assert expected_halls(None) == frozenset()
+    assert len(expected_halls([HALL_ID, "0" * 32])) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"nonsense", b"\xff", HALL.to_pem().encode()])
+def test_a_file_without_a_public_key_is_a_usage_error(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "hall.pem").write_bytes(content)
+    with pytest.raises(UsageError, match=r"--hall hall\.pem: ") as refused:
+        expected_halls(["hall.pem"])
+    assert "MC4" not in str(refused.value)  # what a private key begins with
+
+
+async def test_what_is_too_short_is_a_usage_error() -> None:
+    said = await complaint(2, "receipts", "verify", "-", "--hall", HALL.public.fingerprint)
+    assert "32 hex digits" in said
+
+
+async def test_without_the_hall_the_result_is_not_proven(tmp_path: Path) -> None:
+    receipt(tmp_path, task="paint|5")
+    result = await moothall("receipts", "verify", "receipt.json")
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[:4] == [
+        "prop_1  not proven",
+        f"  MISSING   `hall_key`: you neither named nor know the hall {HALL_ID}.",
+        "  signed    by parties and arbiters: PROPOSAL, ACCEPT, COMPLETE.",
+        f"  hall      {HALL_ID} signed all of it. On its word alone rest:",
+    ]
+    assert lines[4].startswith(
+        "            Where the fields of the PROPOSAL begin and end: one of them holds `|`"
+    )
+    assert lines[5].startswith("            That this PROPOSAL is the one that was accepted under this id")
+    assert lines[6].startswith("            Times, ratings, terms and capability")
+    assert len(lines) == 7
+    named = await moothall("receipts", "verify", "receipt.json", "--hall", HALL_ID)
+    assert (named.exit_code, named.stdout.splitlines()[0]) == (0, "prop_1  holds")
+    another = ("--hall", PrivateKey(bytes(32)).public.raw.hex())
+    assert (await moothall("receipts", "verify", "receipt.json", *another)).exit_code == 1
+
+
+async def test_a_receipt_without_a_hall_signature_is_not_proven(tmp_path: Path) -> None:
+    body = receipt(tmp_path)
+    for member in ("hall_key", "hall_sig", "created_at"):
+        del body[member]
+    (tmp_path / "old.json").write_text(json.dumps(body))
+    result = await moothall("receipts", "verify", "old.json", "--hall", HALL_ID)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[:2] == [
+        "prop_1  not proven",
+        "  MISSING   `hall_sig`: there is no hall signature.",
+    ]
+
+
+async def test_everything_that_was_checked(tmp_path: Path) -> None:
+    receipt(tmp_path)
+    result = await moothall("receipts", "verify", "receipt.json", "--hall", HALL_ID, "-v")
+    lines = result.stdout.splitlines()
+    assert sum(line.startswith("  signed    @") for line in lines) == 3
+    assert sum(line.startswith("  fits      ") for line in lines) == 12
+
+
+async def test_a_member_twice_is_refused_in_a_list_too(tmp_path: Path) -> None:
+    text = json.dumps([receipt(tmp_path)]).replace('"status"', '"status": "disputed", "status"', 1)
+    (tmp_path / "list.json").write_text(text)
+    assert "two members" in await complaint(2, "receipts", "verify", "list.json", "--hall", HALL_ID)
