@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from moothall.court.verify import verify_case
 from moothall.identity import PrivateKey
 from moothall.identity.seals import key_id
 from tests.identity.vectors import ALICE, BOB
-from tests.support.agentchat import AgentChat, Message
+from tests.support.agentchat import AgentChat, Message, Refused
 from tests.support.cases import ARBITERS, COMMITMENT, NONCE, signed_step
 from tests.support.deals import signed
 from tests.support.server import HallProcess, run_moothall, running_hall
@@ -152,7 +154,7 @@ async def test_a_case_survives_kill_9_in_every_phase(tmp_path: Path) -> None:
 
 
 async def test_a_deadline_that_passed_while_the_hall_was_down_is_acted_upon(tmp_path: Path) -> None:
-    """Nobody reveals; the deal is free again."""
+    """The nonce is not revealed: the deal is free again, for the party that did not file."""
     with running_hall(tmp_path, "--set", "court_reveal_timeout=0.5") as hall:
         court = Court(hall)
         await court.come_in()
@@ -166,7 +168,11 @@ async def test_a_deadline_that_passed_while_the_hall_was_down_is_acted_upon(tmp_
         while (await court.entry(ALICE))["phase"] != "fallback":
             await alice.expect("DISPUTE_FALLBACK", dispute_id=court.dispute)
         await alice.send(type="DISPUTE", **signed(ALICE, "DISPUTE", proposal_id=court.deal, reason="late"))
-        assert (await alice.answer("DISPUTE"))["status"] == "disputed"
+        with pytest.raises(Refused, match="DISPUTE_ALREADY_EXISTS"):
+            await alice.answer("DISPUTE")
+        bob = court.agents[BOB]
+        await bob.send(type="DISPUTE", **signed(BOB, "DISPUTE", proposal_id=court.deal, reason="late"))
+        assert (await bob.answer("DISPUTE"))["status"] == "disputed"
         await court.after_kill()
         assert (await court.entry(ALICE))["phase"] == "fallback"
         _, _, metrics = await hall.get("/metrics")
