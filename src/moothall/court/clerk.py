@@ -138,7 +138,7 @@ def vote(
 
 
 def lapse(books: Books, dispute_id: str, *, now: int, rules: CourtRules, seal: Seal) -> Outcome | None:
-    """One of those that `books.due_cases` named; None if somebody moved it on since."""
+    """One of those that `books.due_cases` named; None if it has moved on since."""
     case = books.case(dispute_id)
     if case is None or case.deadline is None or now < case.deadline:
         return None

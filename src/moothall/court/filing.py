@@ -55,7 +55,7 @@ def file_intent(
 ) -> Outcome:
     """`earlier` are the cases that this deal had.
 
-    The pool is taken here, while only the hall knows its nonce: afterwards nobody can change who is in it.
+    The pool is taken here, while only the hall knows its nonce. Later arrivals and departures do not change it.
     """
     deal = _disputable(deal, key, earlier, now, rules)
     by_proposer = key.raw == deal.proposer

@@ -1,4 +1,4 @@
-"""Who judges: the pool, and the draw that anybody can repeat (seed 000, reveal 5 to 9; agentchat wire 13.3).
+"""Who judges: the pool, and the draw that each verifier can repeat (seed 000, reveal 5 to 9; agentchat wire 13.3).
 
 The pool is taken when DISPUTE_INTENT arrives, before the hall shows its nonce, and DISPUTE_INTENT_ACK commits to
 it with a hash. The specification takes it at the reveal. Then the disputant knows the seed while it can still
@@ -22,8 +22,8 @@ from moothall.market.records import Standing
 from moothall.wire.agentchat.jstext import utf8
 
 PANEL_SIZE: Final = 3  # seed 000, reveal 9
-# A case keeps its pool and PANEL_FORMED shows it. Of more agents, the hall's nonce picks as many: nobody else
-# knows it then, and a deal has one intent of each party, so nobody can try again.
+# A case keeps its pool and PANEL_FORMED shows it. Of more agents, the hall's nonce picks as many. The parties do not
+# know it then, and a deal has one intent of each party, so they cannot try again.
 MAX_POOL: Final = 100
 
 # Why an agent of the pool was passed over. It was not connected, away or no longer approved; or it does not meet

@@ -39,8 +39,8 @@ class DisputeFallback(ServerMessage, tag="DISPUTE_FALLBACK", kw_only=True):
 
 
 class PanelFormed(ServerMessage, tag="PANEL_FORMED", kw_only=True):
-    """Ours: `pool` is what the seed shuffled, and `skipped` whom the draw passed over, so that anybody can
-    recompute the panel."""
+    """Ours: `pool` is what the seed shuffled, and `skipped` whom the draw passed over, so that the panel
+    can be recomputed."""
 
     dispute_id: str
     proposal_id: str
