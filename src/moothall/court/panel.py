@@ -22,8 +22,8 @@ from moothall.market.records import Standing
 from moothall.wire.agentchat.jstext import utf8
 
 PANEL_SIZE: Final = 3  # seed 000, reveal 9
-# A case keeps its pool and PANEL_FORMED shows it. Of more agents, the hall's nonce picks as many. The parties do not
-# know it then, and a deal has one intent of each party, so they cannot try again.
+# A case keeps its pool and PANEL_FORMED shows it. Of more agents, the hall's nonce picks as many. The parties do
+# not know it then, and a deal has one intent of each party, so they cannot try again.
 MAX_POOL: Final = 100
 
 # Why an agent of the pool was passed over. It was not connected, away or no longer approved; or it does not meet
