@@ -12,6 +12,7 @@ from typing import Final
 
 from moothall import __version__
 from moothall.court.desk import CourtDesk
+from moothall.court.farming import AS_FAST_AS_IT_GETS, Limits
 from moothall.court.rules import CourtRules
 from moothall.errors import UsageError
 from moothall.gateways import health
@@ -256,12 +257,7 @@ def market_rules(settings: Settings) -> MarketRules:
         signature_code=settings.signature_code,
         stranger_code=settings.stranger_code,
         expired_code=settings.expired_code,
-        ratings=RatingRules(
-            amount_weighting=settings.gain_by_amount,
-            diminishing=settings.gain_diminishing,
-            pair_cooldown=round(settings.pair_cooldown * 1000),
-            minimum_age=round(settings.minimum_deal_age * 1000),
-        ),
+        ratings=rating_rules(settings),
         quotas=Quotas()
         if settings.no_limits
         else Quotas(
@@ -271,6 +267,20 @@ def market_rules(settings: Settings) -> MarketRules:
             disk_per_address=settings.disk_quota_per_address,
             loopback_factor=settings.loopback_factor,
         ),
+    )
+
+
+def rating_rules(settings: Settings) -> RatingRules:
+    gain = settings.rating_gain_limit
+    return RatingRules(
+        amount_weighting=settings.gain_by_amount,
+        diminishing=settings.gain_diminishing,
+        pair_cooldown=round(settings.pair_cooldown * 1000),
+        minimum_age=round(settings.minimum_deal_age * 1000),
+        newcomer_cap=settings.newcomer_transfer_cap,
+        gain_limit=gain.limit,
+        gain_window=max(1, round(gain.seconds * 1000)),
+        loopback_factor=settings.loopback_factor,
     )
 
 
@@ -290,6 +300,18 @@ def court_rules(settings: Settings) -> CourtRules:
         arbiter_age=round(settings.court_arbiter_age * 1000),
         absent=frozenset(settings.court_absent),
         max_panels=settings.court_max_panels,
+        ratings=rating_rules(settings),
+    )
+
+
+def farming_limits(settings: Settings) -> Limits:
+    """What a hall lets one address do that is not on loopback."""
+    if settings.no_limits:
+        return Limits()
+    return Limits(
+        frames=settings.rate_post_auth.per_second or AS_FAST_AS_IT_GETS,
+        address_frames=settings.address_frames.per_second or AS_FAST_AS_IT_GETS,
+        new_keys=settings.new_keys_per_hour,
     )
 
 

@@ -5,6 +5,8 @@ from collections import Counter
 import msgspec
 import pytest
 
+from moothall.court.verify import verify_case
+from moothall.market.records import Curbs
 from moothall.market.replay import replay
 from moothall.wire.agentchat.client import Verdict
 from tests.court.support import Courtroom, kinds, rated
@@ -296,3 +298,56 @@ def test_every_decision_leaves_one_audit_row() -> None:
         "arbiter_vote",
         "verdict",
     ]
+
+
+# -- rules against farming ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verdict", ["disputant", "respondent"])
+def test_a_newcomer_loses_all_and_the_winner_gets_what_the_cap_leaves(verdict: Verdict) -> None:
+    """With arbiters of its own, an attacker could have any verdict."""
+    court = Courtroom()
+    winner, loser = (ALICE, BOB) if verdict == "disputant" else (BOB, ALICE)
+    court.judge(verdict, verdict, verdict, stakes=(1000, 1000))
+    assert (rating(court, winner), rating(court, loser)) == (1300, 192)
+    assert court.world.books.standing(loser.public.raw).curbs.conceded == 100
+    settlement = court.file_of()["settlement"]
+    assert settlement["transfer"] == {"due": 1004, "paid": 100, "left": 100, "room": 100}
+    won = settlement["shares"][0 if verdict == "disputant" else 1]
+    assert (won["earned"], won["awarded"], won["withheld"]) == (4, 1096, 904)
+    assert (settlement["stakes"]["amount"], settlement["stakes"]["burned"]) == (96, 904)
+    assert court.report().problems == []
+    assert_books_hold(court)
+
+
+def test_everybody_is_told_what_was_burned() -> None:
+    court = Courtroom()
+    court.judge("disputant", "disputant", "disputant", stakes=(0, 1000))
+    told = next(message for message in court.alice.read() if message["type"] == "SETTLEMENT_COMPLETE")
+    assert told["rating_changes"][court.alice.id]["withheld"] == 904
+    assert told["rating_changes"]["_escrow"]["burned_amount"] == 904
+
+
+def test_more_than_the_rules_leave_does_not_verify() -> None:
+    court = Courtroom()
+    court.judge("disputant", "disputant", "disputant", stakes=(0, 1000))
+    forged = court.file_of()
+    forged["settlement"]["transfer"]["paid"] += 500
+    assert any("rules against farming" in problem for problem in verify_case(forged).problems)
+
+
+def test_an_arbiter_whose_rating_grew_too_fast_gets_nothing_and_the_case_verifies() -> None:
+    court = Courtroom()
+    court.plead()
+    books = court.world.books
+    first, *others = court.panel
+    standing = books.standing(first.public.raw)
+    full = msgspec.structs.replace(standing, curbs=Curbs(drained_at=court.world.now_ms + 10**9))
+    books.stands[first.public.raw] = full
+    for key in (first, *others):
+        court.vote(key, "disputant")
+    assert rating(court, first) == standing.rating
+    assert rating(court, others[0]) == standing.rating + 5
+    shares = court.file_of()["settlement"]["shares"]
+    assert [(share["earned"], share.get("withheld", 0)) for share in shares[2:]] == [(0, 5), (5, 0), (5, 0)]
+    assert court.report().problems == []

@@ -104,6 +104,8 @@ def is_the_halls_word(case: Any, path: Path) -> bool:
         return True
     if path == ("fallback", "reason") or path[-1] in ("hall_key", "hall_sig", "created_at"):
         return True
+    if path[:2] == ("settlement", "transfer") and path[-1] in ("left", "room"):  # if they do not bind
+        return True
     return path[:1] == ("skipped",) and path[-1] == "why"
 
 

@@ -36,6 +36,7 @@ COMMANDS: Final = (
     "rating",
     "receipts",
     "court",
+    "market",
     "identity",
     "config",
     "store",

@@ -302,17 +302,19 @@ def members(body: server.Agents) -> list[Member]:
 
 @dataclass(frozen=True, slots=True)
 class RatingChange:
-    """What the end of a deal did to one agent. `change` is the number before the floor of 100."""
+    """What the end of a deal did to one agent. `change` is the number before the floor of 100. `withheld` is what
+    the hall's rules against farming kept from the agent."""
 
     old: int
     new: int
     change: int
     transactions: int
+    withheld: int = 0
 
 
 def rating_changes(found: Mapping[str, Mapping[str, Any]]) -> dict[str, RatingChange]:
     """By `@id`; the stakes are beside them (agentchat wire 12.6)."""
-    names = ("oldRating", "newRating", "change", "transactions")
+    names = ("oldRating", "newRating", "change", "transactions", "withheld")
     return {
         agent: RatingChange(*(change.get(name, 0) for name in names))
         for agent, change in found.items()

@@ -11,7 +11,8 @@ declined: it has no more say in the case than a stranger.
 When a case is closed, the hall that closed it signs its file (`identity.seals`), and the file is kept as it was
 signed. Parties and arbiters sign their own steps and no more (agentchat wire 8). All else is the hall's word: that
 this PROPOSAL was accepted under this id, the times, the server nonce, the ratings, who was in the pool and was
-passed over, who did not answer, and the terms, capability, statements and reasonings.
+passed over, who did not answer, what the rules against farming remembered of the agents, and the terms, capability,
+statements and reasonings.
 
 Format 1 is that of cases that were filed before the pool was taken at intent: it has no `pool_hash`, and its
 replacements were drawn from pools of their own.
@@ -134,7 +135,7 @@ class Judgement(Struct, kw_only=True):
     at: Whole
 
 
-class Share(Struct, kw_only=True):
+class Share(Struct, kw_only=True, omit_defaults=True):
     """What the verdict did to one agent. `earned` is aside from stakes, and before the floor."""
 
     agent: str
@@ -143,19 +144,32 @@ class Share(Struct, kw_only=True):
     staked: Whole
     awarded: Whole
     rating_after: Whole
+    withheld: Whole = 0  # by the rules against farming
 
 
-class Stakes(Struct, kw_only=True):
+class Stakes(Struct, kw_only=True, omit_defaults=True):
     disputant: Whole
     respondent: Whole
     settlement: Literal["transferred", "burned"]
     to: str | None
     amount: Whole
+    burned: Whole = 0  # of a stake that was transferred
 
 
-class CaseSettlement(Struct, kw_only=True):
+class Transferred(Struct, kw_only=True, omit_defaults=True):
+    """What the winner got of the loser's points, and what that follows from (see `market.curbs`)."""
+
+    due: Whole
+    paid: Whole
+    left: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+    nth: Annotated[int, Meta(ge=1, le=2**53)] = 1
+    room: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+
+
+class CaseSettlement(Struct, kw_only=True, omit_defaults=True):
     shares: list[Share]
     stakes: Stakes
+    transfer: Transferred | None = None
 
 
 class Case(Struct, kw_only=True):
@@ -336,7 +350,7 @@ def _judgement(case: Dispute) -> Judgement | None:
 
 def _settlement(settlement: Settlement) -> CaseSettlement:
     disputant, respondent = settlement.shares[:2]
-    stakes = settlement.stakes
+    stakes, given = settlement.stakes, settlement.transfer
     amount = stakes.burned_amount if stakes.settlement == "burned" else stakes.transferred_amount
     return CaseSettlement(
         shares=[
@@ -347,6 +361,7 @@ def _settlement(settlement: Settlement) -> CaseSettlement:
                 staked=share.staked,
                 awarded=share.awarded,
                 rating_after=share.rating_after,
+                withheld=share.withheld,
             )
             for share in settlement.shares
         ],
@@ -356,5 +371,9 @@ def _settlement(settlement: Settlement) -> CaseSettlement:
             settlement="burned" if stakes.settlement == "burned" else "transferred",
             to=stakes.transferred_to,
             amount=amount if isinstance(amount, int) else 0,
+            burned=stakes.burned_amount
+            if stakes.settlement == "transferred" and isinstance(stakes.burned_amount, int)
+            else 0,
         ),
+        transfer=None if given is None else msgspec.convert(given, Transferred, from_attributes=True),
     )

@@ -149,7 +149,7 @@ def lapse(books: Books, dispute_id: str, *, now: int, rules: CourtRules, seal: S
     elif case.phase == "evidence":
         outcome = hearing.close_evidence(case, _deal(books, case), now=now, rules=rules)
     else:
-        outcome = judging.end_deliberation(case, *_at_stake(books, case), now=now)
+        outcome = judging.end_deliberation(case, *_at_stake(books, case), now=now, rules=rules)
     return _saved(books, outcome, seal)
 
 

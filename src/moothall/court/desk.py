@@ -9,6 +9,8 @@ GET_CASE, and an arbiter that comes back is reminded of what it has yet to do. N
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from msgspec import structs
+
 from moothall.court import clerk
 from moothall.court.books import Books
 from moothall.court.outcome import Notice, Outcome
@@ -50,6 +52,7 @@ class CourtDesk:
         """`market` minds the deadlines of deals, also of those that a case gives back; `seal` signs cases."""
         self._store = store
         self._rules = rules
+        self._rules_on_loopback = structs.replace(rules, ratings=rules.ratings.on_loopback())
         self._seal = seal
         self._market = market
         self._counts: Counts[Books, dict[str, int]] = Counts(store, lambda books: books.cases_by_phase(), {})
@@ -115,7 +118,8 @@ class CourtDesk:
 
     def take_step(self, hall: Hall, session: Session, message: Step) -> None:
         """ARBITER_ACCEPT, EVIDENCE, ARBITER_VOTE: they differ in the decision alone."""
-        key, now, rules = _key(hall, session), hall.timestamp(), self._rules
+        key, now = _key(hall, session), hall.timestamp()
+        rules = self._rules if session.counted else self._rules_on_loopback
         decide = STEPS[type(message)]
         self._carry_out(
             hall, session, lambda books: decide(books, message, key, now=now, rules=rules, seal=self._seal)

@@ -4,7 +4,7 @@ The verdict ends the case and the deal together: the parties' ratings, their sta
 forfeit are one settlement, one entry of the ledger and one audit row.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
@@ -17,11 +17,14 @@ from moothall.court.rules import CourtRules
 from moothall.court.verdict import rating_changes, reward, tally, votes_cast
 from moothall.errors import DisputeNotArbiter
 from moothall.identity import PublicKey
-from moothall.market import escrow, hooks
+from moothall.market import curbs, escrow, hooks
 from moothall.market.audit import audit_row
+from moothall.market.curbs import Transfer
 from moothall.market.proposals import next_status
 from moothall.market.records import Proposal, Standing
+from moothall.market.reputation import RatingRules
 from moothall.market.settlement import Movement, Share, settle
+from moothall.market.transfers import Side, transfer_shares
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.client import Verdict
 from moothall.wire.agentchat.market import EscrowResult, RatingChanges
@@ -56,16 +59,18 @@ def vote(
     if any(slot.status == "accepted" for slot in case.slots):
         row = audit_row("arbiter_vote", deal.id, now, actor=key.raw, message=message)
         return Outcome(changes=(case, row))
-    return _resolve(case, deal, standings, now, actor=key.raw, message=message)
+    return _resolve(case, deal, standings, now, rules.ratings, actor=key.raw, message=message)
 
 
-def end_deliberation(case: Dispute, deal: Proposal, standings: Standings, *, now: int) -> Outcome:
+def end_deliberation(
+    case: Dispute, deal: Proposal, standings: Standings, *, now: int, rules: CourtRules
+) -> Outcome:
     """The clock's decision: who has not voted forfeits (seed 000, force resolve)."""
     forfeited = tuple(
         structs.replace(slot, status="forfeited") if slot.status == "accepted" else slot
         for slot in case.slots
     )
-    return _resolve(structs.replace(case, slots=forfeited), deal, standings, now)
+    return _resolve(structs.replace(case, slots=forfeited), deal, standings, now, rules.ratings)
 
 
 def agents_of(case: Dispute) -> list[bytes]:
@@ -79,14 +84,16 @@ def _resolve(
     deal: Proposal,
     standings: Standings,
     now: int,
+    rules: RatingRules,
     *,
     actor: bytes | None = None,
     message: client.ArbiterVote | None = None,
 ) -> Outcome:
     verdict = tally(slot.vote.verdict for slot in case.slots if slot.vote is not None)
-    shares = (*_party_shares(case, deal, standings, verdict), *_arbiter_shares(case, standings, verdict))
+    disputant, respondent, given = _party_shares(case, deal, standings, verdict, now, rules)
+    shares = (disputant, respondent, *_arbiter_shares(case, standings, verdict, now, rules))
     movement = settle(deal, "verdict", shares, now)
-    stakes = _stakes(case, deal, verdict)
+    stakes = _stakes(deal, disputant, respondent, verdict)
     changes: RatingChanges = {**movement.rating_changes}
     if escrow.is_open(deal):
         changes["_escrow"] = stakes
@@ -96,7 +103,7 @@ def _resolve(
         deadline=None,
         closed_at=now,
         verdict=verdict,
-        settlement=_settlement(shares, movement, stakes),
+        settlement=_settlement(shares, movement, stakes, given),
     )
     ended = _ended(case, deal, now)
     return Outcome(
@@ -127,43 +134,44 @@ def _ended(case: Dispute, deal: Proposal, now: int) -> Proposal:
 
 
 def _party_shares(
-    case: Dispute, deal: Proposal, standings: Standings, verdict: Verdict
-) -> tuple[Share, Share]:
-    disputant, respondent = standings[case.disputant], standings[case.respondent]
-    earned = rating_changes(disputant.rating, respondent.rating, verdict)
+    case: Dispute, deal: Proposal, standings: Standings, verdict: Verdict, now: int, rules: RatingRules
+) -> tuple[Share, Share, Transfer | None]:
+    """The disputant's and the respondent's, and what the winner gets of the loser's points. The winner gets its own
+    stake back and the other's; on mutual fault both are burned."""
+    before = standings[case.disputant], standings[case.respondent]
+    earned = rating_changes(before[0].rating, before[1].rating, verdict)
     stakes = _stakes_of(case, deal)
-    awarded = awards(stakes, verdict)
-    return (
-        Share(
-            address=case.disputant_address,
-            standing=disputant,
-            earned=earned[0],
-            staked=stakes[0],
-            awarded=awarded[0],
-        ),
-        Share(
-            address=case.respondent_address,
-            standing=respondent,
-            earned=earned[1],
-            staked=stakes[1],
-            awarded=awarded[1],
-        ),
-    )
+    disputant = Side(case.disputant_address, before[0], stakes[0], abs(earned[0]))
+    respondent = Side(case.respondent_address, before[1], stakes[1], abs(earned[1]))
+    if verdict == "disputant":
+        return transfer_shares(disputant, respondent, now, rules)
+    if verdict == "respondent":
+        won, lost, given = transfer_shares(respondent, disputant, now, rules)
+        return lost, won, given
+    return _at_fault(disputant), _at_fault(respondent), None
 
 
-def awards(stakes: tuple[int, int], verdict: Verdict) -> tuple[int, int]:
-    """The winner gets both stakes; on mutual fault nobody gets any, and both are burned."""
-    total = sum(stakes)
-    return (total if verdict == "disputant" else 0, total if verdict == "respondent" else 0)
+def _at_fault(side: Side) -> Share:
+    return Share(address=side.address, standing=side.standing, earned=-side.points, staked=side.stake)
 
 
-def _arbiter_shares(case: Dispute, standings: Standings, verdict: Verdict) -> list[Share]:
-    return [
-        # What an arbiter earns says nothing about the skill that the deal was about.
-        Share(address=slot.address, standing=standings[slot.arbiter], earned=earned, in_capability=False)
-        for slot in case.slots
-        if (earned := reward(slot, verdict)) is not None
-    ]
+def _arbiter_shares(
+    case: Dispute, standings: Standings, verdict: Verdict, now: int, rules: RatingRules
+) -> Iterator[Share]:
+    for slot in case.slots:
+        full = reward(slot, verdict)
+        if full is None:
+            continue
+        standing = standings[slot.arbiter]
+        earned = curbs.allowed(full, standing, now, rules)
+        yield Share(
+            address=slot.address,
+            standing=standing,
+            earned=earned,
+            in_capability=False,  # what an arbiter earns says nothing about the skill that the deal was about
+            withheld=full - earned,
+            curbs=curbs.gained(standing, earned, now, rules),
+        )
 
 
 def _stakes_of(case: Dispute, deal: Proposal) -> tuple[int, int]:
@@ -172,16 +180,17 @@ def _stakes_of(case: Dispute, deal: Proposal) -> tuple[int, int]:
     return deal.acceptor_stake, deal.proposer_stake
 
 
-def _stakes(case: Dispute, deal: Proposal, verdict: Verdict) -> EscrowResult:
-    own, other = _stakes_of(case, deal)
-    if verdict == "disputant":
-        return escrow.transferred(deal, case.disputant_address, other)
-    if verdict == "respondent":
-        return escrow.transferred(deal, case.respondent_address, own)
-    return escrow.burned(deal)
+def _stakes(deal: Proposal, disputant: Share, respondent: Share, verdict: Verdict) -> EscrowResult:
+    if verdict == "mutual":
+        return escrow.burned(deal)
+    won, lost = (disputant, respondent) if verdict == "disputant" else (respondent, disputant)
+    got = won.awarded - won.staked
+    return escrow.transferred(deal, won.address, got, burned=lost.staked - got)
 
 
-def _settlement(shares: tuple[Share, ...], movement: Movement, stakes: EscrowResult) -> Settlement:
+def _settlement(
+    shares: tuple[Share, ...], movement: Movement, stakes: EscrowResult, given: Transfer | None
+) -> Settlement:
     return Settlement(
         shares=tuple(
             Settled(
@@ -191,8 +200,10 @@ def _settlement(shares: tuple[Share, ...], movement: Movement, stakes: EscrowRes
                 earned=share.earned,
                 staked=share.staked,
                 awarded=share.awarded,
+                withheld=share.withheld,
             )
             for share, (before, after) in zip(shares, movement.moved, strict=True)
         ),
         stakes=stakes,
+        transfer=given,
     )

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from moothall.court.panel import PANEL_SIZE, Why
 from moothall.court.phases import OPEN, Phase
+from moothall.market.curbs import Transfer
 from moothall.market.records import Change
 from moothall.wire.agentchat.client import Scalar, Verdict
 from moothall.wire.agentchat.market import EscrowResult
@@ -71,6 +72,7 @@ class Settled(Struct, kw_only=True, frozen=True):
     earned: int
     staked: int = 0
     awarded: int = 0
+    withheld: int = 0  # by the rules against farming
 
 
 class Settlement(Struct, kw_only=True, frozen=True):
@@ -78,6 +80,7 @@ class Settlement(Struct, kw_only=True, frozen=True):
 
     shares: tuple[Settled, ...]
     stakes: EscrowResult
+    transfer: Transfer | None = None  # what the winner got of the loser's points; None: there was no winner
 
 
 class Dispute(Struct, kw_only=True, frozen=True):

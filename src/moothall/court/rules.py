@@ -4,6 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from moothall.market.reputation import RatingRules
+
 
 class CourtRules(Struct, kw_only=True, frozen=True):
     """What the reference does otherwise: agentchat wire 20, rows 26, 28 and 37 to 40."""
@@ -22,3 +24,4 @@ class CourtRules(Struct, kw_only=True, frozen=True):
     arbiter_age: int = 0  # since its rating first moved
     absent: frozenset[str] = frozenset(("away",))  # presences that keep an agent out of the pool
     max_panels: int = 0  # that an arbiter may sit on at once; 0 is no limit
+    ratings: RatingRules = RatingRules()  # of which a verdict heeds the rules against farming

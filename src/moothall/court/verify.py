@@ -9,13 +9,12 @@ The file may be a stranger's, so the work is proportional to its size.
 """
 
 from collections.abc import Collection, Sequence, Set
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from moothall.court.casefile import FORMAT, Arbiter, Case, Evidence, Person, Result, parsed
+from moothall.court.casefile import FORMAT, Arbiter, Case, CaseSettlement, Evidence, Person, Result, parsed
 from moothall.court.evidence import MAX_EVIDENCE, MAX_ITEMS, item_hash
-from moothall.court.judging import awards
 from moothall.court.panel import (
     MAX_POOL,
     PANEL_SIZE,
@@ -30,10 +29,12 @@ from moothall.court.verdict import FORFEIT, REWARD, rating_changes, tally
 from moothall.errors import InvalidKey, InvalidMessage
 from moothall.identity import PublicKey
 from moothall.identity.seals import CASE
+from moothall.market.curbs import payable
 from moothall.market.proof import Proof
 from moothall.market.receipts import check_offer, is_id_of
 from moothall.market.settlement import floored
 from moothall.market.storable import bounded_json, require_bounded
+from moothall.market.transfers import split
 from moothall.wire.agentchat import client, signing
 
 HALL_WORD: Final = (
@@ -523,35 +524,62 @@ class _Inspection:
         ):
             return
         stakes = self._signed_stakes()
-        won = awards(stakes, judgement.verdict)
-        earned = (
-            *rating_changes(shares[0].rating_before, shares[1].rating_before, judgement.verdict),
-            *(each.reward for each in judgement.results),
-        )
-        staked = (*stakes, *(0 for _ in judgement.results))
-        awarded = (*won, *(0 for _ in judgement.results))
+        points = rating_changes(shares[0].rating_before, shares[1].rating_before, judgement.verdict)
+        parties, won_stake = self._party_shares(settlement, judgement.verdict, points, stakes)
+        arbiters = [
+            _Expected(each.reward - share.withheld, 0, 0, min(max(share.withheld, 0), max(each.reward, 0)))
+            for each, share in zip(judgement.results, shares[2:], strict=True)
+        ]
+        expected = (*parties, *arbiters)
         for number, share in enumerate(shares):
             field = f"settlement.shares[{number}]"
             self.claim(
                 f"{field}.earned",
-                share.earned == earned[number],
+                (share.earned, share.withheld) == (expected[number].earned, expected[number].withheld),
                 f"The rating of {share.agent} moves by what the verdict gives",
             )
             self.claim(
-                f"{field}.staked", share.staked == staked[number], f"The stake of {share.agent} was signed"
+                f"{field}.staked",
+                share.staked == expected[number].staked,
+                f"The stake of {share.agent} was signed",
             )
             self.claim(
                 f"{field}.awarded",
-                share.awarded == awarded[number],
+                share.awarded == expected[number].awarded,
                 f"{share.agent} gets of the stakes what the verdict gives",
             )
-            after = floored(share.rating_before + earned[number] + awarded[number] - staked[number])
+            after = floored(share.rating_before + expected[number].change)
             self.claim(
                 f"{field}.rating_after",
                 share.rating_after == after,
                 f"The rating of {share.agent} is what it was, plus that, and not below the floor",
             )
-        self._stakes(stakes, judgement.verdict)
+        self._stakes(stakes, judgement.verdict, won_stake)
+
+    def _party_shares(
+        self,
+        settlement: CaseSettlement,
+        verdict: client.Verdict,
+        points: tuple[int, int],
+        stakes: tuple[int, int],
+    ) -> "tuple[list[_Expected], int]":
+        """Disputant and respondent, and what the winner gets of the loser's stake."""
+        expected = [_Expected(points[side], stakes[side], 0, 0) for side in (0, 1)]
+        if verdict == "mutual":
+            return expected, 0
+        winner = 0 if verdict == "disputant" else 1
+        due, given = points[winner] + stakes[1 - winner], settlement.transfer
+        paid = due
+        if given is not None:
+            paid = payable(due, given.left, given.nth, given.room)
+            self.claim(
+                "settlement.transfer",
+                (given.due, given.paid) == (due, paid),
+                "The winner gets of the loser's points what the rules against farming leave",
+            )
+        earned, stake = split(paid, points[winner])
+        expected[winner] = _Expected(earned, stakes[winner], stakes[winner] + stake, due - paid)
+        return expected, stake
 
     def _signed_stakes(self) -> tuple[int, int]:
         """Of disputant and respondent, as PROPOSAL and ACCEPT say."""
@@ -559,7 +587,7 @@ class _Inspection:
         own, other = int(deal.proposal.elo_stake or 0), int(deal.accept.elo_stake or 0)
         return (own, other) if self.disputant == self.proposer else (other, own)
 
-    def _stakes(self, stakes: tuple[int, int], verdict: client.Verdict) -> None:
+    def _stakes(self, stakes: tuple[int, int], verdict: client.Verdict, won: int) -> None:
         assert self.case.settlement is not None  # noqa: S101  # the caller has looked
         told = self.case.settlement.stakes
         self.claim(
@@ -567,18 +595,31 @@ class _Inspection:
             (told.disputant, told.respondent) == stakes,
             "The stakes are those that were signed",
         )
-        fate: tuple[str, str | None, int]
+        fate: tuple[str, str | None, int, int]
         if verdict == "mutual":
-            fate = ("burned", None, sum(stakes))
+            fate = ("burned", None, sum(stakes), 0)
         elif verdict == "disputant":
-            fate = ("transferred", self.case.disputant.id, stakes[1])
+            fate = ("transferred", self.case.disputant.id, won, stakes[1] - won)
         else:
-            fate = ("transferred", self.case.respondent.id, stakes[0])
+            fate = ("transferred", self.case.respondent.id, won, stakes[0] - won)
         self.claim(
             "settlement.stakes",
-            (told.settlement, told.to, told.amount) == fate,
+            (told.settlement, told.to, told.amount, told.burned) == fate,
             "The stakes went where the verdict sends them",
         )
+
+
+class _Expected(NamedTuple):
+    """What an agent leaves a case with."""
+
+    earned: int
+    staked: int
+    awarded: int
+    withheld: int
+
+    @property
+    def change(self) -> int:
+        return self.earned + self.awarded - self.staked
 
 
 def _reward(arbiter: Arbiter, verdict: client.Verdict) -> int:

@@ -7,19 +7,20 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
-from moothall.market.records import AuditRow, SkillStanding, Standing
+from moothall.market.records import AuditRow, Curbs, SkillStanding, Standing
 from moothall.market.settlement import Movement
 from moothall.market.storable import kept_json
 from moothall.wire.agentchat.client import ClientMessage
 
 
-class Mark(Struct, frozen=True, gc=False):
+class Mark(Struct, frozen=True, omit_defaults=True, gc=False):
     """A standing at one moment."""
 
     rating: int
     transactions: int
     escrowed: int
     updated: int | None = None
+    curbs: Curbs = Curbs()
 
 
 class Move(Struct, kw_only=True, frozen=True, omit_defaults=True, gc=False):
@@ -56,7 +57,7 @@ def audit_row(
 
 
 def mark(standing: Standing) -> Mark:
-    return Mark(standing.rating, standing.transactions, standing.escrowed, standing.updated)
+    return Mark(standing.rating, standing.transactions, standing.escrowed, standing.updated, standing.curbs)
 
 
 def _move(before: Standing, after: Standing) -> Move:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
+from msgspec import structs
+
 from moothall.errors import AgentNotFound, ProposalNotFound
 from moothall.hall import revocation
 from moothall.hall.commands import Command
@@ -47,6 +49,7 @@ class Desk:
             client.Dispute: clerk.dispute,
         }
         self._rules = rules
+        self._rules_on_loopback = structs.replace(rules, ratings=rules.ratings.on_loopback())
         self._letterboxes = Letterboxes()
         self.disk: Final = Disk(rules.quotas)
         # Fingerprints that the reference server knew and no key has shown yet; None: they were not read yet.
@@ -124,7 +127,7 @@ class Desk:
     def take_step(self, hall: Hall, session: Session, message: Step) -> None:
         """ACCEPT, REJECT, COMPLETE, DISPUTE: they differ in the decision alone."""
         _, key = _party(hall, session)
-        now, rules = hall.timestamp(), self._rules
+        now, rules = hall.timestamp(), self._rules if session.counted else self._rules_on_loopback
         decide = self._steps[type(message)]
         self._carry_out(
             hall,

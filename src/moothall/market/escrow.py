@@ -7,7 +7,7 @@ of mutual fault). That a deal is accepted and carries a stake is all there is to
 
 from typing import Final
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from moothall.errors import InsufficientReputation, InvalidStake
 from moothall.market import ledger
@@ -86,13 +86,15 @@ def returned(deal: Proposal) -> EscrowResult:
     )
 
 
-def transferred(deal: Proposal, winner: str, amount: int) -> EscrowResult:
+def transferred(deal: Proposal, winner: str, amount: int, burned: int = 0) -> EscrowResult:
+    """`burned` is what the rules against farming did not leave to the winner."""
     return EscrowResult(
         proposer_stake=deal.proposer_stake,
         acceptor_stake=deal.acceptor_stake,
         settlement="transferred",
         transferred_to=winner,
         transferred_amount=amount,
+        burned_amount=burned or UNSET,
     )
 
 

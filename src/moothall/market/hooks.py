@@ -7,6 +7,8 @@ Webhooks carry the body as it is kept, with its HMAC-SHA256 in a header.
 import hmac
 from typing import Any, Final, NamedTuple
 
+from msgspec import UNSET
+
 from moothall.market import escrow
 from moothall.market.records import Happening, HookEvent, Proposal
 from moothall.market.storable import kept_json
@@ -67,6 +69,7 @@ def settlement_dispute(deal: Proposal, stakes: EscrowResult, changes: RatingChan
         "settlement": stakes.settlement,
         "transferred_to": stakes.transferred_to,
         "transferred_amount": stakes.transferred_amount,
+        "burned_amount": 0 if stakes.burned_amount is UNSET else stakes.burned_amount,
         "rating_changes": changes,
     }
     return Happening(SETTLEMENT_DISPUTE, deal, now, facts)

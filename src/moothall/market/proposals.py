@@ -31,7 +31,7 @@ from moothall.errors import (
     Refusal,
 )
 from moothall.identity.seals import Seal
-from moothall.market import escrow, hooks, notices
+from moothall.market import curbs, escrow, hooks, notices
 from moothall.market.audit import audit_row
 from moothall.market.outcome import Outcome
 from moothall.market.receipts import build_receipt
@@ -40,6 +40,7 @@ from moothall.market.reputation import PairHistory, RatingRules, completion_gain
 from moothall.market.rules import MarketRules
 from moothall.market.settlement import Movement, Share, settle
 from moothall.market.signed import Command, Signed
+from moothall.market.transfers import Side, transfer_shares
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.client import Number
 from moothall.wire.agentchat.jstext import round_half_up
@@ -317,26 +318,37 @@ def _completion(
         # Nothing is gained (agentchat wire 11.5). The reference then also keeps the stakes for good.
         return escrow.release(deal, proposer, recipient, now), None
     shares = (
-        Share(
-            address=deal.from_,
-            standing=proposer,
-            earned=completion_gain(proposer, recipient, deal.amount, rules, pair),
-            staked=deal.proposer_stake,
-            awarded=deal.proposer_stake,
-        ),
-        Share(
-            address=deal.to,
-            standing=recipient,
-            earned=completion_gain(recipient, proposer, deal.amount, rules, pair),
-            staked=deal.acceptor_stake,
-            awarded=deal.acceptor_stake,
-        ),
+        _gain(deal.from_, proposer, recipient, deal, deal.proposer_stake, pair, now, rules),
+        _gain(deal.to, recipient, proposer, deal, deal.acceptor_stake, pair, now, rules),
     )
     movement = settle(deal, "complete", shares, now)
     changes: RatingChanges = {**movement.rating_changes}
     if escrow.is_open(deal):
         changes["_escrow"] = escrow.returned(deal)
     return movement, changes
+
+
+def _gain(
+    address: str,
+    own: Standing,
+    other: Standing,
+    deal: Proposal,
+    stake: int,
+    pair: PairHistory,
+    now: int,
+    rules: RatingRules,
+) -> Share:
+    full = completion_gain(own, other, deal.amount, rules, pair)
+    earned = curbs.allowed(full, own, now, rules)
+    return Share(
+        address=address,
+        standing=own,
+        earned=earned,
+        staked=stake,
+        awarded=stake,
+        withheld=full - earned,
+        curbs=curbs.gained(own, earned, now, rules),
+    )
 
 
 def _fault(
@@ -349,16 +361,16 @@ def _fault(
     if not proposer_won:
         own_stake, lost_stake = lost_stake, own_stake
     loss = dispute_loss(standings[loser], standings[winner], deal.amount, rules)
-    gained = Share(
-        address=_address(deal, winner),
-        standing=standings[winner],
-        earned=half_of_loss(loss),
-        staked=own_stake,
-        awarded=own_stake + lost_stake,
+    gained, lost, _ = transfer_shares(
+        Side(_address(deal, winner), standings[winner], own_stake, half_of_loss(loss)),
+        Side(_address(deal, loser), standings[loser], lost_stake, loss),
+        now,
+        rules,
     )
-    lost = Share(address=_address(deal, loser), standing=standings[loser], earned=-loss, staked=lost_stake)
     shares = (gained, lost) if proposer_won else (lost, gained)
-    return settle(deal, "dispute", shares, now), escrow.transferred(deal, gained.address, lost_stake)
+    got = gained.awarded - gained.staked
+    stakes = escrow.transferred(deal, gained.address, got, burned=lost_stake - got)
+    return settle(deal, "dispute", shares, now), stakes
 
 
 # -- small words -----------------------------------------------------------------------------------------

@@ -58,6 +58,15 @@ class SkillStanding(Struct, kw_only=True, frozen=True, gc=False):
     updated: int | None = None
 
 
+class Curbs(Struct, kw_only=True, frozen=True, omit_defaults=True, gc=False):
+    """What the rules against farming remember of one key (see `curbs`)."""
+
+    conceded: int = 0  # points that it lost to others as a newcomer
+    newcomer_wins: int = 0  # disputes and verdicts won against newcomers, of the latest window
+    wins_since: int = 0  # when that window began
+    drained_at: int = 0  # when what it gained lately no longer counts
+
+
 class Standing(Struct, kw_only=True, frozen=True, gc=False):
     """How one key stands (seed 001, reputation)."""
 
@@ -67,6 +76,7 @@ class Standing(Struct, kw_only=True, frozen=True, gc=False):
     updated: int | None = None
     escrowed: int = 0  # the sum of its own stakes in open escrows
     skills: dict[str, SkillStanding] = field(default_factory=dict)
+    curbs: Curbs = Curbs()
 
 
 class Posting(Struct, frozen=True, gc=False):

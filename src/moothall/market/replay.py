@@ -51,5 +51,6 @@ def _apply(result: Replay, row: AuditRow, move: Move) -> None:
         transactions=move.after.transactions,
         escrowed=move.after.escrowed,
         updated=move.after.updated,
+        curbs=move.after.curbs,
         skills={**(known.skills if known else {}), **move.skills},
     )

@@ -9,9 +9,9 @@ for a pair that deals again and again, a pause between two deals of a pair, a le
 
 import math
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Self
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from moothall.market.records import Standing
 from moothall.wire.agentchat.client import Scalar
@@ -31,12 +31,19 @@ _MAX_EXPONENT: Final = 300.0
 
 
 class RatingRules(Struct, kw_only=True, frozen=True):
-    """What the reference has beyond the seeds. Times are milliseconds; 0 is off."""
+    """What the reference has beyond the seeds, and the rules against farming. Times are milliseconds; 0 is off."""
 
     amount_weighting: bool = False
     diminishing: bool = False  # the nth settled deal of a pair brings 1/n
     pair_cooldown: int = 0  # a pair's completion settles no rating within this time of its last
     minimum_age: int = 0  # a younger proposal cannot be completed
+    newcomer_cap: int = 0  # points that a newcomer can lose to others (see `curbs`)
+    gain_limit: int = 0  # points that a key can gain at once, and again within `gain_window`
+    gain_window: int = 1
+    loopback_factor: int = 1  # times the gain limit, where a client on this machine ends the deal
+
+    def on_loopback(self) -> Self:
+        return structs.replace(self, gain_limit=self.gain_limit * self.loopback_factor)
 
     def too_young(self, created_at: int, now: int) -> bool:
         """0 is no rule, also where the clock was set back, or is another hall's, and the proposal comes later."""

@@ -7,10 +7,10 @@ verdict); that it is kept consistently, in standing, ledger, history and message
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from msgspec import Struct, field, structs
+from msgspec import UNSET, Struct, field, structs
 
 from moothall.market import ledger
-from moothall.market.records import Change, Entry, Proposal, RatingPoint, SkillStanding, Standing
+from moothall.market.records import Change, Curbs, Entry, Proposal, RatingPoint, SkillStanding, Standing
 from moothall.market.reputation import FLOOR
 from moothall.wire.agentchat.market import RatingChange
 
@@ -27,6 +27,8 @@ class Share(Struct, kw_only=True, frozen=True, gc=False):
     staked: int = 0  # its own stake, which leaves the escrow now
     awarded: int = 0  # what it gets out of the escrow
     in_capability: bool = True  # whether its rating in the deal's capability moves along
+    withheld: int = 0  # what the rules against farming kept from it
+    curbs: Curbs | None = None  # what they remember of it afterwards; None is what they did before
 
     @property
     def change(self) -> int:
@@ -69,6 +71,7 @@ def settle(deal: Proposal, operation: str, shares: Sequence[Share], now: int) ->
             new_rating=after.rating,
             change=share.change,  # before the floor (agentchat wire 12.3)
             transactions=after.transactions,
+            withheld=share.withheld or UNSET,
         )
     return Movement(
         moved=tuple(moved),
@@ -94,6 +97,7 @@ def _after(share: Share, capability: str | None, now: int) -> Standing:
         updated=now,
         escrowed=before.escrowed - share.staked,
         skills=skills,
+        curbs=share.curbs or before.curbs,
     )
 
 

@@ -196,6 +196,14 @@ class Settings:
     pair_cooldown: float = option(0.0, "seconds in which the same two agents gain once; 0 is no limit")
     minimum_deal_age: float = option(0.0, "seconds before a deal can be completed; 0 is at once")
 
+    newcomer_transfer_cap: int = option(
+        100, "rating that a key can lose to others in disputes, in all until its tenth deal; 0 is no limit"
+    )
+    rating_gain_limit: Rate = option(
+        Rate(100, 4000),
+        "rating that a key can gain at once, and as much again within so many seconds;"
+        " loopback has loopback_factor times as much; 0 is no limit",
+    )
     max_open_proposals: int = option(
         500, "proposals of one key that may be pending or accepted at once; 0 is no limit"
     )

@@ -8,6 +8,8 @@ numbers are the rows of section 20 of the agentchat wire reference. What the ref
 from collections.abc import Mapping
 from typing import Any, Final
 
+from moothall.settings.limits import Rate
+
 # Profiles in which the reference's own variables count, such as PORT and RATE_LIMIT_MS.
 WITH_REFERENCE_VARIABLES: Final = frozenset(("agentchat-0.36",))
 # Those that do something there and nothing here: message content is not written anywhere, and events go to the log.
@@ -53,6 +55,8 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "pair_cooldown": 3600.0,
         "minimum_deal_age": 60.0,
         "gain_by_amount": True,  # 32
+        "newcomer_transfer_cap": 0,  # the reference knows neither
+        "rating_gain_limit": Rate(0, 1),
         "court_reveal_timeout": 600.0,  # 37
         "court_absent": ("away", "offline"),  # 38
         "court_evidence_early": False,  # 39

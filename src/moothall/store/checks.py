@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from moothall.market import escrow, ledger
-from moothall.market.records import AuditRow, Proposal, Registration, Standing
+from moothall.market.records import AuditRow, Curbs, Proposal, Registration, Standing
 from moothall.market.replay import replay
 from moothall.store.case_checks import case_problems
 from moothall.store.dialect import Connection, Row
@@ -221,8 +221,8 @@ def _audit_row(row: Row) -> AuditRow:
     return AuditRow(at=at, operation=operation, deal=deal, actor=actor, data=data)
 
 
-def _facts(standing: Standing) -> tuple[int, int, int]:
-    return standing.rating, standing.transactions, standing.escrowed
+def _facts(standing: Standing) -> tuple[int, int, int, Curbs]:
+    return standing.rating, standing.transactions, standing.escrowed, standing.curbs
 
 
 def _shown(key: bytes) -> str:

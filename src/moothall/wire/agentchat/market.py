@@ -20,6 +20,7 @@ class RatingChange(Struct, kw_only=True, gc=False, rename="camel"):
     new_rating: int
     change: int
     transactions: int
+    withheld: int | UnsetType = UNSET  # ours: points that the rules against farming kept from it
 
 
 class EscrowResult(Struct, kw_only=True, omit_defaults=True, gc=False):

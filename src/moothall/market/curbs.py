@@ -1,0 +1,108 @@
+"""Rules against farming: what a fresh key can lose to others, and how fast a rating can grow (docs/reputation.md).
+
+A key costs nothing and begins with 1200 points. Without these rules its owner moves them to another of its keys by
+losing a dispute, or makes points by completing deals between its own keys. The arithmetic is that of the seeds. A
+curb only says how much is paid of what the arithmetic gives an agent.
+
+1. A key with fewer than NEWCOMER_DEALS settled deals is a newcomer. In disputes and verdicts it loses to others at
+   most `newcomer_cap` points, in all until its tenth settled deal.
+2. Wins against newcomers diminish: the nth within WINS_WINDOW of the first brings 1/n of that.
+3. What a key gains, from whatever it is, fills a bucket of `gain_limit` points, which drains within `gain_window`.
+   What does not fit is not paid.
+
+A loser loses the whole amount in any case. What is not paid to the winner is burned; what a completion does not pay
+is not made in the first place. All that has to be remembered is in `Curbs`, a part of the agent's standing: it is
+kept, replayed and locked with it.
+"""
+
+from typing import Final
+
+from msgspec import Struct, structs
+
+from moothall.market.records import Curbs, Standing
+from moothall.market.reputation import RatingRules
+from moothall.wire.agentchat.jstext import round_half_up
+
+NEWCOMER_DEALS: Final = 10
+WINS_WINDOW: Final = 24 * 60 * 60 * 1000  # ms
+
+
+class Transfer(Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """What a winner gets of a loser's points, and everything that this follows from. None: the rule is off, or does
+    not apply."""
+
+    due: int  # by the arithmetic, stake included
+    paid: int
+    left: int | None = None  # the loser is a newcomer, and could still lose so much to others
+    nth: int = 1  # win of the winner against a newcomer, of this window
+    room: int | None = None  # what the winner could gain at this moment
+
+    @property
+    def burned(self) -> int:
+        return self.due - self.paid
+
+
+def payable(due: int, left: int | None, nth: int, room: int | None) -> int:
+    """The three rules, in their order."""
+    if left is not None:
+        due = round_half_up(min(due, left) / nth)
+    return due if room is None else min(due, room)
+
+
+def is_newcomer(standing: Standing) -> bool:
+    return standing.transactions < NEWCOMER_DEALS
+
+
+def transfer(due: int, loser: Standing, winner: Standing, now: int, rules: RatingRules) -> Transfer:
+    left, nth = None, 1
+    if rules.newcomer_cap and is_newcomer(loser):
+        left = max(0, rules.newcomer_cap - loser.curbs.conceded)
+        nth = _wins(winner.curbs, now) + 1
+    room = room_of(winner, now, rules)
+    return Transfer(due=due, paid=payable(due, left, nth, room), left=left, nth=nth, room=room)
+
+
+def conceded(loser: Standing, given: Transfer) -> Curbs:
+    """The loser's, afterwards."""
+    if given.left is None:
+        return loser.curbs
+    return structs.replace(loser.curbs, conceded=loser.curbs.conceded + given.paid)
+
+
+def won(winner: Standing, given: Transfer, now: int, rules: RatingRules) -> Curbs:
+    """The winner's, afterwards."""
+    curbs = gained(winner, given.paid, now, rules)
+    if given.left is None:
+        return curbs
+    since = now if given.nth == 1 else curbs.wins_since
+    return structs.replace(curbs, newcomer_wins=given.nth, wins_since=since)
+
+
+# -- how fast a rating can grow ---------------------------------------------------------------------------
+
+
+def room_of(standing: Standing, now: int, rules: RatingRules) -> int | None:
+    """How many points the agent can gain at this moment; None is any number."""
+    if not rules.gain_limit:
+        return None
+    used = max(0, standing.curbs.drained_at - now)
+    return max(0, (rules.gain_window - used) * rules.gain_limit // rules.gain_window)
+
+
+def allowed(points: int, standing: Standing, now: int, rules: RatingRules) -> int:
+    """Of a gain; a loss is never less."""
+    room = room_of(standing, now, rules)
+    return points if room is None else min(points, room)
+
+
+def gained(standing: Standing, points: int, now: int, rules: RatingRules) -> Curbs:
+    """After a gain of so many points. The bucket is kept as the moment at which it will have drained."""
+    if points <= 0 or not rules.gain_limit:
+        return standing.curbs
+    fill = -(-points * rules.gain_window // rules.gain_limit)  # rounded up
+    return structs.replace(standing.curbs, drained_at=max(now, standing.curbs.drained_at) + fill)
+
+
+def _wins(curbs: Curbs, now: int) -> int:
+    """Against newcomers, of the window that has not ended."""
+    return curbs.newcomer_wins if now - curbs.wins_since < WINS_WINDOW else 0
