@@ -1,7 +1,8 @@
 """How rows are written: in few statements, and found again through an index."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from moothall.market.skills import Filters
 from moothall.store import memory as memory_module
 from moothall.store.books import SqlBooks
-from moothall.store.dialect import Connection, Cursor, Row, Value
+from moothall.store.dialect import Connection, Cursor, Row, Statement, Value
 from moothall.store.memory import MAX_REMEMBERED, Memory
 from moothall.store.opening import prepare
 from moothall.store.rows import LONGEST_RUN, Draft, Fields, Stored, _runs
@@ -183,6 +184,63 @@ class Rows:
 
     def fetchall(self) -> list[Row]:
         return self._rows
+
+
+def statements_of(place: Place, *commands: Callable[[SqlBooks], object]) -> list[str]:
+    """How one commit writes what these commands leave behind."""
+    with place.connected() as connection:
+        prepare(connection, place.directory, place.log)
+        connection.execute(connection.dialect.begin)
+        changes, memory = Draft(), Memory()
+        for command in commands:
+            books = SqlBooks(connection, memory, changes, subscriptions=LISTENING)
+            command(books)
+            books.keep()
+        written = Writings(connection)
+        changes.write(written)
+        connection.execute("COMMIT")
+    return written.statements
+
+
+class Writings(Questions):
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.statements: list[str] = []
+        self.execute_all = self._write
+
+    def _write(self, statements: Sequence[Statement]) -> list[int]:
+        self.statements += [sql for sql, _ in statements]
+        return self._connection.execute_all(statements)
+
+
+def test_an_index_is_written_only_when_its_columns_change(sqlite: Place) -> None:
+    """ACCEPT leaves a deal open and ratings as they are, so that it moves in no list."""
+
+    def changed(*commands: Callable[[SqlBooks], object]) -> set[str]:
+        written = " ".join(statements_of(sqlite, *commands))
+        return {column for column in ("is_open", "rating") if f" {column} = excluded" in written}
+
+    assert changed(propose("prop_1", elo_stake=5)) == {"is_open"}
+    assert changed(accept("prop_1")) == set()
+    assert changed(complete("prop_1")) == {"is_open", "rating"}
+    assert sqlite.problems() == []
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [(3,), (1, 2), (2, 1), (1, 1, 1)],
+    ids=lambda batches: "+".join(map(str, batches)),
+)
+def test_columns_say_what_records_say_however_steps_share_commits(
+    place: Place, batches: Sequence[int]
+) -> None:
+    for deal in ("prop_1", "prop_2"):
+        steps = iter((propose(deal, elo_stake=5, expires=60), accept(deal), complete(deal)))
+        for length in batches:
+            statements_of(place, *islice(steps, length))
+    assert place.problems() == []
+    assert place.select("SELECT status, is_open FROM proposals") == [("completed", 0)] * 2
+    assert place.select("SELECT rating, transactions FROM standings") == [(1216, 2)] * 2
 
 
 def test_memory_forgets_the_older_half_when_it_is_full() -> None:

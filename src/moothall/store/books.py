@@ -313,7 +313,7 @@ class SqlBooks(CaseBooks, IdBooks, StoreBooks):
         self._draft.put_bound(fingerprint, key)
         if standing is not None:
             bound = msgspec.structs.replace(_standing(standing), key=key)
-            self._draft.put_standing(bound, 1)
+            self._draft.put_standing(bound, None)
             self._save_entry(ledger.opening(key, bound.rating, bound.updated or 0))
         if registration is not None and self.registration(key) is None:
             self._save_registration(msgspec.structs.replace(_registration(registration), key=key))
@@ -450,13 +450,11 @@ class SqlBooks(CaseBooks, IdBooks, StoreBooks):
     def _save_proposal(self, proposal: Proposal) -> None:
         self._put_key(proposal.proposer)
         self._put_key(proposal.recipient)
-        known = self._known_proposal(proposal.id)
-        self._draft.put_proposal(proposal, 1 if known is None else known.version + 1)
+        self._draft.put_proposal(proposal, self._known_proposal(proposal.id))
 
     def _save_standing(self, standing: Standing) -> None:
         self._put_key(standing.key)
-        known = self._known_standing(standing.key)
-        self._draft.put_standing(standing, 1 if known is None else known.version + 1)
+        self._draft.put_standing(standing, self._known_standing(standing.key))
 
     def _save_audit(self, row: AuditRow) -> None:
         self._draft.put_audit(row)

@@ -174,7 +174,7 @@ def _bind(draft: Draft, fingerprint: str, key: bytes, known: Known) -> None:
     draft.put_bound(fingerprint, key)
     if known.standing is not None:
         standing = msgspec.structs.replace(known.standing, key=key)
-        draft.put_standing(standing, 1)
+        draft.put_standing(standing, None)
         draft.put_entry(ledger.opening(key, standing.rating, standing.updated or 0))
     if known.registration is not None:
         rating = (known.standing or Standing(key=key)).rating

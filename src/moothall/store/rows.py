@@ -56,6 +56,9 @@ class Table(NamedTuple):
     name: str
     columns: tuple[str, ...]
     conflict: str = ""
+    # For rows whose indexed columns stay as they are: SQLite writes the index of each column that a statement sets,
+    # whether its value changes or not.
+    unlisted: str = ""
 
 
 def _newer(table: str, key: str, *columns: str) -> str:
@@ -84,6 +87,7 @@ TABLES: Final = (
             "record",
         ),
         _newer("proposals", "id", "status", "is_open", "frozen", "expires"),
+        _newer("proposals", "id", "status"),
     ),
     Table(
         "disputes",
@@ -100,6 +104,7 @@ TABLES: Final = (
         "standings",
         ("key", "rating", "transactions", "version", "record"),
         _newer("standings", "key", "rating", "transactions"),
+        _newer("standings", "key"),
     ),
     Table(
         "registrations",
@@ -163,6 +168,7 @@ class Draft:
         "large",
         "proposals",
         "registrations",
+        "relisted",
         "rows",
         "size",
         "standings",
@@ -182,6 +188,7 @@ class Draft:
         self.has_events = False
         self.size = 0  # bytes of the records, however often they were changed
         self.usage: dict[str, tuple[int, int]] = {}  # by account: the day, and bytes to add to what it used
+        self.relisted: set[object] = set()  # proposals and standings whose indexed columns change
         self.rows: defaultdict[str, dict[object, Fields]] = defaultdict(dict)
         self.added: defaultdict[str, list[Fields]] = defaultdict(list)
 
@@ -197,6 +204,7 @@ class Draft:
         self.entries |= later.entries
         self.keys |= later.keys
         self.large |= later.large
+        self.relisted |= later.relisted
         self.has_receipts |= later.has_receipts
         self.has_events |= later.has_events
         self.size += later.size
@@ -217,9 +225,11 @@ class Draft:
         statements: list[Statement] = []
         least: list[int] = []
         for table in TABLES:
-            for run in _runs(self._rows_of(table)):
-                statements.append((_insert(table, len(run)), [value for fields in run for value in fields]))
-                least.append(0 if table.name == "keys" else len(run))
+            for conflict, rows in self._ways(table, connection):
+                for run in _runs(rows):
+                    values = [value for fields in run for value in fields]
+                    statements.append((_insert(table, conflict, len(run)), values))
+                    least.append(0 if table.name == "keys" else len(run))
         for key, registration in self.registrations.items():
             if registration is None:
                 statements.append(("DELETE FROM registrations WHERE key = ?", (key,)))
@@ -230,10 +240,20 @@ class Draft:
         changed = connection.execute_all(statements)
         self.kept_offers.clear()
         self.usage.clear()
+        self.relisted.clear()
         self.rows.clear()  # not before: whoever comes next must stumble over the same rows
         self.added.clear()
         if any(count < wanted for count, wanted in zip(changed, least, strict=True)):
             raise Stale
+
+    def _ways(self, table: Table, connection: Connection) -> Iterator[tuple[str, list[Fields]]]:
+        """What to write, and how. Where rows are locked, one statement takes all of them, in their order."""
+        rows = self._rows_of(table)
+        if not table.unlisted or connection.dialect.locks_rows:
+            yield table.conflict, rows
+            return
+        yield table.conflict, [row for row in rows if row[0] in self.relisted]
+        yield table.unlisted, [row for row in rows if row[0] not in self.relisted]
 
     def _rows_of(self, table: Table) -> list[Fields]:
         if not table.conflict:
@@ -250,27 +270,33 @@ class Draft:
         self.rows["keys"][key] = (key, fingerprint, fingerprint[:AGENT_ID_LENGTH])
         self.keys.add(key)
 
-    def put_proposal(self, proposal: Proposal, version: int) -> None:
+    def put_proposal(self, proposal: Proposal, before: Stored[Proposal] | None) -> None:
+        version = 1 if before is None else before.version + 1
         record = _encode(proposal)
         self.size += len(record)
         if len(record) > LARGE:
             self.large.add(proposal.id)
+        listed = _listed(proposal)
+        if before is None or listed != _listed(before.record):
+            self.relisted.add(proposal.id)
         self.rows["proposals"][proposal.id] = (
             proposal.id,
             proposal.proposer,
             proposal.recipient,
             proposal.status,
-            int(proposal.status in OPEN),
-            int(proposal.frozen_by is not None),
-            proposal.expires,
+            *listed,
             proposal.created_at,
             version,
             record,
         )
         self.proposals[proposal.id] = Stored(version, proposal)
 
-    def put_standing(self, standing: Standing, version: int) -> None:
-        row = (standing.key, standing.rating, standing.transactions, version, _encode(standing))
+    def put_standing(self, standing: Standing, before: Stored[Standing] | None) -> None:
+        version = 1 if before is None else before.version + 1
+        rating, transactions = standing.rating, standing.transactions
+        if before is None or (rating, transactions) != (before.record.rating, before.record.transactions):
+            self.relisted.add(standing.key)
+        row = (standing.key, rating, transactions, version, _encode(standing))
         self.rows["standings"][standing.key] = row
         self.standings[standing.key] = Stored(version, standing)
 
@@ -382,6 +408,11 @@ def as_double(number: int | float) -> float:
         return math.inf if number > 0 else -math.inf
 
 
+def _listed(proposal: Proposal) -> tuple[int, int, int | None]:
+    """By which lists and deadlines find it: `is_open`, `frozen` and `expires`."""
+    return int(proposal.status in OPEN), int(proposal.frozen_by is not None), proposal.expires
+
+
 def parts_of(case: Dispute) -> list[tuple[bytes, str, bool]]:
     """(key, role, live) of everybody who ever had a part in the case."""
     parties = ((case.disputant, "disputant", case.is_open), (case.respondent, "respondent", case.is_open))
@@ -400,8 +431,8 @@ def _runs(rows: list[Fields]) -> Iterator[list[Fields]]:
 
 
 @cache
-def _insert(table: Table, rows: int) -> str:
+def _insert(table: Table, conflict: str, rows: int) -> str:
     columns = ", ".join(table.columns)
     marks = ", ".join("?" for _ in table.columns)
     values = ", ".join(f"({marks})" for _ in range(rows))
-    return f"INSERT INTO {table.name} ({columns}) VALUES {values}{table.conflict}"  # noqa: S608  # our own names
+    return f"INSERT INTO {table.name} ({columns}) VALUES {values}{conflict}"  # noqa: S608  # our own names
