@@ -12,6 +12,8 @@ import pytest
 
 from moothall import app as app_module
 from moothall.app import App
+from moothall.identity.seals import key_id
+from moothall.market.receipts import verify_receipt
 from moothall.settings import Settings
 from moothall.store.sqlite import SqliteStore
 from tests.identity.vectors import ALICE, BOB
@@ -88,7 +90,9 @@ async def test_the_references_files_are_kept_in_step(tmp_path: Path) -> None:
         hall.stop()
         ratings = (tmp_path / "data" / "ratings.json").read_text()
         assert f'"@{ALICE.public.agent_id(16)}"' in ratings
-        assert offered["id"] in (tmp_path / "data" / "receipts.jsonl").read_text()
+        (receipt,) = (tmp_path / "data" / "receipts.jsonl").read_bytes().splitlines()
+        assert json.loads(receipt)["proposal_id"] == offered["id"]
+        assert verify_receipt(receipt, [key_id(hall.key)]).holds
 
 
 async def test_whoever_the_reference_knew_is_found_again_on_coming_in(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from tests.identity.vectors import ALICE, BOB
 from tests.support.cases import ARBITERS, COMMITMENT, NONCE, signed_step
 from tests.support.deals import signed
 from tests.support.seals import HALL, HALL_ID
+from tests.support.world import TWIN_ID, TWINS
 
 Path = tuple[str | int, ...]
 
@@ -286,6 +287,16 @@ def test_a_case_that_never_took_place_is_not_proven() -> None:
     assert verify_case(forged, [HALL_ID]).unproven
     assert not verify_case(forged, [HALL_ID]).holds
     assert not verify_case({**forged, "hall_key": HALL.public.pem}, [HALL_ID]).holds
+
+
+def test_two_keys_with_one_id_are_not_one_agent() -> None:
+    """Votes, results and shares name agents by their ids, so that no two in a case may have the same."""
+    case = good_case("judged")
+    for arbiter, twin in zip(case["arbiters"], TWINS, strict=False):
+        arbiter.update(id=f"@{TWIN_ID}", key=twin.public.pem)
+    found = verify_case(case).contradictions
+    assert any("different agents with different ids" in problem for problem in found)
+    assert not any("is the id of its key" in problem for problem in found)
 
 
 def test_a_bar_in_a_field_is_named() -> None:

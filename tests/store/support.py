@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from moothall.identity import PrivateKey
+from moothall.identity.seals import Seal
 from moothall.market import clerk
 from moothall.market.books import Books
 from moothall.market.hooks import Subscription
@@ -143,10 +144,12 @@ def reject(deal: str, agent: PrivateKey = BOB, *, now: int = NOW_MS) -> Callable
     return lambda books: clerk.reject(books, order, now=now, rules=RULES)
 
 
-def complete(deal: str, agent: PrivateKey = BOB, *, now: int = NOW_MS) -> Callable[[Books], Outcome]:
+def complete(
+    deal: str, agent: PrivateKey = BOB, *, now: int = NOW_MS, seal: Seal = SEAL
+) -> Callable[[Books], Outcome]:
     message = signed(client.Complete(proposal_id=deal, sig="-"), agent)
     order = check_signature(message, agent.public, RULES)
-    return lambda books: clerk.complete(books, order, now=now, rules=RULES, seal=SEAL)
+    return lambda books: clerk.complete(books, order, now=now, rules=RULES, seal=seal)
 
 
 def dispute(deal: str, agent: PrivateKey = ALICE, *, now: int = NOW_MS) -> Callable[[Books], Outcome]:

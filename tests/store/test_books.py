@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from moothall.court.records import CourtChange
 from moothall.errors import InvalidProposal, Refusal
-from moothall.identity import PublicKey
+from moothall.identity import PrivateKey, PublicKey
+from moothall.identity.seals import Seal, key_id
 from moothall.market.audit import audit_row
 from moothall.market.books import Books
 from moothall.market.hooks import Subscription, hook_event
 from moothall.market.ledger import entry, opening
+from moothall.market.receipts import verify_receipt
 from moothall.market.records import (
     AuditRow,
     Entry,
@@ -52,6 +54,7 @@ from tests.store.support import (
     register,
     reject,
 )
+from tests.support.seals import HALL_ID, SEAL
 
 AGENTS = (ALICE, BOB, CAROL, DAVE)
 
@@ -694,3 +697,17 @@ def test_two_halls_add_to_one_count(postgres: Place) -> None:
         hall.close()
     with postgres.books() as books:
         assert books.disk_used("a", 1) == sum(spent)
+
+
+def test_each_hall_signs_with_its_own_key(place: Place) -> None:
+    """Halls that share a database have keys of their own, and a receipt names the one that signed it."""
+    other = PrivateKey(bytes(32))
+    with place.books() as books:
+        for deal, seal in (("prop_1", SEAL), ("prop_2", Seal(other))):
+            for command in (propose(deal), accept(deal), complete(deal, seal=seal)):
+                command(books)
+    with place.books() as books:
+        bodies = {receipt.proposal_id: receipt.body for receipt in books.receipts().items}
+    assert verify_receipt(bodies["prop_1"], [HALL_ID]).holds
+    assert verify_receipt(bodies["prop_2"], [key_id(other.public)]).holds
+    assert not verify_receipt(bodies["prop_2"], [HALL_ID]).holds

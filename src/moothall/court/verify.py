@@ -121,8 +121,12 @@ class _Inspection:
         ]
         for field, person, key in everybody:
             self.claim(f"{field}.id", is_id_of(person.id, key), f"{person.id} is the id of its key")
-        keys = {key for _, _, key in everybody}
-        self.claim("arbiters", len(keys) == len(everybody), "Parties and arbiters are different agents")
+        keys, ids = {key for _, _, key in everybody}, {person.id for _, person, _ in everybody}
+        self.claim(
+            "arbiters",
+            len(keys) == len(ids) == len(everybody),
+            "Parties and arbiters are different agents with different ids",
+        )
 
     def deal(self) -> None:
         case, deal = self.case, self.case.deal
