@@ -17,6 +17,7 @@ MAX_ENDED = 2
 class Page:
     id: str
     is_over: bool = False
+    size: int = 10
     waiting: set[asyncio.Future[None]] = field(default_factory=set)
 
 
@@ -86,3 +87,34 @@ async def test_waiting_ends_when_the_agent_leaves_and_can_begin_anew() -> None:
         await pages.news_of(page)
     pages.begin()
     assert not await pages.news_of(page, 0.0)
+
+
+def test_a_book_is_bounded_in_bytes_and_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(book, "MAX_BYTES", 100)
+    pages: Book[Page] = Book(MAX_ENDED)
+    for number in range(20):
+        pages.keep(Page(str(number), size=30))
+    assert list(pages.open) == ["17", "18", "19"]
+    assert known(pages, *map(str, range(20))) == ["17", "18", "19"]
+    assert [record.message.count("proposals()") for record in caplog.records] == [1]
+    pages.keep(Page("large", size=1000))
+    assert list(pages.open) == ["large"]
+
+
+def test_an_entry_that_grew_or_ended_gives_its_room_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(book, "MAX_BYTES", 100)
+    pages: Book[Page] = Book(MAX_ENDED)
+    page = Page("1", size=50)
+    pages.keep(page)
+    page.size = 80
+    pages.keep(page)
+    page.is_over = True
+    pages.keep(page)
+    kept(pages, *(f"open {number}" for number in range(10)))
+    assert len(pages.open) == 10
+    kept(pages, "2", "3", is_over=True)
+    assert known(pages, "1", "2", "3") == ["1", "2", "3"]
+    del page
+    assert known(pages, "1", "2", "3") == ["2", "3"]

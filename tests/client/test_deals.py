@@ -36,12 +36,13 @@ from moothall import (
     UsageError,
     verify_receipt,
 )
-from moothall.client import deals, events
+from moothall.client import book, deals, events
 from moothall.client.connection import HallConnection
 from moothall.client.deals import checked_amount, checked_deadline, checked_stake, skill_list
 from moothall.client.exchange import Exchange
 from moothall.client.handlers import Handlers
 from moothall.client.incoming import decode, encode
+from moothall.client.proposal import packed, unpacked
 from moothall.client.signed import UNSIGNED, as_json
 from moothall.client.standing import Standing
 from moothall.wire.agentchat import client, signing
@@ -825,3 +826,61 @@ async def test_skills_are_signed_as_the_reference_checks_them(reference: Market)
     async with signer(vector["signer"]).connected(reference.url) as agent:
         assert await agent.register_skills(vector["skills"]) == len(vector["skills"])
     assert reference.received[-1]["sig"] == vector["sig"]
+
+
+# -- memory --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [None, [], {"a": [1, 2.5, "x"]}, "half \ud83d", {"deep": [[[[]]]]}],
+    ids=["none", "empty", "object", "half", "deep"],
+)
+def test_terms_are_kept_as_text_and_read_as_they_were(terms: Any) -> None:
+    assert unpacked(packed(terms)) == terms
+    assert len(packed([[]] * 5000)) < 16_000  # some 300,000 bytes as objects
+
+
+async def test_a_flood_of_offers_does_not_fill_the_memory(
+    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The oldest are forgotten, and the hall still lists them."""
+    monkeypatch.setattr(book, "MAX_BYTES", 200_000)
+    async with (
+        Agent("alice", identity=ALICE).connected(url) as alice,
+        Agent("bob", identity=BOB).connected(url) as bob,
+    ):
+        made = [await alice.propose(bob.address, "work", terms=[[]] * 5000) for _ in range(30)]
+        await settled(bob)
+        offers = bob._deals._book.open
+        assert 5 < len(offers) < 15
+        assert list(offers) == [deal.id for deal in made[-len(offers) :]]
+        assert sum(facts.size for facts in offers.values()) <= 200_000
+        assert [deal.id for deal in await bob.proposals()] == [deal.id for deal in reversed(made)]
+    assert "forgets the oldest" in caplog.text
+
+
+async def test_many_deals_that_end_unknown_are_one_question(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two_parties(url) as (alice, bob):
+        made = [await alice.agent.propose(bob.agent.address, "work") for _ in range(20)]
+    changes: Heard[DealChange] = Heard()
+    async with Agent("alice", identity=ALICE).connected(url) as returned:
+        await settled(returned)
+        asked = 0
+        look_up = returned._deals._look_up
+
+        async def counted() -> None:
+            nonlocal asked
+            asked += 1
+            await look_up()
+
+        monkeypatch.setattr(returned._deals, "_look_up", counted)
+        returned.on_deal(changes)
+        async with Agent("bob", identity=BOB).connected(url) as worker:
+            await asyncio.gather(*(worker.reject(deal.id) for deal in made))
+        heard = [await changes.next() for _ in made]
+    assert {change.proposal.id for change in heard} == {deal.id for deal in made}
+    assert all(change.proposal.task == "work" for change in heard)
+    assert asked < 20

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from moothall import Agent
+from moothall.client import handlers as handlers_module
 from moothall.client.events import Message
 from moothall.client.handlers import MAX_RUNNING, Filter, Handlers, Registered
 from moothall.errors import FloorLost, FloorTaken
@@ -200,3 +201,68 @@ async def test_a_flood_does_not_start_handlers_without_end() -> None:
 
 async def handlers_idle(handlers: Handlers) -> None:
     await asyncio.wait(handlers._tasks)
+
+
+# -- more events than an agent can keep up with ----------------------------------------------------------------
+
+
+class Slow:
+    """A handler whose calls end when they are told to."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.end = asyncio.Event()
+
+    async def __call__(self, what: Any) -> None:
+        self.calls.append(what)
+        await self.end.wait()
+
+
+async def test_calls_of_event_handlers_are_bounded_and_the_rest_is_warned_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    handlers, slow = Handlers(), Slow()
+    handlers.add("on_proposal", slow)
+    for number in range(3 * MAX_RUNNING):
+        handlers.tell("on_proposal", number)
+    await asyncio.sleep(0)
+    assert slow.calls == list(range(MAX_RUNNING))
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "proposals() lists the offers" in caplog.text
+    slow.end.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    handlers.tell("on_proposal", "again")
+    await asyncio.sleep(0)
+    assert slow.calls[-1] == "again"
+    await handlers.close()
+
+
+async def test_large_events_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers_module, "MAX_BYTES", 100)
+    handlers, slow = Handlers(), Slow()
+    handlers.add("on_proposal", slow)
+    for number in range(10):
+        handlers.tell("on_proposal", number, 40)
+    await asyncio.sleep(0)
+    assert slow.calls == [0, 1]
+    slow.end.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    handlers.tell("on_proposal", "larger than all", 1000)
+    await asyncio.sleep(0)
+    assert slow.calls[-1] == "larger than all"
+    await handlers.close()
+
+
+async def test_messages_have_calls_of_their_own() -> None:
+    """Whoever floods an agent with offers does not keep messages from it."""
+    handlers, slow, reply = Handlers(), Slow(), Slow()
+    handlers.add("on_proposal", slow)
+    handlers.for_messages.append(Registered(reply, Filter(), None))
+    for number in range(2 * MAX_RUNNING):
+        handlers.tell("on_proposal", number)
+    assert handlers.hear(IN_GENERAL, ME)
+    await asyncio.sleep(0)
+    assert reply.calls == [IN_GENERAL]
+    await handlers.close()

@@ -1,13 +1,20 @@
-"""What an agent knows of the deals or disputes it has a part in, and who waits to know more."""
+"""What an agent knows of the deals or disputes it has a part in, and who waits to know more.
+
+Others decide how many offers an agent gets and how long they are. So a book is bounded in entries and in bytes.
+When it is full, the oldest make room. The hall knows them too: LIST_PROPOSALS and LIST_CASES name them.
+"""
 
 import asyncio
-from collections import deque
+import logging
 from typing import Final, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from moothall.errors import ConnectionLost, NotConnected
 
-MAX_OPEN: Final = 1000  # open ones kept though nobody holds them; the hall knows the others too
+log: Final = logging.getLogger("moothall.agent")
+
+MAX_OPEN: Final = 1000  # open ones kept though nobody holds them
+MAX_BYTES: Final = 8 * 1024 * 1024  # of the open ones, and as many of those that ended
 
 
 class Entry(Protocol):
@@ -18,11 +25,40 @@ class Entry(Protocol):
     def is_over(self) -> bool: ...
 
     @property
+    def size(self) -> int:
+        """How many bytes it takes, roughly."""
+
+    @property
     def waiting(self) -> "set[asyncio.Future[None]]":
         """Those who wait for news of it."""
 
 
 Kept = TypeVar("Kept", bound=Entry)
+
+
+class Shelf(Generic[Kept]):
+    """The latest entries, as many as fit."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._sizes: dict[str, int] = {}
+        self._bytes = 0
+        self.entries: dict[str, Kept] = {}
+
+    def put(self, entry: Kept) -> bool:
+        """Whether all others could stay."""
+        self.remove(entry.id)
+        self.entries[entry.id] = entry
+        self._sizes[entry.id] = entry.size
+        self._bytes += entry.size
+        count = len(self.entries)
+        while len(self.entries) > self._most or (self._bytes > MAX_BYTES and len(self.entries) > 1):
+            self.remove(next(iter(self.entries)))
+        return len(self.entries) == count
+
+    def remove(self, entry_id: str) -> None:
+        if self.entries.pop(entry_id, None) is not None:
+            self._bytes -= self._sizes.pop(entry_id)
 
 
 class Book(Generic[Kept]):
@@ -31,9 +67,14 @@ class Book(Generic[Kept]):
     def __init__(self, max_ended: int) -> None:
         """`max_ended` is how many stay though they are over and nobody holds them."""
         self._entries: WeakValueDictionary[str, Kept] = WeakValueDictionary()
-        self._ended: deque[Kept] = deque(maxlen=max_ended)
+        self._ended: Shelf[Kept] = Shelf(max_ended)
+        self._open: Shelf[Kept] = Shelf(MAX_OPEN)
         self._left = False
-        self.open: dict[str, Kept] = {}
+        self._warned = False
+
+    @property
+    def open(self) -> dict[str, Kept]:
+        return self._open.entries
 
     def __contains__(self, entry_id: str) -> bool:
         return entry_id in self._entries
@@ -51,13 +92,15 @@ class Book(Generic[Kept]):
     def keep(self, entry: Kept) -> None:
         """A new one, or one that has changed."""
         self._entries[entry.id] = entry
-        self.open.pop(entry.id, None)
         if entry.is_over:
-            self._ended.append(entry)
-        else:
-            self.open[entry.id] = entry
-            if len(self.open) > MAX_OPEN:
-                del self.open[next(iter(self.open))]
+            self._open.remove(entry.id)
+            self._ended.put(entry)
+        elif not self._open.put(entry) and not self._warned:
+            self._warned = True
+            log.warning(
+                "there are more open deals or cases than this agent keeps in memory, and it forgets the oldest:"
+                " proposals() and disputes() list all of them"
+            )
 
     # -- waiting -------------------------------------------------------------------------------------
 

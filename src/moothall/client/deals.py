@@ -8,6 +8,7 @@ open deal stays as it was last heard of.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -22,7 +23,7 @@ from moothall.client.events import Receipt
 from moothall.client.exchange import Exchange, patiently
 from moothall.client.handlers import Handlers
 from moothall.client.incoming import Offer, Settled, Step
-from moothall.client.proposal import PROGRESS, DealChange, Facts, Proposal
+from moothall.client.proposal import PROGRESS, DealChange, Facts, Proposal, packed
 from moothall.client.signed import UNSIGNED, as_json, signed
 from moothall.client.standing import Standing
 from moothall.errors import (
@@ -62,6 +63,7 @@ class Deals:
         self._key = key
         self._book: Book[Facts] = Book(MAX_ENDED)
         self._page = PAGE
+        self._unknown: deque[DealChange] = deque(maxlen=MAX_OPEN)  # to be told when their terms are known
         self._lists = True  # until the hall turns out not to know LIST_PROPOSALS
         self._catching_up: asyncio.Task[object] | None = None
         self.listeners: Final[Mapping[type, Callable[[Any], None]]] = {
@@ -301,7 +303,7 @@ class Deals:
         is_news = body.id not in self._book
         facts = self._offered(body)
         if is_news and not facts.is_mine:
-            self._handlers.tell("on_proposal", self.proposal(facts))
+            self._handlers.tell("on_proposal", self.proposal(facts), facts.size)
 
     def _hear_accepted(self, body: incoming.Accepted) -> None:
         facts = self._stepped(body)
@@ -333,7 +335,7 @@ class Deals:
             is_news = entry.proposal_id not in self._book
             facts = self._entered(entry, body.ts)
             if is_news and not facts.is_mine and facts.status == "pending":
-                self._handlers.tell("on_proposal", self.proposal(facts))
+                self._handlers.tell("on_proposal", self.proposal(facts), facts.size)
 
     # -- what the court says -------------------------------------------------------------------------
 
@@ -360,11 +362,12 @@ class Deals:
             facts.amount = body.amount
             facts.currency = body.currency
             facts.payment_code = body.payment_code
-            facts.terms = body.terms
+            facts.terms = packed(body.terms)
             facts.capability = body.capability
             facts.created_at = facts.updated_at = body.created_at
             facts.stake = int(body.elo_stake or 0)
             self._set_deadline(facts, body.expires, body.ts)
+            self._book.keep(facts)  # as large as it is now
         return facts
 
     def _stepped(self, body: Step) -> Facts:
@@ -383,7 +386,7 @@ class Deals:
         facts.amount = entry.amount
         facts.currency = entry.currency
         facts.payment_code = entry.payment_code
-        facts.terms = entry.terms
+        facts.terms = packed(entry.terms)
         facts.capability = entry.capability
         facts.created_at = entry.created_at
         facts.stake = entry.proposer_stake
@@ -395,9 +398,9 @@ class Deals:
         self._set_deadline(facts, entry.expires, ts)
         if is_news:  # it was like this before the agent asked: nothing has changed
             facts.status, facts.ended_by, facts.updated_at = entry.status, _ended_by(entry), entry.updated_at
-            self._book.keep(facts)
         else:
             self._advance(facts, entry.status, _actor(entry), entry.updated_at)
+        self._book.keep(facts)
         return facts
 
     def _opened(self, proposal_id: str, proposer: str, recipient: str) -> Facts:
@@ -426,13 +429,21 @@ class Deals:
         if self._handlers.listens_for("on_deal"):
             change = DealChange(self.proposal(facts), status, by)
             if facts.is_known:
-                self._handlers.tell("on_deal", change)
+                self._handlers.tell("on_deal", change, facts.size)
             else:
-                self._handlers.start(self._tell_when_known(change))
+                self._tell_when_known(change)
 
-    async def _tell_when_known(self, change: DealChange) -> None:
+    def _tell_when_known(self, change: DealChange) -> None:
+        """One question for all that are not known: others can end a thousand deals at once."""
+        self._unknown.append(change)
+        if len(self._unknown) == 1:
+            self._handlers.start(self._make_known())
+
+    async def _make_known(self) -> None:
         await self._look_up()
-        self._handlers.tell("on_deal", change)
+        unknown, self._unknown = list(self._unknown), deque(maxlen=MAX_OPEN)
+        for change in unknown:
+            self._handlers.tell("on_deal", change, change.proposal.facts().size)
 
 
 # -- what goes into a message --------------------------------------------------------------------------

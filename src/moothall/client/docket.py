@@ -9,6 +9,8 @@ from moothall.client.book import Book
 from moothall.client.events import RatingChange
 from moothall.wire.agentchat.client import Number, Verdict
 
+TYPICAL_SIZE: Final = 2000  # bytes of one, its texts and lists aside
+ID_SIZE: Final = 64
 MAX_ENDED: Final = 64  # kept though nobody holds them
 
 Role = Literal["disputant", "respondent", "arbiter"]
@@ -88,6 +90,11 @@ class Docket:
     @property
     def progress(self) -> int:
         return PROGRESS.get(self.phase, 0)
+
+    @property
+    def size(self) -> int:
+        texts = sum(len(vote.reasoning) for vote in self.votes) + len(self.reason)
+        return TYPICAL_SIZE + texts + ID_SIZE * (len(self.pool) + len(self.skipped))
 
     @property
     def is_over(self) -> bool:

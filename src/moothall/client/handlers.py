@@ -19,11 +19,20 @@ from moothall.wire.agentchat.names import is_channel_name
 
 log: Final = logging.getLogger("moothall.agent")
 
+# What an agent that missed events can ask for.
+_ELSEWHERE: Final = {
+    "on_proposal": "proposals() lists the offers",
+    "on_deal": "proposals() lists the deals",
+    "on_dispute": "disputes() lists the cases",
+}
+
 Event = TypeVar("Event")
 Handler = Callable[[Event], Coroutine[Any, Any, object]]
 MessageHandler = Handler[Message]
 
-MAX_RUNNING: Final = 1000  # calls of message handlers at once; beyond it messages are reported as missed
+MAX_RUNNING: Final = 1000  # calls of message handlers at once, and as many of others; the rest is missed
+MAX_BYTES: Final = 32 * 1024 * 1024  # that calls of event handlers hold at once; beyond it events are dropped
+TYPICAL_SIZE: Final = 1000  # bytes of an event that holds nothing that others wrote
 CLOSING_TIMEOUT: Final = 5.0  # seconds for cancelled handlers to put things in order
 
 
@@ -94,6 +103,9 @@ class Handlers:
         self._tasks: set[asyncio.Task[object]] = set()
         self._last: set[asyncio.Task[object]] = set()
         self._running = 0
+        self._calls = 0  # of handlers of events, and the bytes of what they were told
+        self._bytes = 0
+        self._missed: set[str] = set()
 
     def add(self, event: str, function: Handler[Any]) -> None:
         self._for_events.setdefault(event, []).append(function)
@@ -101,9 +113,31 @@ class Handlers:
     def listens_for(self, event: str) -> bool:
         return event in self._for_events
 
-    def tell(self, event: str, what: object) -> None:
+    def tell(self, event: str, what: object, size: int = TYPICAL_SIZE) -> None:
+        """Start every handler of the event, unless so many are under way that the agent cannot keep up. `size` is
+        how many bytes `what` takes, roughly."""
         for function in self._for_events.get(event, ()):
-            self.start(_tell(function, what))
+            if self._calls >= MAX_RUNNING or (self._bytes + size > MAX_BYTES and self._calls):
+                self._miss(event)
+                continue
+            self._calls += 1
+            self._bytes += size
+            self.start(_tell(function, what)).add_done_callback(partial(self._told, size))
+
+    def _told(self, size: int, _: "asyncio.Task[object]") -> None:
+        self._calls -= 1
+        self._bytes -= size
+
+    def _miss(self, event: str) -> None:
+        """Once for each kind, or a flood of events would be one of warnings."""
+        if event not in self._missed:
+            self._missed.add(event)
+            log.warning(
+                "%s is not called for some events: %d calls of handlers are still running. %s",
+                event,
+                self._calls,
+                _ELSEWHERE.get(event, "Make the handlers faster"),
+            )
 
     def ask(
         self, event: str, what: object, answer: Callable[[Any], Awaitable[None]]

@@ -36,6 +36,7 @@ from moothall.wire.agentchat.signing import is_peer_nonce
 log: Final = logging.getLogger("moothall.agent")
 
 EVERYTHING: Final = "*"  # on_event("*")
+AS_OBJECTS: Final = 10  # times as many bytes as JSON
 
 MAX_PROOFS: Final = 16  # under way at once; whoever asks more often is not answered
 
@@ -196,7 +197,7 @@ class Hearing:
             hear(body)
         for wanted in (incoming.type, EVERYTHING):
             if self._handlers.listens_for(wanted):
-                self._handlers.tell(wanted, incoming.raw)
+                self._handlers.tell(wanted, incoming.raw, AS_OBJECTS * len(incoming.payload))
 
     def _hear_message(self, chat: server.Chat, payload: bytes) -> None:
         message = Message(chat, payload, self._speech)

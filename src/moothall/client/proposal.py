@@ -3,15 +3,21 @@
 # ruff: noqa: ASYNC109  # whoever forgets the timeout of an operation must not wait for ever, so each has one
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from moothall.client.dispute import Dispute
 from moothall.client.events import RatingChange, moment_or_none, rating_changes, stakes_went
 from moothall.wire.agentchat.client import Number
 from moothall.wire.agentchat.market import Status
+
+NO_TERMS: Final = b"null"
+TYPICAL_SIZE: Final = 2000  # bytes of a deal, its texts aside
 
 # Nothing leads back, so news that come late can be told from news (agentchat wire 11.1).
 PROGRESS: Final[Mapping[Status, int]] = {
@@ -38,7 +44,7 @@ class Facts:
     amount: Any = None
     currency: Any = None
     payment_code: Any = None
-    terms: Any = None
+    terms: bytes = NO_TERMS  # as JSON: what others write may be many times larger as objects
     capability: str | None = None
     expires: Number | None = None
     created_at: Number | None = None
@@ -57,6 +63,27 @@ class Facts:
     @property
     def is_over(self) -> bool:
         return PROGRESS[self.status] == 2
+
+    @property
+    def size(self) -> int:
+        texts = (self.task, self.reason, self.proof, self.payment_code, self.acceptor_payment_code)
+        return TYPICAL_SIZE + len(self.terms) + sum(4 * len(text) for text in texts if isinstance(text, str))
+
+
+def packed(terms: Any) -> bytes:
+    if terms is None:
+        return NO_TERMS
+    try:
+        return msgspec.json.encode(terms)
+    except UnicodeEncodeError:
+        return json.dumps(terms).encode()
+
+
+def unpacked(terms: bytes) -> Any:
+    try:
+        return msgspec.json.decode(terms)
+    except msgspec.DecodeError:
+        return json.loads(terms)  # half a character (a lone surrogate)
 
 
 class Deal:
@@ -135,7 +162,7 @@ class Deal:
     @property
     def terms(self) -> Any:
         """Not covered by any signature (agentchat wire 8)."""
-        return self._facts.terms
+        return unpacked(self._facts.terms)
 
     @property
     def capability(self) -> str | None:
