@@ -142,6 +142,7 @@ class App:
             allowlist=allowlist,
             bans=bans,
             keyring=Keyring(self._market_store, settings.max_known_keys, self._new_ids),
+            hall_key=hall_key.public.raw,
             revoked=revoked,
         )
         self.port = Port(self.hall, settings, self.log)
@@ -245,7 +246,8 @@ class App:
 
 
 def read_hall_key(directory: DataDirectory) -> PrivateKey:
-    """The hall's own key, made on the first start: it signs receipts, closed cases and packets on the keep wire."""
+    """The hall's own key, made on the first start: clients know the hall by it, and it signs receipts, closed cases
+    and packets on the keep wire."""
     identity = load_or_create(
         directory.path / HALL_KEY_FILE, lambda: Identity(PrivateKey(secrets.token_bytes(32)))
     )

@@ -11,6 +11,7 @@
     │   ├── NotConnected
     │   ├── ConnectionFailed
     │   ├── ConnectionLost
+    │   ├── UntrustedHall
     │   ├── Displaced
     │   ├── Kicked
     │   ├── ReplyTimeout            also a TimeoutError
@@ -77,6 +78,10 @@ class ConnectionLost(ClientError):
         super().__init__(message)
         self.code = code
         self.reason = reason
+
+
+class UntrustedHall(ClientError):
+    """The server may pass on the CHALLENGE of another hall, or is not the hall it was: nothing was signed."""
 
 
 class Displaced(ClientError):

@@ -8,8 +8,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from moothall.cli.identity import app
+from moothall.client.known_halls import PATH_VARIABLE, KnownHalls
 from moothall.identity import PrivateKey, load, rotate, save, verify_chain, verify_revocation
 from moothall.identity.keyfile import Identity
+from tests.support.server import run_moothall, running_hall
 
 ALICE = PrivateKey(bytes(range(32)))
 BOB = PrivateKey(bytes(range(32, 64)))
@@ -268,3 +270,58 @@ def test_no_command_prints_the_seed(path: Path) -> None:
         shown = run(command[0], "--file", path, *command[1:]).output
         assert seed.hex() not in shown
         assert b64encode(seed).decode() not in shown
+
+
+# -- the halls that one has met ------------------------------------------------------------------------
+
+HALL = "ab" * 32
+
+
+def test_pins_are_listed_made_and_removed() -> None:
+    assert succeed("pins") == ""
+    assert succeed("pin", "wss://Hall.example.org", HALL.upper()) == "pinned hall.example.org:443\n"
+    assert succeed("pins") == f"{HALL}  hall.example.org:443  (by you)\n"
+    listed = json.loads(succeed("pins", "--json"))
+    assert listed["hall.example.org:443"]["key"] == HALL
+    assert succeed("unpin", "https://hall.example.org/") == "unpinned hall.example.org:443\n"
+    assert json.loads(succeed("pins", "--json")) == {}
+
+
+def test_what_an_error_names_can_be_unpinned_as_it_is() -> None:
+    for place in ("localhost:7000", "hall.example.org:443"):
+        KnownHalls().pin(place, HALL)
+        assert succeed("unpin", place) == f"unpinned {place}\n"
+
+
+def test_a_pin_that_is_not_there_and_a_key_that_is_none() -> None:
+    assert "moothall identity pins" in fail(2, "unpin", "wss://hall.example.org")
+    assert "64 hex digits" in fail(2, "pin", "wss://hall.example.org", "abc")
+    assert "address of a hall" in fail(2, "unpin", "ws://")
+
+
+def test_a_damaged_file_and_one_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "halls.json").write_text("[")
+    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "halls.json"))
+    for command in (("pins",), ("unpin", "ws://h"), ("pin", "ws://h", HALL)):
+        assert "known halls" in fail(2, *command)
+    monkeypatch.setenv(PATH_VARIABLE, "/proc/halls.json")
+    assert "/proc/halls.json" in fail(2, "pin", "ws://h", HALL)
+
+
+async def test_a_hall_that_was_replaced_is_met_again_after_unpin(tmp_path: Path) -> None:
+    """The whole way: refused in one line that names the command, the command, and in again."""
+    send = ("send", "general", "hello", "-i", "me.json", "--url")
+    with running_hall(tmp_path) as hall:
+        port = str(hall.port)
+        assert run_moothall(tmp_path, *send, hall.url).returncode == 0
+        hall.stop()
+    (hall.data_dir / "hall-key.json").unlink()
+    with running_hall(tmp_path, "--port", port) as hall:
+        refused = run_moothall(tmp_path, *send, hall.url)
+        assert refused.returncode == 3
+        assert refused.stderr.count("\n") == 1
+        assert f"`moothall identity unpin localhost:{port}`" in refused.stderr
+        assert run_moothall(tmp_path, "identity", "unpin", f"localhost:{port}").returncode == 0
+        assert run_moothall(tmp_path, *send, hall.url).returncode == 0

@@ -98,6 +98,7 @@ async def test_what_is_dangerous_is_pointed_out(tmp_path: Path) -> None:
     with running_hall(tmp_path, "--host", "0.0.0.0", "--no-limits") as hall:  # noqa: S104  # the danger
         assert (await hall.logged("listening_without_tls"))["host"] == "0.0.0.0"  # noqa: S104
         await hall.logged("limits_off")
+        assert "public_url" in (await hall.logged("no_public_url"))["advice"]
 
 
 def test_a_hall_that_nobody_reads_says_everything_in_its_log(tmp_path: Path) -> None:

@@ -231,7 +231,9 @@ class Guestbook(Echo):
     def turn_away(self, ip: str, *, is_news: bool) -> None:
         self.turned_away.append((ip, is_news))
 
-    def connect(self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool) -> Connection:
+    def connect(
+        self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool, host: str
+    ) -> Connection:
         self.entries.append((ip, user_agent, is_loopback))
         return link
 
@@ -248,7 +250,7 @@ async def test_the_hall_is_told_who_connects() -> None:
 
 
 class FullHouse(Echo):
-    def connect(self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool) -> None:
+    def connect(self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool, host: str) -> None:
         link.close(POLICY_VIOLATION, "Too many connections from this IP")
 
 

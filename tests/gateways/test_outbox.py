@@ -45,7 +45,9 @@ class Gathering(Echo):
         self.guests: list[Connection] = []
         self.someone_left = asyncio.Event()
 
-    def connect(self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool) -> Connection:
+    def connect(
+        self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool, host: str
+    ) -> Connection:
         link.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
         self.guests.append(link)
         return link

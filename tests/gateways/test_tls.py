@@ -151,7 +151,9 @@ class Lecture(Echo):
     def __init__(self) -> None:
         self.listeners: list[Connection] = []
 
-    def connect(self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool) -> Connection:
+    def connect(
+        self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool, host: str
+    ) -> Connection:
         self.listeners.append(link)
         return link
 

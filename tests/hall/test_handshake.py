@@ -1,6 +1,7 @@
 """IDENTIFY, the challenge, the captcha, WELCOME (seed 000, connection lifecycle; agentchat wire 4)."""
 
 import re
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ from moothall.hall.captcha import Difficulty
 from moothall.hall.handshake import CaptchaTest
 from moothall.hall.session import Tier
 from moothall.identity import PrivateKey
+from moothall.wire.agentchat.signing import unbound_time
 from tests.identity.vectors import ALICE, BOB, SEEDS, VECTORS
 from tests.support.world import (
     ABSENT,
+    HALL_KEY,
     NOON,
     TWIN_ID,
     TWINS,
@@ -199,6 +202,35 @@ def test_connect_pubkey_step_7_challenge() -> None:
     assert re.fullmatch(r"chal_[0-9a-z]+_[0-9a-f]{8}", challenge["challenge_id"])
     assert re.fullmatch(r"[0-9a-f]{32}", challenge["nonce"])
     assert challenge["expires_at"] == challenge["ts"] + 30_000
+
+
+def test_the_challenge_names_its_hall_and_its_nonce_follows_from_that() -> None:
+    world = World()
+    _, challenge = challenged(world, host="Hall.test:6667")
+    name = (challenge["hall_key"], challenge["hall_random"], challenge["hall_host"])
+    assert name[0] == HALL_KEY.public.raw.hex()
+    assert re.fullmatch(r"[0-9a-f]{32}", name[1])
+    assert name[2] == "Hall.test:6667"
+    assert challenge["nonce"] == sha256("|".join(name).encode()).hexdigest()[:32]
+
+
+@pytest.mark.parametrize(
+    ("public_url", "name"),
+    [("wss://hall.example.org", "hall.example.org"), ("ws://[::1]:7000/", "[::1]:7000")],
+)
+def test_the_operator_names_the_hall_whatever_host_is_asked_for(public_url: str, name: str) -> None:
+    _, challenge = challenged(World(public_url=public_url), host="evil.example.org")
+    assert challenge["hall_host"] == name
+
+
+@pytest.mark.parametrize("profile", ["seeds", "agentchat-0.36"])
+def test_a_proof_for_a_challenge_that_lost_its_name_is_refused(profile: str) -> None:
+    world = World(profile)
+    guest, challenge = challenged(world)
+    world.prove(guest, challenge, timestamp=unbound_time(world.now_ms))
+    assert_refused(guest, "VERIFICATION_FAILED", "relays")
+    assert roster(world) == []
+    assert world.log.find("challenge_relayed") == [{"ip": "192.0.2.1", "agent": ALICE.public.fingerprint}]
 
 
 def test_connect_pubkey_step_7_no_two_challenges_are_alike() -> None:

@@ -30,7 +30,9 @@ SETTINGS: Final = Settings(port=0, max_frame=MAX_MESSAGE, outbox_limit=OUTBOX_LI
 class Echo:
     """A room where everybody hears only themselves."""
 
-    def connect(self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool) -> Connection | None:
+    def connect(
+        self, link: Connection, ip: str, user_agent: str, *, is_loopback: bool, host: str
+    ) -> Connection | None:
         return link
 
     def admit(self, ip: str, frames: int, *, is_loopback: bool) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Condition, Thread
 from typing import IO, Any, Final
 
+from moothall.client.known_halls import PATH_VARIABLE
 from moothall.identity import PublicKey, load
 
 PROGRAM: Final = str(Path(sys.executable).with_name("moothall"))
@@ -208,5 +209,11 @@ def complaint(result: subprocess.CompletedProcess[str]) -> str:
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """Nothing of the developer's own settings."""
-    return {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LANG": "C.UTF-8", **variables}
+    """Nothing of the developer's own settings. The halls that agents meet are remembered for one test."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": "/nonexistent",
+        "LANG": "C.UTF-8",
+        PATH_VARIABLE: os.environ.get(PATH_VARIABLE, "known-halls.json"),
+        **variables,
+    }

@@ -53,6 +53,7 @@ DEADLINES: Final = (
 ADDRESS_BUDGETS: Final = {
     name: Rate(0, 1) for name in ("address_frames", "address_bytes", "address_told", "address_store")
 }
+HALL_KEY: Final = PrivateKey(b"h" * 32)
 ADMIN_KEY: Final = "open sesame"
 ACCESS_KEY: Final = "let me see"
 
@@ -307,6 +308,7 @@ class World:
             allowlist=Allowlist(Approval(pubkey=key.public.pem) for key in approved),
             bans=Bans(Ban(agent_id=agent_id) for agent_id in banned),
             keyring=Keyring(key_store or PromptStore(self.books), self.settings.max_known_keys),
+            hall_key=HALL_KEY.public.raw,
         )
         self.desk.open(self.hall)
         self.court.open(self.hall)
@@ -340,9 +342,11 @@ class World:
 
     # -- guests ------------------------------------------------------------------------------------
 
-    def connect(self, ip: str = "192.0.2.1", *, is_loopback: bool = False) -> Guest:
+    def connect(
+        self, ip: str = "192.0.2.1", *, is_loopback: bool = False, host: str = "hall.test:6667"
+    ) -> Guest:
         link = FakeLink()
-        session = self.hall.connect(link, ip, "test", is_loopback=is_loopback)
+        session = self.hall.connect(link, ip, "test", is_loopback=is_loopback, host=host)
         guest = Guest(link, session, None, ip)
         self.guests.append(guest)
         return guest

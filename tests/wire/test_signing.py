@@ -1,6 +1,8 @@
 """The texts that are signed, as in the vectors (agentchat wire 8)."""
 
+import json
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -44,6 +46,26 @@ def test_auth() -> None:
 )
 def test_auth_writes_numbers_as_javascript_does(timestamp: float, written: str) -> None:
     assert signing.auth_text("n", "c", timestamp) == f"AGENTCHAT_AUTH|n|c|{written}"
+
+
+def test_the_nonce_of_a_challenge_that_names_its_hall() -> None:
+    assert (
+        signing.bound_nonce("ab", "cd", "hall.example.org")
+        == (sha256(b"ab|cd|hall.example.org").hexdigest()[:32])
+    )
+    assert signing.bound_nonce("ab", "cd", "\ud800") == signing.bound_nonce("ab", "cd", "\ufffd")
+
+
+@given(st.integers(1, 2**44))
+def test_the_time_of_a_proof_tells_whether_the_challenge_named_its_hall(now: int) -> None:
+    marked = signing.unbound_time(now)
+    assert signing.is_unbound_time(marked)
+    assert not signing.is_unbound_time(now)
+    assert not signing.is_unbound_time(now + 0.5)
+    assert int(marked) == now
+    as_sent = json.loads(json.dumps(marked))
+    assert signing.auth_text("n", "c", as_sent) == signing.auth_text("n", "c", marked)
+    assert signing.is_unbound_time(as_sent)
 
 
 def test_msg_signature() -> None:

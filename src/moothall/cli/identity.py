@@ -4,11 +4,13 @@ A private key is written to its file and never anywhere else.
 """
 
 import json
+import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,7 +32,10 @@ from moothall.identity.keyfile import Identity
 from moothall.identity.keys import PrivateKey, PublicKey
 from moothall.identity.signatures import SEED_BYTES
 
-app = group("identity", "Make, show, rotate, revoke, publish and verify keys.")
+if TYPE_CHECKING:
+    from moothall.client.known_halls import KnownHalls
+
+app = group("identity", "Make, show, rotate, revoke, publish and verify keys; pin those of halls.")
 
 FileOption = Annotated[Path, typer.Option("--file", help="The identity file.", show_default=True)]
 
@@ -147,6 +152,76 @@ def verify(file: Annotated[Path, typer.Argument(help="An identity file or a revo
     rotations = rotation_records(fields)
     first = verify_chain(rotations, current)
     typer.echo(f"holds: {_named(current)} goes back to {_named(first)}, rotations: {len(rotations)}")
+
+
+@app.command(name="pins")
+def list_pins(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """List the halls that you have met, and the key that each had at the first contact."""
+    pins = _known_halls().read()
+    if as_json:
+        typer.echo(json.dumps({place: pin._asdict() for place, pin in pins.items()}, indent=2))
+        return
+    for place, pin in pins.items():
+        typer.echo(f"{pin.key}  {_printable(place)}{'  (by you)' if pin.by_user else ''}")
+
+
+@app.command(name="pin")
+def pin_hall(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The address that you dial.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The hall's key: 64 hex digits.")],
+) -> None:
+    """Say which key the hall at an address has. `moothall serve` shows it.
+
+    Use this where the address that you dial is not the hall's own: a tunnel, or a second name of the same hall.
+
+    \b
+    moothall identity pin ws://127.0.0.1:7000 0a1b…
+    """
+    if re.fullmatch("[0-9a-f]{64}", key.lower()) is None:
+        raise UsageError(f"{key[:80]!r} is not the key of a hall: it has 64 hex digits")
+    place = _place(url)
+    with _saving() as halls:
+        halls.pin(place, key.lower(), by_user=True)
+    typer.echo(f"pinned {place}")
+
+
+@app.command(name="unpin")
+def unpin_hall(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The address that you dial.")],
+) -> None:
+    """Forget the key of the hall at an address. The next contact is the first again.
+
+    \b
+    moothall identity unpin wss://hall.example.org
+    """
+    place = _place(url)
+    with _saving() as halls:
+        if not halls.unpin(place):
+            raise UsageError(f"there is no pin for {place}: `moothall identity pins` lists them")
+    typer.echo(f"unpinned {place}")
+
+
+def _known_halls() -> "KnownHalls":
+    from moothall.client.known_halls import KnownHalls
+
+    return KnownHalls()
+
+
+def _place(url: str) -> str:
+    from moothall.client.known_halls import place_of
+
+    return place_of(hall_url(url))
+
+
+@contextmanager
+def _saving() -> "Iterator[KnownHalls]":
+    halls = _known_halls()
+    try:
+        yield halls
+    except OSError as error:
+        raise UsageError(f"{halls.path}: {error.strerror}") from None
 
 
 def _publish(notice: Mapping[str, Any], url: str | None, timeout: float) -> None:

@@ -119,6 +119,9 @@ def _greet(app: "App", log: "structlog.stdlib.BoundLogger") -> None:
     log.info("server_start", host=host, port=port, profile=settings.profile, tls=settings.cert is not None)
     if not is_loopback(host) and settings.cert is None:
         log.warning("listening_without_tls", host=host, advice="use --cert and --key, or a proxy with TLS")
+    if not is_loopback(host) and not settings.public_url:
+        # Without it, a server that agents visit for the first time can give this hall its own name.
+        log.warning("no_public_url", host=host, advice="use --set public_url=wss://NAME, as agents dial it")
     if app.keep is not None and not is_loopback(app.keep.address[0]) and not settings.keep_tls:
         log.warning("keep_without_tls", host=app.keep.address[0], advice="use --set keep_host=127.0.0.1")
     if settings.key is not None and settings.key.stat().st_mode & stat.S_IROTH:
@@ -136,6 +139,7 @@ def _say_where(app: "App") -> None:
     typer.echo(f"  health   {web}/health")
     typer.echo(f"  metrics  {web}/metrics")
     typer.echo(f"  data     {settings.data_dir}")
+    typer.echo(f"  key      {app.hall.public_key}")
     typer.echo("Try, in other terminals:")
     typer.echo(f"  {_program()} listen {app.url} '#general'")
     typer.echo(f"  {_program()} send {app.url} '#general' hello")

@@ -40,6 +40,7 @@ from moothall.client.handlers import (
 )
 from moothall.client.hearing import Hearing
 from moothall.client.inbox import Inbox
+from moothall.client.known_halls import KnownHalls
 from moothall.client.lifeline import Lifeline
 from moothall.client.memory import Memory
 from moothall.client.operations import Operations
@@ -253,7 +254,7 @@ class Agent(Operations):
 
     def _applicant(self) -> Applicant:
         key = self._identity.key if self._identity is not None else None
-        return Applicant(self._standing.name, key, self._human, self._on_captcha)
+        return Applicant(self._standing.name, key, self._human, self._on_captcha, KnownHalls())
 
     # -- hearing -----------------------------------------------------------------------------------
 

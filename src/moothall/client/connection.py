@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidPro
 from moothall import __version__
 from moothall.client.captcha import solve
 from moothall.client.incoming import Incoming, decode, encode
+from moothall.client.known_halls import KnownHalls, check_challenge, place_of
 from moothall.client.pace import FramePace
 from moothall.client.replies import ByRef, OneAtATime, Replies, Request, refusal
 from moothall.errors import (
@@ -33,7 +34,7 @@ from moothall.errors import (
 from moothall.identity import PrivateKey
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import CaptchaResponse, ClientMessage, Identify, VerifyIdentity
-from moothall.wire.agentchat.signing import auth_text
+from moothall.wire.agentchat.signing import auth_text, unbound_time
 from moothall.wire.origins import is_loopback
 from moothall.wire.websocket import POLICY_VIOLATION
 
@@ -58,6 +59,7 @@ class Applicant(NamedTuple):
     key: PrivateKey | None
     is_human: bool
     on_captcha: AskPerson | None
+    known_halls: KnownHalls
 
 
 class Listener(Protocol):
@@ -133,12 +135,14 @@ class HallConnection:
         # One limit for all of it: a server that only chats would be waited for without end.
         started = loop.time()
         echoes = False
+        hall_key: str | None = None
         while True:
             incoming = await self._next(started + patience, patience)
             echoes = echoes or incoming.ref == _GREETING
             body = incoming.body
             if isinstance(body, server.Challenge):
-                await self._transmit(_proof(applicant.key, body))
+                hall_key = check_challenge(self._url, body, applicant.known_halls.read())
+                await self._transmit(_proof(applicant.key, body, is_bound=hall_key is not None))
                 if not echoes:
                     patience = max(patience, TAKEOVER_TIMEOUT)
             elif isinstance(body, server.CaptchaChallenge):
@@ -155,6 +159,8 @@ class HallConnection:
         if not echoes:
             self._replies = OneAtATime(self._transmit)
             self._pace = self._pace or FramePace()
+        if hall_key is not None:
+            await _remember(applicant.known_halls, self._url, hall_key)
         self._listener.welcomed(body)
 
     async def _next(self, deadline: float, patience: float) -> Incoming:
@@ -231,12 +237,24 @@ def was_too_fast(error: Exception) -> bool:
     return isinstance(error, ConnectionLost) and error.code == POLICY_VIOLATION and "Rate" in error.reason
 
 
-def _proof(key: PrivateKey | None, challenge: server.Challenge) -> VerifyIdentity:
+def _proof(key: PrivateKey | None, challenge: server.Challenge, *, is_bound: bool) -> VerifyIdentity:
+    """`is_bound` if the CHALLENGE names its hall. The signed time says so too: see `unbound_time`."""
     if key is None:
         raise UnexpectedReply("the hall asks for the proof of a key that it was not shown")
-    timestamp = int(time.time() * 1000)
+    now = int(time.time() * 1000)
+    timestamp = now if is_bound else unbound_time(now)
     signature = key.sign(auth_text(challenge.nonce, challenge.challenge_id, timestamp))
     return VerifyIdentity(challenge_id=challenge.challenge_id, signature=signature, timestamp=timestamp)
+
+
+async def _remember(known_halls: KnownHalls, url: str, hall_key: str) -> None:
+    place = place_of(url)
+    if place in known_halls.read():
+        return
+    try:
+        await asyncio.to_thread(known_halls.pin, place, hall_key)
+    except OSError as error:
+        log.warning("the key of the hall at %s is not remembered: %s", place, error)
 
 
 async def _answer(question: str, on_captcha: AskPerson | None) -> str:

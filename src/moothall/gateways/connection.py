@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 # enough that what waits, waits in our outbox, where it is counted.
 TRANSPORT_HIGH_WATER: Final = 64 * 1024
 MAX_IGNORED: Final = 64  # frames in one read that are looked through for a close frame, after ours
+MAX_HOST: Final = 320  # characters of a Host header: more than the longest name, its port and brackets have
 PING_FRAME: Final = encode_frame(PING, b"")
 
 
@@ -61,7 +62,7 @@ class Room(Protocol):
     def admit(self, ip: str, frames: int, *, is_loopback: bool) -> bool:
         """Charge an address for a connection or a request, as so many frames. False: it is over its budget."""
 
-    def connect(self, link: Any, ip: str, user_agent: str, *, is_loopback: bool) -> Any: ...
+    def connect(self, link: Any, ip: str, user_agent: str, *, is_loopback: bool, host: str) -> Any: ...
 
     def receive(self, guest: Any, payload: bytes) -> None: ...
 
@@ -433,7 +434,13 @@ class Connection(asyncio.Protocol):
         self._port.upgraded(self)
         self.ip = peer
         user_agent = request.headers.get("user-agent", "")[:256]
-        self._guest = self._port.room.connect(self, self.ip, user_agent, is_loopback=is_loopback(self.ip))
+        self._guest = self._port.room.connect(
+            self,
+            self.ip,
+            user_agent,
+            is_loopback=is_loopback(self.ip),
+            host=request.headers["host"][:MAX_HOST],
+        )
         if rest:
             self.data_received(rest)
 

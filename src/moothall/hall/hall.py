@@ -69,6 +69,7 @@ from moothall.wire.agentchat.codec import (
 )
 from moothall.wire.agentchat.names import SERVER
 from moothall.wire.agentchat.server import Ack, AgentLeft, Chat, Error, ServerMessage
+from moothall.wire.authority import host_header
 from moothall.wire.websocket import INTERNAL_ERROR, NORMAL, POLICY_VIOLATION, encode_text
 
 NOTES: Final = Rate(60, 60)  # lines in the log about one kind of security event
@@ -95,6 +96,7 @@ class Hall:
         allowlist: Allowlist,
         bans: Bans,
         keyring: Keyring,
+        hall_key: bytes,
         revoked: RevokedKeys | None = None,
         order: Order | None = None,
     ) -> None:
@@ -108,6 +110,9 @@ class Hall:
         self.allowlist = allowlist
         self.bans = bans
         self.keyring = keyring
+        self.public_key = hall_key.hex()
+        # What CHALLENGE says the hall is called: a Host header can be made up, so that of the operator comes first.
+        self.public_host = host_header(settings.public_url) if settings.public_url else ""
         self.revoked = RevokedKeys() if revoked is None else revoked
         self.order = order
         self.tally = Tally()
@@ -172,9 +177,12 @@ class Hall:
     # -- connections -----------------------------------------------------------------------------
 
     def connect(
-        self, link: Link, ip: str, user_agent: str = "", *, is_loopback: bool = False
+        self, link: Link, ip: str, user_agent: str = "", *, is_loopback: bool = False, host: str = ""
     ) -> Session | None:
-        """A new connection, or None if it was turned away (seed 000, connect, step 2)."""
+        """A new connection, or None if it was turned away (seed 000, connect, step 2).
+
+        `host` is the Host header that it sent.
+        """
         connections = self.door.connections
         if not is_loopback and not connections.admit(ip):
             self.turn_away(ip, is_news=connections.is_news(ip))
@@ -184,6 +192,7 @@ class Hall:
         if self._limited:
             session.meter = self.budgets.meter(ip, self.now(), is_loopback=is_loopback)
             session.meter.limit_frames(self.settings.rate_pre_auth)
+        session.host = host
         session.counted = not is_loopback
         self.sessions.add(session)
         self.expect_identity(session)

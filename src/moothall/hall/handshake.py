@@ -34,7 +34,7 @@ from moothall.identity import PublicKey
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import CaptchaResponse, Identify, Ping, VerifyIdentity
 from moothall.wire.agentchat.names import bare_id
-from moothall.wire.agentchat.signing import auth_text
+from moothall.wire.agentchat.signing import auth_text, bound_nonce, is_unbound_time
 from moothall.wire.websocket import NORMAL
 
 DISCLAIMER: Final = (
@@ -131,6 +131,11 @@ def _check_proof(hall: Hall, session: Session, challenge: Challenge, message: Ve
     if not challenge.key.verifies(proof, message.signature):
         hall.note("verification_failed", ip=session.ip, agent=challenge.key.fingerprint)
         raise VerificationFailed("The signature does not match the key")
+    if is_unbound_time(message.timestamp):
+        hall.note("challenge_relayed", ip=session.ip, agent=challenge.key.fingerprint)
+        raise VerificationFailed(
+            "The CHALLENGE reached you without the name of this hall: a server relays it"
+        )
     tolerance = hall.settings.auth_clock_tolerance
     if tolerance and abs(message.timestamp / 1000 - hall.clock.time()) > tolerance:
         raise VerificationFailed(f"The timestamp is more than {tolerance:g} s off; check your clock")
@@ -266,11 +271,22 @@ def _no_room(hall: Hall, session: Session) -> Refusal:
 
 def _challenge(hall: Hall, session: Session, applicant: Applicant, key: PublicKey) -> None:
     now = hall.timestamp()
-    challenge_id, nonce = hall.ids.challenge(now)
+    challenge_id, hall_random = hall.ids.challenge(now)
+    hall_key, hall_host = hall.public_key, hall.public_host or session.host
+    nonce = bound_nonce(hall_key, hall_random, hall_host)
     _wait(hall, session, Challenge(challenge_id, nonce, applicant, key), hall.challenged)
     expires_at = now + round(hall.settings.challenge_timeout * 1000)
     hall.reply(
-        session, server.Challenge(ts=now, challenge_id=challenge_id, nonce=nonce, expires_at=expires_at)
+        session,
+        server.Challenge(
+            ts=now,
+            challenge_id=challenge_id,
+            nonce=nonce,
+            expires_at=expires_at,
+            hall_key=hall_key,
+            hall_random=hall_random,
+            hall_host=hall_host,
+        ),
     )
 
 

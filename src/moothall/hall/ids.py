@@ -36,7 +36,7 @@ class IdMint:
         return f"{prefix}_{base36(now)}_{self._entropy(4).hex()}"
 
     def challenge(self, now: int) -> tuple[str, str]:
-        """The id and the nonce of one, of a single draw: each is a system call."""
+        """The id of one, and 32 random digits for its nonce, of a single draw: each is a system call."""
         drawn = self._entropy(20).hex()
         return f"chal_{base36(now)}_{drawn[:8]}", drawn[8:]
 

@@ -33,6 +33,7 @@ class Session:
         "connected_at",
         "counted",
         "held",
+        "host",
         "inbox",
         "inbox_bytes",
         "ip",
@@ -54,6 +55,7 @@ class Session:
         self.link = link
         self.ip = ip
         self.user_agent = user_agent
+        self.host = ""  # the Host header that the client sent
         self.connected_at = connected_at
         self.meter = meter  # counts what it costs; None without limits
         self.windows: dict[str, Window] | None = None  # count the commands that have a rate of their own

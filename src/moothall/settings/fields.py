@@ -61,6 +61,9 @@ class Settings:
         reference=Variable("DATA_DIR", lambda text: f"{text}/.agentchat"),
     )
     store: str = option("", "database of deals and ratings: postgresql://…; empty is a file in data_dir")
+    public_url: str = option(
+        "", "URL that agents dial, such as wss://hall.example.org; empty takes the Host header that they send"
+    )
     profile: str = option("seeds", "behave as this server: seeds, agentchat-0.36")
     server_name: str = option("moothall", "name shown in WELCOME and /health", reference="SERVER_NAME")
     cert: Path | None = option(None, "TLS certificate chain, PEM", reference="TLS_CERT")

@@ -18,6 +18,7 @@ from moothall.settings.limits import Rate
 from moothall.settings.profiles import NOT_SERVED, PROFILES, WITH_REFERENCE_VARIABLES
 from moothall.wire.agentchat.client import PresenceState
 from moothall.wire.agentchat.names import is_channel_name
+from moothall.wire.authority import authority_of
 
 CONFIG_FILE: Final = "moothall.toml"
 PREFIX: Final = "MOOTHALL_"
@@ -181,6 +182,11 @@ def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
     for name in ("challenge_timeout", "captcha_timeout", "peer_timeout"):
         if not getattr(settings, name):  # nobody could ever answer in time
             raise SettingsError(f"{name} from {origins[name]}: must be more than 0")
+    if settings.public_url and authority_of(settings.public_url) is None:
+        raise SettingsError(
+            f"public_url from {origins['public_url']}: {settings.public_url!r} is not a URL such as"
+            " wss://hall.example.org"
+        )
     _check_addresses(settings, origins)
     _check_channels(settings, origins)
     _check_webhooks(settings, origins)

@@ -13,13 +13,10 @@ from moothall.hall.budgets import Meter
 from moothall.hall.keep.bridge import Bridge, Found
 from moothall.hall.keep.registry import Peer, Pins
 from moothall.hall.keep.routing import KeepRoom
-from moothall.identity import PrivateKey
 from moothall.identity.signatures import verify
 from moothall.wire.keep.packet import Packet, decode, encode, signing_bytes
 from tests.support.keep import ALICE, Signer
-from tests.support.world import PromptStore, World
-
-HALL_KEY = PrivateKey(b"h" * 32)
+from tests.support.world import HALL_KEY, PromptStore, World
 
 
 class FakePeer:

@@ -33,6 +33,10 @@ class Challenge(ServerMessage, tag="CHALLENGE", kw_only=True):
     challenge_id: str
     nonce: str
     expires_at: int
+    # Ours: who asks. The nonce follows from these three, so that no other server can use the answer.
+    hall_key: str | None = None
+    hall_random: str | None = None
+    hall_host: str | None = None
 
 
 class CaptchaChallenge(ServerMessage, tag="CAPTCHA_CHALLENGE", kw_only=True):

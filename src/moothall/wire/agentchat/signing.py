@@ -26,7 +26,7 @@ from moothall.wire.agentchat.client import (
     RegisterSkills,
     Reject,
 )
-from moothall.wire.agentchat.jstext import field_text, json_text, number_text
+from moothall.wire.agentchat.jstext import field_text, json_text, number_text, utf8
 
 # Another agent chooses the text that VERIFY_RESPONSE signs, so it must not mean anything anywhere else. These 32
 # digits are what every known client draws (agentchat wire 3.4), and no other signed message looks like them:
@@ -59,6 +59,25 @@ BARS: Final[Mapping[str, int]] = {
 def has_bars(kind: str, text: str) -> bool:
     """True if a field of the signed text of this message type holds `|`."""
     return text.count("|") > BARS[kind]
+
+
+# Milliseconds that the SDK adds to the timestamp of a proof if the CHALLENGE did not name its hall. A hall that did
+# name itself knows by it that a server in between removed the name. No clock shows exactly this fraction.
+_UNBOUND: Final = 85 / 256
+
+
+def bound_nonce(hall_key: str, hall_random: str, hall_host: str) -> str:
+    """The nonce of a CHALLENGE that names its hall: 32 hex digits."""
+    return sha256(utf8(f"{hall_key}|{hall_random}|{hall_host}")).hexdigest()[:32]
+
+
+def unbound_time(milliseconds: int) -> float:
+    """The timestamp of a proof for a CHALLENGE that did not name its hall."""
+    return milliseconds + _UNBOUND
+
+
+def is_unbound_time(timestamp: Number) -> bool:
+    return timestamp % 1 == _UNBOUND
 
 
 def auth_text(nonce: str, challenge_id: str, timestamp: Number) -> str:

@@ -1,0 +1,241 @@
+"""Which hall is where: the key that each address had at the first contact, and what a CHALLENGE must say.
+
+A hall that an agent visits could pass the CHALLENGE of another hall on to it, and be the agent there. So a hall
+names itself in its CHALLENGE: `hall_key`, `hall_random` and `hall_host`, from which its nonce follows. The SDK
+signs only if they belong to the address that it dialled. At the first contact the key is remembered: pinned.
+"""
+
+import fcntl
+import json
+import os
+import re
+import shlex
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from moothall.errors import ConnectionFailed, UntrustedHall, UsageError
+from moothall.wire.agentchat.server import Challenge
+from moothall.wire.agentchat.signing import bound_nonce
+from moothall.wire.authority import Authority, authority_of, parse_authority
+
+DEFAULT_PATH: Final = Path("~/.agentchat/known-halls.json")
+PATH_VARIABLE: Final = "AGENTCHAT_KNOWN_HALLS"
+MAX_FILE: Final = 4 * 1024 * 1024
+# Programs that are tried out on loopback come and go, and their ports with them. Older pins are forgotten.
+MAX_LOCAL: Final = 64
+
+_LOOPBACK: Final = "localhost"  # all names of loopback are one place, if the port is the same
+_OWNER_ONLY: Final = 0o600
+_OTHERS_WRITE: Final = 0o022
+_is_key: Final = re.compile("[0-9a-f]{64}").fullmatch
+_is_random: Final = re.compile("[0-9a-f]{32}").fullmatch
+
+
+class Pin(NamedTuple):
+    key: str  # 64 hex digits
+    since: str = ""
+    by_user: bool = False  # made with `moothall identity pin`: the address may have another name for itself
+
+
+Pins = Mapping[str, Pin]
+
+
+def place_of(url: str) -> str:
+    """Under which name the hall at this URL is remembered."""
+    return _name(_dialled(url))
+
+
+def check_challenge(url: str, challenge: Challenge, pins: Pins) -> str | None:
+    """The hall's key, if the CHALLENGE belongs to the hall at this URL; None if it does not name its hall.
+
+    Raises UntrustedHall: a signature could be used by this server to be the agent in another hall.
+    """
+    dialled = _dialled(url)
+    place = _name(dialled)
+    pin = pins.get(place)
+    key, random, host = challenge.hall_key, challenge.hall_random, challenge.hall_host
+    if key is None and random is None and host is None:
+        if pin is not None:
+            raise UntrustedHall(
+                f"the hall at {place} named its key at an earlier contact and does not now: nothing was signed. A"
+                f" server in between may have removed it. If the hall was replaced: {_unpin(place)}"
+            )
+        return None
+    if key is None or random is None or host is None or not _is_key(key) or not _is_random(random):
+        raise UntrustedHall(f"the hall at {place} names itself in a form unknown here: nothing was signed")
+    if challenge.nonce != bound_nonce(key, random, host):
+        raise UntrustedHall(
+            f"the server at {place} asks to sign a nonce that is not its own: nothing was signed. It may try to be"
+            " you in another hall"
+        )
+    if pin is not None and pin.key != key:
+        raise UntrustedHall(
+            f"the hall at {place} has another key than at the first contact ({pin.key[:16]}…, now {key[:16]}…):"
+            f" nothing was signed. If its operator replaced it: {_unpin(place)}"
+        )
+    if pin is None:
+        _refuse_known_elsewhere(place, key, pins)
+    found = parse_authority(host, secure=url.startswith("wss"))
+    if found != dialled and not (pin is not None and pin.by_user):
+        raise UntrustedHall(
+            f"the hall at {place} calls itself {host[:128]!r}: nothing was signed. Dial that name. If a proxy or a"
+            f" tunnel changes it, its operator sets public_url, or you run `moothall identity pin"
+            f" {shlex.quote(url)} KEY` with the key that `moothall serve` shows there"
+        )
+    return key
+
+
+def _refuse_known_elsewhere(place: str, key: str, pins: Pins) -> None:
+    """But a hall on one's own machine may have another port the next time."""
+    others = [
+        other for other, pin in pins.items() if pin.key == key and not (_is_local(place) and _is_local(other))
+    ]
+    if others:
+        raise UntrustedHall(
+            f"the server at {place} says that it is the hall that you know as {', '.join(others[:3])}: nothing was"
+            f" signed. It may try to be you there. Only if you know that both are one hall:"
+            f" `moothall identity pin {place} {key}`"
+        )
+
+
+def _unpin(place: str) -> str:
+    return f"`moothall identity unpin {place}`"
+
+
+def _dialled(url: str) -> Authority:
+    found = authority_of(url)
+    if found is None:
+        raise ConnectionFailed(f"{url!r} is not the address of a hall")
+    return found
+
+
+def _name(dialled: Authority) -> str:
+    return str(dialled._replace(host=_LOOPBACK) if dialled.is_local else dialled)
+
+
+# -- the file ------------------------------------------------------------------------------------------
+
+
+class KnownHalls:
+    """The pins in a file of the user's. Any number of processes may share it."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        chosen = path or Path(os.environ.get(PATH_VARIABLE) or DEFAULT_PATH)
+        self.path = chosen.expanduser()
+
+    def read(self) -> dict[str, Pin]:
+        """Raises UsageError if the file is damaged: without it, nothing would be noticed any more."""
+        try:
+            content = _read(self.path)
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise UsageError(f"{self.path}: {error.strerror}") from None
+        return self._decode(content)
+
+    def pin(self, place: str, key: str, *, by_user: bool = False) -> None:
+        """Remember the key of this place. Raises UntrustedHall if it got another pin meanwhile, or OSError."""
+
+        def change(pins: dict[str, Pin]) -> None:
+            known = pins.get(place)
+            if known is not None and known.key != key and not by_user:
+                raise UntrustedHall(
+                    f"another program met a hall with another key at {place} just now. If its operator replaced"
+                    f" it: {_unpin(place)}"
+                )
+            if known is None or by_user:
+                pins.pop(place, None)
+                now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+                pins[place] = Pin(key, now, by_user)
+            local = [name for name, pin in pins.items() if _is_local(name) and not pin.by_user]
+            for name in local[:-MAX_LOCAL]:
+                del pins[name]
+
+        self._change(change)
+
+    def unpin(self, place: str) -> bool:
+        """Forget it; whether there was a pin."""
+        found = False
+
+        def change(pins: dict[str, Pin]) -> None:
+            nonlocal found
+            found = pins.pop(place, None) is not None
+
+        self._change(change)
+        return found
+
+    def _change(self, change: Callable[[dict[str, Pin]], None]) -> None:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._locked():
+            pins = self.read()
+            before = dict(pins)
+            change(pins)
+            if pins != before:
+                self._write(pins)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One process at a time, until it ends or dies."""
+        beside = self.path.with_name(f".{self.path.name}.lock")
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(beside, flags, _OWNER_ONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _write(self, pins: Pins) -> None:
+        entries = {place: _as_fields(pin) for place, pin in pins.items()}
+        # mkstemp creates with O_EXCL, O_NOFOLLOW and 0600. The rename replaces a link, and does not follow it.
+        descriptor, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(json.dumps(entries, indent=2) + "\n")
+                file.flush()
+                os.fsync(descriptor)
+            Path(name).replace(self.path)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                Path(name).unlink()
+            raise
+
+    def _decode(self, content: bytes) -> dict[str, Pin]:
+        try:
+            return {place: _from_fields(fields) for place, fields in json.loads(content).items()}
+        except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
+            raise UsageError(
+                f"{self.path} is not a list of known halls: repair it, or remove it to begin anew"
+            ) from None
+
+
+def _read(path: Path) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE:
+            raise UsageError(f"{path} is not a list of known halls")
+        if status.st_mode & _OTHERS_WRITE:
+            raise UsageError(f"{path} can be changed by other users: chmod 600 {shlex.quote(str(path))}")
+        return file.read()
+
+
+def _as_fields(pin: Pin) -> dict[str, Any]:
+    fields: dict[str, Any] = {"key": pin.key, "since": pin.since}
+    return {**fields, "by_user": True} if pin.by_user else fields
+
+
+def _from_fields(fields: dict[str, Any]) -> Pin:
+    key, since, by_user = fields["key"], fields.get("since", ""), fields.get("by_user", False)
+    if not _is_key(key) or not isinstance(since, str) or not isinstance(by_user, bool):
+        raise ValueError(key)
+    return Pin(key, since, by_user)
+
+
+def _is_local(place: str) -> bool:
+    return place.startswith(f"{_LOOPBACK}:")

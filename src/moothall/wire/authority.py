@@ -1,0 +1,67 @@
+"""Host and port as a URL or a Host header name them, in one spelling, so that two of them can be compared."""
+
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from moothall.wire.origins import is_loopback
+
+_SECURE: Final = frozenset(("wss", "https"))
+_SCHEMES: Final = frozenset(("ws", "http")) | _SECURE
+
+
+class Authority(NamedTuple):
+    host: str  # in lower case, without brackets; an IP address in its shortest form
+    port: int
+
+    @property
+    def is_local(self) -> bool:
+        return is_loopback(self.host)
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@lru_cache(maxsize=256)
+def authority_of(url: str) -> Authority | None:
+    """Of a URL with a scheme of WebSocket or HTTP; None if there is none in it."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme not in _SCHEMES or not parts.hostname:
+            return None
+        port = _default_port(secure=parts.scheme in _SECURE) if parts.port is None else parts.port
+        return Authority(_host(parts.hostname), port)
+    except ValueError:
+        return None
+
+
+def parse_authority(text: str, *, secure: bool) -> Authority | None:
+    """Of a Host header; without a port it is the default one, which depends on TLS. None if it is not valid."""
+    if not text or any(mark in text for mark in "/?#@\\ \t"):
+        return None
+    return authority_of(f"{'wss' if secure else 'ws'}://{text}")
+
+
+def host_header(url: str) -> str:
+    """What a client that dials this URL sends as Host: without the default port."""
+    found = authority_of(url)
+    if found is None:
+        raise ValueError(url)
+    is_default = found.port == _default_port(secure=urlsplit(url).scheme in _SECURE)
+    return str(found).rsplit(":", 1)[0] if is_default else str(found)
+
+
+def _default_port(*, secure: bool) -> int:
+    return 443 if secure else 80
+
+
+def _host(name: str) -> str:
+    name = name.lower().rstrip(".")
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return name if name.isascii() else name.encode("idna").decode()
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(address)
