@@ -156,7 +156,7 @@ async def test_a_case_on_the_command_line(hall: HallProcess, judges: list[Agent]
     assert result == f"{dispute}  holds"
     assert reasons[0].startswith("  signed    by parties and arbiters: PROPOSAL, ACCEPT, DISPUTE_INTENT, ")
     assert reasons[0].endswith("3 ARBITER_ACCEPT, 3 ARBITER_VOTE, 2 EVIDENCE.")
-    assert reasons[1] == f"  hall      {key_id(hall.key)} signed all of it. On its word alone rest:"
+    assert reasons[1] == f"  hall      {hall.key.raw.hex()} signed all of it. On its word alone rest:"
     assert len(reasons) <= 5
     everything = (await succeed(*verify, "-v")).splitlines()
     assert sum(line.startswith("  signed    ") for line in everything) == 12

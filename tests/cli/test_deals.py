@@ -280,7 +280,7 @@ async def test_receipts_are_listed_exported_and_verified(
     assert newest[:3] == [
         f"{second}  holds",
         "  signed    by parties and arbiters: PROPOSAL, ACCEPT, COMPLETE.",
-        f"  hall      {key_id(hall.key)} signed all of it. On its word alone rest:",
+        f"  hall      {hall.key.raw.hex()} signed all of it. On its word alone rest:",
     ]
     assert 3 < len(newest) <= 6
     exported = await succeed("receipts", "export", first, *alice)
@@ -292,7 +292,7 @@ async def test_receipts_are_listed_exported_and_verified(
     assert await succeed("receipts", "verify", "pretty.json", *halls) == held
     (tmp_path / "list.json").write_text(json.dumps([receipt]))
     (told,) = await succeed_json("receipts", "verify", "list.json", *halls)
-    assert (told["proposal_id"], told["holds"], told["hall"]) == (first, True, key_id(hall.key))
+    assert (told["proposal_id"], told["holds"], told["hall"]) == (first, True, hall.key.raw.hex())
     assert len(told["proven"]) == 3
 
     (tmp_path / "none.json").write_text("[]")

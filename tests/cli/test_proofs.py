@@ -13,7 +13,7 @@ from moothall.identity import Identity, PrivateKey, save
 from tests.cli.test_deals import complaint, moothall
 from tests.identity.vectors import ALICE, BOB
 from tests.market.support import Market
-from tests.support.seals import HALL, HALL_ID
+from tests.support.seals import HALL, HALL_ID, SEAL
 
 
 @pytest.fixture(autouse=True)
@@ -61,9 +61,9 @@ async def test_without_the_hall_the_result_is_not_proven(tmp_path: Path) -> None
     lines = result.stdout.splitlines()
     assert lines[:4] == [
         "prop_1  not proven",
-        f"  MISSING   `hall_key`: you neither named nor know the hall {HALL_ID}.",
+        f"  MISSING   `hall_key`: you neither named nor know the hall {SEAL.hall_key}.",
         "  signed    by parties and arbiters: PROPOSAL, ACCEPT, COMPLETE.",
-        f"  hall      {HALL_ID} signed all of it. On its word alone rest:",
+        f"  hall      {SEAL.hall_key} signed all of it. On its word alone rest:",
     ]
     assert lines[4].startswith(
         "            Where the fields of the PROPOSAL begin and end: one of them holds `|`"

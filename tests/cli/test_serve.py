@@ -258,7 +258,7 @@ async def test_health_has_the_reference_shape(hall: HallProcess) -> None:
         "timestamp",
         "hall_key",
     ]
-    assert report["hall_key"] == hall.key.pem
+    assert report["hall_key"] == hall.key.raw.hex()
     assert (report["status"], report["server"], report["version"]) == ("healthy", "moothall", __version__)
     assert type(report["uptime_seconds"]) is int
     assert report["agents"].keys() == {"connected", "with_identity"}

@@ -23,7 +23,7 @@ from tests.court.support import Courtroom
 from tests.identity.vectors import ALICE, BOB
 from tests.support.cases import ARBITERS, COMMITMENT, NONCE, signed_step
 from tests.support.deals import signed
-from tests.support.seals import HALL, HALL_ID
+from tests.support.seals import HALL, HALL_ID, SEAL
 from tests.support.world import TWIN_ID, TWINS
 
 Path = tuple[str | int, ...]
@@ -254,7 +254,7 @@ def test_without_the_expected_hall_nothing_is_proven_that_no_party_signed() -> N
     stranger = verify_case(case, [key_id(ALICE.public)])
     assert stranger.contradictions == []
     assert stranger.hall == HALL.public
-    assert stranger.unproven == [f"`hall_key`: you neither named nor know the hall {HALL_ID}."]
+    assert stranger.unproven == [f"`hall_key`: you neither named nor know the hall {SEAL.hall_key}."]
     for missing in ("hall_sig", "hall_key"):
         unsigned = verify_case(replaced(case, (missing,), None), [HALL_ID])
         assert unsigned.contradictions == []
@@ -282,11 +282,11 @@ def test_a_case_that_never_took_place_is_not_proven() -> None:
     assert verify_case(case, [HALL_ID]).contradictions == []
     assert not verify_case(case, [HALL_ID]).holds
     mallory = Seal(PrivateKey(bytes(32)))
-    record = {**case, "hall_key": mallory.pem}
+    record = {**case, "hall_key": mallory.hall_key}
     forged = {**record, "hall_sig": mallory.sign(CASE, canonical_json(record))}
     assert verify_case(forged, [HALL_ID]).unproven
     assert not verify_case(forged, [HALL_ID]).holds
-    assert not verify_case({**forged, "hall_key": HALL.public.pem}, [HALL_ID]).holds
+    assert not verify_case({**forged, "hall_key": SEAL.hall_key}, [HALL_ID]).holds
 
 
 def test_two_keys_with_one_id_are_not_one_agent() -> None:

@@ -30,7 +30,7 @@ digests = st.binary(min_size=32, max_size=32).map(bytes.hex)
 
 
 def sealed(record: dict[str, Any], kind: Kind = RECEIPT) -> dict[str, Any]:
-    named = {**record, "hall_key": SEAL.pem}
+    named = {**record, "hall_key": SEAL.hall_key}
     return {**named, "hall_sig": SEAL.sign(kind, canonical_json(named))}
 
 
@@ -52,12 +52,14 @@ def test_a_record_names_the_hall_that_signed_it() -> None:
     [
         ({"a": 2}, "does not fit"),
         ({"c": None}, "does not fit"),
-        ({"hall_key": PrivateKey(bytes(32)).public.pem}, "does not fit"),
+        ({"hall_key": PrivateKey(bytes(32)).public.raw.hex()}, "does not fit"),
         ({"hall_sig": "A" * 88}, "does not fit"),
         ({"hall_sig": None}, "no hall signature"),
         ({"hall_key": None}, "no hall signature"),
         ({"hall_sig": 5}, "not a text"),
-        ({"hall_key": "a key"}, "cannot be read"),
+        ({"hall_key": "a key"}, "64 lower-case hex digits"),
+        ({"hall_key": SEAL.hall_key.upper()}, "64 lower-case hex digits"),
+        ({"hall_key": HALL.public.pem}, "64 lower-case hex digits"),
         ({"a": "\ud800"}, "cannot be checked"),
     ],
 )

@@ -107,7 +107,7 @@ def describe(report: Report) -> list[tuple[str, str]]:
     return [
         ("status", str(fields["status"])),
         ("server", f"{fields.get('server')} {fields.get('version')}"),
-        ("hall key", _key_id(fields.get("hall_key"))),
+        ("hall key", str(fields.get("hall_key", "none"))),
         ("up", _duration(fields.get("uptime_seconds"))),
         ("agents", f"{agents.get('connected')} connected, {agents.get('with_identity')} with a key"),
         ("channels", f"{channels.get('total')}, {channels.get('public')} of them public"),
@@ -147,17 +147,6 @@ def _unreachable(address: str, reason: object) -> str:
 def _part(fields: dict[str, Any], name: str) -> dict[str, Any]:
     part = fields.get(name)
     return part if isinstance(part, dict) else {}
-
-
-def _key_id(pem: object) -> str:
-    """What `--hall` of `court verify` and `receipts verify` takes. Other servers have no key."""
-    from moothall.errors import InvalidKey
-    from moothall.identity.seals import read_hall
-
-    try:
-        return read_hall(pem) if isinstance(pem, str) else "none"
-    except InvalidKey:
-        return "cannot be read"
 
 
 def _duration(seconds: object) -> str:

@@ -58,11 +58,9 @@ def _in_file(word: str) -> str:
 
 
 def described(proof: "Proof") -> dict[str, Any]:
-    from moothall.identity.seals import key_id
-
     return {
         "holds": proof.holds,
-        "hall": None if proof.hall is None else key_id(proof.hall),
+        "hall": None if proof.hall is None else proof.hall.raw.hex(),
         "proven": proof.proven,
         "consistent": proof.consistent,
         "hall_word": proof.hall_word,
@@ -84,8 +82,6 @@ def _result(proof: "Proof") -> str:
 
 
 def _lines(proof: "Proof", *, verbose: bool) -> "Iterator[tuple[str, str]]":
-    from moothall.identity.seals import key_id
-
     for sentence in proof.contradictions:
         yield "WRONG", sentence
     for sentence in proof.unproven:
@@ -99,7 +95,7 @@ def _lines(proof: "Proof", *, verbose: bool) -> "Iterator[tuple[str, str]]":
         steps = [kind if count == 1 else f"{count} {kind}" for kind, count in Counter(proof.steps).items()]
         yield "signed", f"by parties and arbiters: {', '.join(steps)}."
     if proof.hall is not None:
-        yield "hall", f"{key_id(proof.hall)} signed all of it. On its word alone rest:"
+        yield "hall", f"{proof.hall.raw.hex()} signed all of it. On its word alone rest:"
     else:
         yield "hall", "On the word of a hall alone rest:"
     yield from (("", sentence) for sentence in proof.hall_word)

@@ -208,7 +208,7 @@ def signed_file(case: Dispute, deal: Proposal, seal: Seal) -> SignedFile:
     """Of a case that is closed: its file is the same for all who may see it."""
     record = msgspec.to_builtins(case_file(case, deal, case.disputant))
     del record[HALL_SIG]
-    record[HALL_KEY] = seal.pem
+    record[HALL_KEY] = seal.hall_key
     record[HALL_SIG] = seal.sign(CASE, canonical_json(record))
     return SignedFile(dispute_id=case.id, body=msgspec.json.encode(record))
 

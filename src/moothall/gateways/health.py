@@ -212,7 +212,7 @@ def health_report(hall: Hall, desk: Desk, started: float, hall_key: PublicKey) -
             "agents": sum(agent.key is not None for agent in hall.agents.values()),
         },
         "timestamp": _iso(now),
-        "hall_key": hall_key.pem,  # ours
+        "hall_key": hall_key.raw.hex(),  # ours
     }
 
 

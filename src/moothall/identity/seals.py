@@ -1,6 +1,6 @@
 """What the hall vouches for: a record, and the hall's signature over all of it.
 
-A record is a JSON object: a receipt, or the file of a case. Its member `hall_key` is the hall's public key, as PEM,
+A record is a JSON object: a receipt, or the file of a case. Its member `hall_key` is the hall's public key, in hex,
 and `hall_sig` is the signature. Signed is the text
 
     <kind>|1|<SHA-256, in hex, of the canonical JSON of the record without `hall_sig`>
@@ -8,8 +8,8 @@ and `hall_sig` is the signature. Signed is the text
 where the kind is MOOTHALL_RECEIPT or MOOTHALL_COURT_CASE. No other text that is signed in this project begins with
 either and has two bars, and read as a keep packet each is malformed. So the signature is good for nothing else.
 
-A hall is known by its key. For people there is a shorter form, the key id: the first 32 hex digits of the SHA-256
-of its PEM text. Finding another key with the same id takes 2**128 attempts; 16 digits would be too few.
+A hall is known by its key. There is a shorter form, the key id: the first 32 hex digits of the SHA-256 of its PEM
+text. Finding another key with the same id takes 2**128 attempts; 16 digits would be too few.
 """
 
 import re
@@ -44,11 +44,11 @@ class NoSeal(ValueError):
 class Seal:
     """The hall's key, for signing records and nothing else."""
 
-    __slots__ = ("_key", "pem")
+    __slots__ = ("_key", "hall_key")
 
     def __init__(self, key: PrivateKey) -> None:
         self._key = key
-        self.pem = key.public.pem
+        self.hall_key = key.public.raw.hex()
 
     def sign(self, kind: Kind, canonical: bytes) -> str:
         """`canonical` is the canonical JSON of a record that names this key as `hall_key`."""
@@ -66,11 +66,11 @@ def sealed_by(kind: Kind, record: Mapping[str, Any]) -> PublicKey:
         raise NoSeal("there is no hall signature")
     if not isinstance(key, str) or not isinstance(sig, str):
         raise NoSeal("the hall signature is not a text")
+    if not _HEX_KEY.match(key):
+        raise NoSeal("the hall's key is not 64 lower-case hex digits")
+    hall = PublicKey(bytes.fromhex(key))
     try:
-        hall = PublicKey.from_pem(key)
         canonical = canonical_json({name: value for name, value in record.items() if name != HALL_SIG})
-    except InvalidKey as error:
-        raise NoSeal(f"the hall's key cannot be read: {error}") from None
     except NotCanonical as error:
         raise NoSeal(f"the record cannot be checked: {error}") from None
     if not hall.verifies(seal_text(kind, canonical), sig):

@@ -69,7 +69,7 @@ class Proof(Struct, kw_only=True):
             self.unproven.append(f"`hall_sig`: {reason}.")
             return
         if key_id(self.hall) not in halls:
-            self.unproven.append(f"`hall_key`: you neither named nor know the hall {key_id(self.hall)}.")
+            self.unproven.append(f"`hall_key`: you neither named nor know the hall {self.hall.raw.hex()}.")
 
 
 def _within(sentence: str) -> str:

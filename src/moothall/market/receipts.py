@@ -61,7 +61,7 @@ def build_receipt(deal: Proposal, message: CompleteNotice, now: int, seal: Seal)
             terms=deal.terms,
             capability=deal.capability,
             operations=_operations(deal),
-            hall_key=seal.pem,
+            hall_key=seal.hall_key,
         )
     )
     canonical = body if _is_plain(deal) else canonical_json(msgspec.json.decode(body))
