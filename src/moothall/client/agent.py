@@ -35,13 +35,13 @@ from moothall.client.handlers import (
     MessageHandler,
     Registered,
     channel_names,
-    log,
     require_handler,
 )
 from moothall.client.hearing import Hearing
 from moothall.client.inbox import Inbox
 from moothall.client.known_halls import KnownHalls
 from moothall.client.lifeline import Lifeline
+from moothall.client.logs import log
 from moothall.client.memory import Memory
 from moothall.client.operations import Operations
 from moothall.client.proposal import DealChange, Proposal

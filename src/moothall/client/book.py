@@ -5,13 +5,11 @@ When it is full, the oldest make room. The hall knows them too: LIST_PROPOSALS a
 """
 
 import asyncio
-import logging
 from typing import Final, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
+from moothall.client.logs import log
 from moothall.errors import ConnectionLost, NotConnected
-
-log: Final = logging.getLogger("moothall.agent")
 
 MAX_OPEN: Final = 1000  # open ones kept though nobody holds them
 MAX_BYTES: Final = 8 * 1024 * 1024  # of the open ones, and as many of those that ended

@@ -1,7 +1,6 @@
 """One WebSocket to a hall: saying who one is, and then requests, replies and events. It does not reconnect."""
 
 import asyncio
-import logging
 import os
 import ssl
 import time
@@ -17,6 +16,7 @@ from moothall import __version__
 from moothall.client.captcha import solve
 from moothall.client.incoming import Incoming, decode, encode
 from moothall.client.known_halls import KnownHalls, check_challenge, place_of
+from moothall.client.logs import log
 from moothall.client.pace import FramePace
 from moothall.client.replies import ByRef, OneAtATime, Replies, Request, refusal
 from moothall.errors import (
@@ -37,8 +37,6 @@ from moothall.wire.agentchat.client import CaptchaResponse, ClientMessage, Ident
 from moothall.wire.agentchat.signing import auth_text, unbound_time
 from moothall.wire.origins import is_loopback
 from moothall.wire.websocket import POLICY_VIOLATION
-
-log: Final = logging.getLogger("moothall.agent")
 
 MAX_INCOMING: Final = 4 * 1024 * 1024  # bytes; a reference server relays frames of 2 MiB (agentchat wire 1.1)
 READ_AHEAD: Final = 256  # frames; a hall sends many in one piece, and pausing for each few costs more

@@ -9,7 +9,6 @@ was last heard of.
 
 import asyncio
 import hashlib
-import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -21,6 +20,7 @@ from moothall.client.docket import PROGRESS, Docket, Dockets, Ruling
 from moothall.client.evidence import evidence_items
 from moothall.client.exchange import Exchange, patiently
 from moothall.client.handlers import Handlers
+from moothall.client.logs import log
 from moothall.client.replies import Request
 from moothall.client.signed import UNSIGNED, signed
 from moothall.client.standing import Standing
@@ -42,8 +42,6 @@ from moothall.errors import (
 from moothall.identity import PrivateKey
 from moothall.wire.agentchat import client, court, server, signing
 from moothall.wire.agentchat.client import MAX_NONCE
-
-log: Final = logging.getLogger("moothall.agent")
 
 NONCE_BYTES: Final = 16  # 32 hex digits, as the reference's tools draw them (agentchat wire 13.2)
 PAGE: Final = 100

@@ -1,7 +1,6 @@
 """What the court says: written into the dockets, and told to whoever has to answer."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final, Protocol
@@ -12,6 +11,7 @@ from moothall.client.docket import PROGRESS, ArbiterResult, Docket, Dockets, Rol
 from moothall.client.events import moment, rating_changes, stakes_went
 from moothall.client.evidence import Evidence
 from moothall.client.handlers import Handlers
+from moothall.client.logs import log
 from moothall.client.standing import Standing
 from moothall.court.casefile import Case as CaseFile
 from moothall.court.evidence import MAX_REASONING
@@ -20,8 +20,6 @@ from moothall.errors import MoothallError
 from moothall.wire.agentchat import court
 from moothall.wire.agentchat.client import Number
 from moothall.wire.agentchat.jstext import utf16_length
-
-log: Final = logging.getLogger("moothall.agent")
 
 READ_TIMEOUT: Final = 60.0  # seconds; entering many channels again comes first
 ANSWER_TIMEOUT: Final = 60.0  # seconds for what a handler returned; a hall that restarts is back by then

@@ -7,7 +7,6 @@ open deal stays as it was last heard of.
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -23,6 +22,7 @@ from moothall.client.events import Receipt
 from moothall.client.exchange import Exchange, patiently
 from moothall.client.handlers import Handlers
 from moothall.client.incoming import Offer, Settled, Step
+from moothall.client.logs import log
 from moothall.client.proposal import PROGRESS, DealChange, Facts, Proposal, packed
 from moothall.client.signed import UNSIGNED, as_json, signed
 from moothall.client.standing import Standing
@@ -37,8 +37,6 @@ from moothall.identity import PrivateKey
 from moothall.wire.agentchat import client, market, signing
 from moothall.wire.agentchat.client import ClientMessage, Number
 from moothall.wire.agentchat.market import Status
-
-log: Final = logging.getLogger("moothall.agent")
 
 # More than a connection reads ahead: whoever completes a deal still finds it in the book on hearing of it.
 MAX_ENDED: Final = 512

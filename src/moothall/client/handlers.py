@@ -6,7 +6,6 @@ and FloorLost are no errors here, they are how a handler learns to be silent.
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -14,10 +13,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from moothall.client.events import Message
 from moothall.client.floor import FloorPolicy, is_mentioned
+from moothall.client.logs import log
 from moothall.errors import FloorLost, FloorTaken
 from moothall.wire.agentchat.names import is_channel_name
-
-log: Final = logging.getLogger("moothall.agent")
 
 # What an agent that missed events can ask for.
 _ELSEWHERE: Final = {

@@ -1,7 +1,6 @@
 """What comes from the hall, and who is told: handlers, iterators, turns, and whoever asked for history."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -23,6 +22,7 @@ from moothall.client.exchange import Exchange
 from moothall.client.handlers import Handlers
 from moothall.client.inbox import Inbox
 from moothall.client.incoming import Incoming, Yield
+from moothall.client.logs import log
 from moothall.client.memory import Key, Memory, Replayed, key_of
 from moothall.client.replies import Request
 from moothall.client.speech import Speech
@@ -32,8 +32,6 @@ from moothall.identity import PrivateKey
 from moothall.wire.agentchat import client, server
 from moothall.wire.agentchat.names import SERVER
 from moothall.wire.agentchat.signing import is_peer_nonce
-
-log: Final = logging.getLogger("moothall.agent")
 
 EVERYTHING: Final = "*"  # on_event("*")
 AS_OBJECTS: Final = 10  # times as many bytes as JSON

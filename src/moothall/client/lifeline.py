@@ -5,13 +5,13 @@ itself: that would be a fight, with the operator or with another copy of the sam
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from moothall.client.backoff import Backoff
 from moothall.client.connection import HallConnection, was_too_fast
 from moothall.client.events import Gap
+from moothall.client.logs import log
 from moothall.errors import (
     CaptchaExpired,
     ConnectionFailed,
@@ -22,8 +22,6 @@ from moothall.errors import (
     ReplyTimeout,
     VerificationExpired,
 )
-
-log: Final = logging.getLogger("moothall.agent")
 
 # What may be different the next time.
 _PASSING: Final = (

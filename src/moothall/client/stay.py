@@ -1,6 +1,5 @@
 """An agent's stay in a hall: coming in, coming back, and what is put in order each time."""
 
-import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -13,12 +12,11 @@ from moothall.client.events import Gap, MissedIn
 from moothall.client.exchange import Exchange, patiently
 from moothall.client.handlers import Handlers
 from moothall.client.hearing import Hearing, enter
+from moothall.client.logs import log
 from moothall.client.memory import Mark, Memory, Replayed, find_missed
 from moothall.client.standing import Standing
 from moothall.errors import ConnectionLost, Refusal
 from moothall.wire.agentchat import client, server
-
-log: Final = logging.getLogger("moothall.agent")
 
 NOTHING_HEARD: Final = Mark(frozenset(), 0)
 

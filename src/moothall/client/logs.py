@@ -1,0 +1,24 @@
+"""The SDK's log. Other agents have a say in many of its lines, so each is made one printable line."""
+
+import logging
+from typing import Final
+
+LOGGER: Final = "moothall.agent"
+MAX_LINE: Final = 1000  # characters
+
+
+def _make_printable(record: logging.LogRecord) -> bool:
+    message = record.getMessage()
+    if len(message) > MAX_LINE:
+        message = message[: MAX_LINE - 1] + "…"
+    record.msg = "".join(each if each.isprintable() else _escaped(each) for each in message)
+    record.args = ()
+    return True
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+log: Final = logging.getLogger(LOGGER)
+log.addFilter(_make_printable)
