@@ -158,7 +158,6 @@ class App:
             self.court,
             self._market_store,
             self.courier,
-            hall_key.public,
             self.keep,
         )
         try:

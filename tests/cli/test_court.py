@@ -18,7 +18,6 @@ from moothall import Agent, ConnectionLost, Identity, PrivateKey
 from moothall.cli.nonces import NonceFile
 from moothall.errors import UsageError
 from moothall.identity import save
-from moothall.identity.seals import key_id
 from tests.cli.test_deals import complaint, moothall, succeed, succeed_json
 from tests.support.server import PATIENCE, HallProcess, environment, running_hall
 
@@ -151,12 +150,13 @@ async def test_a_case_on_the_command_line(hall: HallProcess, judges: list[Agent]
     assert json.loads(await succeed("court", "export", deal, *alice)) == json.loads(
         (tmp_path / "case.json").read_text()
     )
-    verify = ("court", "verify", "case.json", "--hall", key_id(hall.key))
+    verify = ("court", "verify", "case.json")  # the hall is known since the first contact
     result, *reasons = (await succeed(*verify)).splitlines()
     assert result == f"{dispute}  holds"
     assert reasons[0].startswith("  signed    by parties and arbiters: PROPOSAL, ACCEPT, DISPUTE_INTENT, ")
     assert reasons[0].endswith("3 ARBITER_ACCEPT, 3 ARBITER_VOTE, 2 EVIDENCE.")
-    assert reasons[1] == f"  hall      {hall.key.raw.hex()} signed all of it. On its word alone rest:"
+    signed = f"  hall      {hall.key.raw.hex()} signed all of it (met at localhost:{hall.port}). "
+    assert reasons[1] == f"{signed}On its word alone rest:"
     assert len(reasons) <= 5
     everything = (await succeed(*verify, "-v")).splitlines()
     assert sum(line.startswith("  signed    ") for line in everything) == 12

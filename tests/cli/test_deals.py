@@ -280,7 +280,7 @@ async def test_receipts_are_listed_exported_and_verified(
     assert newest[:3] == [
         f"{second}  holds",
         "  signed    by parties and arbiters: PROPOSAL, ACCEPT, COMPLETE.",
-        f"  hall      {hall.key.raw.hex()} signed all of it. On its word alone rest:",
+        f"  hall      {hall.key.raw.hex()} signed all of it (named with --hall). On its word alone rest:",
     ]
     assert 3 < len(newest) <= 6
     exported = await succeed("receipts", "export", first, *alice)

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from moothall.cli.proofs import expected_halls
+from moothall.client.known_halls import KnownHalls
 from moothall.errors import UsageError
 from moothall.identity import Identity, PrivateKey, save
 from tests.cli.test_deals import complaint, moothall
@@ -35,10 +36,16 @@ def receipt(tmp_path: Path, **fields: Any) -> dict[str, Any]:
 def test_a_hall_is_named_by_a_file_or_a_text(tmp_path: Path) -> None:
     (tmp_path / "hall.pem").write_text(HALL.public.pem)
     save(Identity(HALL), tmp_path / "hall-key.json")
-    for word in ("hall.pem", str(tmp_path / "hall-key.json"), HALL_ID, HALL.public.raw.hex()):
-        assert expected_halls([word]) == {HALL_ID}
-    assert expected_halls(None) == frozenset()
+    for word in ("hall.pem", str(tmp_path / "hall-key.json"), HALL_ID, SEAL.hall_key):
+        assert expected_halls([word]) == {HALL_ID: "named with --hall"}
     assert len(expected_halls([HALL_ID, "0" * 32])) == 2
+
+
+def test_without_a_name_the_halls_count_that_the_user_has_met() -> None:
+    assert expected_halls(None) == {}
+    KnownHalls().pin("hall.example.org:443", SEAL.hall_key)
+    assert expected_halls(None) == {HALL_ID: "met at hall.example.org:443"}
+    assert expected_halls(["0" * 32]).keys() == {"0" * 32}
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"nonsense", b"\xff", HALL.to_pem().encode()])
@@ -59,12 +66,14 @@ async def test_without_the_hall_the_result_is_not_proven(tmp_path: Path) -> None
     result = await moothall("receipts", "verify", "receipt.json")
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
-    assert lines[:4] == [
+    assert lines[:3] == [
         "prop_1  not proven",
         f"  MISSING   `hall_key`: you neither named nor know the hall {SEAL.hall_key}.",
         "  signed    by parties and arbiters: PROPOSAL, ACCEPT, COMPLETE.",
-        f"  hall      {SEAL.hall_key} signed all of it. On its word alone rest:",
     ]
+    assert lines[3].startswith(
+        f"  hall      {SEAL.hall_key} signed all of it (unknown to you; if you trust it,"
+    )
     assert lines[4].startswith(
         "            Where the fields of the PROPOSAL begin and end: one of them holds `|`"
     )
@@ -73,6 +82,11 @@ async def test_without_the_hall_the_result_is_not_proven(tmp_path: Path) -> None
     assert len(lines) == 7
     named = await moothall("receipts", "verify", "receipt.json", "--hall", HALL_ID)
     assert (named.exit_code, named.stdout.splitlines()[0]) == (0, "prop_1  holds")
+    assert f"{SEAL.hall_key} signed all of it (named with --hall)." in named.stdout
+    KnownHalls().pin("localhost:6667", SEAL.hall_key)
+    met = await moothall("receipts", "verify", "receipt.json")
+    assert met.exit_code == 0
+    assert f"{SEAL.hall_key} signed all of it (met at localhost:6667)." in met.stdout
     another = ("--hall", PrivateKey(bytes(32)).public.raw.hex())
     assert (await moothall("receipts", "verify", "receipt.json", *another)).exit_code == 1
 

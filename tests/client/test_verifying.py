@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from moothall import Proof, verify_case, verify_receipt
+from moothall.client.known_halls import KnownHalls
 from moothall.errors import InvalidKey
 from tests.court.support import Courtroom
 from tests.identity.vectors import ALICE, BOB
@@ -23,6 +24,9 @@ def test_a_receipt() -> None:
         assert (proof.holds, proof.problems, proof.hall) == (True, [], HALL.public)
         assert (len(proof.proven), len(proof.hall_word)) == (3, 2)
     assert not verify_receipt(body, ALICE.public).holds
+    assert not verify_receipt(body).holds
+    KnownHalls().pin("hall.example.org:443", HALL.public.raw.hex())
+    assert verify_receipt(body).holds
     with pytest.raises(InvalidKey):
         verify_receipt(body, "a hall")
 
@@ -33,3 +37,6 @@ def test_a_case() -> None:
     case = msgspec.json.decode(msgspec.json.encode(court.file_of()))
     assert verify_case(case, HALL.public).holds
     assert not verify_case(case, ALICE.public).holds
+    assert not verify_case(case).holds
+    KnownHalls().pin("hall.example.org:443", HALL.public.raw.hex())
+    assert verify_case(case).holds

@@ -377,11 +377,12 @@ def verify(
     from moothall.court.verify import verify_case
 
     case = read_json(file)
-    proof = verify_case(case, expected_halls(hall))
+    halls = expected_halls(hall)
+    proof = verify_case(case, halls)
     if as_json:
         typer.echo(json.dumps(described(proof)))
     else:
-        show_proof(_id(case), proof, verbose=verbose)
+        show_proof(_id(case), proof, halls, verbose=verbose)
     if not proof.holds:
         raise typer.Exit(FAILED)
 

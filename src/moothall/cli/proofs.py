@@ -12,7 +12,7 @@ from moothall.errors import InvalidKey, UsageError
 from moothall.tui.printable import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from moothall.market.proof import Proof
 
@@ -24,16 +24,20 @@ HallOption = Annotated[
         "--hall",
         metavar="KEY",
         help="The hall whose word counts: a file with its public key, the key in hex or base64, or its key id of"
-        " 32 hex digits. May be repeated.",
+        " 32 hex digits. May be repeated. Default: the halls that you have met (`moothall identity pins`).",
         show_default=False,
     ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Everything that was checked.")]
 
 
-def expected_halls(words: list[str] | None) -> frozenset[str]:
-    """The key ids of the halls that the user named."""
-    return frozenset(_named(word) for word in words or ())
+def expected_halls(words: list[str] | None) -> "Mapping[str, str]":
+    """The key ids of the halls that the user named, or else has met; and what the user calls each."""
+    if words:
+        return {_named(word): "named with --hall" for word in words}
+    from moothall.client.verifying import known_halls
+
+    return {hall: f"met at {place}" for hall, place in known_halls().items()}
 
 
 def _named(word: str) -> str:
@@ -68,10 +72,10 @@ def described(proof: "Proof") -> dict[str, Any]:
     }
 
 
-def show(name: str, proof: "Proof", *, verbose: bool) -> None:
-    """The result in the first line, then on what it rests."""
+def show(name: str, proof: "Proof", halls: "Mapping[str, str]", *, verbose: bool) -> None:
+    """The result in the first line, then on what it rests. `halls` are the expected ones."""
     typer.echo(f"{one_line(name)}  {_result(proof)}")
-    for label, sentence in _lines(proof, verbose=verbose):
+    for label, sentence in _lines(proof, halls, verbose=verbose):
         typer.echo(f"  {label:<{MARGIN}}{one_line(sentence)}")
 
 
@@ -81,7 +85,7 @@ def _result(proof: "Proof") -> str:
     return "does not hold" if proof.contradictions else "not proven"
 
 
-def _lines(proof: "Proof", *, verbose: bool) -> "Iterator[tuple[str, str]]":
+def _lines(proof: "Proof", halls: "Mapping[str, str]", *, verbose: bool) -> "Iterator[tuple[str, str]]":
     for sentence in proof.contradictions:
         yield "WRONG", sentence
     for sentence in proof.unproven:
@@ -94,8 +98,14 @@ def _lines(proof: "Proof", *, verbose: bool) -> "Iterator[tuple[str, str]]":
     elif proof.steps:
         steps = [kind if count == 1 else f"{count} {kind}" for kind, count in Counter(proof.steps).items()]
         yield "signed", f"by parties and arbiters: {', '.join(steps)}."
-    if proof.hall is not None:
-        yield "hall", f"{proof.hall.raw.hex()} signed all of it. On its word alone rest:"
-    else:
-        yield "hall", "On the word of a hall alone rest:"
+    yield "hall", f"{_hall(proof, halls)}. On its word alone rest:"
     yield from (("", sentence) for sentence in proof.hall_word)
+
+
+def _hall(proof: "Proof", halls: "Mapping[str, str]") -> str:
+    from moothall.identity.seals import key_id
+
+    if proof.hall is None:
+        return "none signed it"
+    known = halls.get(key_id(proof.hall), "unknown to you; if you trust it, name it with --hall")
+    return f"{proof.hall.raw.hex()} signed all of it ({known})"

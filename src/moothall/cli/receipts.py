@@ -102,7 +102,7 @@ def verify(
         typer.echo(json.dumps([{"proposal_id": deal, **described(proof)} for deal, proof in checked]))
     else:
         for deal, proof in checked:
-            show(deal, proof, verbose=verbose)
+            show(deal, proof, halls, verbose=verbose)
     if not all(proof.holds for _, proof in checked):
         raise typer.Exit(FAILED)
 

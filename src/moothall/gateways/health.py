@@ -18,7 +18,6 @@ from moothall.hall.access import Doorkeeper
 from moothall.hall.admin import check_key
 from moothall.hall.hall import Hall
 from moothall.hall.session import Tier
-from moothall.identity import PublicKey
 from moothall.identity.certificates import timestamp_text
 from moothall.market.courier import Courier
 from moothall.market.desk import Desk
@@ -156,7 +155,6 @@ def routes(
     court: CourtDesk,
     store: MarketStore,
     courier: Courier,
-    hall_key: PublicKey,
     keep: KeepPort | None = None,
 ) -> Mapping[str, Route]:
     registry = CollectorRegistry()
@@ -169,7 +167,7 @@ def routes(
     started = hall.clock.time()
 
     def health(request: Request, ip: str) -> Response:
-        return _json(200, health_report(hall, desk, started, hall_key))
+        return _json(200, health_report(hall, desk, started))
 
     def metrics(request: Request, ip: str) -> Response:
         return Response(200, generate_latest(registry), "text/plain; version=0.0.4; charset=utf-8")
@@ -190,7 +188,7 @@ def routes(
     return {"/health": health, "/metrics": metrics, "/api/connections": connections}
 
 
-def health_report(hall: Hall, desk: Desk, started: float, hall_key: PublicKey) -> dict[str, object]:
+def health_report(hall: Hall, desk: Desk, started: float) -> dict[str, object]:
     now = hall.clock.time()
     return {
         "status": "healthy",
@@ -212,7 +210,7 @@ def health_report(hall: Hall, desk: Desk, started: float, hall_key: PublicKey) -
             "agents": sum(agent.key is not None for agent in hall.agents.values()),
         },
         "timestamp": _iso(now),
-        "hall_key": hall_key.raw.hex(),  # ours
+        "hall_key": hall.public_key,  # ours
     }
 
 
