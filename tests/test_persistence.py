@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from moothall.app import HALL_KEY_FILE
 from moothall.errors import UsageError
 from moothall.hall.access import decode_allowlist, decode_bans
-from moothall.hall.revoked import decode_revoked
+from moothall.hall.revoked import decode_notices
 from moothall.identity import PrivateKey
 from moothall.store import worker
 from moothall.store.files import PINS_FILE, DataDirectory, KeyBook, replace
@@ -312,7 +312,7 @@ ODD_JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("decode", [decode_allowlist, decode_bans, decode_revoked])
+@pytest.mark.parametrize("decode", [decode_allowlist, decode_bans, decode_notices])
 @given(content=st.binary() | st.lists(ODD_JSON).map(json.dumps).map(str.encode))
 def test_no_content_of_a_list_raises_anything_else(decode: Callable[[bytes], object], content: bytes) -> None:
     with suppress(UsageError):

@@ -23,6 +23,7 @@ from moothall.gateways.keep_directory import SkillDirectory
 from moothall.gateways.lag import LagMeter
 from moothall.gateways.port import Port
 from moothall.gateways.webhooks import Webhooks
+from moothall.hall import revocation
 from moothall.hall.access import ALLOWLIST_FILE, BANS_FILE, Allowlist, Bans, decode_allowlist, decode_bans
 from moothall.hall.hall import Hall
 from moothall.hall.keep.bridge import Bridge
@@ -33,7 +34,7 @@ from moothall.hall.newids import NewIds
 from moothall.hall.opening import open_hall
 from moothall.hall.outside import Log
 from moothall.hall.redaction import Redactor
-from moothall.hall.revoked import REVOKED_FILE, decode_revoked
+from moothall.hall.revoked import RevokedKeys
 from moothall.identity import Identity, PrivateKey, load_or_create
 from moothall.identity.seals import Seal
 from moothall.market.courier import Courier, Listener
@@ -44,7 +45,7 @@ from moothall.market.rules import MarketRules, Quotas
 from moothall.settings import Settings
 from moothall.store.files import DataDirectory, KeyBook
 from moothall.store.journal import KeyJournal
-from moothall.store.opening import bound_ids, open_store
+from moothall.store.opening import bound_ids, open_store, revoked_keys
 from moothall.store.worker import Batch, StoreThread
 
 # Sessions and agents live for minutes; the default of looking for cycles every 700 allocations would walk over
@@ -111,7 +112,6 @@ class App:
         seal = Seal(hall_key)
         pin_book = KeyBook(directory, MAX_PINS)
         pinned = pin_book.read()
-        revoked = directory.read_list(REVOKED_FILE, decode_revoked)
         self._webhooks = Webhooks(settings.webhooks, settings.webhook_secret, settings.webhook_timeout)
         listeners: list[Listener] = [*self._hooks.values(), *self._webhooks.listeners]
         self._loop = asyncio.get_running_loop()
@@ -143,7 +143,7 @@ class App:
             bans=bans,
             keyring=Keyring(self._market_store, settings.max_known_keys, self._new_ids),
             hall_key=hall_key.public.raw,
-            revoked=revoked,
+            revoked=RevokedKeys(revoked_keys(directory, settings.store)),
         )
         self.port = Port(self.hall, settings, self.log)
         self._pins = Batch(self._store, pin_book.append, self._pins_not_saved)
@@ -172,6 +172,8 @@ class App:
         self._webhooks.start()
         self.courier.open(self.hall)
         self.desk.open(self.hall)
+        if settings.store:
+            revocation.watch(self.hall, self._market_store)
         self.court.open(self.hall)
         self._lag.start()
 

@@ -20,7 +20,6 @@ class MemoryBooks(MarketBooks, Books):
         super().__init__()
         self.records: dict[str, bytes] = {}
         self.by_deal: dict[str, list[str]] = {}  # the newest first
-        self.bound: dict[str, bytes] = {}
         self.files: dict[str, bytes] = {}
 
     @property
@@ -95,16 +94,6 @@ class MemoryBooks(MarketBooks, Books):
 
     def cases_by_phase(self) -> dict[str, int]:
         return Counter(case.phase for case in self.cases)
-
-    def owners(self, ids: Collection[str]) -> dict[str, bytes]:
-        return {agent_id: self.bound[agent_id] for agent_id in ids if agent_id in self.bound}
-
-    def bound_ids(self) -> int:
-        return len(self.bound)
-
-    def bind(self, agent_id: str, key: bytes, now: int) -> None:
-        assert agent_id not in self.bound
-        self.bound[agent_id] = key
 
     def save(self, *changes: CourtChange) -> None:
         assert sum(isinstance(change, AuditRow) for change in changes) == 1

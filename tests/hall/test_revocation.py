@@ -1,21 +1,26 @@
 """A key that its owner revoked is over in this hall, whoever holds it now (agentchat wire 3.7)."""
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import pytest
 
 from moothall.errors import UsageError
 from moothall.hall import revocation
 from moothall.hall.handshake import CaptchaTest
-from moothall.hall.revoked import REVOKED_FILE, RevokedKeys, decode_revoked, encode_revoked
+from moothall.hall.revoked import RevokedKeys, decode_notices
 from moothall.identity import PrivateKey
 from moothall.identity.certificates import revoke, rotate, verify_revocation
+from moothall.market.records import Standing
 from moothall.wire.websocket import NORMAL
+from tests.court.books import MemoryBooks
 from tests.identity.vectors import ALICE, BOB, CAROL, NOW_MS
 from tests.support.deals import signed
 from tests.support.world import (
     Guest,
+    HeldStore,
+    PromptStore,
     World,
     assert_closed,
     assert_consistent,
@@ -28,6 +33,33 @@ from tests.support.world import (
 
 def notice_of(key: PrivateKey, **changed: Any) -> dict[str, Any]:
     return {**revoke(key, now_ms=NOW_MS, reason="stolen"), **changed}
+
+
+def hall_that_knows(*keys: PrivateKey, **settings: Any) -> World:
+    """It has seen these keys, a long time ago."""
+    books = MemoryBooks()
+    books.bound = {key.public.agent_id(settings.get("id_length", 8)): key.public.raw for key in keys}
+    return World(books=books, **settings)
+
+
+def kept(world: World, key: PrivateKey) -> dict[str, Any]:
+    """The notice in the store."""
+    found: dict[str, Any] = json.loads(world.books.notices[key.public.raw])
+    return found
+
+
+def slow_hall(*keys: PrivateKey) -> tuple[World, HeldStore]:
+    books = MemoryBooks()
+    books.bound = {key.public.agent_id(): key.public.raw for key in keys}
+    store = HeldStore(books)
+    world = World(books=books, store=store)
+    while store.waiting:  # what every hall looks at when it opens
+        store.do_next()
+    return world, store
+
+
+def unreachable(*given: object) -> NoReturn:
+    raise OSError("gone")
 
 
 def bring(world: World, guest: Guest, key: PrivateKey, **changed: Any) -> None:
@@ -49,7 +81,7 @@ def found(world: World, guest: Guest) -> list[str]:
 
 
 def test_a_stranger_with_the_notice_is_believed() -> None:
-    world = World()
+    world = hall_that_knows(ALICE)
     stranger = world.connect()
     bring(world, stranger, ALICE)
     assert_sent(
@@ -60,14 +92,13 @@ def test_a_stranger_with_the_notice_is_believed() -> None:
         ref="r",
     )
     assert_open(stranger)
-    (kept,) = json.loads(world.shelf.files[REVOKED_FILE])
-    assert verify_revocation(kept) == ALICE.public
-    assert kept["reason"] == "stolen"
+    assert verify_revocation(kept(world, ALICE)) == ALICE.public
+    assert kept(world, ALICE)["reason"] == "stolen"
     assert [facts["agent"] for facts in world.log.find("key_revoked")] == [ALICE.public.fingerprint]
 
 
 def test_the_key_opens_no_door_any_more() -> None:
-    world = World()
+    world = hall_that_knows(ALICE)
     bring(world, world.connect(), ALICE)
     thief = world.connect()
     world.identify(thief, "alice", key=ALICE)
@@ -79,7 +110,7 @@ def test_the_key_opens_no_door_any_more() -> None:
 
 
 def test_nor_does_it_for_who_was_on_the_way_in() -> None:
-    world = World(captcha=True, captcha_difficulty="easy")
+    world = hall_that_knows(ALICE, captcha=True, captcha_difficulty="easy")
     thief = world.connect()
     world.identify(thief, "alice", key=ALICE)
     question = assert_sent(thief, "CAPTCHA_CHALLENGE")
@@ -106,12 +137,12 @@ def test_a_live_session_is_told_and_closed() -> None:
 
 
 def test_whoever_revokes_its_own_key_hears_that_it_is_done_before_it_has_to_go() -> None:
-    world = World(held=True)
+    world, store = slow_hall()
     alice = world.agent("alice", key=ALICE)
     bring(world, alice, ALICE)
     assert_silent(alice)
     assert_open(alice)
-    world.held.do_next()
+    store.do_next()
     assert_sent(alice, "KEY_REVOKED", agent_id=alice.id, ref="r")
     assert_closed(alice, NORMAL, "Key revoked")
     assert_consistent(world)
@@ -127,15 +158,17 @@ def test_its_skills_are_gone_when_the_answer_comes() -> None:
     assert found(world, bob) == [bob.id]
 
 
-def test_skills_that_a_crash_left_behind_are_withdrawn_at_the_start() -> None:
-    """Killed after the list was written and before the skills were withdrawn."""
-    world = World()
-    alice, bob = world.agent("alice", key=ALICE), world.agent("bob", key=BOB)
-    offer_skill(world, alice)
-    offer_skill(world, bob)
-    world.hall.revoked.add(ALICE.public, notice_of(ALICE))
-    world.desk.open(world.hall)
-    assert found(world, bob) == [bob.id]
+def test_the_notice_and_the_skills_are_one_unit_of_work() -> None:
+    """A hall that is killed leaves both or neither."""
+    world, store = slow_hall()
+    alice = world.agent("alice", key=ALICE)
+    world.send(alice, "REGISTER_SKILLS", **signed(ALICE, "REGISTER_SKILLS", skills=[{"capability": "paint"}]))
+    store.do_next()
+    bring(world, alice, ALICE)
+    assert len(store.waiting) == 1
+    assert (list(world.books.skills), world.books.notices) == ([ALICE.public.raw], {})
+    store.do_next()
+    assert (world.books.skills, list(world.books.notices)) == ({}, [ALICE.public.raw])
 
 
 def test_its_deals_stay_and_the_other_party_can_end_them() -> None:
@@ -185,7 +218,7 @@ def test_a_forged_notice_does_nothing(changed: dict[str, Any]) -> None:
     assert_refused(mallory, "INVALID_SIGNATURE", "does not hold", ref="r")
     assert_open(alice, bob, mallory)
     assert len(world.hall.revoked) == 0
-    assert world.shelf.files == {}
+    assert world.books.notices == {}
     assert world.log.find("revocation_refused") == [{"ip": mallory.ip}]
 
 
@@ -198,62 +231,85 @@ def test_the_profile_names_a_forgery_as_the_reference_does() -> None:
 
 def test_what_stands_behind_a_key_is_not_looked_at() -> None:
     """It is not signed with the notice, and a chain of a thousand rotations would take long to verify."""
-    world = World()
+    world = hall_that_knows(ALICE)
     stranger = world.connect()
     rotations = [rotate(CAROL, ALICE.public, now_ms=NOW_MS)]
     bring(world, stranger, ALICE, rotations=[*rotations, "nonsense"], original_agent_id="nobody")
     assert_sent(stranger, "KEY_REVOKED")
-    (kept,) = json.loads(world.shelf.files[REVOKED_FILE])
-    assert "rotations" not in kept
+    assert "rotations" not in kept(world, ALICE)
 
 
-def test_a_disk_that_fails_is_told_and_the_key_is_out_all_the_same() -> None:
-    world = World()
-    world.shelf.full = True
+def test_a_store_that_fails_is_told_and_nothing_has_happened() -> None:
+    world = hall_that_knows(ALICE)
     stranger = world.connect()
+    revoke_in_store, world.books.revoke = world.books.revoke, unreachable  # type: ignore[method-assign, assignment]
     bring(world, stranger, ALICE)
     assert_refused(stranger, "INTERNAL_ERROR", ref="r")
-    world.shelf.full = False
+    assert len(world.hall.revoked) == 0
+    world.books.revoke = revoke_in_store  # type: ignore[method-assign]
     bring(world, stranger, ALICE)
     assert_sent(stranger, "KEY_REVOKED")
-    assert len(json.loads(world.shelf.files[REVOKED_FILE])) == 1
 
 
-def test_a_notice_that_is_on_disk_is_not_written_again() -> None:
-    """Anybody can bring it as often as it likes, and the list may be long."""
-    world = World(held=True)
+def test_a_notice_that_is_there_costs_no_access_to_the_store() -> None:
+    """Any client can bring it as often as it likes."""
+    world, store = slow_hall(ALICE, BOB)
     stranger, other = world.connect(), world.connect()
     bring(world, stranger, ALICE)
-    bring(world, other, BOB)
+    bring(world, other, ALICE)
     assert_silent(stranger, other)
-    world.held.do_next()
-    assert len(json.loads(world.shelf.files.pop(REVOKED_FILE))) == 2  # one write for both
-    world.held.do_next()
+    while store.waiting:
+        store.do_next()
     assert_sent(stranger, "KEY_REVOKED")
     assert_sent(other, "KEY_REVOKED")
     bring(world, stranger, ALICE)
-    world.held.do_next()
     assert_sent(stranger, "KEY_REVOKED")
+    assert store.waiting == []
+
+
+def counted(name: str, method: Callable[..., Any], asked: list[str]) -> Callable[..., Any]:
+    def call(*given: Any) -> Any:
+        asked.append(name)
+        return method(*given)
+
+    return call
+
+
+def test_what_a_notice_costs_does_not_depend_on_how_many_there_are() -> None:
+    keys = [PrivateKey(bytes([number]) * 32) for number in range(60)]
+    world = hall_that_knows(*keys, no_limits=True)
+    stranger = world.connect()
+    asked: list[str] = []
+    for name in ("is_revoked", "is_known", "revocations", "revoke", "revoked_since", "owners", "standing"):
+        method = getattr(world.books, name)
+        setattr(world.books, name, counted(name, method, asked))
+    costs = []
+    for key in keys:
+        asked.clear()
+        bring(world, stranger, key)
+        assert_sent(stranger, "KEY_REVOKED")
+        costs.append(list(asked))
+    assert costs == [costs[0]] * 60
     assert world.shelf.files == {}
-    bring(world, stranger, CAROL)
-    world.held.do_next()
-    assert len(json.loads(world.shelf.files[REVOKED_FILE])) == 3
 
 
 def test_the_first_notice_of_a_key_stays() -> None:
-    world = World()
+    world = hall_that_knows(ALICE)
     stranger = world.connect()
     bring(world, stranger, ALICE)
     second = revoke(ALICE, now_ms=NOW_MS + 1, reason="again")
     world.send(stranger, "REVOKE_KEY", notice=second)
     assert [message["type"] for message in stranger.read()] == ["KEY_REVOKED"] * 2
-    (kept,) = json.loads(world.shelf.files[REVOKED_FILE])
-    assert kept["reason"] == "stolen"
+    assert kept(world, ALICE)["reason"] == "stolen"
     assert not any(row.operation == "withdraw_skills" for row in world.books.audit)
 
 
-def test_a_long_notice_is_refused() -> None:
-    world = World()
+def test_a_long_notice_is_refused_before_it_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    def verified(notice: object) -> NoReturn:
+        raise AssertionError("its signature was looked at")
+
+    monkeypatch.setattr(revocation, "verify_revocation", verified)
+    world = hall_that_knows(ALICE)
     stranger = world.connect()
     notice = revoke(ALICE, now_ms=NOW_MS, reason="x" * revocation.MAX_NOTICE)
     world.send(stranger, "REVOKE_KEY", notice=notice)
@@ -261,25 +317,107 @@ def test_a_long_notice_is_refused() -> None:
     assert len(world.hall.revoked) == 0
 
 
-def test_keys_that_were_never_here_cannot_fill_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(revocation, "MAX_STRANGERS", 1)
+def test_a_key_that_was_never_here_is_not_revoked() -> None:
+    world = hall_that_knows(BOB)
+    stranger = world.connect()
+    bring(world, stranger, ALICE)
+    assert_refused(stranger, "NOT_ALLOWED", "never seen")
+    assert (world.books.notices, len(world.hall.revoked)) == ({}, 0)
+    world.agent("alice", key=ALICE)
+
+
+def test_a_key_that_has_rows_is_known() -> None:
     world = World()
-    world.agent("bob", key=BOB)
+    world.books.stands[ALICE.public.raw] = Standing(key=ALICE.public.raw)
     stranger = world.connect()
     bring(world, stranger, ALICE)
     assert_sent(stranger, "KEY_REVOKED")
-    bring(world, stranger, CAROL)
-    assert_refused(stranger, "NOT_ALLOWED")
+
+
+def test_a_key_that_is_in_the_journal_only_is_known() -> None:
+    world = World()
+    alice = world.agent("alice", key=ALICE)
+    world.books.bound.clear()
+    bring(world, alice, ALICE)
+    assert_sent(alice, "KEY_REVOKED")
+
+
+def test_a_key_that_the_operator_approved_is_known() -> None:
+    world = World(allowlist=True, approved=[ALICE])
+    stranger = world.connect()
+    bring(world, stranger, ALICE)
+    assert_sent(stranger, "KEY_REVOKED")
+
+
+def test_keys_that_bind_no_id_count_as_new_keys() -> None:
+    world = World(allowlist=True, approved=[ALICE, BOB], new_keys_per_hour=1)
+    stranger = world.connect()
+    bring(world, stranger, ALICE)
+    assert_sent(stranger, "KEY_REVOKED")
     bring(world, stranger, BOB)
-    assert_sent(stranger, "KEY_REVOKED", fingerprint=BOB.public.fingerprint)
+    assert_refused(stranger, "NOT_ALLOWED")
+    other = world.connect("192.0.2.2")
+    bring(world, other, BOB)
+    assert_sent(other, "KEY_REVOKED")
 
 
-def test_the_list_is_read_as_it_was_written() -> None:
-    keys = RevokedKeys([notice_of(ALICE), notice_of(BOB, reason="\ud800 ü")])
-    again = decode_revoked(encode_revoked(keys.notices()))
-    assert again.notices() == keys.notices()
-    assert ALICE.public.raw in again
-    assert CAROL.public.raw not in again
+def test_a_full_store_takes_no_more_notices() -> None:
+    world = hall_that_knows(ALICE, BOB, max_known_keys=1)
+    stranger = world.connect()
+    bring(world, stranger, ALICE)
+    assert_sent(stranger, "KEY_REVOKED")
+    bring(world, stranger, BOB)
+    assert_refused(stranger, "NOT_ALLOWED", "max_known_keys")
+
+
+# -- other halls of the same store ---------------------------------------------------------------------
+
+
+def test_what_another_hall_took_holds_here_within_seconds() -> None:
+    books = MemoryBooks()
+    here, there = World(books=books), World(books=books)
+    revocation.watch(here.hall, PromptStore(books))
+    alice = here.agent("alice", key=ALICE)
+    stranger = there.connect()
+    bring(there, stranger, ALICE)
+    assert_sent(stranger, "KEY_REVOKED")
+    assert_open(alice)
+    here.advance(revocation.LOOK_SECONDS)
+    assert_sent(alice, "KEY_REVOKED", fingerprint=ALICE.public.fingerprint)
+    assert_closed(alice, NORMAL, "Key revoked")
+    thief = here.connect()
+    here.identify(thief, "alice", key=ALICE)
+    assert_refused(thief, "VERIFICATION_FAILED", "This key was revoked")
+
+
+def test_a_store_that_fails_is_looked_at_again() -> None:
+    books = MemoryBooks()
+    world = World(books=books)
+    since, books.revoked_since = books.revoked_since, unreachable  # type: ignore[method-assign, assignment]
+    revocation.watch(world.hall, PromptStore(books))
+    world.advance(revocation.LOOK_SECONDS)
+    assert len(world.log.find("revoked_keys_not_read")) == 1
+    books.revoked_since = since  # type: ignore[method-assign]
+    books.notices[ALICE.public.raw] = b"{}"
+    world.advance(revocation.LOOK_SECONDS)
+    assert ALICE.public.raw in world.hall.revoked
+
+
+def test_numbers_that_are_committed_late_are_not_missed() -> None:
+    keys = RevokedKeys([(1, b"a"), (7, b"b")])
+    assert keys.last_number == 7
+    assert keys.read([(5, b"c"), (7, b"b")]) == [b"c"]
+    assert (len(keys), keys.last_number) == (3, 7)
+
+
+# -- the list of former versions -----------------------------------------------------------------------
+
+
+def test_of_two_notices_of_a_key_the_first_is_read() -> None:
+    first, second = notice_of(ALICE), notice_of(ALICE, reason="again")
+    other = notice_of(BOB, reason="\ud800 ü")
+    found = decode_notices(json.dumps([first, other, second]).encode())
+    assert found == {ALICE.public.raw: first, BOB.public.raw: other}
 
 
 @pytest.mark.parametrize(
@@ -287,5 +425,5 @@ def test_the_list_is_read_as_it_was_written() -> None:
 )
 def test_a_list_that_is_none_is_one_line_for_the_operator(content: bytes) -> None:
     with pytest.raises(UsageError) as raised:
-        decode_revoked(content)
+        decode_notices(content)
     assert "\n" not in str(raised.value)

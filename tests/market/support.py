@@ -60,6 +60,8 @@ class MemoryBooks(Books):
         self.kept_receipts: list[Receipt] = []
         self.skills: dict[bytes, Registration] = {}
         self.events: dict[str, HookEvent] = {}
+        self.bound: dict[str, bytes] = {}
+        self.notices: dict[bytes, bytes] = {}
         self.disk: Counter[tuple[str, int]] = Counter()
         self.saved = 0  # bytes, by the latest decision
 
@@ -180,6 +182,31 @@ class MemoryBooks(Books):
         deals = [receipt.proposal_id for receipt in kept]
         start = 0 if before is None else deals.index(before) + 1 if before in deals else len(kept)
         return Page(*what_fits(kept[start : start + limit], lambda receipt: len(receipt.body), most))
+
+    def owners(self, ids: Collection[str]) -> dict[str, bytes]:
+        return {agent_id: self.bound[agent_id] for agent_id in ids if agent_id in self.bound}
+
+    def bound_ids(self) -> int:
+        return len(self.bound)
+
+    def bind(self, agent_id: str, key: bytes, now: int) -> None:
+        assert agent_id not in self.bound
+        self.bound[agent_id] = key
+
+    def is_revoked(self, key: bytes) -> bool:
+        return key in self.notices
+
+    def is_known(self, key: bytes) -> bool:
+        return key in self.bound.values() or key in self.stands or key in self.skills
+
+    def revocations(self) -> int:
+        return len(self.notices)
+
+    def revoked_since(self, number: int) -> list[tuple[int, bytes]]:
+        return [(at, key) for at, key in enumerate(self.notices, start=1) if at > number]
+
+    def revoke(self, key: bytes, notice: bytes, now: int) -> None:
+        self.notices[key] = notice
 
     def save(self, *changes: Change) -> None:
         assert sum(isinstance(change, AuditRow) for change in changes) == 1

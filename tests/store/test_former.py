@@ -1,9 +1,14 @@
 """Files of former versions: brought in once, then kept under another name."""
 
+import json
 from pathlib import Path
 
-from moothall.store.former import KEYS_FILE
-from tests.store.support import ALICE, BOB, CAROL, Place
+import pytest
+
+from moothall.errors import UsageError
+from moothall.identity.certificates import revoke
+from moothall.store.former import KEYS_FILE, REVOKED_FILE
+from tests.store.support import ALICE, BOB, CAROL, NOW_MS, Place
 
 
 def lines(*entries: tuple[str, bytes]) -> bytes:
@@ -79,3 +84,29 @@ def test_without_a_file_nothing_happens(place: Place) -> None:
         assert books.bound_ids() == 0
     assert names(place) == set()
     assert place.log.events == []
+
+
+# -- revoked keys --------------------------------------------------------------------------------------
+
+
+def test_revoked_keys_are_brought_in_and_the_file_is_set_aside(place: Place) -> None:
+    notices = [revoke(key, now_ms=NOW_MS) for key in (ALICE, BOB)]
+    place.directory.write(REVOKED_FILE, json.dumps(notices).encode())
+    with place.books() as books:
+        assert books.is_revoked(ALICE.public.raw)
+        assert books.is_revoked(BOB.public.raw)
+        assert not books.is_revoked(CAROL.public.raw)
+    assert names(place) == {f"{REVOKED_FILE}.before-import"}
+    assert place.log.facts("revoked_keys_imported") == {"notices": 2}
+
+
+def test_a_list_that_cannot_be_read_is_one_line_and_changes_nothing(place: Place) -> None:
+    place.directory.write(REVOKED_FILE, b"[{}]")
+    place.directory.write(KEYS_FILE, lines(ALICE_LINE))
+    with (
+        pytest.raises(UsageError, match=r"revoked\.json: not a list of revocation notices") as raised,
+        place.books(),
+    ):
+        pass
+    assert "\n" not in str(raised.value)
+    assert names(place) == {REVOKED_FILE, KEYS_FILE}

@@ -6,12 +6,14 @@ from collections.abc import Callable
 import pytest
 
 from moothall.hall.keybooks import Claim, Holding, settle
+from moothall.hall.revocation import record
 from moothall.market.audit import audit_row
 from moothall.market.records import AuditRow, Standing
 from moothall.store import schema
 from moothall.store.books import StoreBooks
+from moothall.store.opening import revoked_keys
 from moothall.store.units import StoreFailed
-from tests.store.support import ALICE, BOB, CAROL, NOW_MS, Place, run
+from tests.store.support import ALICE, BOB, CAROL, DAVE, NOW_MS, Place, run
 from tests.support.world import TWIN_ID, TWINS
 
 KEYS = [bytes([number]) * 32 for number in range(200)]
@@ -111,3 +113,47 @@ def test_keys_that_had_rows_before_there_were_bindings_are_bound(
             ids[1]: BOB.public.raw,
             TWIN_ID: TWINS[1].public.raw,
         }
+
+
+# -- revoked keys --------------------------------------------------------------------------------------
+
+
+def test_what_was_revoked_is_found_in_its_order(place: Place) -> None:
+    with place.books() as books:
+        assert not books.is_revoked(KEYS[0])
+        books.revoke(KEYS[0], b"first", 7)
+        assert books.is_revoked(KEYS[0])
+    with place.books() as books:
+        books.revoke(KEYS[1], b"second", 8)
+    with place.books() as books:
+        assert books.revocations() == 2
+        numbered = books.revoked_since(-100)
+        assert [key for _, key in numbered] == KEYS[:2]
+        assert books.revoked_since(numbered[0][0]) == numbered[1:]
+    assert revoked_keys(place.directory, place.url) == numbered
+    assert place.select("SELECT at, notice FROM revocations ORDER BY number") == [
+        (7, b"first"),
+        (8, b"second"),
+    ]
+
+
+def test_a_key_is_known_by_its_id_or_by_a_row(place: Place) -> None:
+    with place.books() as books:
+        books.bind(ALICE.public.agent_id(), ALICE.public.raw, 0)
+        books.bind(BOB.public.fingerprint, BOB.public.raw, 0)
+        books.save(Standing(key=CAROL.public.raw), audit())
+    with place.books() as books:
+        assert all(books.is_known(key.public.raw) for key in (ALICE, BOB, CAROL))
+        assert not books.is_known(DAVE.public.raw)
+        books.bind(TWIN_ID, TWINS[0].public.raw, 0)
+        assert not books.is_known(TWINS[1].public.raw)
+
+
+async def test_a_notice_that_two_halls_get_at_once_is_one_row(place: Place) -> None:
+    def work(books: StoreBooks) -> bool:
+        return record(books, KEYS[0], {"reason": "stolen"}, is_seen=True, capacity=CAPACITY, now=7)
+
+    async with place.opened() as store:
+        taken = await asyncio.gather(*(run(store, work) for _ in range(20)))
+    assert sorted(taken) == [False] * 19 + [True]
+    assert len(place.select("SELECT key FROM revocations")) == 1

@@ -125,6 +125,7 @@ class Hall:
         self.peer_requests = PeerRequests()
         self.agents: dict[str, Agent] = {}
         self.by_key: dict[bytes, Agent] = {}
+        self.bearers: dict[bytes, dict[str, Agent]] = {}  # agents that only claim a key, by key and id
         self.by_name: dict[str, dict[str, Agent]] = {}  # by the name in lower case, then by id
         self.sessions: set[Session] = set()
         self.waiting: dict[str, Session] = {}  # whose challenge or captcha has this id
@@ -259,6 +260,8 @@ class Hall:
         self.by_name.setdefault(agent.name.lower(), {})[agent.id] = agent
         if agent.key is not None:
             self.by_key[agent.key.raw] = agent
+        if agent.claimed_key is not None:
+            self.bearers.setdefault(agent.claimed_key.raw, {})[agent.id] = agent
         session.agent = agent
         session.tier = Tier.VERIFIED if agent.key is not None else Tier.ANONYMOUS
         if session.meter is not None:
@@ -306,6 +309,11 @@ class Hall:
             self._forget_name(agent)
             if agent.key is not None:
                 del self.by_key[agent.key.raw]
+            if agent.claimed_key is not None:
+                bearers = self.bearers[agent.claimed_key.raw]
+                del bearers[agent.id]
+                if not bearers:
+                    del self.bearers[agent.claimed_key.raw]
         agent.session.agent = None
         agent.session.tier = Tier.STRANGER
         self.announce_move(agent, "#general", "went offline")

@@ -1,17 +1,17 @@
 """A key's owner brings the notice that ends it (agentchat wire 3.7; the message REVOKE_KEY is ours).
 
-A notice is signed by the key it revokes, so it proves itself: it is taken from any connection, identified or not,
-and whoever finds one may bring it. It holds at once, and is answered when it is on disk. Nobody comes in with
-that key any more. Its deals stay, for the other party to end.
+A notice is signed by the key it revokes, so it proves itself: it is taken from any connection, identified or not.
+Only keys that the hall has seen can be revoked, because keys cost nothing and rows do. The notice is in the store
+when it is answered, and holds on all wires. Deals of the key stay, for the other party to end.
 """
 
-import json
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from moothall.errors import InvalidCertificate, InvalidMessage, NotAllowed, Refusal
+from moothall.hall.deadlines import RETRY_SECONDS
 from moothall.hall.hall import Hall
-from moothall.hall.revoked import NOTICE_FIELDS, REVOKED_FILE, encode_revoked
+from moothall.hall.outside import Store
+from moothall.hall.revoked import NOTICE_FIELDS, Notice, encode_notice
 from moothall.hall.session import Session
 from moothall.identity import PublicKey
 from moothall.identity.certificates import verify_revocation
@@ -19,48 +19,77 @@ from moothall.wire.agentchat.client import RevokeKey
 from moothall.wire.agentchat.server import KeyRevoked
 from moothall.wire.websocket import NORMAL
 
-MAX_NOTICE: Final = 4096  # characters of what is kept of one
+MAX_NOTICE: Final = 4096  # characters of its texts together
+LOOK_SECONDS: Final = 10.0  # between looks at what other halls of the same store took
+# Another hall may commit a lower number a moment after a higher one was read here.
+OVERLAP: Final = 100
 
-# Keys cost nothing. Notices for keys that were never here are taken up to this many, so that nobody fills the disk;
-# one for a key that this hall knows is always taken.
-MAX_STRANGERS: Final = 10_000
+
+class RevocationBooks(Protocol):
+    """The part of the store's books that holds revoked keys."""
+
+    def is_revoked(self, key: bytes) -> bool: ...
+
+    def is_known(self, key: bytes) -> bool:
+        """True if an id is bound to it, or it has a row of any kind."""
+
+    def revocations(self) -> int:
+        """How many there are. Numbers that were drawn in vain may count too."""
+
+    def revoked_since(self, number: int) -> list[tuple[int, bytes]]:
+        """(number, key) of those with a higher number, in their order."""
+
+    def revoke(self, key: bytes, notice: bytes, now: int) -> None: ...
 
 
-def revoke(hall: Hall, session: Session, message: RevokeKey) -> PublicKey:
-    """From now on nobody comes in with this key. Not on disk yet: see `saving`."""
+def read_notice(hall: Hall, session: Session, message: RevokeKey) -> tuple[PublicKey, Notice]:
+    """The key that a notice ends, if it holds. Its size is looked at before anything else."""
     notice = {name: message.notice[name] for name in NOTICE_FIELDS if name in message.notice}
+    if sum(len(text) for text in notice.values() if isinstance(text, str)) > MAX_NOTICE:
+        raise InvalidMessage(f"A notice has at most {MAX_NOTICE} characters")
     try:
         key = verify_revocation(notice)
     except InvalidCertificate as error:
         hall.note("revocation_refused", ip=session.ip)
         raise Refusal.by_code[hall.settings.signature_code](f"The notice does not hold: {error}") from None
-    if len(json.dumps(notice)) > MAX_NOTICE:
-        raise InvalidMessage(f"A notice has at most {MAX_NOTICE} characters")
-    if key.raw not in hall.revoked and len(hall.revoked) >= MAX_STRANGERS and not _is_known(hall, key):
-        raise NotAllowed("This hall takes no more notices for keys that it never saw")
-    hall.revoked.add(key, notice)
-    hall.note("key_revoked", ip=session.ip, agent=key.fingerprint)
+    return key, notice
+
+
+def is_seen(hall: Hall, session: Session, key: PublicKey) -> bool:
+    """True if the hall knows the key without asking the store.
+
+    An agent of another wire binds no id, and neither does an approval. Their keys count as new keys of the address
+    that brings the notice.
+    """
+    if hall.keyring.knows(key.agent_id(hall.settings.id_length), key.raw):
+        return True
+    is_here = key.raw in hall.bearers or key in hall.allowlist
+    return is_here and hall.new_keys.admit(session.ip, hall.now())
+
+
+def record(
+    books: RevocationBooks, key: bytes, notice: Notice, *, is_seen: bool, capacity: int, now: int
+) -> bool:
+    """In a unit of work. False: it was revoked before."""
+    if books.is_revoked(key):
+        return False
+    if not is_seen and not books.is_known(key):
+        raise NotAllowed("This hall has never seen this key. Bring the notice to the halls that have")
+    if books.revocations() >= capacity:
+        raise NotAllowed("This hall has no room for more notices; its operator can raise `max_known_keys`")
+    books.revoke(key, encode_notice(notice), now)
+    return True
+
+
+def enact(hall: Hall, key: PublicKey, but: Session | None = None) -> None:
+    """From now on nobody comes in with this key; sessions that have it end, except one that is to be answered."""
+    hall.revoked.add(key.raw)
     agent = hall.by_key.get(key.raw)
-    if agent is not None and agent.session is not session:
+    if agent is not None and agent.session is not but:
         hall.tell(agent, _notice(hall, key))
         hall.close(agent.session, NORMAL, "Key revoked")
-    for bearer in [other for other in hall.agents.values() if other.claimed_key == key]:
+    for bearer in list(hall.bearers.get(key.raw, {}).values()):
         hall.close(bearer.session, NORMAL, "Key revoked")
-    return key
-
-
-def saving(hall: Hall) -> Callable[[], None]:
-    """What brings the list to the disk, to be called where it may wait. Strangers can bring the same notice
-    again and again, and many at once: a list that is there already is not written again."""
-    revoked = hall.revoked
-
-    def save() -> None:
-        notices = revoked.notices()
-        if len(notices) > revoked.on_disk:
-            hall.shelf.write(REVOKED_FILE, encode_revoked(notices))
-            revoked.on_disk = len(notices)
-
-    return save
 
 
 def confirm(hall: Hall, session: Session, key: PublicKey) -> None:
@@ -69,11 +98,25 @@ def confirm(hall: Hall, session: Session, key: PublicKey) -> None:
         hall.close(session, NORMAL, "Key revoked")
 
 
+def watch(hall: Hall, store: Store[RevocationBooks]) -> None:
+    """Learn, again and again, which keys were revoked in other halls of the same store."""
+
+    def read(rows: list[tuple[int, bytes]]) -> None:
+        for raw in hall.revoked.read(rows):
+            enact(hall, PublicKey(raw))
+        hall.agenda.at(hall.now() + LOOK_SECONDS, look)
+
+    def failed(error: BaseException) -> None:
+        hall.log.warning("revoked_keys_not_read", error=repr(error))
+        hall.agenda.at(hall.now() + RETRY_SECONDS, look)
+
+    def look() -> None:
+        since = hall.revoked.last_number - OVERLAP
+        store.submit(lambda books: books.revoked_since(since), read, failed)
+
+    hall.agenda.at(hall.now() + LOOK_SECONDS, look)
+
+
 def _notice(hall: Hall, key: PublicKey) -> KeyRevoked:
     address = f"@{key.agent_id(hall.settings.id_length)}"
     return KeyRevoked(ts=hall.timestamp(), agent_id=address, fingerprint=key.fingerprint)
-
-
-def _is_known(hall: Hall, key: PublicKey) -> bool:
-    agent_id = key.agent_id(hall.settings.id_length)
-    return hall.keyring.knows(agent_id, key.raw)

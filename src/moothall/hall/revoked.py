@@ -1,4 +1,4 @@
-"""The list of revoked keys: signed notices, as their owners brought them (agentchat wire 3.7)."""
+"""Keys that were revoked: with their notices in the store, and in the hall's memory (agentchat wire 3.7)."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from moothall.errors import InvalidKey, UsageError
 from moothall.identity import PublicKey
-
-REVOKED_FILE: Final = "revoked.json"
 
 # What the signature covers, and the signature. The rotations behind a key say nothing about its end.
 NOTICE_FIELDS: Final[tuple[str, ...]] = (
@@ -24,32 +22,43 @@ Notice = Mapping[str, Any]
 
 
 class RevokedKeys:
-    def __init__(self, notices: Iterable[Notice] = ()) -> None:
-        self._notices = {PublicKey.from_pem(notice["pubkey"]).raw: notice for notice in notices}
-        self.on_disk = len(self._notices)  # how many of them; none is ever taken out
+    """None is ever taken out. There are no more of them than keys that the store knows."""
+
+    def __init__(self, numbered: Iterable[tuple[int, bytes]] = ()) -> None:
+        """`numbered` are rows of the store, in their order."""
+        self._keys: set[bytes] = set()
+        self.last_number = 0  # of the rows that were read
+        self.read(numbered)
 
     def __contains__(self, raw: object) -> bool:
-        return raw in self._notices
+        return raw in self._keys
 
     def __len__(self) -> int:
-        return len(self._notices)
+        return len(self._keys)
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._notices)
+        return iter(self._keys)
 
-    def add(self, key: PublicKey, notice: Notice) -> None:
-        """The first notice of a key stays."""
-        self._notices.setdefault(key.raw, notice)
+    def add(self, raw: bytes) -> None:
+        self._keys.add(raw)
 
-    def notices(self) -> list[Notice]:
-        return list(self._notices.values())
+    def read(self, numbered: Iterable[tuple[int, bytes]]) -> list[bytes]:
+        """Learn from rows of the store. Returns the keys that were not known."""
+        news: list[bytes] = []
+        for number, raw in numbered:
+            self.last_number = max(self.last_number, number)
+            if raw not in self._keys:
+                self._keys.add(raw)
+                news.append(raw)
+        return news
 
 
-def encode_revoked(notices: list[Notice]) -> bytes:
-    return json.dumps(notices, indent=2).encode() + b"\n"
+def encode_notice(notice: Notice) -> bytes:
+    return json.dumps(notice).encode()
 
 
-def decode_revoked(content: bytes) -> RevokedKeys:
+def decode_notices(content: bytes) -> dict[bytes, Notice]:
+    """The list that former versions kept in a file: the first notice of each key."""
     try:
         notices = json.loads(content)
     except (ValueError, RecursionError):
@@ -57,7 +66,7 @@ def decode_revoked(content: bytes) -> RevokedKeys:
     if not isinstance(notices, list) or not all(map(_is_notice, notices)):
         raise UsageError("not a list of revocation notices")
     try:
-        return RevokedKeys(notices)
+        return {PublicKey.from_pem(notice["pubkey"]).raw: notice for notice in reversed(notices)}
     except InvalidKey as error:
         raise UsageError(str(error)) from None
 

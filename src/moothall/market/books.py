@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
+from moothall.hall.revocation import RevocationBooks
 from moothall.market.records import Change, Offer, Proposal, Receipt, Registration, Standing
 from moothall.market.skills import Filters
 
@@ -31,7 +32,7 @@ class Leader(NamedTuple):
     transactions: int
 
 
-class Books(Protocol):
+class Books(RevocationBooks, Protocol):
     """One unit of work: everything between load and commit. It saves and never decides."""
 
     def proposal(

@@ -4,7 +4,7 @@ These run where the books are, inside a transaction; whatever they raise undoes 
 to people only after the transaction was committed.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from typing import Final
 
 from moothall.errors import AgentNotFound
@@ -107,11 +107,6 @@ def withdraw_skills(books: Books, key: bytes, *, now: int) -> None:
     books.standing(key)  # what was imported for it comes to light now, not later
     if books.registration(key) is not None:
         _saved(books, skills.withdraw(key, now))
-
-
-def withdraw_revoked(books: Books, revoked: Iterable[bytes], *, now: int) -> None:
-    for key in revoked:
-        withdraw_skills(books, key, now=now)
 
 
 def search_skills(

@@ -88,7 +88,6 @@ class Desk:
         """Begin with what is due: deadlines that passed while the hall was closed are acted upon now."""
         self._expiries.act(hall)
         self._counts.count(hall)
-        self._withdraw_again(hall)
         self._look_out(hall)
 
     # -- deals -------------------------------------------------------------------------------------
@@ -157,29 +156,27 @@ class Desk:
         self._look_up(hall, session, work)
 
     def revoke_key(self, hall: Hall, session: Session, message: client.RevokeKey) -> None:
-        """The list first, then the skills: what is in the list is made good when the hall starts again."""
-        key = revocation.revoke(hall, session, message)
-        now = hall.timestamp()
+        """The notice and the end of the key's skills are one unit of work."""
+        key, notice = revocation.read_notice(hall, session, message)
+        if key.raw in hall.revoked:
+            revocation.confirm(hall, session, key)
+            return
+        is_seen, capacity, now = (
+            revocation.is_seen(hall, session, key),
+            hall.settings.max_known_keys,
+            hall.timestamp(),
+        )
 
-        def withdraw(books: Books) -> None:
-            clerk.withdraw_skills(books, key.raw, now=now)
+        def work(books: Books) -> None:
+            if revocation.record(books, key.raw, notice, is_seen=is_seen, capacity=capacity, now=now):
+                clerk.withdraw_skills(books, key.raw, now=now)
 
-        def saved(_: None) -> None:
-            hall.transact(session, self._store, withdraw, lambda _: revocation.confirm(hall, session, key))
+        def done(_: None) -> None:
+            hall.note("key_revoked", ip=session.ip, agent=key.fingerprint)
+            revocation.enact(hall, key, but=session)
+            revocation.confirm(hall, session, key)
 
-        hall.durably(session, revocation.saving(hall), saved)
-
-    def _withdraw_again(self, hall: Hall) -> None:
-        now, revoked = hall.timestamp(), frozenset(hall.revoked)
-
-        def failed(error: BaseException) -> None:
-            hall.log.warning("skills_not_withdrawn", error=repr(error))
-            hall.agenda.at(hall.now() + RETRY_SECONDS, lambda: self._withdraw_again(hall))
-
-        if revoked:
-            self._store.submit(
-                lambda books: clerk.withdraw_revoked(books, revoked, now=now), lambda _: None, failed
-            )
+        hall.transact(session, self._store, work, done)
 
     # -- what was imported -------------------------------------------------------------------------
 

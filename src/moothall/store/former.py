@@ -1,20 +1,25 @@
-"""Files with the keys of ids that the store does not have yet, brought in when it is opened.
+"""Files with what the store does not have yet, brought in when it is opened.
 
-Former versions of moothall had them in `known-keys.txt`. A hall that was killed leaves some in its journal.
+Former versions of moothall had the keys of ids in `known-keys.txt`, and revoked keys in `revoked.json`. A hall that
+was killed leaves new keys in its journal.
 """
 
 from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
+from moothall.errors import UsageError
 from moothall.hall.outside import Log
+from moothall.hall.revoked import Notice, decode_notices, encode_notice
 from moothall.store.dialect import Connection
-from moothall.store.files import DataDirectory, Entry, read_entries
+from moothall.store.files import REMEDY, DataDirectory, Entry, read_entries
 from moothall.store.journal import JOURNAL_FILE
 
 KEYS_FILE: Final = "known-keys.txt"
+REVOKED_FILE: Final = "revoked.json"
 
 _ROWS_AT_ONCE: Final = 256
+_REVOKE: Final = "INSERT INTO revocations (key, at, notice) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING"
 
 
 def bring_in(connection: Connection, directory: DataDirectory, log: Log) -> None:
@@ -24,12 +29,26 @@ def bring_in(connection: Connection, directory: DataDirectory, log: Log) -> None
     if content is not None:
         found, bound = _bind_all(connection, content)
         log.info("known_keys_imported", bound=bound, known_already=found - bound)
+    content = directory.read(REVOKED_FILE)
+    if content is not None:
+        notices = _notices(directory, content)
+        for key, notice in notices.items():
+            connection.execute(_REVOKE, (key, 0, encode_notice(notice)))
+        log.info("revoked_keys_imported", notices=len(notices))
 
 
 def finish(directory: DataDirectory) -> None:
-    """The store has it all. The former file is kept under another name."""
+    """The store has it all. The former files are kept under other names."""
     directory.set_aside(KEYS_FILE)
+    directory.set_aside(REVOKED_FILE)
     directory.remove(JOURNAL_FILE)
+
+
+def _notices(directory: DataDirectory, content: bytes) -> dict[bytes, Notice]:
+    try:
+        return decode_notices(content)
+    except UsageError as error:
+        raise UsageError(f"{directory.path / REVOKED_FILE}: {error}; {REMEDY}") from None
 
 
 def _bind_all(connection: Connection, content: bytes) -> tuple[int, int]:

@@ -1,9 +1,11 @@
-"""The part of the books that says which key each id belongs to, in SQL (see `hall.keybooks`)."""
+"""The part of the books that says which key each id belongs to and which keys are revoked, in SQL (see
+`hall.keybooks` and `hall.revocation`)."""
 
 from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Any, Final
 
+from moothall.identity import PublicKey
 from moothall.store.dialect import Row
 from moothall.store.rows import Draft
 
@@ -29,6 +31,25 @@ class IdBooks:
 
     def bind(self, agent_id: str, key: bytes, now: int) -> None:
         self._draft.put_binding(agent_id, key, now)
+
+    def is_revoked(self, key: bytes) -> bool:
+        return bool(self._query("SELECT 1 FROM revocations WHERE key = ?", key))
+
+    def is_known(self, key: bytes) -> bool:
+        public = PublicKey(key)
+        ids = (public.agent_id(), public.fingerprint)
+        return key in self.owners(ids).values() or bool(self._query("SELECT 1 FROM keys WHERE key = ?", key))
+
+    def revocations(self) -> int:
+        rows = self._query("SELECT max(number) FROM revocations")
+        return int(rows[0][0] or 0)
+
+    def revoked_since(self, number: int) -> list[tuple[int, bytes]]:
+        rows = self._query("SELECT number, key FROM revocations WHERE number > ? ORDER BY number", number)
+        return [(number, key) for number, key in rows]
+
+    def revoke(self, key: bytes, notice: bytes, now: int) -> None:
+        self._draft.put_revocation(key, now, notice)
 
     def _query(self, sql: str, *parameters: Any) -> list[Row]:
         raise NotImplementedError

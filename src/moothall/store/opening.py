@@ -93,6 +93,13 @@ def bound_ids(directory: DataDirectory) -> Iterator[str]:
             yield row[0]
 
 
+def revoked_keys(directory: DataDirectory, url: str) -> list[tuple[int, bytes]]:
+    """(number, key) of all that were revoked, in their order."""
+    with closing(connect(directory.path, url)) as connection:
+        rows = connection.execute("SELECT number, key FROM revocations ORDER BY number").fetchall()
+    return [(number, key) for number, key in rows]
+
+
 def connect(directory: Path, url: str, *, create: bool = False) -> Connection:
     if not url:
         return sqlite.connect(directory / sqlite.FILE, create=create)

@@ -72,6 +72,7 @@ def _newer(table: str, key: str, *columns: str) -> str:
 TABLES: Final = (
     Table("keys", ("key", "fingerprint", "short"), " ON CONFLICT (key) DO NOTHING"),
     Table("bindings", ("id", "key", "at"), " ON CONFLICT (id) DO NOTHING"),
+    Table("revocations", ("key", "at", "notice"), " ON CONFLICT (key) DO NOTHING"),
     Table(
         "proposals",
         (
@@ -358,6 +359,9 @@ class Draft:
 
     def put_binding(self, agent_id: str, key: bytes, at: int) -> None:
         self.rows["bindings"].setdefault(agent_id, (agent_id, key, at))
+
+    def put_revocation(self, key: bytes, at: int, notice: bytes) -> None:
+        self.rows["revocations"][key] = (key, at, notice)
 
     def put_entry(self, entry: Entry) -> None:
         deal, operation, at = entry.deal, entry.operation, entry.at

@@ -5,6 +5,7 @@ changes of a row: a writer that read an older one finds out when it writes (see 
 
     keys                who has a row anywhere, and the ids that follow from the key
     bindings            the key that each id belongs to, for ever
+    revocations         keys that their owners ended, with the signed notices
     proposals           deals, from the offer to their end
     standings           rating, transactions and open stakes of each key
     imported            what the reference server knew by 16 digits, until the key behind them appears
@@ -241,6 +242,12 @@ _IDENTITY: Final = (
         id {text} NOT NULL UNIQUE,
         key {bytes} NOT NULL,
         at BIGINT NOT NULL
+    )""",
+    """CREATE TABLE revocations (
+        number {number},
+        key {bytes} NOT NULL UNIQUE,
+        at BIGINT NOT NULL,
+        notice {bytes} NOT NULL
     )""",
     """INSERT INTO bindings (id, key, at) SELECT short, key, 0 FROM keys
         WHERE number IN (SELECT min(number) FROM keys GROUP BY short) ORDER BY number""",
