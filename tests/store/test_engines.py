@@ -2,15 +2,23 @@
 
 import asyncio
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
 
 from moothall.errors import InvalidProposal, Refusal
+from moothall.market.records import Standing
+from moothall.market.reputation import RatingRules
+from moothall.market.rules import MarketRules
+from moothall.store.books import StoreBooks
 from moothall.store.units import Store
+from tests.store import support
 from tests.store.support import (
     ALICE,
     BOB,
+    CAROL,
+    DAVE,
     NOW_MS,
     PATIENCE,
     Place,
@@ -161,3 +169,28 @@ async def test_statistics_tell_what_waits_and_what_was_done(place: Place) -> Non
     assert (statistics.units, statistics.commits, statistics.failed) == (3, 3, 0)
     assert statistics.commit_seconds > 0
     assert statistics.batch_sizes == {1: 3}
+
+
+async def test_what_a_newcomer_loses_to_others_is_capped_however_many_disputes_race(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = MarketRules(ratings=RatingRules(newcomer_cap=100, gain_limit=1000, gain_window=4_000_000))
+    monkeypatch.setattr(support, "RULES", rules)
+    winners = (BOB, CAROL, DAVE) * 3
+    async with place.opened() as store:
+        for number, winner in enumerate(winners):
+            await run(store, propose(f"prop_{number}", ALICE, winner, elo_stake=100))
+            await run(store, accept(f"prop_{number}", winner))
+        ended = [dispute(f"prop_{number}", winner) for number, winner in enumerate(winners)]
+        assert not [each for each in await outcomes(store, *ended) if isinstance(each, BaseException)]
+        standings = [
+            await run(store, partial(_standing, key=agent.public.raw)) for agent in (ALICE, BOB, CAROL, DAVE)
+        ]
+    loser, *others = standings
+    assert loser.curbs.conceded == sum(each.rating - 1200 for each in others) <= 100
+    assert loser.rating <= 1200 - 900
+    assert place.problems() == []
+
+
+def _standing(books: StoreBooks, key: bytes) -> Standing:
+    return books.standing(key)

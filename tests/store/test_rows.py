@@ -40,7 +40,8 @@ SCANS = {
     "SCAN case_parts USING INDEX case_parts_live": "once per start, and open cases only",
 }
 SUBQUERIES = re.compile(
-    r"SCAN (CONSTANT|looked|own|proposed|accepted|others|\d+-ROW VALUES|(proposer|recipient)_(0|1|receipts)\b)"
+    r"SCAN (CONSTANT|looked|own|wanted|proposed|accepted|others|\d+(-ROW VALUES| CONSTANT ROWS)"
+    r"|(proposer|recipient)_(0|1|receipts)\b)"
 )
 
 
@@ -93,7 +94,7 @@ def ask_everything(place: Place, connection: Connection) -> Questions:
         Filters(capability="review"),
         Filters(capability="review", max_rate=9, currency="x"),
     ):
-        assert len(books.offered(books.offers(filters, 10))) == 1
+        assert len(books.offered(books.offers(filters, 10) * 3)) == 3
     assert books.offering("code review", 10) == [alice]
     books.case("disp_1", hold=False)
     books.filings("prop_1")

@@ -299,6 +299,8 @@ class SqlBooks(CaseBooks, IdBooks, StoreBooks):
 
     def _bind(self, key: bytes) -> None:
         """What the reference server knew about this key by 16 digits of its hash, if anything."""
+        if not self._memory.expects_imports(self._connection):
+            return  # before a hash is computed: a search asks for hundreds of newcomers
         fingerprint = PublicKey(key).fingerprint
         if not self._memory.may_be_imported(self._connection, fingerprint):
             return

@@ -182,9 +182,10 @@ _COSTS: Final = (
         body {bytes} NOT NULL,
         PRIMARY KEY (key, position)
     )""",
-    """CREATE INDEX offers_capability
-        ON offers (capability, rating DESC, registered_at DESC, key, position)""",
-    "CREATE INDEX offers_best ON offers (rating DESC, registered_at DESC, key, position, capability)",
+    """CREATE INDEX offers_capability ON offers
+        (capability, rating DESC, registered_at DESC, key, position, name, rate, currency)""",
+    """CREATE INDEX offers_best ON offers
+        (rating DESC, registered_at DESC, key, position, capability, name, rate, currency)""",
     "CREATE INDEX receipts_pair ON receipts (proposer, recipient, number)",
     """CREATE TABLE disk_usage (
         account {text} PRIMARY KEY,
