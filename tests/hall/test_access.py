@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from moothall.errors import UsageError
+from moothall.errors import InvalidMessage, UsageError
 from moothall.hall.access import Allowlist, Approval, Ban, Bans, decode_allowlist, decode_bans
 from moothall.identity import PrivateKey
 from moothall.settings.limits import Rate
@@ -12,6 +12,8 @@ from tests.identity.vectors import ALICE, BOB, VECTORS
 from tests.support.world import (
     ABSENT,
     ADMIN_KEY,
+    TWIN_ID,
+    TWINS,
     World,
     assert_closed,
     assert_consistent,
@@ -158,6 +160,32 @@ def test_the_ban_file_is_the_references() -> None:
 def test_a_ban_list_that_cannot_be_read_is_the_operators_to_mend(content: bytes) -> None:
     with pytest.raises(UsageError):
         decode_bans(content)
+
+
+def test_a_ban_may_name_its_key() -> None:
+    entry = {
+        "agentId": TWIN_ID,
+        "reason": None,
+        "bannedAt": "",
+        "bannedBy": "admin",
+        "pubkey": TWINS[0].public.pem,
+    }
+    bans = decode_bans(json.dumps([entry]).encode())
+    assert json.loads(bans.encode()) == [entry]
+    assert bans.find(TWINS[0].public)
+    assert bans.find(TWINS[1].public) is None
+    assert TWIN_ID not in bans
+    with pytest.raises(UsageError, match="PEM"):
+        decode_bans(json.dumps([{**entry, "pubkey": "x"}]).encode())
+
+
+def test_of_two_approved_keys_with_one_id_neither_is_revoked_by_it() -> None:
+    allowlist = Allowlist(Approval(pubkey=key.public.pem) for key in TWINS)
+    with pytest.raises(InvalidMessage, match="pubkey"):
+        allowlist.revoke(pubkey=None, agent_id=TWIN_ID)
+    assert allowlist.revoke(pubkey=TWINS[0].public.pem, agent_id=None)
+    assert allowlist.revoke(pubkey=None, agent_id=TWIN_ID)
+    assert len(allowlist) == 0
 
 
 def test_a_ban_is_lifted_by_the_id_in_either_length() -> None:

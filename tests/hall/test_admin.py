@@ -1,18 +1,23 @@
 """What operators do with the shared key (agentchat wire 16, 6.6)."""
 
 import json
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from moothall.hall.access import BANS_FILE
 from moothall.settings.limits import Rate
+from tests.court.books import MemoryBooks
 from tests.identity.vectors import ALICE, BOB
 from tests.support.world import (
     ABSENT,
     ACCESS_KEY,
     ADMIN_KEY,
     NOON,
+    TWIN_ID,
+    TWINS,
     Guest,
+    HeldStore,
     World,
     assert_closed,
     assert_consistent,
@@ -347,6 +352,76 @@ def test_a_ban_of_an_ephemeral_id_closes_its_session() -> None:
     order(world, admin, "ADMIN_BAN", agent_id=guest.id)
     assert_sent(guest, "BANNED", reason="Banned by admin")
     assert_closed(guest, 1000, "Banned by admin")
+
+
+def bans_on_disk(world: World) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(world.shelf.files[BANS_FILE])
+    return found
+
+
+def test_the_key_of_an_agent_is_banned_and_not_its_digits() -> None:
+    world = World(id_length=16, **BOTH_KEYS)
+    admin, first = world.connect(), world.agent("first", key=TWINS[0])
+    order(world, admin, "ADMIN_BAN", agent_id=TWIN_ID)
+    assert_closed(first, 1000, "Banned by admin")
+    (ban,) = bans_on_disk(world)
+    assert (ban["agentId"], ban["pubkey"]) == (TWIN_ID, TWINS[0].public.pem)
+    world.agent("second", key=TWINS[1])
+    refused = world.connect()
+    world.identify(refused, key=TWINS[0])
+    assert_refused(refused, "BANNED")
+    order(world, admin, "ADMIN_UNBAN", agent_id=TWINS[1].public.fingerprint)
+    admin.read()
+    assert world.hall.bans.find(TWINS[0].public)
+    order(world, admin, "ADMIN_UNBAN", agent_id=TWINS[0].public.fingerprint)
+    assert world.hall.bans.find(TWINS[0].public) is None
+
+
+def test_the_key_of_an_agent_that_is_away_is_looked_up() -> None:
+    world = World(**BOTH_KEYS)
+    world.disconnect(world.agent("alice", key=ALICE))
+    admin = world.connect()
+    order(world, admin, "ADMIN_BAN", agent_id=ALICE_ID)
+    assert_sent(admin, "ADMIN_RESULT", action="ban", success=True)
+    assert bans_on_disk(world)[0]["pubkey"] == ALICE.public.pem
+
+
+def test_two_agents_with_the_same_digits_are_banned_by_these() -> None:
+    world = World(id_length=16, **BOTH_KEYS)
+    admin, *twins = world.connect(), *(world.agent(key=key) for key in TWINS)
+    order(world, admin, "ADMIN_BAN", agent_id=TWIN_ID)
+    for twin in twins:
+        assert_closed(twin, 1000, "Banned by admin")
+    assert "pubkey" not in bans_on_disk(world)[0]
+    assert all(world.hall.bans.find(key.public) for key in TWINS)
+
+
+def test_a_store_that_fails_does_not_keep_an_operator_from_banning() -> None:
+    world = World(**BOTH_KEYS)
+
+    def unreachable(ids: object) -> NoReturn:
+        raise OSError("gone")
+
+    world.books.owners = unreachable  # type: ignore[method-assign]
+    admin = world.connect()
+    order(world, admin, "ADMIN_BAN", agent_id=ALICE_ID)
+    assert_sent(admin, "ADMIN_RESULT", action="ban", success=True)
+    assert world.hall.bans.find(ALICE.public)
+
+
+def test_who_comes_while_its_key_is_looked_up_is_sent_away() -> None:
+    books = MemoryBooks()
+    store = HeldStore(books)
+    world = World(books=books, key_store=store, **BOTH_KEYS)
+    books.bound[ALICE_ID] = ALICE.public.raw
+    alice, admin = world.connect(), world.connect()
+    world.identify(alice, "alice", key=ALICE)
+    order(world, admin, "ADMIN_BAN", agent_id=ALICE_ID)
+    store.do_next()
+    assert_sent(alice, "WELCOME")
+    store.do_next()
+    assert_sent(alice, "BANNED")
+    assert_closed(alice, 1000, "Banned by admin")
 
 
 # -- MOTD ----------------------------------------------------------------------------------------------

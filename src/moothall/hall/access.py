@@ -11,7 +11,7 @@ from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
-from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec import UNSET, Struct, UnsetType, ValidationError, convert, to_builtins
 
 from moothall.errors import AuthRequired, InvalidKey, InvalidMessage, UsageError
 from moothall.identity import PublicKey
@@ -25,7 +25,7 @@ HOUR: Final = 3600.0
 LOOPBACK: Final = "loopback"
 MAX_BINDERS: Final = 10_000  # addresses whose new keys are counted
 
-_HEX_DIGITS: Final = frozenset("0123456789abcdef")
+HEX_DIGITS: Final = frozenset("0123456789abcdef")
 _HOST_BITS: Final = 64  # of an IPv6 address, which whoever has the network chooses freely (RFC 4291, 2.5.1)
 
 
@@ -42,6 +42,7 @@ class Ban(Struct, kw_only=True, rename="camel", gc=False):
     reason: str | None = None
     banned_at: str = ""
     banned_by: str = "admin"
+    pubkey: str | UnsetType = UNSET  # ours: which key had the id
 
 
 class Allowlist:
@@ -70,45 +71,64 @@ class Allowlist:
         return key
 
     def revoke(self, *, pubkey: str | None, agent_id: str | None) -> bool:
-        for raw in list(self._by_key):
-            key = PublicKey(raw)
-            if agent_id in (key.agent_id(8), key.fingerprint) or (pubkey and _is_key(pubkey, key)):
-                del self._by_key[raw]
-                return True
-        return False
+        """Whether there was one. Raises InvalidMessage if two keys have the id: the key has to be given then."""
+        found = [
+            key
+            for key in map(PublicKey, self._by_key)
+            if agent_id in (key.agent_id(8), key.fingerprint) or (pubkey and _is_key(pubkey, key))
+        ]
+        if len(found) > 1:
+            raise InvalidMessage(f"{len(found)} approved keys have this id; name one with `pubkey`")
+        for key in found:
+            del self._by_key[key.raw]
+        return bool(found)
 
     def encode(self) -> bytes:
         return _encode(self.entries())
 
 
 class Bans:
+    """A ban that names a key holds for that key. One that names only an id, of 8 or 16 digits, holds for every key
+    with that id: the reference writes no other, and an agent that was never here has no key to name."""
+
     def __init__(self, bans: Iterable[Ban] = ()) -> None:
         self.on_disk = True  # as in Allowlist
-        self._by_id = {ban.agent_id: ban for ban in bans}
+        self._by_id: dict[str, Ban] = {}
+        self._by_key: dict[PublicKey, Ban] = {}
+        for ban in bans:
+            self.add(ban)
 
     def __len__(self) -> int:
-        return len(self._by_id)
+        return len(self._by_id) + len(self._by_key)
 
     def __contains__(self, agent_id: str) -> bool:
+        """True if the id itself is banned, whichever key has it."""
         return agent_id in self._by_id
 
     def find(self, key: PublicKey) -> Ban | None:
-        if not self._by_id:
+        if not self:
             return None
-        return self._by_id.get(key.agent_id(8)) or self._by_id.get(key.fingerprint)
+        by_id = self._by_id
+        return self._by_key.get(key) or by_id.get(key.agent_id(8)) or by_id.get(key.fingerprint)
 
     def add(self, ban: Ban) -> None:
-        self._by_id[ban.agent_id] = ban
+        if ban.pubkey is UNSET:
+            self._by_id[ban.agent_id] = ban
+        else:
+            self._by_key[PublicKey.from_pem(ban.pubkey)] = ban
 
     def remove(self, agent_id: str) -> bool:
         """Every ban that would keep this agent out, in whichever length its id was given here or there."""
-        found = [banned for banned in self._by_id if _is_same_id(banned, agent_id)]
-        for banned in found:
+        ids = [banned for banned in self._by_id if _is_same_id(banned, agent_id)]
+        keys = [key for key in self._by_key if agent_id in (key.agent_id(8), key.fingerprint)]
+        for banned in ids:
             del self._by_id[banned]
-        return bool(found)
+        for key in keys:
+            del self._by_key[key]
+        return bool(ids or keys)
 
     def encode(self) -> bytes:
-        return _encode(list(self._by_id.values()))
+        return _encode([*self._by_id.values(), *self._by_key.values()])
 
 
 @lru_cache(maxsize=4096)
@@ -266,7 +286,7 @@ def decode_allowlist(content: bytes) -> Allowlist:
 def decode_bans(content: bytes) -> Bans:
     try:
         return Bans(convert(_decode(content), list[Ban]))
-    except ValidationError as error:
+    except (InvalidKey, ValidationError) as error:
         raise UsageError(str(error)) from None
     except UnicodeEncodeError:
         raise UsageError("a field name holds half a character (a lone surrogate)") from None
@@ -292,7 +312,7 @@ def _is_same_id(one: str, other: str) -> bool:
 
 
 def _is_id(text: str, digits: int) -> bool:
-    return len(text) == digits and set(text) <= _HEX_DIGITS
+    return len(text) == digits and set(text) <= HEX_DIGITS
 
 
 def _same(given: str, secret: str) -> bool:

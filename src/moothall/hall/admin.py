@@ -10,12 +10,24 @@ from functools import wraps
 from typing import Final, TypeVar
 
 from moothall.errors import AgentNotFound, InvalidKey, InvalidMessage, RateLimited, Refusal
-from moothall.hall.access import ALLOWLIST_FILE, BANS_FILE, Allowlist, Approval, Ban, Bans, Doorkeeper
+from moothall.hall.access import (
+    ALLOWLIST_FILE,
+    BANS_FILE,
+    HEX_DIGITS,
+    Allowlist,
+    Approval,
+    Ban,
+    Bans,
+    Doorkeeper,
+)
 from moothall.hall.commands import Command
 from moothall.hall.costs import ANSWER
 from moothall.hall.hall import Hall
 from moothall.hall.handshake import shows_verified
+from moothall.hall.keybooks import Claim, Holding
+from moothall.hall.keyring import Answered, Failed
 from moothall.hall.session import Agent, Session, Tier
+from moothall.identity import PublicKey
 from moothall.identity.certificates import timestamp_text
 from moothall.wire.agentchat import client, server
 from moothall.wire.agentchat.names import bare_id
@@ -112,14 +124,34 @@ def kick(hall: Hall, session: Session, message: client.AdminKick) -> None:
 
 @guarded(Doorkeeper.check_access)
 def ban(hall: Hall, session: Session, message: client.AdminBan) -> None:
+    """The key behind the id is banned, if the hall knows it: an id is too short to stand for a key."""
     agent_id = bare_id(message.agent_id)
-    banned_at = timestamp_text(hall.timestamp())
-    hall.bans.add(Ban(agent_id=agent_id, reason=message.reason, banned_at=banned_at))
-    result = _result(hall, "ban", success=True, agent_id=agent_id)
-    for agent in _all_with(hall, agent_id):
-        hall.tell(agent, server.BannedNotice(ts=hall.timestamp(), reason=message.reason or "Banned by admin"))
-        hall.close(agent.session, NORMAL, "Banned by admin")
-    _save(hall, session, BANS_FILE, hall.bans, result)
+    ban = Ban(agent_id=agent_id, reason=message.reason, banned_at=timestamp_text(hall.timestamp()))
+
+    def enter(key: PublicKey | None) -> None:
+        if key is not None:
+            ban.pubkey = key.pem
+        hall.bans.add(ban)
+        for agent in _all_with(hall, agent_id):
+            hall.tell(agent, server.BannedNotice(ts=hall.timestamp(), reason=ban.reason or "Banned by admin"))
+            hall.close(agent.session, NORMAL, "Banned by admin")
+        result = _result(hall, "ban", success=True, agent_id=agent_id)
+        _save(hall, session, BANS_FILE, hall.bans, result)
+
+    present = _all_with(hall, agent_id)
+    if present or not _is_key_id(hall, agent_id):
+        enter(_one_key(hall, present))
+        return
+
+    def look(done: Answered, failed: Failed) -> None:
+        """A store that fails must not keep an operator from banning: the id is banned then."""
+        asked = Claim(agent_id, b"", hall.timestamp(), may_bind=False)
+        hall.keyring.claim(asked, done, lambda error: done(Holding(None)))
+
+    def found(holding: Holding) -> None:
+        enter(None if holding.owner is None else PublicKey(holding.owner))
+
+    hall.wait_for(session, look, found)
 
 
 @guarded(Doorkeeper.check_access)
@@ -175,6 +207,18 @@ def _all_with(hall: Hall, agent_id: str) -> list[Agent]:
         if agent_id == agent.id
         or ((key := agent.key or agent.claimed_key) and agent_id in (key.agent_id(8), key.fingerprint))
     ]
+
+
+def _is_key_id(hall: Hall, agent_id: str) -> bool:
+    return len(agent_id) == hall.settings.id_length and set(agent_id) <= HEX_DIGITS
+
+
+def _one_key(hall: Hall, agents: list[Agent]) -> PublicKey | None:
+    """The key of these agents, if they have one and the same, and one of them has the id that follows from it."""
+    keys = {key for agent in agents if (key := agent.key or agent.claimed_key) is not None}
+    length = hall.settings.id_length
+    own = {key for key in keys if any(agent.id == key.agent_id(length) for agent in agents)}
+    return own.pop() if len(keys) == len(own) == 1 else None
 
 
 def _result(hall: Hall, action: str, **fields: object) -> server.AdminResult:
