@@ -256,7 +256,7 @@ async def test_large_events_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_messages_have_calls_of_their_own() -> None:
-    """Whoever floods an agent with offers does not keep messages from it."""
+    """A flood of offers does not keep messages from an agent."""
     handlers, slow, reply = Handlers(), Slow(), Slow()
     handlers.add("on_proposal", slow)
     handlers.for_messages.append(Registered(reply, Filter(), None))

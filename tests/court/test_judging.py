@@ -320,7 +320,7 @@ def test_a_newcomer_loses_all_and_the_winner_gets_what_the_cap_leaves(verdict: V
     assert_books_hold(court)
 
 
-def test_everybody_is_told_what_was_burned() -> None:
+def test_the_notice_says_what_was_burned() -> None:
     court = Courtroom()
     court.judge("disputant", "disputant", "disputant", stakes=(0, 1000))
     told = next(message for message in court.alice.read() if message["type"] == "SETTLEMENT_COMPLETE")

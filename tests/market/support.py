@@ -88,11 +88,13 @@ class MemoryBooks(Books):
         ]
         return Page(*what_fits(deals[:limit], lambda deal: len(msgspec.json.encode(deal)), most))
 
-    def open_offers(self, proposer: bytes, recipient: bytes, most: int) -> OpenOffers:
+    def open_offers(self, proposer: bytes, recipient: bytes, since: int, most: int) -> OpenOffers:
         own = [
             deal.recipient
             for deal in self.deals.values()
-            if deal.proposer == proposer and deal.status in ("pending", "accepted")
+            if deal.proposer == proposer
+            and deal.created_at > since
+            and deal.status in ("pending", "accepted")
         ][:most]
         return OpenOffers(of_pair=own.count(recipient), of_proposer=len(own))
 

@@ -37,6 +37,20 @@ def test_a_pair_has_so_many_open_proposals_in_one_direction() -> None:
     offer(world, alice, bob)
 
 
+def test_a_proposal_that_is_never_answered_counts_for_a_week() -> None:
+    """There is no way to withdraw one."""
+    world = world_with(max_open_proposals=2)
+    alice, bob = parties(world)
+    offer(world, alice, bob), offer(world, alice, bob)
+    world.advance(7 * SECONDS_A_DAY - 60)
+    alice, bob = parties(world)
+    act(world, alice, "PROPOSAL", to=bob.id, task="one more")
+    assert_refused(alice, "RATE_LIMITED")
+    world.advance(120)
+    alice, bob = parties(world)
+    offer(world, alice, bob)
+
+
 def test_a_key_has_so_many_open_proposals_to_all() -> None:
     world = world_with(max_open_proposals=3, max_open_proposals_per_pair=2)
     alice, bob = parties(world)

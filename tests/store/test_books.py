@@ -564,7 +564,7 @@ def everything_asked(books: Books, now: int) -> list[Any]:
                 for limit in (3, 100)
             ),
             *(books.completions(key, other.public.raw, 2) for other in AGENTS),
-            [books.open_offers(key, other.public.raw, 100) for other in AGENTS],
+            [books.open_offers(key, other.public.raw, NOW_MS, 100) for other in AGENTS],
             books.standing(key),
             books.history(key),
             books.registration(key),
@@ -674,13 +674,13 @@ def test_units_before_this_one_count_though_they_are_not_written_yet(place: Plac
     assert transaction.run(lambda books: books.disk_used("a", 1)) == sum(sizes) > 0
     open_offers = (3, 3)
     alice, bob = ALICE.public.raw, BOB.public.raw
-    assert transaction.run(lambda books: books.open_offers(alice, bob, 100)) == open_offers
-    assert transaction.run(lambda books: books.open_offers(alice, CAROL.public.raw, 100)) == (0, 3)
+    assert transaction.run(lambda books: books.open_offers(alice, bob, 0, 100)) == open_offers
+    assert transaction.run(lambda books: books.open_offers(alice, CAROL.public.raw, 0, 100)) == (0, 3)
     transaction.commit()
     transaction.begin()
     assert transaction.run(lambda books: books.disk_used("a", 1)) == sum(sizes)
-    assert transaction.run(lambda books: books.open_offers(alice, bob, 100)) == open_offers
-    assert transaction.run(lambda books: books.open_offers(alice, bob, 2)) == (2, 2)
+    assert transaction.run(lambda books: books.open_offers(alice, bob, 0, 100)) == open_offers
+    assert transaction.run(lambda books: books.open_offers(alice, bob, 0, 2)) == (2, 2)
     transaction.commit()
     transaction.close()
 

@@ -87,7 +87,7 @@ def ask_everything(place: Place, connection: Connection) -> Questions:
     books.find_key(ALICE.public.agent_id())
     books.proposals_of(alice, open_only=True, before=books.proposal("prop_1"))
     books.receipts(alice, before="prop_1")
-    books.open_offers(alice, bob, 100)
+    books.open_offers(alice, bob, 0, 100)
     books.disk_used("x", 1)
     for filters in (
         Filters(),

@@ -13,7 +13,7 @@ app = group("market", "The economy of a hall: how its settings hold against farm
 
 @app.callback()
 def market() -> None:
-    """So that `simulate` is a word of its own, though there is no other yet."""
+    """Without this, typer would take the only command for the group itself."""
 
 
 @app.command()

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from moothall.client.logs import log
 from moothall.errors import ConnectionLost, NotConnected
 
-MAX_OPEN: Final = 1000  # open ones kept though nobody holds them
+MAX_OPEN: Final = 1000  # open ones that are kept
 MAX_BYTES: Final = 8 * 1024 * 1024  # of the open ones, and as many of those that ended
 
 

@@ -37,7 +37,7 @@ CASE_FRAMES: Final = 12  # of a deal, intent, reveal, both evidences, and two of
 PANEL: Final = 3
 BEGIN: Final = 1_000 * HOUR
 SIG: Final = "-"
-SEAL: Final = Seal(PrivateKey(bytes(32)))  # receipts are made, and nobody reads them
+SEAL: Final = Seal(PrivateKey(bytes(32)))  # receipts are made and thrown away
 
 
 class Limits(NamedTuple):
@@ -58,12 +58,12 @@ class Harvest(NamedTuple):
 
     @property
     def points(self) -> int:
-        """In an hour. Where there is no bound, MAX_DEALS may not even last for one."""
+        """In an hour. Without a bound MAX_DEALS are made in less, and then the average counts."""
         return max(self.best_hour, ceil(self.hourly))
 
 
 class Farm:
-    """A market with nobody in it but the attacker."""
+    """A market in which all keys are the attacker's."""
 
     def __init__(self, rules: MarketRules, court: CourtRules, limits: Limits) -> None:
         self._rules = rules

@@ -55,11 +55,11 @@ class Books(RevocationBooks, Protocol):
         earlier list ended: those that come after it. As many as have at most `most` bytes together, and at least
         one: no other record is read. `terms` may be a `msgspec.Raw`: they are for passing on."""
 
-    def open_offers(self, proposer: bytes, recipient: bytes, most: int) -> OpenOffers:
-        """Of `proposer`: to `recipient`, and to all. It counts up to `most`."""
+    def open_offers(self, proposer: bytes, recipient: bytes, since: int, most: int) -> OpenOffers:
+        """Of `proposer`, made after `since`: to `recipient`, and to all. It counts up to `most`."""
 
     def completions(self, one: bytes, other: bytes, limit: int) -> list[int]:
-        """When these two completed deals with each other, whoever proposed; the latest so many, in order."""
+        """When these two completed deals with each other, in either direction; the latest so many, in order."""
 
     def due(self, now: int, limit: int = 100) -> list[Proposal]:
         """Pending or accepted, not frozen, `expires <= now`; the earliest first."""

@@ -107,7 +107,7 @@ class Desk:
         def work(books: Books) -> Outcome:
             to = clerk.find_recipient(books, message.to, recipient, hall.revoked)
             if to is not None:
-                require_room(books, key.raw, to, rules.quotas)
+                require_room(books, key.raw, to, now, rules.quotas)
             return clerk.propose(
                 books,
                 check_signature(message, key, rules),

@@ -19,17 +19,19 @@ from moothall.market.books import Books
 from moothall.market.rules import Quotas
 
 DAY: Final = 24 * 60 * 60 * 1000  # ms
+COUNTED_FOR: Final = 7 * DAY  # an open proposal
 
 Kept = TypeVar("Kept", bound=Books)
 Result = TypeVar("Result")
 
 
-def require_room(books: Books, proposer: bytes, recipient: bytes, quotas: Quotas) -> None:
-    """Refuse one more open proposal than the proposer may have."""
+def require_room(books: Books, proposer: bytes, recipient: bytes, now: int, quotas: Quotas) -> None:
+    """Refuse one more open proposal than the proposer may have. The wire has no way to withdraw one, and some are
+    never answered: after a week they do not count."""
     most = max(quotas.open_proposals, quotas.open_per_pair)
     if not most:
         return
-    found = books.open_offers(proposer, recipient, most)
+    found = books.open_offers(proposer, recipient, now - COUNTED_FOR, most)
     if quotas.open_per_pair and found.of_pair >= quotas.open_per_pair:
         raise RateLimited(
             f"You have {found.of_pair} open proposals to this agent, which is the limit. Wait until some are"

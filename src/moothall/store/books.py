@@ -67,7 +67,7 @@ _COMPLETIONS: Final = (
 )
 _OPEN_OFFERS: Final = (
     "SELECT count(*), coalesce(sum(CASE WHEN recipient = ? THEN 1 ELSE 0 END), 0) FROM"
-    " (SELECT recipient FROM proposals WHERE proposer = ? AND is_open = 1 LIMIT ?) AS own"
+    " (SELECT recipient FROM proposals WHERE proposer = ? AND is_open = 1 AND created_at > ? LIMIT ?) AS own"
 )
 
 
@@ -99,7 +99,7 @@ _NEXT_OF_ITS_DEAL: Final = (
 
 
 class _Listed(Proposal, frozen=True, kw_only=True, gc=False):
-    """A deal whose terms nobody looks at: they need not become objects."""
+    """A deal whose terms are only passed on. They need not become objects."""
 
     terms: Raw = Raw(b"null")
 
@@ -173,9 +173,9 @@ class SqlBooks(CaseBooks, IdBooks, StoreBooks):
             records.update(self._query(f"SELECT id, record FROM proposals WHERE id IN ({MARKS})", *some))  # noqa: S608
         return Page([_listed(records[deal]) for deal in wanted], truncated)
 
-    def open_offers(self, proposer: bytes, recipient: bytes, most: int) -> OpenOffers:
+    def open_offers(self, proposer: bytes, recipient: bytes, since: int, most: int) -> OpenOffers:
         """What waits to be written is counted here, and not written first. What has just ended still counts."""
-        row = self._connection.execute(_OPEN_OFFERS, (recipient, proposer, most)).fetchone() or (0, 0)
+        row = self._connection.execute(_OPEN_OFFERS, (recipient, proposer, since, most)).fetchone() or (0, 0)
         waiting = [
             fields[2]
             for draft in (self._before, self._draft)
