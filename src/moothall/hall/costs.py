@@ -112,5 +112,5 @@ CHANNEL_LIST: Final = Cost(told=_all_channels)
 LOOKUP: Final = Cost(store=300)
 STEP: Final = Cost(store=400, store_per_kb=20)
 DRAW: Final = Cost(told=_roster, store=1500, store_per_kb=20)
-SEARCH: Final = Cost(store=1000)
+SEARCH: Final = Cost(store=3000)
 CASE: Final = Cost(store=1500)  # a case with its evidence can have half a megabyte
