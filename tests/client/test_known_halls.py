@@ -273,6 +273,18 @@ def test_the_file_is_where_the_environment_says(tmp_path: Path, monkeypatch: pyt
     assert KnownHalls().path == tmp_path / ".agentchat" / "known-halls.json"
 
 
+def test_without_a_home_nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv(known_halls.PATH_VARIABLE)
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    halls = KnownHalls()
+    assert halls.read() == {}
+    with pytest.raises(OSError, match="no-home"):
+        halls.pin(PLACE, KEY)
+
+
 # -- agents and halls ------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,8 @@ def test_what_was_added_is_found(added: set[str], other: str, capacity: int) -> 
     ids = IdFilter(capacity)
     assert other not in ids
     for agent_id in added:
-        ids.add(agent_id)
+        known = agent_id in ids
+        assert ids.add(agent_id) is not known
     assert all(agent_id in ids for agent_id in added)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from moothall.errors import OutcomeUnknown
 from moothall.hall import keyring
-from moothall.hall.access import NewKeys
+from moothall.hall.access import Ban, NewKeys
 from moothall.hall.keybooks import Claim, Holding, settle
 from moothall.hall.keyring import Keyring
 from moothall.identity import PrivateKey
@@ -218,9 +218,9 @@ def test_a_session_that_waits_too_long_is_closed() -> None:
 
 
 def test_a_ban_that_comes_while_it_waits_holds() -> None:
-    world, store = slow_world(admin_key="k")
-    alice, admin = proving(world, ALICE), world.connect()
-    world.send(admin, "ADMIN_BAN", admin_key="k", agent_id=ALICE.public.agent_id())
+    world, store = slow_world()
+    alice = proving(world, ALICE)
+    world.hall.bans.add(Ban(agent_id=ALICE.public.agent_id()))
     store.do_next()
     assert_refused(alice, "BANNED")
     assert world.hall.agents == {}

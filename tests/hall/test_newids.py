@@ -125,12 +125,16 @@ def test_who_only_looks_for_a_new_id_is_answered_at_once() -> None:
     assert house.journal.entries == {}
 
 
-def test_a_journal_that_cannot_be_written_binds_nothing() -> None:
+def test_if_the_journal_cannot_be_written_the_store_is_asked() -> None:
     house = House()
     house.journal.full = True
-    assert isinstance(house.ask(claim("aaaaaaaa")), OSError)
-    house.journal.full = False
-    assert house.ask(claim("aaaaaaaa", KEYS[1])) == Holding(KEYS[1], is_new=True)
+    heard: list[Holding] = []
+    house.ring.claim(claim("aaaaaaaa"), heard.append, lambda error: None)
+    assert heard == []
+    assert len(house.log.find("key_journal_not_written")) == 1
+    house.store.do_next()
+    assert heard == [Holding(KEYS[0], is_new=True)]
+    assert (house.books.bound, house.journal.entries) == ({"aaaaaaaa": KEYS[0]}, {})
 
 
 def test_a_store_that_fails_is_tried_again_and_nothing_is_lost() -> None:

@@ -29,6 +29,7 @@ MAX_FILE: Final = 4 * 1024 * 1024
 # Programs that are tried out on loopback come and go, and their ports with them. Older pins are forgotten.
 MAX_LOCAL: Final = 64
 
+_NOWHERE: Final = Path("/proc/no-home")  # nothing is read there, and nothing can be written
 _LOOPBACK: Final = "localhost"  # all names of loopback are one place, if the port is the same
 _OWNER_ONLY: Final = 0o600
 _OTHERS_WRITE: Final = 0o022
@@ -126,7 +127,10 @@ class KnownHalls:
 
     def __init__(self, path: Path | None = None) -> None:
         chosen = path or Path(os.environ.get(PATH_VARIABLE) or DEFAULT_PATH)
-        self.path = chosen.expanduser()
+        try:
+            self.path = chosen.expanduser()
+        except RuntimeError:  # a container may have users without a home
+            self.path = _NOWHERE / chosen.name
 
     def read(self) -> dict[str, Pin]:
         """Raises UsageError if the file is damaged: without it, nothing would be noticed any more."""

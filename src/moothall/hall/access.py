@@ -198,6 +198,8 @@ class NewKeys:
         return len(self._windows)
 
     def has_room(self, ip: str, now: float) -> bool:
+        if not self._most:
+            return True
         window = self._windows.get(_binder(ip))
         return window is None or window.has_room(now)
 

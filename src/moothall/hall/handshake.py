@@ -227,32 +227,45 @@ def _claim_id(hall: Hall, session: Session, applicant: Applicant, key: PublicKey
     if hall.keyring.knows(agent_id, key.raw):
         _welcome(hall, session, applicant)
         return
-    ip = session.ip
-    may_bind = hall.new_keys.admit(ip, hall.now())
+    may_bind = hall.new_keys.admit(session.ip, hall.now())
+    claim = Claim(agent_id, key.raw, hall.timestamp(), may_bind)
+    holding = hall.keyring.claim_now(claim)
+    if holding is not None and holding.is_new:
+        _welcome(hall, session, applicant)
+    else:
+        _wait_for_id(hall, session, applicant, key, claim)
 
-    def claim(done: Answered, failed: Failed) -> None:
-        def not_saved(error: BaseException) -> None:
-            if may_bind:
-                hall.new_keys.forgive(ip)
-            failed(error)
 
-        hall.keyring.claim(Claim(agent_id, key.raw, hall.timestamp(), may_bind), done, not_saved)
+def _wait_for_id(hall: Hall, session: Session, applicant: Applicant, key: PublicKey, claim: Claim) -> None:
+    may_bind = claim.may_bind
 
     def answered(holding: Holding) -> None:
         if may_bind and not holding.is_new:
-            hall.new_keys.forgive(ip)
+            hall.new_keys.forgive(session.ip)
         if session.closed:
             return
-        if holding.owner is None:
-            raise _too_many_keys(hall, session) if not may_bind else _no_room(hall, session)
-        if holding.owner != key.raw:
-            hall.note("id_collision", ip=ip, agent=agent_id)
-            raise NotAllowed(f"The id {agent_id} belongs to another key; make a new one")
+        _check_holding(hall, session, claim, holding)
         if _is_welcome(hall, session, key):  # it may have been banned or revoked meanwhile
             _welcome(hall, session, applicant)
 
+    def ask(done: Answered, failed: Failed) -> None:
+        def not_saved(error: BaseException) -> None:
+            if may_bind:
+                hall.new_keys.forgive(session.ip)
+            failed(error)
+
+        hall.keyring.claim(claim, done, not_saved)
+
     hall.expect_identity(session)
-    hall.wait_for(session, claim, answered)
+    hall.wait_for(session, ask, answered)
+
+
+def _check_holding(hall: Hall, session: Session, claim: Claim, holding: Holding) -> None:
+    if holding.owner is None:
+        raise _no_room(hall, session) if claim.may_bind else _too_many_keys(hall, session)
+    if holding.owner != claim.key:
+        hall.note("id_collision", ip=session.ip, agent=claim.agent_id)
+        raise NotAllowed(f"The id {claim.agent_id} belongs to another key; make a new one")
 
 
 def _too_many_keys(hall: Hall, session: Session) -> Refusal:

@@ -14,21 +14,27 @@ _WORD: Final = 2**64 - 1
 
 class IdFilter:
     def __init__(self, capacity: int) -> None:
-        self._width = max(10, (capacity * _BITS_PER_ID - 1).bit_length())
-        self._bits = bytearray(1 << self._width >> 3)
+        width = min(32, max(10, (capacity * _BITS_PER_ID - 1).bit_length()))
+        self._mask = (1 << width) - 1
+        self._shift = 64 - width
+        self._bits = bytearray(1 << width >> 3)
 
-    def add(self, agent_id: str) -> None:
-        bits = self._bits
+    def add(self, agent_id: str) -> bool:
+        """True if it was not there: then it is new for certain."""
+        bits, is_new = self._bits, False
         for place in self._places(agent_id):
-            bits[place >> 3] |= 1 << (place & 7)
+            byte, bit = place >> 3, 1 << (place & 7)
+            if not bits[byte] & bit:
+                bits[byte] |= bit
+                is_new = True
+        return is_new
 
     def __contains__(self, agent_id: str) -> bool:
         bits = self._bits
         return all(bits[place >> 3] >> (place & 7) & 1 for place in self._places(agent_id))
 
     def _places(self, agent_id: str) -> tuple[int, int, int]:
-        first = int(agent_id, 16) * _FACTOR & _WORD
-        second = (first ^ first >> 29) * _FACTOR & _WORD
-        third = (second ^ second >> 31) * _FACTOR & _WORD
-        shift = 64 - self._width
-        return first >> shift, second >> shift, third >> shift
+        """Three parts of one product: an id is a piece of a hash, so there is little to spread."""
+        product = int(agent_id, 16) * _FACTOR & _WORD
+        mask = self._mask
+        return product & mask, product >> 20 & mask, product >> self._shift

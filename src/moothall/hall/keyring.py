@@ -29,7 +29,7 @@ class Keyring:
         self._store = store
         self._capacity = capacity
         self._new_ids = new_ids
-        self._known: OrderedDict[str, bytes] = OrderedDict()
+        self._known: OrderedDict[str, bytes] = OrderedDict()  # those that were seen last come last
         self._waiting: list[tuple[Claim, Answered, Failed]] = []
         self._asking = False
 
@@ -46,11 +46,7 @@ class Keyring:
 
     def claim(self, claim: Claim, answered: Answered, failed: Failed) -> None:
         """Ask whose id it is, and bind it if it has no key yet. Ends with one of two calls, perhaps at once."""
-        try:
-            holding = self._at_once(claim)
-        except OSError as error:
-            failed(error)
-            return
+        holding = self.claim_now(claim)
         if holding is not None:
             answered(holding)
             return
@@ -58,8 +54,8 @@ class Keyring:
         if not self._asking:
             self._ask()
 
-    def _at_once(self, claim: Claim) -> Holding | None:
-        """The answer, if the store need not be asked."""
+    def claim_now(self, claim: Claim) -> Holding | None:
+        """The answer to a claim, if the store need not be asked."""
         owner = self._known.get(claim.agent_id)
         if owner is not None:
             return Holding(owner)
@@ -98,10 +94,9 @@ class Keyring:
             if holding.owner is not None:
                 self._remember(claim.agent_id, holding.owner)
             if holding.is_new and self._new_ids is not None:
-                self._new_ids.note(claim.agent_id)
+                self._new_ids.note()
 
     def _remember(self, agent_id: str, owner: bytes) -> None:
         self._known[agent_id] = owner
-        self._known.move_to_end(agent_id)
         if len(self._known) > MAX_CACHED:
             self._known.popitem(last=False)

@@ -53,28 +53,31 @@ class NewIds:
         self._closed = False
 
     def claim(self, claim: Claim) -> Holding | None:
-        """The answer, or None: ask the store. Raises OSError if the binding cannot be written."""
+        """The answer, or None: ask the store."""
         agent_id = claim.agent_id
         unsaved = self._unsaved.get(agent_id)
         if unsaved is not None:
             return Holding(unsaved.key)
-        if agent_id in self._filter:
-            return None
         if not claim.may_bind:
-            return Holding(None)
+            return None if agent_id in self._filter else Holding(None)
         if self._room <= 0 or len(self._unsaved) >= MAX_UNSAVED:
             return None
-        self._journal.write(agent_id, claim.key)
-        self.note(agent_id)
+        if not self._filter.add(agent_id):
+            return None
+        try:
+            self._journal.write(agent_id, claim.key)
+        except OSError as error:  # the store is asked, and keeps it if it can
+            self._log.warning("key_journal_not_written", error=repr(error))
+            return None
+        self._room -= 1
         self._unsaved[agent_id] = claim
         if not self._planned:
             self._planned = True
             self._later(SAVE_SECONDS, self._save)
         return Holding(claim.key, is_new=True)
 
-    def note(self, agent_id: str) -> None:
-        """It is bound from now on."""
-        self._filter.add(agent_id)
+    def note(self) -> None:
+        """The store has bound an id that it was asked for."""
         self._room -= 1
 
     def close(self) -> None:
