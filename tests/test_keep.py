@@ -477,7 +477,7 @@ def test_a_hall_without_keep_opens_no_port_and_no_channel(tmp_path: Path) -> Non
     with running_hall(tmp_path, "--no-keep") as hall:
         assert hall.keep_port == 0
         assert "keep" not in hall.stdout.text
-        assert not (hall.data_dir / "hall-key.json").exists()
+        assert (hall.data_dir / "hall-key.json").exists()  # CHALLENGE names it, and it signs receipts
 
 
 def test_a_keep_port_that_is_taken_is_said_and_the_hall_does_not_start(tmp_path: Path) -> None:
