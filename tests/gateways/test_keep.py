@@ -11,12 +11,13 @@ from typing import Any, cast
 import pytest
 
 from moothall.app import App
-from moothall.gateways.keep import BESIDE_OTHERS, FULL_SPEED, KeepPort
-from moothall.gateways.keep_connection import TRANSPORT_HIGH_WATER, KeepConnection
+from moothall.gateways.keep import BESIDE_OTHERS, FULL_SPEED, READ_AT_ONCE, KeepPort
+from moothall.gateways.keep_connection import MAX_DISCARDED, TRANSPORT_HIGH_WATER, KeepConnection
 from moothall.gateways.keep_directory import SkillDirectory
+from moothall.hall.budgets import CONNECTION_FRAMES
 from moothall.hall.hall import NOTES
 from moothall.hall.keep.bridge import Found
-from moothall.hall.keep.routing import FREED_AT_ONCE
+from moothall.hall.keep.routing import ARRIVAL_FRAMES, FREED_AT_ONCE
 from moothall.market.records import Registration
 from moothall.settings import Settings
 from moothall.settings.limits import Rate
@@ -105,6 +106,10 @@ class Client:
         async with asyncio.timeout(PATIENCE):
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
                 await self.receive()
+
+    def end(self) -> None:
+        """Say no more, and listen."""
+        self._writer.write_eof()
 
     def close(self) -> None:
         self._writer.close()
@@ -280,9 +285,112 @@ async def test_junk_is_charged_to_its_address_with_all_else(
         assert keep(app).room.dropped.keys() == {reason}
         assert 0 < keep(app).room.dropped[reason] <= 100
         assert not app.hall.admit("127.0.0.1", 1, is_loopback=True)
-        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-            await Client.connect(app, "bot:next")
         attacker.close()
+
+
+async def test_connections_that_come_and_go_wait_until_their_address_has_paid(open_hall: OpenHall) -> None:
+    async with open_hall(loopback_factor=1, address_frames=Rate(50, 1000)) as app:
+        malformed = frame(b"\xff\xff\xff\xff")
+        connections = [plugged(app) for _ in range(100)]
+        for connection, _ in connections:
+            connection.data_received(malformed)
+        await until(lambda: keep(app).throttled >= 100)
+        assert sum(transport.reading for _, transport in connections) <= 50 / CONNECTION_FRAMES + 1
+        assert not any(connection.closing for connection, _ in connections)
+        assert keep(app).room.dropped == {}
+        for connection, _ in connections:
+            connection.connection_lost(None)
+
+
+async def test_new_connections_of_an_address_in_debt_are_let_in_after_a_while(open_hall: OpenHall) -> None:
+    async with open_hall(loopback_factor=1, address_frames=Rate(20, 0.05)) as app:
+        flooder = await Client.connect(app, "bot:flooder", BOB)
+        flood = asyncio.create_task(flooder.send_bytes(flooder.packet("bot:flooder") * 5000))
+        await until(lambda: keep(app).throttled > 3)
+        alice = await Client.connect(app, "bot:alice")
+        assert keep(app).room.packets < 5000
+        flood.cancel()
+        flooder.close()
+        alice.close()
+
+
+async def test_an_arrival_costs_its_address_more_than_a_packet(open_hall: OpenHall) -> None:
+    async with open_hall(loopback_factor=1, address_frames=Rate(100, 1000)) as app:
+        (many, _) = plugged(app)
+        many.data_received(b"".join(frame(encode(ALICE.packet(src=f"bot:{n}"))) for n in range(100)))
+        await until(lambda: keep(app).throttled == 1)
+        # A batch is paid for before its arrivals are known.
+        most = 100 / ARRIVAL_FRAMES + 2 * BESIDE_OTHERS.packets
+        assert 0 < len(keep(app).room.registry) <= most < 100
+        many.connection_lost(None)
+
+
+async def test_little_is_read_from_a_connection_that_cannot_pay(open_hall: OpenHall) -> None:
+    async with open_hall(loopback_factor=1, address_frames=Rate(30, 1000)) as app:
+        flooder = await Client.connect(app, "bot:flooder")
+        flood = asyncio.create_task(flooder.send_bytes(flooder.packet() * 50_000))
+        await until(lambda: keep(app).throttled == 1)
+        (connection,) = keep(app)._connections
+        before = list(connection.inbox)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert list(connection.inbox) == before
+        assert 0 < sum(len(payload or b"") for payload, _ in before) <= READ_AT_ONCE
+        flood.cancel()
+        flooder.close()
+
+
+@pytest.mark.parametrize("no_limits", [True, False])
+async def test_what_is_sent_before_a_half_close_is_answered_in_order(
+    open_hall: OpenHall, no_limits: bool
+) -> None:
+    async with open_hall(no_limits=no_limits) as app:
+        alice = await Client.connect(app, "bot:alice")
+        sizes = [number * 37 % 60_000 for number in range(0, 3000, 10)]
+        packets = [alice.packet(id=str(number), body="x" * size) for number, size in enumerate(sizes)]
+        await alice.send_bytes(b"".join(packets))
+        alice.end()
+        assert [(await alice.receive()).id for _ in sizes] == [str(number) for number, _ in enumerate(sizes)]
+        await alice.assert_closed()
+        alice.close()
+
+
+async def test_who_goes_on_sending_after_the_end_is_cut_off(app: App) -> None:
+    connection, transport = plugged(app)
+    connection.data_received(bytes(HEADER))
+    await until(lambda: transport.ended)
+    for _ in range(4):
+        assert not transport.aborted
+        connection.data_received(bytes(MAX_DISCARDED // 4))
+    connection.data_received(b"x")
+    assert transport.aborted
+    connection.connection_lost(None)
+
+
+async def test_what_a_client_left_behind_is_not_kept_until_its_address_has_paid(open_hall: OpenHall) -> None:
+    async with open_hall(loopback_factor=1, address_frames=Rate(50, 1000)) as app:
+        packets = frame(encode(ALICE.packet(src="bot:alice"))) * 500
+        for _ in range(100):
+            connection, _ = plugged(app)
+            connection.data_received(packets)
+            connection.connection_lost(None)
+        await until(lambda: keep(app).connections == 0)
+        waiting, _ = plugged(app)
+        waiting.data_received(packets)
+        await until(lambda: waiting.held == 1)
+        waiting.connection_lost(None)
+        assert keep(app).connections == 0
+        assert keep(app).room.packets < 100
+        assert app.hall.agents == {}
+
+
+async def test_a_broken_frame_ends_what_comes_after_it_in_any_piece(app: App) -> None:
+    connection, transport = plugged(app)
+    packet = frame(encode(ALICE.packet(src="bot:alice")))
+    connection.data_received(packet * 100 + bytes(HEADER) + packet * 100)
+    await until(lambda: transport.ended)
+    assert len(decoded(transport.written)) == 100
+    connection.connection_lost(None)
 
 
 async def test_what_an_address_sends_too_fast_waits_and_is_not_lost(open_hall: OpenHall) -> None:
@@ -483,7 +591,7 @@ async def clock(app: App) -> MadeUpTime:
 
 
 def plugged(app: App) -> tuple[KeepConnection, FakeTransport]:
-    connection, transport = KeepConnection(keep(app)), FakeTransport()
+    connection, transport = keep(app).connection(), FakeTransport()
     connection.connection_made(cast("asyncio.Transport", transport))
     return connection, transport
 
@@ -494,13 +602,17 @@ async def handled(app: App) -> None:
     await until(lambda: not (port._at_work or port._ready or port.room._asking or port._dirty))
 
 
-def bodies(written: bytes) -> list[str]:
+def decoded(written: bytes) -> list[Packet]:
     found = []
     while written:
         size = int.from_bytes(written[:HEADER], "big")
-        found.append(decode(written[HEADER : HEADER + size]).body)
+        found.append(decode(written[HEADER : HEADER + size]))
         written = written[HEADER + size :]
     return found
+
+
+def bodies(written: bytes) -> list[str]:
+    return [packet.body for packet in decoded(written)]
 
 
 async def test_who_goes_before_it_got_its_packet_costs_nobody_else_theirs(app: App) -> None:
@@ -682,15 +794,19 @@ async def watch_freeing(port: KeepPort, left: list[int]) -> None:
 
 
 async def test_a_flood_leaves_the_loop_to_others_after_each_few_packets(app: App) -> None:
+    port = keep(app)
     flooders = [plugged(app)[0] for _ in range(20)]
-    for number, flooder in enumerate(flooders):
-        packet = frame(encode(ALICE.packet(src=f"bot:{number}", dst="server")))
+    packets = [frame(encode(ALICE.packet(src=f"bot:{number}", dst="server"))) for number in range(20)]
+    for flooder, packet in zip(flooders, packets, strict=True):
+        flooder.data_received(packet)
+    await until(lambda: port.room.packets == 20)
+    for flooder, packet in zip(flooders, packets, strict=True):
         flooder.data_received(packet * 50)
-    port, handled_by_turn = keep(app), [0]
-    while port.room.packets < 1000:
+    handled_by_turn = [20]
+    while port.room.packets < 1020:
         await asyncio.sleep(0)
         handled_by_turn.append(port.room.packets)
-    most = 2 * BESIDE_OTHERS.packets
+    most = 2 * BESIDE_OTHERS.packets + BESIDE_OTHERS.share
     assert all(after - before <= most for before, after in itertools.pairwise(handled_by_turn))
     for flooder in flooders:
         flooder.connection_lost(None)

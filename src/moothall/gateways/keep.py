@@ -15,10 +15,10 @@ from itertools import islice
 from math import inf
 from typing import Final, NamedTuple
 
-from moothall.gateways.keep_connection import Arrival, KeepConnection
+from moothall.gateways.keep_connection import Arrival, KeepConnection, PacedConnection, UnpacedConnection
 from moothall.gateways.listening import address_of, listen, load_tls, until_gone
-from moothall.hall.access import Doorkeeper
-from moothall.hall.budgets import CONNECTION_FRAMES
+from moothall.hall.access import Doorkeeper, holder_of
+from moothall.hall.budgets import LEAST_PAUSE
 from moothall.hall.keep.bridge import DELIVERY_FAILED
 from moothall.hall.keep.discovery import reply
 from moothall.hall.keep.registry import Peer
@@ -33,6 +33,7 @@ class Pace(NamedTuple):
     packets: int  # that the loop checks in one turn; twice as many, where a thread helps
     bytes: int  # of them
     share: int  # packets of one connection, before the next has its turn
+    inbox: int  # bytes of one connection that were read and not looked at yet, before reading stops
     most: float  # seconds for the handling of a batch, before the rest is put off
     rest: float  # seconds until the next batch, if this one was at least half full
 
@@ -42,12 +43,24 @@ class Pace(NamedTuple):
 # rests for one to two milliseconds, as timers go. So a flood from any number of connections takes about a third of
 # the loop's time, and chat, which takes 0.7 ms when it is quiet, waits for less than that again. This leaves about
 # 4,000 packets a second for all connections together, and twice as many with a second processor.
-FULL_SPEED: Final = Pace(32, 512 * 1024, 8, inf, 0.0)
-BESIDE_OTHERS: Final = Pace(8, 64 * 1024, 2, 0.0005, 0.001)
+FULL_SPEED: Final = Pace(packets=32, bytes=512 * 1024, share=8, inbox=256 * 1024, most=inf, rest=0.0)
+BESIDE_OTHERS: Final = Pace(packets=8, bytes=64 * 1024, share=2, inbox=0, most=0.0005, rest=0.001)
 
+# Connections of an address that try at once whether it can pay, and new ones: what has been read from connections
+# takes up memory, so those in the hall come first, but do not keep others out for ever.
+CALLED_UP: Final = 32
+LET_IN: Final = 4
+READ_AT_ONCE: Final = 2048  # bytes of one connection, with limits: about as much as a batch
 WORTH_SPLITTING: Final = 6  # packets: a thread is not woken for fewer
 SWEEP: Final = 1.0  # seconds between two looks at heartbeats and deadlines
 GOODBYE: Final = 2.0  # seconds for everybody to read the rest
+
+
+class Line(NamedTuple):
+    """Connections of one address that wait until it can pay."""
+
+    known: deque[KeepConnection]  # have paid for themselves, and wait with their packets
+    new: deque[KeepConnection]
 
 
 class KeepPort:
@@ -72,11 +85,14 @@ class KeepPort:
         self._at_work = False  # a batch is being checked, or is about to be
         self._resting = False  # the next batch is put off
         self._pace = FULL_SPEED if settings.no_limits else BESIDE_OTHERS
+        self.max_inbox = self._pace.inbox
+        self.buffer = bytearray(READ_AT_ONCE)  # one for all: what is read into it is copied at once
         self._dirty: list[KeepConnection] = []
         self._beats: dict[KeepConnection, float] = {}  # when the next heartbeat is due, the earliest first
         self._deadlines: dict[KeepConnection, float] = {}  # of those who do not read, the earliest first
         # Connections without an identity, and when they last sent a packet; the longest silent first.
         self._strangers: dict[KeepConnection, float] = {}
+        self._lines: dict[str, Line] = {}  # of those who wait until their address can pay
         self._freeing = False  # identities of connections that are gone are being freed
         self._sweeper: asyncio.TimerHandle | None = None
         self._drained = asyncio.Event()
@@ -87,7 +103,7 @@ class KeepPort:
         settings = self._settings
         tls = load_tls(settings.cert, settings.key) if self.secure else None
         self._server = await listen(
-            lambda: KeepConnection(self),
+            self.connection,
             self._host,
             settings.keep_port,
             tls,
@@ -95,6 +111,10 @@ class KeepPort:
             advice="; choose another with --keep-port, or leave them out with --no-keep",
         )
         self._sweep()
+
+    def connection(self) -> KeepConnection:
+        """For one that comes."""
+        return UnpacedConnection(self) if self._settings.no_limits else PacedConnection(self)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -138,6 +158,31 @@ class KeepPort:
         connection.listed = True
         self._ready.append(connection)
         self._go_on()
+
+    def has_line(self, ip: str) -> bool:
+        return bool(self._lines) and holder_of(ip) in self._lines
+
+    def line_up(self, connection: KeepConnection, seconds: float) -> None:
+        """The connection is held until its address can pay. Those of one address wait for it in a line."""
+        self.throttled += 1
+        connection.hold()
+        address = holder_of(connection.ip)
+        line = self._lines.get(address)
+        if line is None:
+            line = self._lines[address] = Line(deque(), deque())
+            self.loop.call_later(seconds, self._call_up, address)
+        (line.known if connection.has_entered else line.new).append(connection)
+
+    def _call_up(self, address: str) -> None:
+        """Let the first of the line try again: a few, or a crowd that cannot pay would keep the loop busy."""
+        line = self._lines[address]
+        for waiting, most in ((line.known, CALLED_UP), (line.new, LET_IN)):
+            for _ in range(min(len(waiting), most)):
+                waiting.popleft().release()
+        if line.known or line.new:
+            self.loop.call_later(LEAST_PAUSE, self._call_up, address)
+        else:
+            del self._lines[address]
 
     def _go_on(self) -> None:
         if self._ready and not self._at_work and not self._resting:
@@ -251,14 +296,11 @@ class KeepPort:
     # -- what connections tell ---------------------------------------------------------------------
 
     def admits(self, connection: KeepConnection) -> bool:
-        """Whether its address may have one more, and can pay for it."""
+        """Whether its address may have one more."""
         hall = self.room.hall
         if not self._settings.no_limits:
-            if not hall.admit(connection.ip, CONNECTION_FRAMES, is_loopback=connection.is_loopback):
-                return False
-            connection.meter = hall.budgets.meter(
-                connection.ip, hall.now(), is_loopback=connection.is_loopback
-            )
+            ip, is_loopback = connection.ip, connection.is_loopback
+            connection.meter = hall.budgets.meter(ip, hall.now(), is_loopback=is_loopback)
         if not connection.is_loopback:
             if not self._door.connections.admit(connection.ip):
                 is_news = self._door.connections.is_news(connection.ip)

@@ -13,7 +13,7 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from moothall.hall.budgets import Meter, Price
+from moothall.hall.budgets import CONNECTION_FRAMES, LEAST_PAUSE, Meter, Price
 from moothall.hall.keep.bridge import DELIVERY_FAILED
 from moothall.hall.keep.discovery import reply
 from moothall.hall.keep.registry import Peer
@@ -30,7 +30,7 @@ TRANSPORT_HIGH_WATER: Final = (
 # Times the soft mark: for what comes from the hall itself, lines of channels and answers. Packets of others fill no
 # more than a quarter of it, so they cannot get their receiver closed.
 HARD_MARK: Final = 4
-MAX_INBOX: Final = 256 * 1024  # bytes that arrived and were not looked at yet, before reading stops
+MAX_DISCARDED: Final = 16 * 1024  # bytes that arrive after the end of a connection, before it is cut off
 MAX_QUEUE: Final = 256 * 1024  # bytes of one turn's write: a packet to a swarm can be a thousand for one peer
 PER_PACKET: Final = 100  # bytes that a waiting packet costs besides its own, so that tiny ones count too
 
@@ -63,15 +63,18 @@ class _Waiting(NamedTuple):
     expires: float | None
 
 
-class KeepConnection(asyncio.Protocol):
+class KeepConnection(asyncio.BaseProtocol):
     """See `hall.keep.registry.Peer` for what the room calls."""
 
     __slots__ = (
         "_backlog",
         "_backlog_bytes",
+        "_discarded",
         "_ended",
         "_gone",
+        "_has_entered",
         "_holds_itself",
+        "_in_debt",
         "_inbox_bytes",
         "_linger",
         "_period",
@@ -99,6 +102,7 @@ class KeepConnection(asyncio.Protocol):
     def __init__(self, port: "KeepPort") -> None:
         self._port = port
         self._reader = FrameReader()
+        self._discarded = 0  # bytes that arrived after its end
         self._reading = True
         self._ended = False  # the peer will send no more
         self._gone = False  # nor read any
@@ -107,6 +111,8 @@ class KeepConnection(asyncio.Protocol):
         self._backlog: deque[_Waiting] = deque()
         self._backlog_bytes = 0
         self._holds_itself = False  # it is not read from until it has read some of its answers
+        self._has_entered = False
+        self._in_debt = False  # it has sent more than its budgets allow
         self._inbox_bytes = 0
         self._linger: asyncio.TimerHandle | None = None
         self._period = 0.0  # when the current period of the rate limit began
@@ -140,9 +146,12 @@ class KeepConnection(asyncio.Protocol):
         if not self._port.opened(self) or not may_stay:
             self.closing = True
             self._transport.abort()
+        elif self.meter is not None:
+            # A transport begins to read after this call, whatever is said to it before.
+            self._port.loop.call_soon(self._come_in, self.meter)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """What the peer sent before it went is still handled; where that ends, the connection does."""
+        """What the peer sent before it went is still handled, if its budgets allow; then the connection ends."""
         self._gone = True
         self.queue = []  # to write to what is gone would end the turn, and others would not get theirs
         self._queued = 0
@@ -151,6 +160,8 @@ class KeepConnection(asyncio.Protocol):
         self._tell_senders()
         if self.closing:
             self._leave()
+        elif self._in_debt:
+            self.hang_up()  # to keep what it left until it can pay for it would fill the memory
         elif not self._ended:
             if self.is_waiting or self._port.is_at_work:
                 self._end_input()
@@ -159,6 +170,7 @@ class KeepConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self.closing:
+            self._throw_away(data)
             return
         payloads = self._reader.feed(data)
         if payloads:
@@ -166,7 +178,7 @@ class KeepConnection(asyncio.Protocol):
             for payload in payloads:
                 self.inbox.append((payload, now))
                 self._inbox_bytes += len(payload) + PER_PACKET
-            if self._inbox_bytes > MAX_INBOX:
+            if self._inbox_bytes > self._port.max_inbox:
                 self._pause()
             self._port.ready(self)
         if self._reader.broken:
@@ -218,6 +230,8 @@ class KeepConnection(asyncio.Protocol):
 
     def release(self) -> None:
         self.held -= 1
+        if self.meter is not None and not self._has_entered and not self.held:
+            self._enter(self.meter)
         while self.checked and not self.held:
             self._port.handle(self.checked.popleft())
         if self.inbox and not self.held:
@@ -240,6 +254,11 @@ class KeepConnection(asyncio.Protocol):
         return bool(self.inbox or self.checked)
 
     @property
+    def has_entered(self) -> bool:
+        """It has paid for itself."""
+        return self._has_entered
+
+    @property
     def is_stuck(self) -> bool:
         return self._stuck
 
@@ -253,6 +272,9 @@ class KeepConnection(asyncio.Protocol):
         inbox = self.inbox
         most = self._allowed(min(most, len(inbox)))
         if self.meter is not None and not self._pay(self.meter, most):
+            if self._gone:
+                self._forget_input()
+                batch.append(Arrival(self, self._port.loop.time()))
             return 0
         for _ in range(most):
             payload, arrived = inbox.popleft()
@@ -265,11 +287,11 @@ class KeepConnection(asyncio.Protocol):
                 packet, signed, forwarded = open_packet(payload)
             except MalformedPacket:
                 self._port.malformed()
-                inbox.clear()
+                self._forget_input()
                 batch.append(Arrival(self, arrived))
                 break
             batch.append(Arrival(self, arrived, packet, signed, forwarded))
-        if not self._reading and self._inbox_bytes < MAX_INBOX // 2:
+        if not self._reading and self._inbox_bytes <= self._port.max_inbox // 2:
             self._resume()
         return taken
 
@@ -287,7 +309,7 @@ class KeepConnection(asyncio.Protocol):
         destroy our last words before the peer has read them.
         """
         self.closing = True
-        self.inbox.clear()
+        self._forget_input()
         self.checked.clear()
         self._leave()
         if self._transport.is_closing():
@@ -324,6 +346,16 @@ class KeepConnection(asyncio.Protocol):
 
     # -- the inbox ---------------------------------------------------------------------------------
 
+    def _forget_input(self) -> None:
+        self.inbox.clear()
+        self._inbox_bytes = 0
+
+    def _throw_away(self, data: bytes) -> None:
+        """The connection is ending. A peer that goes on sending all the same is cut off."""
+        self._discarded += len(data)
+        if self._discarded > MAX_DISCARDED:
+            self._transport.abort()
+
     def _end_input(self) -> None:
         self.inbox.append((None, self._port.loop.time()))
         self._port.ready(self)
@@ -344,13 +376,39 @@ class KeepConnection(asyncio.Protocol):
         return allowed
 
     def _pay(self, meter: Meter, packets: int) -> bool:
-        """For so many packets, whatever is in them. Over a budget, the connection is held until it can pay."""
+        """For so many packets, whatever is in them. True: the budgets allow it."""
         size = sum(len(payload or b"") for payload, _ in islice(self.inbox, packets))
-        price = Price(frames=packets, bytes=size, told=packets)
+        return self._charge(meter, Price(frames=packets, bytes=size, told=packets))
+
+    def _come_in(self, meter: Meter) -> None:
+        """As one of the first of its address, or behind those that wait already."""
+        if not self._port.has_line(self.ip):
+            self._enter(meter)
+        elif not self.closing and not self._gone:
+            self._pause()
+            self._port.line_up(self, LEAST_PAUSE)
+
+    def _enter(self, meter: Meter) -> None:
+        """Pay for the connection itself. Until then nothing is read from it, so it takes up little memory."""
+        if self.closing or self._gone:
+            return
+        self._has_entered = self._charge(meter, Price(frames=CONNECTION_FRAMES))
+        if not self._has_entered:
+            self._pause()
+        elif not self._reading:
+            self._resume()
+
+    def _charge(self, meter: Meter, price: Price) -> bool:
+        """False: the connection is held until it can pay, unless its peer is gone."""
         shortage = meter.charge(price, self._port.room.hall.now())
-        if shortage is not None:
+        self._in_debt = shortage is not None
+        if shortage is None:
+            return True
+        if shortage.is_address and not self._gone:
+            self._port.line_up(self, shortage.seconds)
+        elif not self._gone:
             self._hold_for(shortage.seconds)
-        return shortage is None
+        return False
 
     def _hold_for(self, seconds: float) -> None:
         self._port.throttled += 1
@@ -428,3 +486,25 @@ class KeepConnection(asyncio.Protocol):
         self._port.left(self)
         if self._gone:
             self._port.lost(self)
+
+
+class UnpacedConnection(KeepConnection, asyncio.Protocol):
+    """For a hall without limits: as much as there is is read at once."""
+
+    __slots__ = ()
+
+
+class PacedConnection(KeepConnection, asyncio.BufferedProtocol):
+    """For a hall with limits: what is read at once is small, whatever the peer sends.
+
+    The transport of a `Protocol` reads up to a quarter of a megabyte. To cut that into packets takes a millisecond,
+    and to keep it for each of thousands of connections takes gigabytes.
+    """
+
+    __slots__ = ()
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._port.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(memoryview(self._port.buffer)[:nbytes]))

@@ -47,6 +47,10 @@ MAX_IDENTITY_TEXT: Final = (
 # Identities that are freed in one turn of the loop, when a connection with many of them ends: under half a
 # millisecond, and a second for 20,000 of them.
 FREED_AT_ONCE: Final = 32
+# An agent that comes and goes costs the loop as much as this many packets besides the one that brings it, and the
+# store this many microseconds, if it has to be asked who owns an id.
+ARRIVAL_FRAMES: Final = 4
+CLAIM_STORE: Final = 50
 # Anybody can ask often for a list that does not fit.
 TRUNCATION_LOG: Final = Rate(1, 3600)
 HEARTBEAT_PACKET: Final = encode(Packet(typ=HEARTBEAT, src=discovery.SERVER))
@@ -94,7 +98,8 @@ class KeepRoom:
             if src:
                 resident = self.bridge.residents.get(src)
                 if resident is None or resident.peer is not peer or resident.key != packet.pk:
-                    self.bridge.admit(src, packet.pk)
+                    self._check_claim(peer, packet)
+                    self._charge(peer, Price(frames=ARRIVAL_FRAMES, store=CLAIM_STORE))
                     self._ask_owner(peer, packet, forwarded)
                     return
             else:
@@ -163,20 +168,24 @@ class KeepRoom:
 
     # -- identities --------------------------------------------------------------------------------
 
-    def _register(self, peer: Peer, packet: Packet, owner_of_id: bytes | None) -> None:
-        """The identity is this connection's from now on; Refused, if it may not have it.
+    def _check_claim(self, peer: Peer, packet: Packet) -> None:
+        """Refused, if this packet does not register its identity.
 
-        With pins, only a packet to the hall itself registers. The hall passes on all others, to keep agents as they
-        are and to WebSocket agents as `packet` of a MSG, so anybody may have them and send them again.
+        With pins, only a packet to the hall itself does. The hall passes on all others, to keep agents as they are
+        and to WebSocket agents as `packet` of a MSG, so anybody may have them and send them again.
         """
-        src, key = packet.src, packet.pk
-        self.bridge.admit(src, key)
+        self.bridge.admit(packet.src, packet.pk)
         if self._pins is not None:
-            if not self._pins.admit(src, key):
+            if not self._pins.admit(packet.src, packet.pk):
                 self.hall.note("keep_identity_pinned", ip=peer.ip)
                 raise Refused(PINNED)
             if not is_for_hall(packet.dst):
                 raise Refused(REGISTER_FIRST)
+
+    def _register(self, peer: Peer, packet: Packet, owner_of_id: bytes | None) -> None:
+        """The identity is this connection's from now on; Refused, if it may not have it."""
+        src, key = packet.src, packet.pk
+        self._check_claim(peer, packet)  # once more: much may have happened while the store was asked
         owner = self.registry.owner(src)
         self._check_identities(peer, src, is_new=owner is not peer)
         if self._pins is not None:
