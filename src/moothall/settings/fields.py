@@ -210,7 +210,9 @@ class Settings:
     max_open_proposals: int = option(
         500, "proposals of one key that may be pending or accepted at once; 0 is no limit"
     )
-    max_open_proposals_per_pair: int = option(50, "of them to the same agent; 0 is no limit")
+    max_open_proposals_per_pair: int = option(
+        50, "the same, for proposals of one key to one agent; 0 is no limit"
+    )
     disk_quota_per_key: int = option(
         32 * 1024 * 1024,
         "bytes that deals, skills and cases of one key may add to the store in a day (UTC);"
@@ -308,7 +310,7 @@ class Settings:
     # COUNT that fills again within SECONDS. Over its own budget a client is refused; over its address's it waits.
     # A full bucket of an address is some 10 ms of the hall's time, and it may use a tenth of it in the long run.
     budget_bytes: Rate = option(
-        Rate(8 * 1024 * 1024, 2), "bytes that one connection or key sends or has sent"
+        Rate(8 * 1024 * 1024, 2), "bytes that one connection or key sends, and those of long answers to it"
     )
     budget_told: Rate = option(
         Rate(20_000, 4),
@@ -324,7 +326,9 @@ class Settings:
     address_told: Rate = option(Rate(2000, 0.05), "the same as budget_told, for an address")
     address_store: Rate = option(Rate(20_000, 0.1), "the same as budget_store, for an address")
     loopback_factor: int = option(
-        100, "how many times larger the budgets and new_keys_per_hour of loopback clients are"
+        100,
+        "how many times larger the budgets, disk quotas, new_keys_per_hour and rating_gain_limit of loopback"
+        " clients are",
     )
     over_budget: Literal["refuse", "wait"] = option(
         "refuse",

@@ -27,7 +27,15 @@ NOT_SETTINGS: Final = frozenset(("MOOTHALL_CONFIG",))
 
 # Enough for any size, and for times that are counted in milliseconds and stored in 64 bits.
 MAX_NUMBER: Final = 2**40
-MAX_COUNTERPARTIES: Final = 400  # the court looks at 200 deals of each side
+MAX_COUNTERPARTIES: Final = 400  # of an arbiter: so many deals are looked at
+# Numbers with a smaller range than others.
+RANGES: Final[Mapping[str, tuple[int, int]]] = {
+    "port": (0, 65535),
+    "keep_port": (0, 65535),
+    "max_known_keys": (1, 100_000_000),  # a filter of all ids is in memory: 256 MB then
+    "loopback_factor": (1, 1_000_000),
+    "court_arbiter_counterparties": (0, MAX_COUNTERPARTIES),
+}
 
 _TRUE: Final = frozenset(("1", "true", "yes", "on"))
 _FALSE: Final = frozenset(("0", "false", "no", "off", ""))
@@ -171,12 +179,11 @@ def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
     settings = Settings(**values)
     if (settings.cert is None) != (settings.key is None):
         raise SettingsError("TLS needs both --cert and --key")
-    for name in ("port", "keep_port"):
-        if not 0 <= getattr(settings, name) <= 65535:
-            raise SettingsError(
-                f"{name} from {origins[name]}: {getattr(settings, name)} is not between 0 and 65535"
-            )
-    for name in ("max_channels", "max_frame", "outbox_limit", "max_known_keys", "keep_outbox"):
+    for name, (least, most) in RANGES.items():
+        value = getattr(settings, name)
+        if not least <= value <= most:
+            raise SettingsError(f"{name} from {origins[name]}: {value} is not between {least} and {most}")
+    for name in ("max_channels", "max_frame", "outbox_limit", "keep_outbox"):
         if getattr(settings, name) < 1:
             raise SettingsError(f"{name} from {origins[name]}: must be at least 1")
     for name in ("challenge_timeout", "captcha_timeout", "peer_timeout"):
@@ -206,11 +213,6 @@ def _check_court(settings: Settings, origins: Mapping[str, str]) -> None:
         raise SettingsError(
             f"court_arbiters_approved from {origins['court_arbiters_approved']}: there are no approved keys "
             "without allowlist; allowlist_strict = false lets other agents in too"
-        )
-    if settings.court_arbiter_counterparties > MAX_COUNTERPARTIES:
-        raise SettingsError(
-            f"court_arbiter_counterparties from {origins['court_arbiter_counterparties']}: must be at most "
-            f"{MAX_COUNTERPARTIES}, the number of deals that are looked at"
         )
 
 
@@ -325,9 +327,12 @@ def _parse(expected: Any, text: str) -> Any:
         raise ValueError(f"{text!r} is not true or false")
     if expected is Rate:
         try:
-            return Rate.parse(text)
+            rate = Rate.parse(text)
         except ValueError:
             raise ValueError(f"{text!r} is not COUNT/SECONDS, such as 60/10, or 0") from None
+        if max(rate) > MAX_NUMBER:
+            raise ValueError(f"{text} is out of range")
+        return rate
     if expected in (int, float):
         return _number(expected, text)
     return expected(text)

@@ -13,13 +13,15 @@ from moothall.identity import PublicKey
 from moothall.market.books import MAX_READ
 from moothall.market.notices import what_fits
 from moothall.market.records import Standing
+from moothall.settings.sources import MAX_COUNTERPARTIES
 from moothall.store.dialect import Connection, Row
 from moothall.store.memory import Memory
 from moothall.store.rows import Draft, Stored, parts_of
 
 KEYS_AT_ONCE: Final = 256  # in one statement; a short list is filled up, so that few statements are prepared
 
-DEALS_LOOKED_AT: Final = 200  # of each side, for the counterparties of an agent: a bound on what one can cost
+# Latest deals of each side in which the counterparties of an agent are counted: a bound on what one can cost.
+DEALS_LOOKED_AT: Final = MAX_COUNTERPARTIES // 2
 _EXPERIENCE: Final = (
     "SELECT (SELECT count(*) FROM"  # noqa: S608
     " (SELECT recipient FROM (SELECT recipient FROM receipts WHERE proposer = ?"
