@@ -241,7 +241,7 @@ class KeepConnection(asyncio.BaseProtocol):
         self._port.registered(self)
 
     def close(self) -> None:
-        """Later in this turn: whoever calls may be going through a list that this connection is in."""
+        """Close later in this turn: the caller may be going through a list that this connection is in."""
         if not self.closing:
             self.closing = True
             self._port.loop.call_soon(self.hang_up)

@@ -125,7 +125,7 @@ class Pins:
     """With `keep_pin`, an identity belongs to the first key that signed with it, also after a restart.
 
     An identity can be as long as a packet, so it is its hash that is remembered. When so many are remembered as
-    may be, no more are: to forget the oldest would let anybody who makes up enough names take an old one.
+    may be, no more are: to forget the oldest would let a client that makes up enough names take an old one.
     """
 
     def __init__(
@@ -136,11 +136,11 @@ class Pins:
         self._remember = remember
 
     def admit(self, identity: str, key: bytes) -> bool:
-        """Whether the identity is nobody's yet, or this key's."""
+        """True if the identity is pinned to no key yet, or to this one."""
         return self._keys.get(_digest(identity)) in (None, key)
 
     def pin(self, identity: str, key: bytes) -> None:
-        """For whoever was admitted and has the identity now."""
+        """Pin an identity that this key was admitted with."""
         digest = _digest(identity)
         if digest not in self._keys and len(self._keys) < self._limit:
             self._keys[digest] = key

@@ -51,7 +51,7 @@ FREED_AT_ONCE: Final = 32
 # store this many microseconds, if it has to be asked who owns an id.
 ARRIVAL_FRAMES: Final = 4
 CLAIM_STORE: Final = 50
-# Anybody can ask often for a list that does not fit.
+# A client can ask often for a list that does not fit.
 TRUNCATION_LOG: Final = Rate(1, 3600)
 HEARTBEAT_PACKET: Final = encode(Packet(typ=HEARTBEAT, src=discovery.SERVER))
 
@@ -172,7 +172,7 @@ class KeepRoom:
         """Refused, if this packet does not register its identity.
 
         With pins, only a packet to the hall itself does. The hall passes on all others, to keep agents as they are
-        and to WebSocket agents as `packet` of a MSG, so anybody may have them and send them again.
+        and to WebSocket agents as `packet` of a MSG, so strangers have them and could send them again.
         """
         self.bridge.admit(packet.src, packet.pk)
         if self._pins is not None:
