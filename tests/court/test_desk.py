@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from moothall.identity import PrivateKey
-from tests.court.support import ITEM, Courtroom, kinds
+from tests.court.support import ITEM, Courtroom, kinds, rated
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.support.cases import ARBITERS, NONCE
 from tests.support.world import Guest, World, assert_refused, assert_sent, assert_silent
@@ -293,3 +293,29 @@ def test_presence_decides_when_the_case_is_filed_and_again_when_seats_are_given(
     court.world.send(court.guests[away], "SET_PRESENCE", status="away")
     court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
     assert court.case.phase == "fallback"
+
+
+def test_arbiters_on_the_halls_own_machine_do_not_let_the_parties_farm() -> None:
+    """The gain limit is that of the agent that gains, whoever casts the last vote."""
+    court = Courtroom(judges=3)
+    rated(court.world.books, BOB)
+    for key in court.judges:
+        court.leave(key)
+        court.guests[key] = court.world.agent("judge", key=key, is_loopback=True)
+    court.judge("disputant", "disputant", "disputant", stakes=(0, 1000))
+    assert court.case.settlement is not None
+    won = court.case.settlement.shares[0]
+    assert won.rating_after - won.rating_before == 100
+    assert court.report().holds
+
+
+def test_a_party_on_the_halls_own_machine_has_its_own_limit_in_court() -> None:
+    court = Courtroom(judges=3)
+    rated(court.world.books, BOB)
+    court.leave(ALICE)
+    court.guests[ALICE] = court.world.agent("alice", key=ALICE, is_loopback=True)
+    court.judge("disputant", "disputant", "disputant", stakes=(0, 1000))
+    assert court.case.settlement is not None
+    won = court.case.settlement.shares[0]
+    assert won.rating_after - won.rating_before == 1000 + won.earned
+    assert court.report().holds

@@ -211,8 +211,12 @@ def test_a_stake_of_ones_own_comes_back_whatever_the_limit() -> None:
 
 
 def test_clients_on_this_machine_have_so_many_times_more() -> None:
-    rules = RatingRules(gain_limit=100, gain_window=4_000_000, loopback_factor=100).on_loopback()
-    assert (rules.gain_limit, rules.gain_window) == (10_000, 4_000_000)
+    rules = RatingRules(gain_limit=100, gain_window=4_000_000, loopback_factor=100).in_hall(b"here".__eq__)
+    here, elsewhere = Standing(key=b"here"), Standing(key=b"elsewhere")
+    assert curbs.room_of(here, 0, rules) == 10_000
+    assert curbs.room_of(elsewhere, 0, rules) == 100
+    used = msgspec.structs.replace(here, curbs=curbs.gained(here, 4000, 0, rules))
+    assert curbs.room_of(used, 0, rules) == 6000
 
 
 gains = st.lists(st.tuples(st.integers(0, 500), st.integers(0, 2 * HOUR)), max_size=60)

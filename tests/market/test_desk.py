@@ -328,3 +328,17 @@ def test_a_list_of_deals_ends_where_the_answer_would_become_too_long() -> None:
     assert_refused(bob, "PROPOSAL_NOT_FOUND")
     world.send(bob, "LIST_PROPOSALS", limit=2)
     assert_sent(bob, "PROPOSALS", truncated=ABSENT)
+
+
+def test_an_agent_on_the_halls_own_machine_does_not_let_others_farm() -> None:
+    """The gain limit is that of the agent that gains, whoever completes the deal."""
+    world = World(no_limits=True, idle_prompts=False)
+    stranger = world.agent("stranger", key=ALICE)
+    local = world.agent("local", key=BOB, is_loopback=True)
+    for _ in range(40):
+        proposal_id = accepted(world, stranger, local)
+        act(world, local, "COMPLETE", proposal_id=proposal_id)
+        stranger.read(), local.read()
+    gained = [world.books.standing(key.public.raw).rating - 1200 for key in (ALICE, BOB)]
+    assert gained[0] == 100
+    assert gained[1] > 200

@@ -358,10 +358,11 @@ class World:
         key: PrivateKey | None = None,
         kind: str | None = None,
         ip: str = "192.0.2.1",
+        is_loopback: bool = False,
         join: str | Iterable[str] = (),
     ) -> Guest:
         """A guest that has been through the whole handshake, is in these channels, and has read it all."""
-        guest = self.connect(ip)
+        guest = self.connect(ip, is_loopback=is_loopback)
         self.identify(guest, name, key=key, kind=kind)
         welcome = assert_sent(guest, "WELCOME")
         guest.id = welcome["agent_id"]

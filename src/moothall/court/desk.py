@@ -52,7 +52,6 @@ class CourtDesk:
         """`market` minds the deadlines of deals, also of those that a case gives back; `seal` signs cases."""
         self._store = store
         self._rules = rules
-        self._rules_on_loopback = structs.replace(rules, ratings=rules.ratings.on_loopback())
         self._seal = seal
         self._market = market
         self._counts: Counts[Books, dict[str, int]] = Counts(store, lambda books: books.cases_by_phase(), {})
@@ -60,7 +59,7 @@ class CourtDesk:
             store,
             find=lambda books, now: (books.due_cases(now, AT_ONCE), books.next_case_deadline()),
             lapse=lambda books, dispute_id, now: clerk.lapse(
-                books, dispute_id, now=now, rules=rules, seal=seal
+                books, dispute_id, now=now, rules=self._rules, seal=seal
             ),
             tell=self._tell,
         )
@@ -86,6 +85,7 @@ class CourtDesk:
 
     def open(self, hall: Hall) -> None:
         """Begin with what is due: deadlines that passed while the hall was closed are acted upon now."""
+        self._rules = structs.replace(self._rules, ratings=self._rules.ratings.in_hall(hall.is_local))
         hall.arrivals.append(lambda agent: self._remind(hall, agent))
         self._load_seats(hall)
         self._deadlines.act(hall)
@@ -118,8 +118,7 @@ class CourtDesk:
 
     def take_step(self, hall: Hall, session: Session, message: Step) -> None:
         """ARBITER_ACCEPT, EVIDENCE, ARBITER_VOTE: they differ in the decision alone."""
-        key, now = _key(hall, session), hall.timestamp()
-        rules = self._rules if session.counted else self._rules_on_loopback
+        key, now, rules = _key(hall, session), hall.timestamp(), self._rules
         decide = STEPS[type(message)]
         self._carry_out(
             hall, session, lambda books: decide(books, message, key, now=now, rules=rules, seal=self._seal)

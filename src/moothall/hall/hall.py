@@ -594,6 +594,11 @@ class Hall:
         for agent in agents:
             agent.link.put(framed)
 
+    def is_local(self, key: bytes) -> bool:
+        """The agent with this key is here, and connected from the hall's own machine. Any thread may ask."""
+        agent = self.by_key.get(key)
+        return agent is not None and not agent.session.counted
+
     def tell_keys(self, keys: Iterable[bytes], message: ServerMessage, actor: Session | None = None) -> None:
         """The agents with these keys, as far as they are here. For `actor` it is the answer to its command."""
         here = [agent for key in keys if (agent := self.by_key.get(key)) is not None]

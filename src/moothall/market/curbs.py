@@ -86,7 +86,8 @@ def room_of(standing: Standing, now: int, rules: RatingRules) -> int | None:
     if not rules.gain_limit:
         return None
     used = max(0, standing.curbs.drained_at - now)
-    return max(0, (rules.gain_window - used) * rules.gain_limit // rules.gain_window)
+    limit = rules.gain_limit_of(standing.key)
+    return max(0, (rules.gain_window - used) * limit // rules.gain_window)
 
 
 def allowed(points: int, standing: Standing, now: int, rules: RatingRules) -> int:
@@ -99,7 +100,7 @@ def gained(standing: Standing, points: int, now: int, rules: RatingRules) -> Cur
     """After a gain of so many points. The bucket is kept as the moment at which it will have drained."""
     if points <= 0 or not rules.gain_limit:
         return standing.curbs
-    fill = -(-points * rules.gain_window // rules.gain_limit)  # rounded up
+    fill = -(-points * rules.gain_window // rules.gain_limit_of(standing.key))  # rounded up
     return structs.replace(standing.curbs, drained_at=max(now, standing.curbs.drained_at) + fill)
 
 

@@ -49,7 +49,6 @@ class Desk:
             client.Dispute: clerk.dispute,
         }
         self._rules = rules
-        self._rules_on_loopback = structs.replace(rules, ratings=rules.ratings.on_loopback())
         self._letterboxes = Letterboxes()
         self.disk: Final = Disk(rules.quotas)
         # Fingerprints that the reference server knew and no key has shown yet; None: they were not read yet.
@@ -86,6 +85,7 @@ class Desk:
 
     def open(self, hall: Hall) -> None:
         """Begin with what is due: deadlines that passed while the hall was closed are acted upon now."""
+        self._rules = structs.replace(self._rules, ratings=self._rules.ratings.in_hall(hall.is_local))
         self._expiries.act(hall)
         self._counts.count(hall)
         self._look_out(hall)
@@ -126,7 +126,7 @@ class Desk:
     def take_step(self, hall: Hall, session: Session, message: Step) -> None:
         """ACCEPT, REJECT, COMPLETE, DISPUTE: they differ in the decision alone."""
         _, key = _party(hall, session)
-        now, rules = hall.timestamp(), self._rules if session.counted else self._rules_on_loopback
+        now, rules = hall.timestamp(), self._rules
         decide = self._steps[type(message)]
         self._carry_out(
             hall,

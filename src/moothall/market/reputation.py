@@ -8,7 +8,7 @@ for a pair that deals again and again, a pause between two deals of a pair, a le
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Self
 
 from msgspec import Struct, structs
@@ -30,6 +30,11 @@ MAX_WEIGHT: Final = 3.0  # of an amount: a declared amount is only a claim (agen
 _MAX_EXPONENT: Final = 300.0
 
 
+def _on_another_machine(key: bytes) -> bool:
+    del key
+    return False
+
+
 class RatingRules(Struct, kw_only=True, frozen=True):
     """What the reference has beyond the seeds, and the rules against farming. Times are milliseconds; 0 is off."""
 
@@ -40,10 +45,15 @@ class RatingRules(Struct, kw_only=True, frozen=True):
     newcomer_cap: int = 0  # points that a newcomer can lose to others (see `curbs`)
     gain_limit: int = 0  # points that a key can gain at once, and again within `gain_window`
     gain_window: int = 1
-    loopback_factor: int = 1  # times the gain limit, where a client on this machine ends the deal
+    loopback_factor: int = 1  # times the gain limit, for agents on the hall's own machine
+    is_local: Callable[[bytes], bool] = _on_another_machine  # the agent with this key is one of them now
 
-    def on_loopback(self) -> Self:
-        return structs.replace(self, gain_limit=self.gain_limit * self.loopback_factor)
+    def gain_limit_of(self, key: bytes) -> int:
+        """Who ends the deal does not matter: else an agent on this machine would let others farm."""
+        return self.gain_limit * (self.loopback_factor if self.is_local(key) else 1)
+
+    def in_hall(self, is_local: Callable[[bytes], bool]) -> Self:
+        return structs.replace(self, is_local=is_local)
 
     def too_young(self, created_at: int, now: int) -> bool:
         """0 is no rule, also where the clock was set back, or is another hall's, and the proposal comes later."""
