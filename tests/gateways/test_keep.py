@@ -15,7 +15,7 @@ from moothall.gateways.keep import BESIDE_OTHERS, FULL_SPEED, READ_AT_ONCE, Keep
 from moothall.gateways.keep_connection import MAX_DISCARDED, TRANSPORT_HIGH_WATER, KeepConnection
 from moothall.gateways.keep_directory import SkillDirectory
 from moothall.hall.budgets import CONNECTION_FRAMES
-from moothall.hall.hall import NOTES
+from moothall.hall.hall import LOG_LINES
 from moothall.hall.keep.bridge import Found
 from moothall.hall.keep.routing import ARRIVAL_FRAMES, FREED_AT_ONCE
 from moothall.market.records import Registration
@@ -719,7 +719,7 @@ async def test_a_flood_of_connections_does_not_fill_the_log(open_hall: OpenHall)
     async with open_hall(keep_max_connections=1) as app:
         refused = [plugged(app)[0] for _ in range(500)]
         assert app.hall.tally.security == {"keep_connection_limit": 499}
-        assert len(cast("LogBook", app.log).find("keep_connection_limit")) == NOTES.limit
+        assert len(cast("LogBook", app.log).find("keep_connection_limit")) == LOG_LINES.limit
         for connection in refused:
             connection.connection_lost(None)
 

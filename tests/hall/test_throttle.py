@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from moothall.hall.hall import LOG_LINES
 from moothall.identity import PrivateKey
 from moothall.settings.limits import Rate
 from tests.support.world import (
@@ -114,6 +115,17 @@ def test_holding_is_counted_each_time_and_logged_once_per_session() -> None:
     world.advance(10)
     assert world.hall.tally.throttled == 2
     assert len(world.log.find("throttled")) == 1
+
+
+def test_connections_that_are_held_and_come_again_do_not_flood_the_log() -> None:
+    world = World(address_frames=Rate(0, 1))
+    for _ in range(LOG_LINES.limit + 1):
+        guest = world.agent()
+        for _ in range(130):
+            world.send(guest, "PING")
+        world.disconnect(guest)
+    assert world.hall.tally.throttled == LOG_LINES.limit + 1
+    assert len(world.log.find("throttled")) == LOG_LINES.limit
 
 
 def test_without_limits_nothing_is_held() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moothall.hall.hall import LOG_LINES
 from moothall.settings.limits import Rate, Window
 from tests.support.world import (
     Guest,
@@ -204,6 +205,19 @@ def test_post_auth_a_flood_of_malformed_frames_does_not_flood_the_log() -> None:
     assert len(world.log.find("malformed_message")) == 60
     assert world.hall.tally.malformed == 119
     assert_open(guest)
+
+
+def test_many_connections_do_not_flood_the_log_with_malformed_frames() -> None:
+    world = World()
+    for _ in range(3):
+        guest = world.agent()
+        for _ in range(50):
+            world.send_raw(guest, b"{")
+    assert len(world.log.find("malformed_message")) == LOG_LINES.limit
+    assert world.hall.tally.malformed == 150
+    world.advance(LOG_LINES.seconds)
+    world.send_raw(guest, b"{")
+    assert len(world.log.find("malformed_message")) == LOG_LINES.limit + 1
 
 
 # -- per message type ----------------------------------------------------------------------------------

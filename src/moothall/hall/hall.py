@@ -72,7 +72,7 @@ from moothall.wire.agentchat.server import Ack, AgentLeft, Chat, Error, ServerMe
 from moothall.wire.authority import host_header
 from moothall.wire.websocket import INTERNAL_ERROR, NORMAL, POLICY_VIOLATION, encode_text
 
-NOTES: Final = Rate(60, 60)  # lines in the log about one kind of security event
+LOG_LINES: Final = Rate(60, 60)  # in the log, of one kind of event that clients can cause
 # What one session may have waiting behind a durable command before the hall stops reading from it.
 MAX_INBOX: Final = 64  # frames
 MAX_INBOX_BYTES: Final = 512 * 1024  # two of the largest: a slow disk must not fill the memory
@@ -154,7 +154,7 @@ class Hall:
         self._commands = command_table(commands)
         self._limited = not settings.no_limits
         self.budgets = Budgets(settings)
-        self._noted: dict[str, Window] = {}  # by kind of security event
+        self._logged: dict[str, Window] = {}  # by kind of event
         self.is_closing = False
         self._finished: Callable[[], None] = lambda: None
         for name in settings.default_channels:
@@ -378,7 +378,7 @@ class Hall:
             return decode(payload)
         except Malformed:
             session.ref = None
-            self._ignore(session, log=excess is None)
+            self._ignore(session)
         except InvalidMessage as refusal:
             session.ref = read_ref(payload)
             self.refuse(session, refusal)
@@ -449,10 +449,10 @@ class Hall:
             raise AuthRequired("IDENTIFY first")
         raise Refusal.by_code[self.settings.unverified_code]("This needs an identity with a proven key")
 
-    def _ignore(self, session: Session, *, log: bool) -> None:
-        """Not JSON: counted and logged (but a flood only counted), answered only if the settings say so."""
+    def _ignore(self, session: Session) -> None:
+        """Not JSON: counted and logged, answered only if the settings say so."""
         self.tally.malformed += 1
-        if log:
+        if self.may_log("malformed_message"):
             self.log.info("malformed_message", ip=session.ip, agent=session.agent and session.agent.id)
         if self.settings.answer_malformed:
             self.refuse(session, InvalidMessage("Not JSON"))
@@ -509,7 +509,8 @@ class Hall:
             raise error
         # A disk or a database that fails says what is wrong; a bug of ours shows where it is.
         fault = None if isinstance(error, OSError | MoothallError) else error
-        self.log.warning("durable_command_failed", error=repr(error), exc_info=fault)
+        if self.may_log("durable_command_failed"):
+            self.log.warning("durable_command_failed", error=repr(error), exc_info=fault)
         if isinstance(error, OutcomeUnknown):
             raise InternalError("This may or may not be saved; look before you try again")
         raise InternalError("The hall could not save this; try again, or tell its operator")
@@ -705,20 +706,21 @@ class Hall:
         return {row.name: row.received for row in self._commands.values() if row.received}
 
     def note(self, event: str, **facts: object) -> None:
-        """A security event: counted and logged, with addresses and ids, never with contents.
-
-        Most of these can be caused at will, so the log gets so many of each kind; all of them are counted.
-        """
+        """A security event: counted and logged, with addresses and ids, never with contents."""
         self.tally.security[event] += 1
-        window = self._noted.get(event)
-        if window is None:
-            window = self._noted[event] = Window(NOTES)
-        if window.admit(self.now()):
+        if self.may_log(event):
             self.log.warning(event, **facts)
 
+    def may_log(self, event: str) -> bool:
+        """Ask before each line that clients can cause as often as they like: the log gets so many of each kind."""
+        window = self._logged.get(event)
+        if window is None:
+            window = self._logged[event] = Window(LOG_LINES)
+        return window.admit(self.now())
+
     def turn_away(self, ip: str, *, is_news: bool) -> None:
-        """An address has as many connections as it may. Each that is too many is counted, but a log with a line
-        for each is one that anybody can fill."""
+        """An address has as many connections as it may. Each that is too many is counted. The log has one line
+        for many of them."""
         self.tally.security["ip_connection_limit"] += 1
         if is_news:
             self.log.warning("ip_connection_limit", ip=ip)

@@ -115,7 +115,8 @@ def hold(hall: "Hall", session: Session, seconds: float) -> None:
     hall.tally.throttled += 1
     if not session.throttled:
         session.throttled = True
-        hall.log.info("throttled", ip=session.ip, agent=session.agent and session.agent.id)
+        if hall.may_log("throttled"):
+            hall.log.info("throttled", ip=session.ip, agent=session.agent and session.agent.id)
     hall.pause(session)
     session.held = hall.agenda.at(hall.now() + seconds, lambda: _let_go(hall, session))
 

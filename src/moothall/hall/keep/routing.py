@@ -122,7 +122,8 @@ class KeepRoom:
 
         def failed(error: BaseException) -> None:
             self._asking.discard(peer)
-            self.hall.log.warning("keep_identity_not_registered", error=repr(error))
+            if self.hall.may_log("keep_identity_not_registered"):
+                self.hall.log.warning("keep_identity_not_registered", error=repr(error))
             peer.answer(discovery.reply(packet.id, DELIVERY_FAILED))
             peer.release()
 
@@ -198,7 +199,8 @@ class KeepRoom:
         self.listing.add(src)
         self.bridge.arrive(peer, src, key, owner_of_id)
         if owner is not None and owner is not peer:
-            self.hall.log.info("keep_identity_moved", old_ip=owner.ip, new_ip=peer.ip)
+            if self.hall.may_log("keep_identity_moved"):
+                self.hall.log.info("keep_identity_moved", old_ip=owner.ip, new_ip=peer.ip)
             owner.close()
         if is_first:
             peer.registered()
@@ -316,7 +318,8 @@ class KeepRoom:
                 finish(None)
 
         def failed(error: BaseException) -> None:
-            self.hall.log.warning("keep_directory_failed", error=repr(error))
+            if self.hall.may_log("keep_directory_failed"):
+                self.hall.log.warning("keep_directory_failed", error=repr(error))
             finish(DELIVERY_FAILED)
 
         keys = [key for agent in named if (key := bridge.key_of(agent)) is not None]
