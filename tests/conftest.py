@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from moothall.client.known_halls import PATH_VARIABLE
+from moothall.known_halls import PATH_VARIABLE
 
 # The machine may be busy with something else; time is no part of any property here.
 settings.register_profile("default", deadline=None)

@@ -2,15 +2,16 @@ import json
 import stat
 from base64 import b64encode
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from moothall.cli.identity import app
-from moothall.client.known_halls import PATH_VARIABLE, KnownHalls
 from moothall.identity import PrivateKey, load, rotate, save, verify_chain, verify_revocation
 from moothall.identity.keyfile import Identity
+from moothall.known_halls import PATH_VARIABLE, KnownHalls
 from tests.support.server import run_moothall, running_hall
 
 ALICE = PrivateKey(bytes(range(32)))
@@ -311,17 +312,36 @@ def test_a_damaged_file_and_one_that_cannot_be_written(
 
 
 async def test_a_hall_that_was_replaced_is_met_again_after_unpin(tmp_path: Path) -> None:
-    """The whole way: refused in one line that names the command, the command, and in again."""
+    """The whole way: refused in one line that names the command, the command, and in again.
+
+    The operator is another user, with other pins.
+    """
     send = ("send", "general", "hello", "-i", "me.json", "--url")
     with running_hall(tmp_path) as hall:
         port = str(hall.port)
         assert run_moothall(tmp_path, *send, hall.url).returncode == 0
         hall.stop()
     (hall.data_dir / "hall-key.json").unlink()
-    with running_hall(tmp_path, "--port", port) as hall:
+    operator = {PATH_VARIABLE: "operator.json"}
+    with running_hall(tmp_path, "--port", port, environment=operator) as hall:
         refused = run_moothall(tmp_path, *send, hall.url)
         assert refused.returncode == 3
         assert refused.stderr.count("\n") == 1
         assert f"`moothall identity unpin localhost:{port}`" in refused.stderr
         assert run_moothall(tmp_path, "identity", "unpin", f"localhost:{port}").returncode == 0
         assert run_moothall(tmp_path, *send, hall.url).returncode == 0
+
+
+async def test_agents_of_the_user_who_runs_a_new_hall_meet_it_without_a_word(tmp_path: Path) -> None:
+    """A developer deletes the data directory and starts again: the agents on that machine come back."""
+    send = ("send", "general", "hello", "-i", "me.json", "--url")
+    with running_hall(tmp_path) as hall:
+        port = str(hall.port)
+        assert run_moothall(tmp_path, *send, hall.url).returncode == 0
+        hall.stop()
+    rmtree(hall.data_dir)
+    with running_hall(tmp_path, "--port", port) as hall:
+        replaced = await hall.logged("pin_replaced")
+        assert replaced["port"] == int(port)
+        assert run_moothall(tmp_path, *send, hall.url).returncode == 0
+        assert KnownHalls().read()[f"localhost:{port}"].key == hall.key.raw.hex()

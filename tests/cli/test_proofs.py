@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from moothall.cli.proofs import expected_halls
-from moothall.client.known_halls import KnownHalls
 from moothall.errors import UsageError
 from moothall.identity import Identity, PrivateKey, save
+from moothall.known_halls import KnownHalls
 from tests.cli.test_deals import complaint, moothall
 from tests.identity.vectors import ALICE, BOB
 from tests.market.support import Market

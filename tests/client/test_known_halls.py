@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 
-from moothall import Agent, SyncAgent, VerificationFailed
+from moothall import Agent, SyncAgent, VerificationFailed, known_halls
 from moothall.app import App
-from moothall.client import known_halls
-from moothall.client.known_halls import KnownHalls, Pin, check_challenge, place_of
 from moothall.errors import ConnectionFailed, UntrustedHall, UsageError
+from moothall.known_halls import KnownHalls, Pin, check_challenge, place_of
 from moothall.wire.agentchat.server import Challenge
 from moothall.wire.agentchat.signing import bound_nonce
 from tests.client.conftest import OpenHall
@@ -182,6 +181,38 @@ def test_the_first_pin_stays_unless_the_user_says_otherwise(tmp_path: Path) -> N
     assert halls.read()[PLACE].key == KEY
     halls.pin(PLACE, OTHER, by_user=True)
     assert halls.read()[PLACE]._replace(since="") == Pin(OTHER, "", by_user=True)
+
+
+def test_a_hall_of_the_user_replaces_the_pin_of_an_earlier_one_on_its_port(tmp_path: Path) -> None:
+    halls = KnownHalls(tmp_path / "halls.json")
+    assert not halls.meet_own_hall(6667, KEY)
+    assert not halls.path.exists()  # the first agent pins it
+    halls.pin("localhost:6667", KEY)
+    halls.pin("localhost:6668", KEY)
+    assert not halls.meet_own_hall(6667, KEY)
+    assert halls.meet_own_hall(6667, OTHER)
+    assert {place: pin.key for place, pin in halls.read().items()} == {
+        "localhost:6667": OTHER,
+        "localhost:6668": KEY,
+    }
+
+
+def test_a_hall_of_the_user_does_not_replace_what_the_user_pinned(tmp_path: Path) -> None:
+    halls = KnownHalls(tmp_path / "halls.json")
+    halls.pin("localhost:6667", KEY, by_user=True)
+    assert not halls.meet_own_hall(6667, OTHER)
+    assert halls.read()["localhost:6667"].key == KEY
+
+
+def test_a_hall_does_not_replace_pins_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`sudo moothall serve` would leave a file that the agents of the user cannot read."""
+    halls = KnownHalls(tmp_path / "halls.json")
+    halls.pin("localhost:6667", KEY)
+    monkeypatch.setattr("os.geteuid", lambda: halls.path.stat().st_uid + 1)
+    assert not halls.meet_own_hall(6667, OTHER)
+    assert halls.read()["localhost:6667"].key == KEY
 
 
 def test_old_pins_of_loopback_make_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

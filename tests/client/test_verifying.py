@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from moothall import Proof, verify_case, verify_receipt
-from moothall.client.known_halls import KnownHalls
 from moothall.errors import InvalidKey
+from moothall.known_halls import KnownHalls
 from tests.court.support import Courtroom
 from tests.identity.vectors import ALICE, BOB
 from tests.market.support import Market

@@ -14,8 +14,8 @@ from pathlib import Path
 from threading import Condition, Thread
 from typing import IO, Any, Final
 
-from moothall.client.known_halls import PATH_VARIABLE
 from moothall.identity import PublicKey, load
+from moothall.known_halls import PATH_VARIABLE
 
 PROGRAM: Final = str(Path(sys.executable).with_name("moothall"))
 ADMIN_KEY: Final = "correct-horse-battery-staple"

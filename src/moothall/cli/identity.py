@@ -33,7 +33,7 @@ from moothall.identity.keys import PrivateKey, PublicKey
 from moothall.identity.signatures import SEED_BYTES
 
 if TYPE_CHECKING:
-    from moothall.client.known_halls import KnownHalls
+    from moothall.known_halls import KnownHalls
 
 app = group("identity", "Make, show, rotate, revoke, publish and verify keys; pin those of halls.")
 
@@ -204,13 +204,13 @@ def unpin_hall(
 
 
 def _known_halls() -> "KnownHalls":
-    from moothall.client.known_halls import KnownHalls
+    from moothall.known_halls import KnownHalls
 
     return KnownHalls()
 
 
 def _place(url: str) -> str:
-    from moothall.client.known_halls import place_of
+    from moothall.known_halls import place_of
 
     return place_of(hall_url(url))
 

@@ -5,6 +5,7 @@ import resource
 import stat
 import sys
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ import typer
 
 from moothall.cli.exits import drop_output
 from moothall.cli.options import Config, Profile, Set, choose
+from moothall.errors import UsageError
 from moothall.settings import Settings
 from moothall.wire.origins import is_loopback
 
@@ -111,6 +113,7 @@ async def _run(settings: Settings, log: "structlog.stdlib.BoundLogger") -> None:
 
 def _greet(app: "App", log: "structlog.stdlib.BoundLogger") -> None:
     settings = app.settings
+    _introduce(app, log)
     try:
         _say_where(app)
     except OSError:  # a full disk, or nobody reads it: the log has to do
@@ -128,6 +131,20 @@ def _greet(app: "App", log: "structlog.stdlib.BoundLogger") -> None:
         log.warning("tls_key_readable_by_all", file=str(settings.key), advice="chmod o= it")
     if settings.no_limits:
         log.warning("limits_off")
+
+
+def _introduce(app: "App", log: "structlog.stdlib.BoundLogger") -> None:
+    """A data directory that was deleted takes the hall's key with it. The agents of the user who runs the new hall
+    would refuse it: they know another hall at this port."""
+    from moothall.known_halls import KnownHalls
+
+    host, port = app.port.address
+    if not (is_loopback(host) or ip_address(host).is_unspecified):
+        return
+    with suppress(OSError, UsageError, RuntimeError):  # no home, or a damaged file, which the agents tell of
+        halls = KnownHalls()
+        if halls.meet_own_hall(port, app.hall.public_key):
+            log.info("pin_replaced", port=port, file=str(halls.path))
 
 
 def _say_where(app: "App") -> None:

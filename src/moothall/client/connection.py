@@ -15,7 +15,6 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidPro
 from moothall import __version__
 from moothall.client.captcha import solve
 from moothall.client.incoming import Incoming, decode, encode
-from moothall.client.known_halls import KnownHalls, check_challenge, place_of
 from moothall.client.logs import log
 from moothall.client.pace import FramePace
 from moothall.client.replies import ByRef, OneAtATime, Replies, Request, refusal
@@ -32,6 +31,7 @@ from moothall.errors import (
     UnexpectedReply,
 )
 from moothall.identity import PrivateKey
+from moothall.known_halls import KnownHalls, check_challenge, place_of
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import CaptchaResponse, ClientMessage, Identify, VerifyIdentity
 from moothall.wire.agentchat.signing import auth_text, unbound_time

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Mapping
 
-from moothall.client.known_halls import KnownHalls
 from moothall.court import verify
 from moothall.identity import PublicKey
 from moothall.identity.seals import key_id, read_hall
+from moothall.known_halls import KnownHalls
 from moothall.market import receipts
 from moothall.market.proof import Proof as Proof
 

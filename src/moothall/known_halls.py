@@ -77,7 +77,7 @@ def check_challenge(url: str, challenge: Challenge, pins: Pins) -> str | None:
     if pin is not None and pin.key != key:
         raise UntrustedHall(
             f"the hall at {place} has another key than at the first contact ({pin.key[:16]}…, now {key[:16]}…):"
-            f" nothing was signed. If its operator replaced it: {_unpin(place)}"
+            f" nothing was signed. If it is a new hall, or its operator replaced the key: {_unpin(place)}"
         )
     if pin is None:
         _refuse_known_elsewhere(place, key, pins)
@@ -154,8 +154,7 @@ class KnownHalls:
                 )
             if known is None or by_user:
                 pins.pop(place, None)
-                now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-                pins[place] = Pin(key, now, by_user)
+                pins[place] = Pin(key, _now(), by_user)
             local = [name for name, pin in pins.items() if _is_local(name) and not pin.by_user]
             for name in local[:-MAX_LOCAL]:
                 del pins[name]
@@ -172,6 +171,27 @@ class KnownHalls:
 
         self._change(change)
         return found
+
+    def meet_own_hall(self, port: int, key: str) -> bool:
+        """Replace the pin of an earlier hall on this port of loopback; whether there was one.
+
+        For the hall that the user of this file runs there: it knows its own key. A pin by the user stays.
+        """
+        place = str(Authority(_LOOPBACK, port))
+
+        def is_outdated(pins: Pins) -> bool:
+            pin = pins.get(place)
+            return pin is not None and pin.key != key and not pin.by_user
+
+        def change(pins: dict[str, Pin]) -> None:
+            if is_outdated(pins):
+                pins[place] = Pin(key, _now())
+
+        # A file of another user stays theirs: under sudo, the home folder may be that of the user.
+        if not is_outdated(self.read()) or self.path.stat().st_uid != os.geteuid():
+            return False
+        self._change(change)
+        return True
 
     def _change(self, change: Callable[[dict[str, Pin]], None]) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -216,6 +236,10 @@ class KnownHalls:
             raise UsageError(
                 f"{self.path} is not a list of known halls: repair it, or remove it to begin anew"
             ) from None
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _read(path: Path) -> bytes:
