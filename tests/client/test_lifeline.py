@@ -7,6 +7,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from traceback import format_exception
 
 import pytest
 
@@ -438,5 +439,7 @@ async def test_run_inside_a_loop_says_what_to_do() -> None:
 
 
 def test_run_raises_what_ends_it(unused_tcp_port: int) -> None:
-    with pytest.raises(MoothallError, match="moothall serve"):
+    with pytest.raises(MoothallError, match="moothall serve") as raised:
         Agent().run(f"ws://127.0.0.1:{unused_tcp_port}")
+    shown = "".join(format_exception(raised.value))
+    assert "no running event loop" not in shown

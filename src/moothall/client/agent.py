@@ -39,7 +39,6 @@ from moothall.client.handlers import (
 )
 from moothall.client.hearing import Hearing
 from moothall.client.inbox import Inbox
-from moothall.client.known_halls import KnownHalls
 from moothall.client.lifeline import Lifeline
 from moothall.client.logs import log
 from moothall.client.memory import Memory
@@ -53,6 +52,7 @@ from moothall.identity import Identity, PrivateKey, load_or_create
 from moothall.identity.certificates import timestamp_text
 from moothall.identity.keyfile import AGENT_NAME
 from moothall.identity.signatures import SEED_BYTES
+from moothall.known_halls import KnownHalls
 
 RawHandler = Handler[dict[str, Any]]
 AssignmentHandler = Callable[[Assignment], Coroutine[Any, Any, bool | str | None]]
@@ -173,9 +173,10 @@ class Agent(Operations):
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            asyncio.run(self._run(url))
+            pass  # outside of this block, so that the errors of the stay do not seem to follow from it
         else:
             raise RuntimeError("an event loop is running here: use `await agent.connect()`, or SyncAgent")
+        asyncio.run(self._run(url))
 
     async def connect(self, url: str | None = None) -> None:
         """Come in. `url` is by default what the agent was made with, $AGENTCHAT_URL, or a hall on this machine."""
