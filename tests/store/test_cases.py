@@ -83,8 +83,8 @@ def decline(key: PrivateKey, case: str = "disp_1") -> Work:
     return lambda books: clerk.decline(books, message, key.public, HERE, now=NOW_MS, rules=RULES, seal=SEAL)
 
 
-def plead(key: PrivateKey, case: str = "disp_1") -> Work:
-    items = [{"kind": "ü", "value": [1, None, 0.5]}]
+def plead(key: PrivateKey, case: str = "disp_1", text: str = "") -> Work:
+    items = [{"kind": "ü", "value": [1, None, 0.5], "text": text}]
     message = step(key, "EVIDENCE", dispute_id=case, items=items, statement="look")
     return lambda books: clerk.submit_evidence(books, message, key.public, now=NOW_MS, rules=RULES, seal=SEAL)
 
@@ -377,6 +377,42 @@ async def test_seats_that_are_taken_together_are_all_taken(place: Place) -> None
         await answers(store, *(take_seat(key) for key in await panel(store)))
         assert (await run(store, case_of())).phase == "evidence"
     assert place.problems() == []
+
+
+# -- the disk quota ----------------------------------------------------------------------------------------
+
+
+async def test_votes_do_not_pay_for_the_evidence(place: Place) -> None:
+    """Else parties could use up the quota of their arbiters, which then forfeit."""
+    evidence = "x" * 100_000
+    async with place.opened() as store:
+        await run(store, rate)
+        await run(store, propose("prop_1"))
+        await run(store, accept("prop_1"))
+        await run(store, intent("prop_1"))
+        await run(store, reveal("prop_1"))
+        for key in await panel(store):
+            await run(store, take_seat(key))
+        for key in (ALICE, BOB):
+            await run(store, charged(key, plead(key, text=evidence)))
+        for key in await panel(store):
+            await run(store, charged(key, vote(key, "disputant")))
+        for key in (ALICE, BOB):
+            assert len(evidence) < await run(store, charge_of(key)) < 3 * len(evidence)
+        for key in await panel(store):
+            assert 0 < await run(store, charge_of(key)) < 10_000
+
+
+def charged(key: PrivateKey, work: Work) -> Work:
+    def unit(books: Any) -> None:
+        work(books)
+        books.spend_disk(key.public.raw.hex(), 1)
+
+    return unit
+
+
+def charge_of(key: PrivateKey) -> Work:
+    return lambda books: books.disk_used(key.public.raw.hex(), 1)
 
 
 # -- the signed file -------------------------------------------------------------------------------------

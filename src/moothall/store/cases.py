@@ -169,8 +169,7 @@ class CaseBooks:
     def save_case(self, case: Dispute) -> None:
         for key, _, _ in parts_of(case):
             self._put_key(key)
-        known = self._known_case(case.id)
-        self._draft.put_dispute(case, 1 if known is None else known.version + 1)
+        self._draft.put_dispute(case, self._known_case(case.id))
 
     def save_file(self, file: SignedFile) -> None:
         self._draft.put_case_file(file)

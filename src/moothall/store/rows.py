@@ -187,7 +187,7 @@ class Draft:
         self.kept_offers: dict[bytes, int] = {}  # how many rows of each key's offers remain; the others go
         self.has_receipts = False
         self.has_events = False
-        self.size = 0  # bytes of the records, however often they were changed
+        self.size = 0  # bytes to charge: of records, however often they were changed; of cases, what they grew by
         self.usage: dict[str, tuple[int, int]] = {}  # by account: the day, and bytes to add to what it used
         self.relisted: set[object] = set()  # proposals and standings whose indexed columns change
         self.rows: defaultdict[str, dict[object, Fields]] = defaultdict(dict)
@@ -301,9 +301,11 @@ class Draft:
         self.rows["standings"][standing.key] = row
         self.standings[standing.key] = Stored(version, standing)
 
-    def put_dispute(self, case: Dispute, version: int) -> None:
+    def put_dispute(self, case: Dispute, before: Stored[Dispute] | None) -> None:
+        version = 1 if before is None else before.version + 1
         record = _encode(case)
-        self.size += len(record)
+        # What it grew by: the votes of arbiters must not pay for the parties' evidence.
+        self.size += max(0, len(record) - (0 if before is None else len(_encode(before.record))))
         self.rows["disputes"][case.id] = (
             case.id,
             case.proposal_id,
@@ -321,7 +323,7 @@ class Draft:
         self.disputes[case.id] = Stored(version, case)
 
     def put_case_file(self, file: SignedFile) -> None:
-        # Not counted: it repeats what others sent, and the last vote must not pay for their evidence.
+        # Not counted: it repeats what others sent.
         self.added["case_files"].append((file.dispute_id, file.body))
 
     def put_registration(self, registration: Registration, rating: int) -> None:
