@@ -187,7 +187,7 @@ class Draft:
         self.kept_offers: dict[bytes, int] = {}  # how many rows of each key's offers remain; the others go
         self.has_receipts = False
         self.has_events = False
-        self.size = 0  # bytes to charge: of records, however often they were changed; of cases, what they grew by
+        self.size = 0  # bytes to charge: records as often as they were written, cases as they grew
         self.usage: dict[str, tuple[int, int]] = {}  # by account: the day, and bytes to add to what it used
         self.relisted: set[object] = set()  # proposals and standings whose indexed columns change
         self.rows: defaultdict[str, dict[object, Fields]] = defaultdict(dict)
