@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from moothall.errors import OutcomeUnknown
 from moothall.hall import keyring
 from moothall.hall.access import Ban, NewKeys
-from moothall.hall.keybooks import Claim, Holding, settle
+from moothall.hall.bindings import Holding, IdClaim, settle
 from moothall.hall.keyring import Keyring
 from moothall.identity import PrivateKey
 from tests.court.books import MemoryBooks
@@ -32,8 +32,8 @@ from tests.support.world import (
 KEYS = [bytes([number]) * 32 for number in range(6)]
 
 
-def claim(agent_id: str, key: bytes = KEYS[0], *, may_bind: bool = True) -> Claim:
-    return Claim(agent_id, key, 0, may_bind)
+def claim(agent_id: str, key: bytes = KEYS[0], *, may_bind: bool = True) -> IdClaim:
+    return IdClaim(agent_id, key, 0, may_bind)
 
 
 class FailingStore:

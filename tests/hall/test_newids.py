@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from moothall.hall import newids
-from moothall.hall.keybooks import Claim, Holding
+from moothall.hall.bindings import Holding, IdClaim
 from moothall.hall.keyring import Keyring
 from moothall.hall.newids import NewIds
 from tests.court.books import MemoryBooks
@@ -23,8 +23,8 @@ from tests.support.world import (
 KEYS = [bytes([number]) * 32 for number in range(6)]
 
 
-def claim(agent_id: str, key: bytes = KEYS[0], *, may_bind: bool = True) -> Claim:
-    return Claim(agent_id, key, 7, may_bind)
+def claim(agent_id: str, key: bytes = KEYS[0], *, may_bind: bool = True) -> IdClaim:
+    return IdClaim(agent_id, key, 7, may_bind)
 
 
 class MemoryJournal:
@@ -62,7 +62,7 @@ class House:
         for _, action in [self.planned.pop(0)]:
             action()
 
-    def ask(self, asked: Claim) -> Holding | BaseException | None:
+    def ask(self, asked: IdClaim) -> Holding | BaseException | None:
         """The answer, if it comes at once."""
         heard: list[Any] = []
         self.ring.claim(asked, heard.append, heard.append)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from moothall.hall.keybooks import Claim, Holding, settle
+from moothall.hall.bindings import Holding, IdClaim, settle
 from moothall.hall.revocation import record
 from moothall.market.audit import audit_row
 from moothall.market.records import AuditRow, Standing
@@ -20,8 +20,8 @@ KEYS = [bytes([number]) * 32 for number in range(200)]
 CAPACITY = 1000
 
 
-def claim(agent_id: str, key: bytes, *, may_bind: bool = True) -> Claim:
-    return Claim(agent_id, key, 7, may_bind)
+def claim(agent_id: str, key: bytes, *, may_bind: bool = True) -> IdClaim:
+    return IdClaim(agent_id, key, 7, may_bind)
 
 
 def binding(agent_id: str, key: bytes) -> Callable[[StoreBooks], list[Holding]]:

@@ -24,8 +24,8 @@ from moothall.court.books import Books
 from moothall.court.desk import CourtDesk
 from moothall.errors import OutcomeUnknown, Refusal
 from moothall.hall.access import Allowlist, Approval, Ban, Bans, holder_of
+from moothall.hall.bindings import BindingBooks
 from moothall.hall.hall import Hall
-from moothall.hall.keybooks import KeyBooks
 from moothall.hall.keyring import Keyring
 from moothall.hall.opening import open_hall
 from moothall.hall.outside import Result, Store
@@ -274,7 +274,7 @@ class World:
         held: bool = False,
         approved: Iterable[PrivateKey] = (),
         banned: Iterable[str] = (),
-        key_store: Store[KeyBooks] | None = None,
+        key_store: Store[BindingBooks] | None = None,
         environment: dict[str, str] | None = None,
         books: MemoryBooks | None = None,
         store: Store[Books] | None = None,

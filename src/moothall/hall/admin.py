@@ -20,11 +20,11 @@ from moothall.hall.access import (
     Bans,
     Doorkeeper,
 )
+from moothall.hall.bindings import Holding, IdClaim
 from moothall.hall.commands import Command
 from moothall.hall.costs import ANSWER
 from moothall.hall.hall import Hall
 from moothall.hall.handshake import shows_verified
-from moothall.hall.keybooks import Claim, Holding
 from moothall.hall.keyring import Answered, Failed
 from moothall.hall.session import Agent, Session, Tier
 from moothall.identity import PublicKey
@@ -145,7 +145,7 @@ def ban(hall: Hall, session: Session, message: client.AdminBan) -> None:
 
     def look(done: Answered, failed: Failed) -> None:
         """A store that fails must not keep an operator from banning: the id is banned then."""
-        asked = Claim(agent_id, b"", hall.timestamp(), may_bind=False)
+        asked = IdClaim(agent_id, b"", hall.timestamp(), may_bind=False)
         hall.keyring.claim(asked, done, lambda error: done(Holding(None)))
 
     def found(holding: Holding) -> None:

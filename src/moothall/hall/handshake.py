@@ -21,11 +21,11 @@ from moothall.errors import (
     VerificationExpired,
     VerificationFailed,
 )
+from moothall.hall.bindings import Holding, IdClaim
 from moothall.hall.captcha import Difficulty, Question, is_right, make_question
 from moothall.hall.commands import Command
 from moothall.hall.costs import ANSWER, ARRIVAL
 from moothall.hall.hall import Hall
-from moothall.hall.keybooks import Claim, Holding
 from moothall.hall.keyring import Answered, Failed
 from moothall.hall.membership import enter_public_channels
 from moothall.hall.session import Agent, Session, Tier
@@ -217,7 +217,7 @@ def _admit_key(hall: Hall, session: Session, applicant: Applicant, key: PublicKe
             raise _too_many_keys(hall, session)
         _challenge(hall, session, applicant, key)
 
-    look = Claim(agent_id, key.raw, hall.timestamp(), may_bind=False)
+    look = IdClaim(agent_id, key.raw, hall.timestamp(), may_bind=False)
     hall.wait_for(session, partial(hall.keyring.claim, look), answered)
 
 
@@ -228,7 +228,7 @@ def _claim_id(hall: Hall, session: Session, applicant: Applicant, key: PublicKey
         _welcome(hall, session, applicant)
         return
     may_bind = hall.new_keys.admit(session.ip, hall.now())
-    claim = Claim(agent_id, key.raw, hall.timestamp(), may_bind)
+    claim = IdClaim(agent_id, key.raw, hall.timestamp(), may_bind)
     holding = hall.keyring.claim_now(claim)
     if holding is not None and holding.is_new:
         _welcome(hall, session, applicant)
@@ -236,7 +236,7 @@ def _claim_id(hall: Hall, session: Session, applicant: Applicant, key: PublicKey
         _wait_for_id(hall, session, applicant, key, claim)
 
 
-def _wait_for_id(hall: Hall, session: Session, applicant: Applicant, key: PublicKey, claim: Claim) -> None:
+def _wait_for_id(hall: Hall, session: Session, applicant: Applicant, key: PublicKey, claim: IdClaim) -> None:
     may_bind = claim.may_bind
 
     def answered(holding: Holding) -> None:
@@ -260,7 +260,7 @@ def _wait_for_id(hall: Hall, session: Session, applicant: Applicant, key: Public
     hall.wait_for(session, ask, answered)
 
 
-def _check_holding(hall: Hall, session: Session, claim: Claim, holding: Holding) -> None:
+def _check_holding(hall: Hall, session: Session, claim: IdClaim, holding: Holding) -> None:
     if holding.owner is None:
         raise _no_room(hall, session) if claim.may_bind else _too_many_keys(hall, session)
     if holding.owner != claim.key:

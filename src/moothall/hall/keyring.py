@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from moothall.hall.keybooks import Claim, Holding, KeyBooks, settle
+from moothall.hall.bindings import BindingBooks, Holding, IdClaim, settle
 from moothall.hall.newids import NewIds
 from moothall.hall.outside import Store
 
@@ -24,13 +24,13 @@ Failed = Callable[[BaseException], None]
 
 
 class Keyring:
-    def __init__(self, store: Store[KeyBooks], capacity: int, new_ids: NewIds | None = None) -> None:
+    def __init__(self, store: Store[BindingBooks], capacity: int, new_ids: NewIds | None = None) -> None:
         """`new_ids` if no other hall uses the store."""
         self._store = store
         self._capacity = capacity
         self._new_ids = new_ids
         self._known: OrderedDict[str, bytes] = OrderedDict()  # those that were seen last come last
-        self._waiting: list[tuple[Claim, Answered, Failed]] = []
+        self._waiting: list[tuple[IdClaim, Answered, Failed]] = []
         self._asking = False
 
     def __len__(self) -> int:
@@ -44,7 +44,7 @@ class Keyring:
         self._known.move_to_end(agent_id)
         return True
 
-    def claim(self, claim: Claim, answered: Answered, failed: Failed) -> None:
+    def claim(self, claim: IdClaim, answered: Answered, failed: Failed) -> None:
         """Ask whose id it is, and bind it if it has no key yet. Ends with one of two calls, perhaps at once."""
         holding = self.claim_now(claim)
         if holding is not None:
@@ -54,7 +54,7 @@ class Keyring:
         if not self._asking:
             self._ask()
 
-    def claim_now(self, claim: Claim) -> Holding | None:
+    def claim_now(self, claim: IdClaim) -> Holding | None:
         """The answer to a claim, if the store need not be asked."""
         owner = self._known.get(claim.agent_id)
         if owner is not None:
@@ -89,7 +89,7 @@ class Keyring:
         if self._waiting:
             self._ask()
 
-    def _learn(self, claims: Sequence[Claim], holdings: Sequence[Holding]) -> None:
+    def _learn(self, claims: Sequence[IdClaim], holdings: Sequence[Holding]) -> None:
         for claim, holding in zip(claims, holdings, strict=True):
             if holding.owner is not None:
                 self._remember(claim.agent_id, holding.owner)

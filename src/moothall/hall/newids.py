@@ -8,8 +8,8 @@ bindings together a moment later.
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
+from moothall.hall.bindings import BindingBooks, Holding, IdClaim
 from moothall.hall.idfilter import IdFilter
-from moothall.hall.keybooks import Claim, Holding, KeyBooks
 from moothall.hall.outside import Log, Store
 
 SAVE_SECONDS: Final = 0.25  # bindings of this time share a commit
@@ -31,7 +31,7 @@ class Journal(Protocol):
 class NewIds:
     def __init__(
         self,
-        store: Store[KeyBooks],
+        store: Store[BindingBooks],
         capacity: int,
         bound: Iterable[str],
         journal: Journal,
@@ -47,12 +47,12 @@ class NewIds:
         self._journal = journal
         self._later = later
         self._log = log
-        self._unsaved: dict[str, Claim] = {}
+        self._unsaved: dict[str, IdClaim] = {}
         self._planned = False  # a time to hand them over is set, or they are on their way
         self._handed_over = False  # they are on their way
         self._closed = False
 
-    def claim(self, claim: Claim) -> Holding | None:
+    def claim(self, claim: IdClaim) -> Holding | None:
         """The answer, or None: ask the store."""
         agent_id = claim.agent_id
         unsaved = self._unsaved.get(agent_id)
@@ -94,7 +94,7 @@ class NewIds:
         claims = list(self._unsaved.values())
         self._handed_over = True
 
-        def bind(books: KeyBooks) -> None:
+        def bind(books: BindingBooks) -> None:
             for claim in claims:
                 books.bind(claim.agent_id, claim.key, claim.now)
 

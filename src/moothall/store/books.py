@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from moothall.court.books import Books
 from moothall.court.records import CourtChange, Dispute, SignedFile
-from moothall.hall.keybooks import KeyBooks
+from moothall.hall.bindings import BindingBooks
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
 from moothall.market import ledger
@@ -107,7 +107,7 @@ class _Listed(Proposal, frozen=True, kw_only=True, gc=False):
 _listed: Final = msgspec.json.Decoder(_Listed).decode
 
 
-class StoreBooks(Books, Outbox, KeyBooks, Protocol):
+class StoreBooks(Books, Outbox, BindingBooks, Protocol):
     """The books of the market and the court, of the keys behind ids, and the courier's outbox of events."""
 
 

@@ -1,5 +1,5 @@
 """The part of the books that says which key each id belongs to and which keys are revoked, in SQL (see
-`hall.keybooks` and `hall.revocation`)."""
+`hall.bindings` and `hall.revocation`)."""
 
 from collections.abc import Collection, Iterator
 from functools import cache

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from moothall.hall.access import AddressCounts
+from moothall.hall.bindings import Holding, IdClaim
 from moothall.hall.budgets import Price
 from moothall.hall.channels import Channel
 from moothall.hall.costs import LOOKUP
@@ -27,7 +28,6 @@ from moothall.hall.keep.listing import Listing
 from moothall.hall.keep.registry import Peer, Pins, Registry
 from moothall.hall.keep.replays import Replays
 from moothall.hall.keep.scars import Scars
-from moothall.hall.keybooks import Claim, Holding
 from moothall.hall.session import Agent
 from moothall.settings.limits import Rate, Window
 from moothall.wire.keep.packet import HEARTBEAT, Packet, encode
@@ -128,7 +128,7 @@ class KeepRoom:
             peer.release()
 
         agent_id = self.bridge.own_id(packet.pk)
-        look = Claim(agent_id, packet.pk, self.hall.timestamp(), may_bind=False)
+        look = IdClaim(agent_id, packet.pk, self.hall.timestamp(), may_bind=False)
         self.hall.keyring.claim(look, answered, failed)
 
     def _handle(self, peer: Peer, packet: Packet, forwarded: bytes, holding: Holding | None = None) -> None:

@@ -1,10 +1,10 @@
-"""Ids and their keys in the store, as the hall sees them, and the one decision about them: the first key wins."""
+"""Bindings: which key each id belongs to, as the hall sees it in the store. The first key of an id wins."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 
-class KeyBooks(Protocol):
+class BindingBooks(Protocol):
     """One unit of work."""
 
     def owners(self, ids: Collection[str]) -> dict[str, bytes]:
@@ -17,7 +17,7 @@ class KeyBooks(Protocol):
         """From now on this id is this key's. Fails if another unit bound it meanwhile."""
 
 
-class Claim(NamedTuple):
+class IdClaim(NamedTuple):
     agent_id: str
     key: bytes
     now: int  # ms since the epoch
@@ -31,7 +31,7 @@ class Holding(NamedTuple):
     is_new: bool = False  # it was bound by this claim
 
 
-def settle(books: KeyBooks, claims: Sequence[Claim], capacity: int) -> list[Holding]:
+def settle(books: BindingBooks, claims: Sequence[IdClaim], capacity: int) -> list[Holding]:
     """One unit of work: the first claim of an id binds it, as long as there is room."""
     owners = books.owners({claim.agent_id for claim in claims})
     room: int | None = None
