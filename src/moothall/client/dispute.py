@@ -100,7 +100,7 @@ class Filing:
 
     @property
     def pool(self) -> tuple[str, ...]:
-        """The agents that the panel was drawn from, so that anybody can draw it again."""
+        """The agents that the panel was drawn from, so that the draw can be repeated."""
         return self._docket.pool
 
     @property

@@ -15,8 +15,8 @@ def verify_receipt(body: bytes, hall: PublicKey | str | None = None) -> Proof:
 
     `hall` is the hall whose word counts: its public key, its PEM, hex or base64 text, or its key id. Without it,
     the word of each hall counts that this user's agents have met. The result `holds` if nothing contradicts itself
-    and one of these halls signed the receipt. Raises InvalidKey if `hall` is no key, and UsageError if the file of
-    known halls is damaged.
+    and one of these halls signed the receipt. Raises InvalidKey if `hall` is not a key, and UsageError if the
+    file of known halls is damaged.
 
         for receipt in await agent.receipts():
             print(receipt.proposal_id, verify_receipt(receipt.body).problems)

@@ -14,7 +14,7 @@ Unfit = Callable[[Sequence[Candidate]], Mapping[str, Why]]
 def seat(case: Dispute, seats: int, unfit: Unfit, now: int) -> tuple[Dispute, tuple[Slot, ...]]:
     """The case with so many new slots, and the slots; or without any, when too few of the pool are eligible.
 
-    Whoever was passed over on the way is in the case, and is not asked later.
+    The case names the agents that were passed over on the way. They are not asked later.
     """
     past = {*(slot.address for slot in case.slots), *(skipped.address for skipped in case.skipped)}
     keys = dict(zip(case.pool, case.pool_keys, strict=True))

@@ -265,7 +265,7 @@ class _Inspection:
 
     def _walk(self, order: Sequence[str]) -> None:
         """Seats go down the order to those that were not passed over. A replacement with a pool of its own, of the
-        old format, is no part of that: see `slot`."""
+        old format, is checked in `slot`."""
         case = self.case
         drawn = [arbiter.id for arbiter in case.arbiters if arbiter.pool is None]
         skipped = [each.id for each in case.skipped]

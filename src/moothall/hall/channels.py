@@ -84,6 +84,11 @@ class Channel:
             del self.relays[agent.relay]
         del agent.channels[self.name]
 
+    @property
+    def audience(self) -> int:
+        """How many connections get a line of this channel."""
+        return len(self.watchers) + len(self.relays)
+
     def remember(self, encoded: bytes) -> None:
         self.buffer.append(encoded)
         self._replay = None

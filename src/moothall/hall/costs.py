@@ -69,7 +69,7 @@ def _replay(hall: "Hall", session: Session, message: Any) -> int:
 def _audience(hall: "Hall", session: Session, message: Any) -> int:
     """Those who get a line to a channel, or to one agent."""
     channel = None if session.agent is None else session.agent.channels.get(message.to)
-    return 1 if channel is None else len(channel.watchers) + len(channel.relays)
+    return 1 if channel is None else channel.audience
 
 
 def _neighbours(hall: "Hall", session: Session, message: Any) -> int:

@@ -631,7 +631,7 @@ class Hall:
         self._spread(channel, framed, but)
         if channel.relays:
             _relay(channel, framed, but)
-        self.tally.fanout[len(channel.watchers) + len(channel.relays)] += 1
+        self.tally.fanout[channel.audience] += 1
         channel.remember(encoded)
         if message.msg_id is not None and (not by_agent or "@" in message.content):
             self.exemptions.note(message.msg_id, message.content, by_agent=by_agent)

@@ -82,7 +82,7 @@ def record(
 
 
 def enact(hall: Hall, key: PublicKey, but: Session | None = None) -> None:
-    """From now on nobody comes in with this key; sessions that have it end, except one that is to be answered."""
+    """From now on this key is not let in; sessions that have it end, except one that is to be answered."""
     hall.revoked.add(key.raw)
     agent = hall.by_key.get(key.raw)
     if agent is not None and agent.session is not but:

@@ -472,7 +472,7 @@ def _is_here(agent: Agent) -> bool:
 
 
 def _derived_id(key: bytes, text: bytes, length: int) -> tuple[str, bytes]:
-    """An id that never looks like that of a key, because it begins with a letter that is no hex digit; and the
+    """An id that never looks like that of a key, because it begins with a letter that is not a hex digit; and the
     text from which the next one follows."""
     digest = sha256(key + text).digest()
     return "k" + digest.hex()[1:length], digest

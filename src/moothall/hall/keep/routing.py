@@ -364,8 +364,7 @@ def is_for_hall(dst: str) -> bool:
 
 
 def _audience(channel: Channel | None) -> int:
-    """Connections that get a line of the channel."""
-    return 0 if channel is None else len(channel.watchers) + len(channel.relays)
+    return 0 if channel is None else channel.audience
 
 
 def info(keep: KeepRoom, space: int) -> Answer:
