@@ -246,7 +246,7 @@ AGENTCHAT: Final = (
     Attack(
         "DISPUTE_REVEAL",
         "agentchat",
-        _step(client.DisputeReveal, signing.dispute_reveal_text, proposal_id=UNKNOWN, nonce=LONG),
+        _step(client.DisputeReveal, signing.dispute_reveal_text, proposal_id=UNKNOWN, nonce="x" * 1000),
         verified=True,
     ),
     Attack("EVIDENCE", "agentchat", _evidence, verified=True),

@@ -72,7 +72,7 @@ async def test_agents_of_a_channel(hall: HallProcess) -> None:
             "verified": False,
             "is_human": True,
             "presence": "away",
-            "status_text": "gone \x1b[31mfishing",
+            "status_text": "gone  [31mfishing",  # the hall took the escape character out
         }
 
 

@@ -89,7 +89,7 @@ class Desk:
 
 @asynccontextmanager
 async def hall(folder: Path, **settings: Any) -> AsyncIterator[Hall]:
-    options = {"port": 0, "data_dir": folder, "no_limits": True, **settings}
+    options = {"port": 0, "keep_port": 0, "data_dir": folder, "no_limits": True, **settings}
     async with Hall(Settings(**options), Silent()) as opened:
         yield opened
 
