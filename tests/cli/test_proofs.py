@@ -116,3 +116,28 @@ async def test_a_member_twice_is_refused_in_a_list_too(tmp_path: Path) -> None:
     text = json.dumps([receipt(tmp_path)]).replace('"status"', '"status": "disputed", "status"', 1)
     (tmp_path / "list.json").write_text(text)
     assert "two members" in await complaint(2, "receipts", "verify", "list.json", "--hall", HALL_ID)
+
+
+async def test_a_forger_cannot_write_the_result_into_a_line(tmp_path: Path) -> None:
+    body = receipt(tmp_path)
+    body["proposal_id"] = f"prop_1  holds{' ' * 500}"
+    body["from"] = f"@1{' ' * 500}prop_2  holds"
+    body["operations"][0]["sig"] = "-"
+    (tmp_path / "forged.json").write_text(json.dumps(body))
+    result = await moothall("receipts", "verify", "forged.json", "--hall", HALL_ID)
+    assert result.exit_code == 1
+    first, *lines = result.stdout.splitlines()
+    assert first == "?  does not hold"
+    assert all(line.startswith(("  WRONG     `", "  MISSING   `")) for line in lines)
+    assert max(map(len, lines)) < 420
+    assert not any("   prop_2" in line for line in lines)
+
+
+async def test_a_long_sentence_is_cut(tmp_path: Path) -> None:
+    body = receipt(tmp_path)
+    body["from"] = "x" * 100_000
+    body["operations"][0]["sig"] = "-"
+    (tmp_path / "forged.json").write_text(json.dumps(body))
+    result = await moothall("receipts", "verify", "forged.json", "--hall", HALL_ID)
+    assert result.exit_code == 1
+    assert max(map(len, result.stdout.splitlines())) < 420

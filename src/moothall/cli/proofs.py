@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from moothall.market.proof import Proof
 
 MARGIN: Final = 10
+MAX_ID: Final = 64  # characters of an id, and of a sentence: both may hold what a forger wrote
+MAX_SENTENCE: Final = 400
 
 HallOption = Annotated[
     list[str] | None,
@@ -74,9 +76,20 @@ def described(proof: "Proof") -> dict[str, Any]:
 
 def show(name: str, proof: "Proof", halls: "Mapping[str, str]", *, verbose: bool) -> None:
     """The result in the first line, then on what it rests. `halls` are the expected ones."""
-    typer.echo(f"{one_line(name)}  {_result(proof)}")
+    typer.echo(f"{_id(name)}  {_result(proof)}")
     for label, sentence in _lines(proof, halls, verbose=verbose):
-        typer.echo(f"  {label:<{MARGIN}}{one_line(sentence)}")
+        typer.echo(f"  {label:<{MARGIN}}{_bounded(sentence)}")
+
+
+def _id(name: str) -> str:
+    """The result stands after it, so it must not look like one."""
+    return name if name.isascii() and name.isprintable() and " " not in name and len(name) <= MAX_ID else "?"
+
+
+def _bounded(sentence: str) -> str:
+    """On one line, without gaps that would push its end to where the next line begins."""
+    shown = " ".join(one_line(sentence).split())
+    return shown if len(shown) <= MAX_SENTENCE else f"{shown[: MAX_SENTENCE - 1]}…"
 
 
 def _result(proof: "Proof") -> str:
