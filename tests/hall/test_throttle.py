@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from moothall.hall.hall import LOG_LINES
+from moothall.hall.hall import LOG_LINES, SLOW_READING
 from moothall.identity import PrivateKey
 from moothall.settings.limits import Rate
 from tests.support.world import (
@@ -274,6 +274,46 @@ def test_bytes_are_charged_before_a_frame_is_decoded() -> None:
     assert_silent(guest)
     world.send(guest, "PING")
     assert_refused(guest, "RATE_LIMITED", "This frame costs more than your budget has left")
+
+
+HALF_CHARACTER = rb'{"type":"PING","ref":"7","x":"\ud800","junk":"' + b"y" * 1000 + b'"}'
+
+
+def test_text_that_is_slow_to_read_is_charged_many_times_its_bytes() -> None:
+    world = World(budget_bytes=Rate(SLOW_READING * 1000, 10))
+    guest = world.agent()
+    world.advance(20)
+    world.send_raw(guest, HALF_CHARACTER)
+    assert_sent(guest, "PONG", ref="7")
+    world.send_raw(guest, HALF_CHARACTER)
+    assert_refused(guest, "RATE_LIMITED", "This frame costs more than your budget has left")
+    world.advance(20)
+    world.send_raw(guest, HALF_CHARACTER)
+    assert_sent(guest, "PONG", ref="7")
+
+
+def test_it_waits_for_its_address_and_is_then_counted_once() -> None:
+    world = World(address_bytes=Rate(SLOW_READING * 1000, 10), rate_post_auth=Rate(2, 1000))
+    guest, other = world.agent(), world.agent()
+    world.advance(20)
+    world.send_raw(other, HALF_CHARACTER)
+    assert_sent(other, "PONG", ref="7")
+    world.send_raw(guest, HALF_CHARACTER)
+    world.send(guest, "PING", ref="8")
+    assert_silent(guest)
+    assert is_paused(guest)
+    world.advance(30)
+    assert [(answer["type"], answer["ref"]) for answer in guest.read()] == [("PONG", "7"), ("PONG", "8")]
+
+
+def test_over_the_frame_limit_nothing_is_read_slowly() -> None:
+    world = World()
+    guest = world.agent()
+    for _ in range(60):
+        world.send(guest, "PING")
+    guest.read()
+    world.send_raw(guest, HALF_CHARACTER)
+    assert "ref" not in assert_refused(guest, "RATE_LIMITED", "Too many messages")
 
 
 def test_an_address_that_opens_connections_too_fast_is_over_its_budget() -> None:

@@ -1,6 +1,7 @@
 """JSON text <-> typed messages: whatever arrives, it is a message, or Malformed, or InvalidMessage."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from moothall.errors import InvalidMessage
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import ClientMessage, FileChunk, Msg, Ping, RespondingTo, SearchSkills
-from moothall.wire.agentchat.codec import Malformed, as_replay, decode, encode, read_ref, with_ref
+from moothall.wire.agentchat.codec import Malformed, Slow, as_replay, decode, encode, read_ref, with_ref
 from tests.hall.test_commands import TABLE
 
 
@@ -92,6 +93,21 @@ def test_a_message_that_is_cut_or_spoiled_anywhere_raises_nothing_else(
     payload[position] = data.draw(st.integers(0, 255))
     attempt(bytes(payload))
     attempt(bytes(payload[:position]))
+
+
+@pytest.mark.parametrize("half_character", [b"", rb'"\ud800",', rb'"\\ud800",', b'"\xff\\uD800",'])
+@pytest.mark.parametrize("field", [b"status", b"junk"])
+@pytest.mark.parametrize("end", [b"", b"]", b"]}}", b",]}"])
+def test_what_is_not_json_is_never_read_slowly(half_character: bytes, field: bytes, end: bytes) -> None:
+    with pytest.raises(Malformed):
+        decode(b'{"type":"SET_PRESENCE","%b":[%b1.5' % (field, half_character) + end, slowly=False)
+
+
+@given(messages())
+def test_those_who_do_not_want_to_wait_are_told_before(fields: dict[str, Any]) -> None:
+    fields["half"] = "\ud800"
+    with suppress(Malformed, InvalidMessage), pytest.raises(Slow):  # NaN, or nested
+        decode(json.dumps(fields).encode(), slowly=False)
 
 
 @pytest.mark.parametrize(

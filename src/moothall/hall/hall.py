@@ -60,6 +60,7 @@ from moothall.wire.agentchat.client import ClientMessage
 from moothall.wire.agentchat.codec import (
     NOT_PLAIN,
     Malformed,
+    Slow,
     decode,
     decode_plain,
     encode,
@@ -76,6 +77,8 @@ LOG_LINES: Final = Rate(60, 60)  # in the log, of one kind of event that clients
 # What one session may have waiting behind a durable command before the hall stops reading from it.
 MAX_INBOX: Final = 64  # frames
 MAX_INBOX_BYTES: Final = 512 * 1024  # two of the largest: a slow disk must not fill the memory
+# Text with half a character in it takes many times as long to read (see `codec`), and is charged as so many bytes.
+SLOW_READING: Final = 32
 LONG_ANSWER: Final = 4096  # bytes; what is longer is charged to the budget of the session that asked
 
 
@@ -375,7 +378,19 @@ class Hall:
     def _read_odd(self, session: Session, payload: bytes, excess: Excess | None) -> ClientMessage | None:
         """What the decoder did not take: read the slow way, or else refused or ignored."""
         try:
-            return decode(payload)
+            try:
+                return decode(payload, slowly=False)
+            except Slow:
+                if excess is None:
+                    excess = throttle.charge(self, session, Price(bytes=SLOW_READING * len(payload)))
+                if excess is None:
+                    return decode(payload)
+                session.ref = None
+                if excess.waits:
+                    self._wait_with(session, payload, excess)
+                else:
+                    throttle.refuse(self, session, excess)
+                return None
         except Malformed:
             session.ref = None
             self._ignore(session)
@@ -411,12 +426,15 @@ class Hall:
     def _over_budget(self, session: Session, command: Command, payload: bytes, excess: Excess) -> None:
         if not excess.waits:
             raise throttle.over_budget(command.name, excess.seconds)
-        # It was not handled, and will be counted again.
-        if session.meter is not None and session.meter.frames is not None:
-            session.meter.frames.forgive()
         if session.windows is not None and (window := session.windows.get(command.name)) is not None:
             window.forgive()
         command.received -= 1
+        self._wait_with(session, payload, excess)
+
+    def _wait_with(self, session: Session, payload: bytes, excess: Excess) -> None:
+        """A frame that was counted was not handled, and will be counted again."""
+        if session.meter is not None and session.meter.frames is not None:
+            session.meter.frames.forgive()
         self._put_back(session, payload, excess.seconds)
 
     def _put_back(self, session: Session, payload: bytes, wait: float) -> None:

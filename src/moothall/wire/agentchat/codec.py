@@ -2,7 +2,8 @@
 
 msgspec decodes and validates in one pass. Two kinds of input take the slower road through the standard
 library: lone surrogate escapes, which JavaScript sends when it cuts a file between the two halves of a
-character (agentchat wire 15.2) and which UTF-8 cannot express; and binary frames that are not UTF-8.
+character (agentchat wire 15.2) and which UTF-8 cannot express; and binary frames that are not UTF-8. That road
+takes up to a hundred times as long, so a caller can ask to be told first, and text that is not JSON never takes it.
 """
 
 import json
@@ -47,6 +48,10 @@ class Malformed(Exception):
     """Not JSON at all."""
 
 
+class Slow(Exception):
+    """It is JSON, but only the standard library can read it."""
+
+
 class _Outline(msgspec.Struct):
     """What can be read of a message that did not pass."""
 
@@ -58,23 +63,23 @@ _decode_outline: Final = msgspec.json.Decoder(_Outline).decode
 _skip: Final = msgspec.json.Decoder(msgspec.Raw).decode
 
 
-def decode(payload: bytes) -> ClientMessage:
-    """The message, or Malformed, or InvalidMessage naming the field that is wrong."""
+def decode(payload: bytes, *, slowly: bool = True) -> ClientMessage:
+    """The message, or Malformed, or InvalidMessage naming the field that is wrong. Not `slowly`: or Slow."""
     try:
         message: ClientMessage = decode_plain(payload)
     except msgspec.ValidationError as error:
-        _explain(error, _outline(payload).type)
+        _explain(error, _outline(payload, slowly=slowly).type)
     except RecursionError:
         raise InvalidMessage("Nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _decode_slowly(payload)
+        return _decode_slowly(payload, slowly=slowly)
     return message
 
 
 def read_ref(payload: bytes) -> str | None:
     """The `ref` of a message that was refused, if it can be told."""
     try:
-        ref = _outline(payload).ref
+        ref = _outline(payload, slowly=True).ref
     except Malformed:
         return None
     return ref if isinstance(ref, str) and len(ref) <= MAX_REF else None
@@ -106,9 +111,9 @@ def as_replay(encoded: bytes) -> bytes:
     return encoded[:-1] + b',"replay":true}'
 
 
-def _decode_slowly(payload: bytes) -> ClientMessage:
+def _decode_slowly(payload: bytes, *, slowly: bool) -> ClientMessage:
     try:
-        value = _parse_slowly(payload)
+        value = _parse_slowly(payload, slowly=slowly)
     except RecursionError:
         raise InvalidMessage("Nested too deeply") from None
     except ValueError:
@@ -138,15 +143,27 @@ def _explain_half_character(value: Any) -> NoReturn:
     raise InvalidMessage("Half a character where no free text belongs")
 
 
-def _parse_slowly(payload: bytes) -> Any:
-    return json.loads(payload.decode(errors="replace"), parse_constant=_refuse_constant)
+def _parse_slowly(payload: bytes, *, slowly: bool) -> Any:
+    text = payload.decode(errors="replace")
+    _check_json(text)
+    if not slowly:
+        raise Slow
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _check_json(text: str) -> None:
+    """Raises ValueError if it is not JSON, in the time that a text of this size usually takes.
+
+    Half a character becomes a whole one first. So may text behind a backslash that looks like one: still JSON.
+    """
+    _skip(text.replace("\\ud", "\\u0").replace("\\uD", "\\u0"))
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _outline(payload: bytes) -> _Outline:
+def _outline(payload: bytes, *, slowly: bool) -> _Outline:
     """Reads all of the payload: the decoder stops at the first field that is wrong, and what follows need not be
     JSON. Then it is Malformed, whatever was wrong before (seed 000, validation: JSON comes before fields)."""
     try:
@@ -154,7 +171,7 @@ def _outline(payload: bytes) -> _Outline:
     except RecursionError:
         return _Outline()
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _Outline() if _is_plain_json(payload) else _outline_slowly(payload)
+        return _Outline() if _is_plain_json(payload) else _outline_slowly(payload, slowly=slowly)
 
 
 def _is_plain_json(payload: bytes) -> bool:
@@ -166,9 +183,9 @@ def _is_plain_json(payload: bytes) -> bool:
     return True
 
 
-def _outline_slowly(payload: bytes) -> _Outline:
+def _outline_slowly(payload: bytes, *, slowly: bool) -> _Outline:
     try:
-        return _outline_of(_parse_slowly(payload))
+        return _outline_of(_parse_slowly(payload, slowly=slowly))
     except RecursionError:
         return _Outline()
     except ValueError:
