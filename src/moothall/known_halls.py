@@ -11,14 +11,14 @@ import os
 import re
 import shlex
 import stat
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from moothall.errors import ConnectionFailed, UntrustedHall, UsageError
+from moothall.identity.keyfile import file_bytes, put_file
 from moothall.wire.agentchat.server import Challenge
 from moothall.wire.agentchat.signing import bound_nonce
 from moothall.wire.authority import Authority, authority_of, parse_authority
@@ -216,18 +216,7 @@ class KnownHalls:
 
     def _write(self, pins: Pins) -> None:
         entries = {place: _as_fields(pin) for place, pin in pins.items()}
-        # mkstemp creates with O_EXCL, O_NOFOLLOW and 0600. The rename replaces a link, and does not follow it.
-        descriptor, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(json.dumps(entries, indent=2) + "\n")
-                file.flush()
-                os.fsync(descriptor)
-            Path(name).replace(self.path)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                Path(name).unlink()
-            raise
+        put_file(file_bytes(entries), self.path, overwrite=True)
 
     def _decode(self, content: bytes) -> dict[str, Pin]:
         try:

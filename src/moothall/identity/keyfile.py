@@ -182,7 +182,7 @@ def _write(identity: Identity, path: Path, *, overwrite: bool) -> None:
             raise KeyFileError(f"{path} is a symbolic link: name the file that it points to")
         _make_directories(path.parent)
         _ignore_in_git(path)
-        _put(file_bytes(_fields(identity)), path, overwrite=overwrite)
+        put_file(file_bytes(_fields(identity)), path, overwrite=overwrite)
 
 
 def _fields(identity: Identity) -> dict[str, object]:
@@ -219,7 +219,9 @@ def _ignore_in_git(path: Path) -> None:
             file.write("*\n")
 
 
-def _put(content: bytes, path: Path, *, overwrite: bool) -> None:
+def put_file(content: bytes, path: Path, *, overwrite: bool) -> None:
+    """A file for its owner alone, whole or not at all. With `overwrite` a link in its place is replaced, and not
+    followed. Raises OSError."""
     # mkstemp creates with O_EXCL, O_NOFOLLOW and 0600.
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     waiting = Path(name)
