@@ -4,7 +4,7 @@ import pytest
 
 from moothall.errors import OutcomeUnknown
 from moothall.hall.access import ALLOWLIST_FILE, BANS_FILE, decode_allowlist, decode_bans
-from moothall.hall.hall import MAX_INBOX, MAX_INBOX_BYTES
+from moothall.hall.session import MAX_INBOX, MAX_INBOX_BYTES
 from tests.identity.vectors import ALICE, BOB
 from tests.support.world import (
     ADMIN_KEY,

@@ -6,7 +6,6 @@ bytes into every outbox. Nothing here waits. What has to wait for a disk goes th
 it concerns keeps its later frames in its own inbox until the answer is there, and nobody else notices.
 """
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Final, NoReturn
@@ -74,9 +73,6 @@ from moothall.wire.authority import host_header
 from moothall.wire.websocket import INTERNAL_ERROR, NORMAL, POLICY_VIOLATION, encode_text
 
 LOG_LINES: Final = Rate(60, 60)  # in the log, of one kind of event that clients can cause
-# What one session may have waiting behind a durable command before the hall stops reading from it.
-MAX_INBOX: Final = 64  # frames
-MAX_INBOX_BYTES: Final = 512 * 1024  # two of the largest: a slow disk must not fill the memory
 # Text with half a character in it takes many times as long to read (see `codec`), and is charged as so many bytes.
 SLOW_READING: Final = 32
 LONG_ANSWER: Final = 4096  # bytes; what is longer is charged to the budget of the session that asked
@@ -216,7 +212,7 @@ class Hall:
         if session.closed:
             return
         session.closed = True
-        session.inbox = None
+        session.forget_kept()
         if session.held is not None:
             self.agenda.cancel(session.held)
         self.sessions.discard(session)
@@ -328,13 +324,15 @@ class Hall:
         if session.closed:
             return
         if session.busy or session.held is not None:
-            self._keep_for_later(session, payload)
+            session.keep(payload)
+            if session.is_full:
+                self.pause(session)
             return
         excess = None
         if session.meter is not None:
             excess = throttle.count(self, session, len(payload))
             if excess is not None and excess.waits:
-                self._put_back(session, payload, excess.seconds)
+                throttle.put_off(self, session, payload, excess)
                 return
         session.answered = False
         try:
@@ -366,7 +364,7 @@ class Hall:
             if session.meter is not None and (
                 excess := throttle.charge_command(self, session, command, message, len(payload))
             ):
-                self._over_budget(session, command, payload, excess)
+                throttle.stop(self, session, command, payload, excess)
                 return
             command.handler(self, session, message)
         except Refusal as refusal:
@@ -387,7 +385,7 @@ class Hall:
                     return decode(payload)
                 session.ref = None
                 if excess.waits:
-                    self._wait_with(session, payload, excess)
+                    throttle.put_off(self, session, payload, excess, counted=True)
                 else:
                     throttle.refuse(self, session, excess)
                 return None
@@ -422,28 +420,6 @@ class Hall:
         else:
             throttle.refuse(self, session, excess)
         return False
-
-    def _over_budget(self, session: Session, command: Command, payload: bytes, excess: Excess) -> None:
-        if not excess.waits:
-            raise throttle.over_budget(command.name, excess.seconds)
-        if session.windows is not None and (window := session.windows.get(command.name)) is not None:
-            window.forgive()
-        command.received -= 1
-        self._wait_with(session, payload, excess)
-
-    def _wait_with(self, session: Session, payload: bytes, excess: Excess) -> None:
-        """A frame that was counted was not handled, and will be counted again."""
-        if session.meter is not None and session.meter.frames is not None:
-            session.meter.frames.forgive()
-        self._put_back(session, payload, excess.seconds)
-
-    def _put_back(self, session: Session, payload: bytes, wait: float) -> None:
-        """Handle this frame later, and those behind it after it."""
-        if session.inbox is None:
-            session.inbox = deque()
-        session.inbox.appendleft(payload)
-        session.inbox_bytes += len(payload)
-        throttle.hold(self, session, wait)
 
     def receive_binary(self, session: Session, payload: bytes) -> None:
         """A binary frame is read as text (agentchat wire 1.1)."""
@@ -533,20 +509,10 @@ class Hall:
             raise InternalError("This may or may not be saved; look before you try again")
         raise InternalError("The hall could not save this; try again, or tell its operator")
 
-    def _keep_for_later(self, session: Session, payload: bytes) -> None:
-        if session.inbox is None:
-            session.inbox = deque()
-        session.inbox.append(payload)
-        session.inbox_bytes += len(payload)
-        if len(session.inbox) >= MAX_INBOX or session.inbox_bytes >= MAX_INBOX_BYTES:
-            self.pause(session)
-
     def catch_up(self, session: Session) -> None:
         """Handle what arrived while the session was busy or held, and read on."""
         while session.inbox and not session.busy and session.held is None:
-            payload = session.inbox.popleft()
-            session.inbox_bytes -= len(payload)
-            self.receive(session, payload)
+            self.receive(session, session.next_kept())
         if self.is_closing:
             self._finish()
         elif session.paused and not session.busy and session.held is None:
@@ -565,8 +531,7 @@ class Hall:
         self.is_closing = True
         self._finished = finished
         for session in self.sessions:
-            session.inbox = None
-            session.inbox_bytes = 0
+            session.forget_kept()
             self.pause(session)
         self._finish()
 

@@ -2,7 +2,7 @@
 
 from collections import deque
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moothall.hall.budgets import Meter
 from moothall.hall.outside import Link, Relay
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from moothall.hall.channels import Channel
     from moothall.hall.handshake import Pending
     from moothall.hall.waiting import WaitingLine
+
+# What one session may have waiting behind a durable command before the hall stops reading from it.
+MAX_INBOX: Final = 64  # frames
+MAX_INBOX_BYTES: Final = 512 * 1024  # two of the largest: a slow disk must not fill the memory
 
 
 class Tier(IntEnum):
@@ -73,6 +77,34 @@ class Session:
         self.throttled = False  # it was held before, and the log says so
         self.closed = False
         self.counted = False  # towards the connections of its address
+
+    def keep(self, payload: bytes, *, first: bool = False) -> None:
+        """Put a frame into the inbox, behind the others or before them."""
+        if self.inbox is None:
+            self.inbox = deque()
+        if first:
+            self.inbox.appendleft(payload)
+        else:
+            self.inbox.append(payload)
+        self.inbox_bytes += len(payload)
+
+    @property
+    def is_full(self) -> bool:
+        """So much waits in the inbox that nothing more should be read."""
+        return self.inbox is not None and (
+            len(self.inbox) >= MAX_INBOX or self.inbox_bytes >= MAX_INBOX_BYTES
+        )
+
+    def next_kept(self) -> bytes:
+        """Take the first frame out of an inbox that is not empty."""
+        assert self.inbox is not None  # noqa: S101  # the caller has looked
+        payload = self.inbox.popleft()
+        self.inbox_bytes -= len(payload)
+        return payload
+
+    def forget_kept(self) -> None:
+        self.inbox = None
+        self.inbox_bytes = 0
 
 
 class Agent:

@@ -66,7 +66,7 @@ def owe(hall: "Hall", session: Session, size: int) -> None:
 def refuse(hall: "Hall", session: Session, excess: Excess) -> None:
     """Tell the sender. Over the frame limit, strangers are closed instead."""
     if excess.seconds:
-        hall.refuse(session, over_budget("This frame", excess.seconds))
+        hall.refuse(session, _over_budget("This frame", excess.seconds))
     elif _closes(hall, session):
         _close(hall, session)
     else:
@@ -81,7 +81,28 @@ def count_excess(hall: "Hall", session: Session, excess: Excess) -> None:
         count_refusal(hall, session)
 
 
-def over_budget(what: str, seconds: float) -> RateLimited:
+def stop(hall: "Hall", session: Session, command: "Command", payload: bytes, excess: Excess) -> None:
+    """A command is over a budget: it is refused, or put off."""
+    if not excess.waits:
+        raise _over_budget(command.name, excess.seconds)
+    if session.windows is not None and (window := session.windows.get(command.name)) is not None:
+        window.forgive()
+    command.received -= 1
+    put_off(hall, session, payload, excess, counted=True)
+
+
+def put_off(hall: "Hall", session: Session, payload: bytes, excess: Excess, *, counted: bool = False) -> None:
+    """Handle this frame when the budget can pay for it, and those behind it after it.
+
+    One that was `counted` already will be counted again.
+    """
+    if counted and session.meter is not None and session.meter.frames is not None:
+        session.meter.frames.forgive()
+    session.keep(payload, first=True)
+    hold(hall, session, excess.seconds)
+
+
+def _over_budget(what: str, seconds: float) -> RateLimited:
     return RateLimited(f"{what} costs more than your budget has left; try again in {ceil(seconds)} s")
 
 
