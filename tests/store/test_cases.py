@@ -289,6 +289,23 @@ async def test_a_list_reads_no_more_than_it_may(place: Place, monkeypatch: pytes
         assert (len(limited.cases), limited.truncated) == (1, False)
 
 
+async def test_a_list_does_not_read_the_evidence(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with place.opened() as store:
+        await run(store, rate)
+        for number in range(3):
+            deal, name = f"prop_{number}", f"disp_{number}"
+            await run(store, propose(deal))
+            await run(store, accept(deal))
+            await run(store, intent(deal, name=name))
+            await run(store, reveal(deal))
+            for key in await panel(store, name):
+                await run(store, take_seat(key, name))
+            await run(store, plead(ALICE, name, text="x" * 50_000))
+        monkeypatch.setattr(cases, "MAX_READ", 20_000)
+        page = await run(store, lambda books: books.cases_of(ALICE.public.raw))
+        assert ([case.phase for case in page.cases], page.truncated) == (["evidence"] * 3, False)
+
+
 def test_who_qualifies_among_many(place: Place) -> None:
     crowd = [sha256(f"one of many {number}".encode()).digest() for number in range(600)]
     with place.books() as books:
@@ -484,6 +501,10 @@ JUDGED = "id = 'disp_1'"
 DAMAGES: dict[str, tuple[Callable[[Connection], object], str]] = {
     "a phase": (
         executed("UPDATE disputes SET phase = 'evidence' WHERE id = 'disp_1'"),
+        "case disp_1: the columns do not say what the record says",
+    ),
+    "what a list shows": (
+        executed("UPDATE disputes SET listed = record WHERE id = 'disp_1'"),
         "case disp_1: the columns do not say what the record says",
     ),
     "a deal that is not frozen": (

@@ -10,7 +10,7 @@ from moothall.market.records import Standing
 
 
 class Page(NamedTuple):
-    """As many cases as can be read at once: parties decide how much evidence a case holds."""
+    """As many cases as can be read at once."""
 
     cases: list[Dispute]
     truncated: bool = False
@@ -37,7 +37,8 @@ class Books(market.Books, Protocol):
         """What the key is in the case, without locks and without the record. None: there is no such case."""
 
     def cases_of(self, key: bytes, *, limit: int = 100, open_only: bool = False) -> Page:
-        """Where the key is a party or has a slot, newest first; without the evidence."""
+        """Where the key is a party or has a slot, newest first; without the evidence, the
+        pool and the settlement."""
 
     def due_cases(self, now: int, limit: int = 100) -> list[str]:
         """Ids of open cases whose deadline has come, the earliest first."""

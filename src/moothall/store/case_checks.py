@@ -11,7 +11,7 @@ from moothall.court.verify import inspect_case
 from moothall.identity.seals import CASE, NoSeal, sealed_by
 from moothall.market.records import Proposal
 from moothall.store.dialect import Connection, Row
-from moothall.store.rows import parts_of
+from moothall.store.rows import listed_case, parts_of
 
 _proposal: Final = msgspec.json.Decoder(Proposal).decode
 _record: Final = msgspec.json.Decoder(dict[str, Any]).decode
@@ -24,7 +24,7 @@ def case_problems(connection: Connection, open_deals: Sequence[Proposal]) -> Ite
     frozen = {deal.frozen_by: deal.id for deal in open_deals if deal.frozen_by is not None}
     parts: Parts = {}
     counting: set[str] = set()
-    columns = "id, proposal_id, disputant, phase, is_open, deadline, filed_at, record"
+    columns = "id, proposal_id, disputant, phase, is_open, deadline, filed_at, listed, record"
     for row in connection.stream(
         f"SELECT {', '.join(f'disputes.{column}' for column in columns.split(', '))}, proposals.record"  # noqa: S608
         " FROM disputes JOIN proposals ON proposals.id = proposal_id ORDER BY disputes.id"
@@ -43,7 +43,7 @@ def case_problems(connection: Connection, open_deals: Sequence[Proposal]) -> Ite
 
 def _row_problems(row: Row, frozen: dict[str, str], parts: Parts, counting: set[str]) -> Iterator[str]:
     """Takes the case out of `frozen`, adds its parts to `parts`, and its deal to `counting` if it counts."""
-    case, deal = _dispute(row[7]), _proposal(row[8])
+    case, deal = _dispute(row[8]), _proposal(row[9])
     said = (
         case.id,
         case.proposal_id,
@@ -53,7 +53,7 @@ def _row_problems(row: Row, frozen: dict[str, str], parts: Parts, counting: set[
         case.deadline,
         case.filed_at,
     )
-    if said != tuple(row[:7]):
+    if said != tuple(row[:7]) or row[7] not in (None, listed_case(case)):
         yield f"case {row[0]}: the columns do not say what the record says"
     if not case.is_unrevealed:
         if case.proposal_id in counting:

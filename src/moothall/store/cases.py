@@ -38,7 +38,7 @@ MARKS: Final = ", ".join("?" for _ in range(KEYS_AT_ONCE))
 
 
 class _Listed(Dispute, frozen=True, kw_only=True):
-    """A case whose evidence is not looked at: it need not become objects."""
+    """A case of an older store, whose evidence is not looked at: it need not become objects."""
 
     disputant_evidence: Raw = Raw(b"null")  # type: ignore[assignment]
     respondent_evidence: Raw = Raw(b"null")  # type: ignore[assignment]
@@ -102,9 +102,9 @@ class CaseBooks:
             "SELECT {} FROM case_parts JOIN disputes ON id = dispute_id WHERE key = ?"  # noqa: S608
             f"{' AND is_open = 1' if open_only else ''} ORDER BY case_parts.filed_at DESC, id DESC LIMIT ?"
         )
-        sizes = self._query(query.format("length(record)"), key, limit)
+        sizes = self._query(query.format("length(coalesce(listed, record))"), key, limit)
         fitting, truncated = what_fits(sizes, lambda row: int(row[0]), MAX_READ)
-        rows = self._query(query.format("record"), key, len(fitting))
+        rows = self._query(query.format("coalesce(listed, record)"), key, len(fitting))
         return Page([_listed(row[0]) for row in rows], truncated=truncated)
 
     def due_cases(self, now: int, limit: int = 100) -> list[str]:

@@ -92,8 +92,19 @@ TABLES: Final = (
     ),
     Table(
         "disputes",
-        ("id", "proposal_id", "disputant", "phase", "is_open", "deadline", "filed_at", "version", "record"),
-        _newer("disputes", "id", "phase", "is_open", "deadline"),
+        (
+            "id",
+            "proposal_id",
+            "disputant",
+            "phase",
+            "is_open",
+            "deadline",
+            "filed_at",
+            "version",
+            "listed",
+            "record",
+        ),
+        _newer("disputes", "id", "phase", "is_open", "deadline", "listed"),
     ),
     Table(
         "case_parts",
@@ -315,6 +326,7 @@ class Draft:
             case.deadline,
             case.filed_at,
             version,
+            listed_case(case),
             record,
         )
         parts = self.rows["case_parts"]
@@ -417,6 +429,21 @@ def as_double(number: int | float) -> float:
 def _listed(proposal: Proposal) -> tuple[int, int, int | None]:
     """By which lists and deadlines find it: `is_open`, `frozen` and `expires`."""
     return int(proposal.status in OPEN), int(proposal.frozen_by is not None), proposal.expires
+
+
+def listed_case(case: Dispute) -> bytes:
+    """What a list of cases needs of it. Parties decide how long evidence is, and a list does not show it."""
+    return _encode(
+        msgspec.structs.replace(
+            case,
+            pool=(),
+            pool_keys=(),
+            skipped=(),
+            disputant_evidence=None,
+            respondent_evidence=None,
+            settlement=None,
+        )
+    )
 
 
 def parts_of(case: Dispute) -> list[tuple[bytes, str, bool]]:

@@ -195,7 +195,9 @@ _COSTS: Final = (
     "fill: offers",
 )
 
-# A deal had one case. SQLite cannot drop the constraint that said so, so the tables are made anew.
+# A deal had one case. SQLite cannot drop the constraint that said so, so the tables are made anew. `listed` is what
+# a list shows of a case, without the evidence; it stands before the record, because SQLite reads a row from its
+# beginning. It is null in rows that nothing has changed since they came from an older store.
 _TWO_CASES: Final = (
     "ALTER TABLE case_parts RENAME TO old_case_parts",
     "ALTER TABLE disputes RENAME TO old_disputes",
@@ -212,6 +214,7 @@ _TWO_CASES: Final = (
         deadline BIGINT,
         filed_at BIGINT NOT NULL,
         version BIGINT NOT NULL,
+        listed {bytes},
         record {bytes} NOT NULL,
         UNIQUE (proposal_id, disputant)
     )""",
