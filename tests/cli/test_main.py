@@ -135,6 +135,11 @@ def test_a_refusal_shows_its_code(refusal: type[Refusal]) -> None:
     assert len(explain(error).splitlines()) == 1
 
 
+def test_how_long_to_wait_is_said_by_the_hall_alone() -> None:
+    """Some limits are for seconds, others for a day."""
+    assert explain(errors.RateLimited("Try again after midnight")) == "RATE_LIMITED: Try again after midnight"
+
+
 def everything(kind: type[MoothallError]) -> list[type[MoothallError]]:
     return [kind, *(deeper for child in kind.__subclasses__() for deeper in everything(child))]
 

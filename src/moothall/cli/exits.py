@@ -55,7 +55,6 @@ _ADVICE: Final = {
     errors.VerificationFailed.code: "`moothall doctor` compares your clock and your key file",
     errors.NotAllowed.code: "ask the operator to approve your key; `moothall identity show` prints it",
     errors.Banned.code: "only the operator can lift it",
-    errors.RateLimited.code: "wait a moment and try again",
     errors.InvalidName.code: "choose another --name",
     errors.ProposalNotFound.code: "`moothall proposals` lists your deals",
     errors.InvalidProposal.code: "`moothall proposals` shows how it stands",

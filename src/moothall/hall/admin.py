@@ -62,7 +62,7 @@ def check_key(
     """A Refusal, unless the guard takes the key. Attempts are told to the operator, wrong keys counted."""
     if not hall.door.may_attempt_admin(ip, hall.now()):
         hall.note("admin_rate_limited", ip=ip, operation=operation)
-        raise RateLimited("Too many wrong admin keys from this address")
+        raise RateLimited("Too many wrong admin keys from this address; wait a minute")
     try:
         guard(hall.door, given)
     except Refusal:

@@ -176,7 +176,7 @@ def complete(
     """Both gain, and both get their stakes back (seed 000, complete 4)."""
     deal, status = _admit(order, deal, "complete", now, rules)
     if rules.ratings.too_young(deal.created_at, now):
-        raise RateLimited("This proposal is too young to be completed")
+        raise RateLimited("This proposal is too young to be completed; try again later")
     by = _address(deal, order.key.raw)
     done = structs.replace(
         deal,
