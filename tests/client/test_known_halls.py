@@ -147,9 +147,8 @@ def test_whatever_a_server_says_is_signed_only_if_it_is_its_own(
 
 
 def test_the_names_of_loopback_are_one_place() -> None:
-    assert {place_of(f"ws://{host}:6667") for host in ("127.0.0.1", "localhost", "[::1]")} == {
-        "localhost:6667"
-    }
+    names = ("127.0.0.1", "localhost", "[::1]", "0.0.0.0", "[::]")  # noqa: S104 - dialled, not bound
+    assert {place_of(f"ws://{name}:6667") for name in names} == {"localhost:6667"}
     assert place_of("WSS://Hall.example.org/") == PLACE
     with pytest.raises(ConnectionFailed):
         place_of("nonsense")

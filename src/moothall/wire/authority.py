@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from moothall.wire.origins import is_loopback
 
 _SECURE: Final = frozenset(("wss", "https"))
+_UNSPECIFIED: Final = frozenset(("0.0.0.0", "::"))  # noqa: S104 - nothing listens here
 _SCHEMES: Final = frozenset(("ws", "http")) | _SECURE
 
 
@@ -17,7 +18,8 @@ class Authority(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        return is_loopback(self.host)
+        """True for this machine: loopback, or 0.0.0.0 and ::, which a client that dials them finds there."""
+        return is_loopback(self.host) or self.host in _UNSPECIFIED
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
