@@ -1,7 +1,9 @@
 """A courtroom: a made-up hall with two parties, a deal between them, and agents that may judge it."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from moothall.court.panel import PANEL_SIZE, shuffled
 from moothall.court.records import Dispute
 from moothall.court.verify import verify_case
 from moothall.identity import PrivateKey
@@ -16,6 +18,11 @@ from tests.support.seals import HALL_ID
 from tests.support.world import Guest, Message, World, assert_sent
 
 ITEM = {"kind": "commit", "label": "Feature", "value": "abc123"}
+
+
+def draw_panel(seed: str, pool: Sequence[str]) -> list[str]:
+    """The panel where all of the pool are eligible."""
+    return shuffled(seed, pool)[:PANEL_SIZE]
 
 
 def rated(books: MemoryBooks, key: PrivateKey, rating: int = 1300, transactions: int = 20) -> None:

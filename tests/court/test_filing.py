@@ -4,10 +4,9 @@ from hashlib import sha256
 
 import pytest
 
-from moothall.court.panel import draw_panel
 from moothall.identity import PrivateKey
 from moothall.market.proposals import LAST_MOMENT
-from tests.court.support import Courtroom, kinds, rated
+from tests.court.support import Courtroom, draw_panel, kinds, rated
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.support.cases import ARBITERS, COMMITMENT, NONCE, signed_step
 from tests.support.deals import signed

@@ -14,7 +14,6 @@ from moothall.court.panel import (
     Experience,
     Why,
     commitment_of,
-    draw_panel,
     draw_replacement,
     eligible,
     experienced,
@@ -26,6 +25,7 @@ from moothall.court.panel import (
 )
 from moothall.court.rules import CourtRules
 from moothall.market.records import Standing
+from tests.court.support import draw_panel
 from tests.identity.vectors import VECTORS
 
 VECTOR = VECTORS["court_panel"]

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from moothall.court.panel import MAX_POOL, PANEL_SIZE, draw_panel, pool_hash_of, seed_of, shuffled
+from moothall.court.panel import MAX_POOL, PANEL_SIZE, pool_hash_of, seed_of, shuffled
 from moothall.court.records import Dispute, Skipped
 from moothall.court.seating import Unfit, seat
 from moothall.court.verify import verify_case
 from moothall.identity import PrivateKey
 from moothall.market.records import Proposal
-from tests.court.support import ITEM, Courtroom, rated
+from tests.court.support import ITEM, Courtroom, draw_panel, rated
 from tests.identity.vectors import ALICE, BOB
 from tests.support.cases import ARBITERS, COMMITMENT, NONCE
 from tests.support.deals import signed

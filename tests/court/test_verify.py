@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.court.evidence import MAX_EVIDENCE, item_hash
-from moothall.court.panel import MAX_POOL, draw_panel, pool_hash_of, seed_of, shuffled
+from moothall.court.panel import MAX_POOL, pool_hash_of, seed_of, shuffled
 from moothall.court.records import Submission
 from moothall.court.verify import verify_case
 from moothall.identity import PrivateKey
 from moothall.identity.seals import CASE, Seal, key_id
 from moothall.market.storable import MAX_NESTING, MAX_VALUES
 from moothall.wire.canonical import canonical_json
-from tests.court.support import Courtroom
+from tests.court.support import Courtroom, draw_panel
 from tests.identity.vectors import ALICE, BOB
 from tests.support.cases import ARBITERS, COMMITMENT, NONCE, signed_step
 from tests.support.deals import signed

@@ -111,7 +111,7 @@ def decline(
     admission.require_arbiter(message, key, books.part(message.dispute_id, key.raw), rules)
     case = _with_keys(books, _known(books, message.dispute_id))
     unfit = partial(_unfit, books, candidates, rules, now)
-    outcome = hearing.decline(message, key, case, _deal(books, case), unfit, now=now, rules=rules)
+    outcome = hearing.decline(message, key, case, _deal(books, case), unfit, now=now)
     return _saved(books, outcome, seal)
 
 

@@ -63,7 +63,6 @@ def decline(
     unfit: Unfit,
     *,
     now: int,
-    rules: CourtRules,
 ) -> Outcome:
     """The replacement is the next of the same shuffled order that is eligible now."""
     number = _pending_slot(key, case, now)

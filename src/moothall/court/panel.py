@@ -99,11 +99,6 @@ def walk(order: Sequence[str], seats: int, past: Collection[str], unfit: Mapping
     return found
 
 
-def draw_panel(seed: str, pool: Sequence[str]) -> list[str]:
-    """The panel where all of the pool are eligible."""
-    return shuffled(seed, pool)[:PANEL_SIZE]
-
-
 def draw_replacement(seed: str, slot_number: int, pool: Sequence[str]) -> str | None:
     """How halls replaced an arbiter before the pool was taken at intent: from a pool of that moment, with a seed
     of its own. Only old cases have such arbiters. None: the pool is empty."""
