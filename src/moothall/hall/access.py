@@ -177,7 +177,7 @@ class AddressCounts:
             self._told.discard(ip)
 
     def is_news(self, ip: str) -> bool:
-        """Whether nobody was told yet that this address wants more than it may have."""
+        """True if the log does not say yet that this address wants more than it may have."""
         known = len(self._told)
         self._told.add(holder_of(ip))
         return len(self._told) > known

@@ -235,7 +235,7 @@ class Settings:
         0, "fewest different agents that an arbiter completed deals with, among its latest 400 deals"
     )
     court_arbiter_age: float = option(0.0, "seconds since an arbiter's rating first moved, at least")
-    court_absent: tuple[str, ...] = option(("away",), "presences with which nobody is drawn as arbiter")
+    court_absent: tuple[str, ...] = option(("away",), "presences with which an agent is not drawn as arbiter")
     court_max_panels: int = option(0, "panels one arbiter may sit on at once; 0 is no limit")
 
     # -- who is told of deals
