@@ -141,3 +141,10 @@ async def test_a_long_sentence_is_cut(tmp_path: Path) -> None:
     result = await moothall("receipts", "verify", "forged.json", "--hall", HALL_ID)
     assert result.exit_code == 1
     assert max(map(len, result.stdout.splitlines())) < 420
+
+
+@pytest.mark.parametrize("name", [HALL_ID, HALL.public.raw.hex()], ids=["key id", "hex"])
+def test_a_file_does_not_stand_for_a_key_that_it_is_named_after(name: str, tmp_path: Path) -> None:
+    """A forger hands over records together with such a file, which holds a key of its own."""
+    (tmp_path / name).write_text(ALICE.public.pem)
+    assert list(expected_halls([name])) == [HALL_ID]

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -45,6 +46,8 @@ def expected_halls(words: list[str] | None) -> "Mapping[str, str]":
 def _named(word: str) -> str:
     from moothall.identity.seals import read_hall
 
+    with suppress(InvalidKey):
+        return read_hall(word)  # not a file of that name: it may have come along with the records
     try:
         return read_hall(_in_file(word) if Path(word).expanduser().is_file() else word)
     except (InvalidKey, OSError) as error:
