@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from moothall.hall.access import BANS_FILE
+from moothall.hall.access import BANS_FILE, Doorkeeper
 from moothall.settings.limits import Rate
 from tests.court.books import MemoryBooks
 from tests.identity.vectors import ALICE, BOB
@@ -155,6 +155,17 @@ def test_addresses_that_are_quiet_are_forgotten() -> None:
     world.advance(60)
     order(world, world.connect(), "ADMIN_LIST", "wrong")
     assert list(world.hall.door._failures) == ["192.0.2.1"]
+
+
+def test_an_address_that_goes_on_failing_stays_known() -> None:
+    door = Doorkeeper(max_per_ip=0, admin_key="x", access_key="", admin_rate=Rate(2, 60))
+    door.admin_failed("192.0.2.1", 0)
+    door.admin_failed("192.0.2.2", 30)
+    door.admin_failed("192.0.2.1", 50)
+    door.admin_failed("192.0.2.3", 95)  # the second is quiet now, the first is not
+    assert list(door._failures) == ["192.0.2.1", "192.0.2.3"]
+    door.admin_failed("192.0.2.1", 100)
+    assert not door.may_attempt_admin("192.0.2.1", 100)
 
 
 # -- the allow list ------------------------------------------------------------------------------------

@@ -409,6 +409,7 @@ def test_the_memory_for_addresses_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
         assert keys.admit(f"192.0.2.{number}", float(number))
     assert len(keys) == 3
     assert not keys.has_room("192.0.2.9", 9.0)
-    assert keys.has_room("192.0.2.0", 9.0)  # forgotten: it came first
-    assert keys.admit("203.0.113.1", 5000.0)
-    assert len(keys) == 1  # the quiet ones are as good as new
+    assert keys.has_room("192.0.2.0", 9.0)  # forgotten: it has been quiet longest
+    assert not keys.admit("192.0.2.7", 10.0)
+    assert keys.admit("203.0.113.1", 11.0)
+    assert not keys.has_room("192.0.2.7", 11.0)  # it has not been quiet

@@ -192,7 +192,7 @@ class NewKeys:
     def __init__(self, most: int, loopback_factor: int) -> None:
         self._most = most
         self._loopback_factor = loopback_factor
-        self._windows: OrderedDict[str, Window] = OrderedDict()
+        self._windows: OrderedDict[str, Window] = OrderedDict()  # by address, the last to bring a key last
 
     def __len__(self) -> int:
         return len(self._windows)
@@ -210,9 +210,11 @@ class NewKeys:
         binder = _binder(ip)
         window = self._windows.get(binder)
         if window is None:
-            self._make_room(now)
+            if len(self._windows) >= MAX_BINDERS:
+                self._windows.popitem(last=False)  # the one that has been quiet longest
             factor = self._loopback_factor if binder == LOOPBACK else 1
             window = self._windows[binder] = Window(Rate(self._most * factor, HOUR))
+        self._windows.move_to_end(binder)
         return window.admit(now)
 
     def forgive(self, ip: str) -> None:
@@ -220,14 +222,6 @@ class NewKeys:
         window = self._windows.get(_binder(ip))
         if window is not None and len(window):
             window.forgive()
-
-    def _make_room(self, now: float) -> None:
-        """Quiet addresses are as good as new. If all are busy, the one that came first is forgotten."""
-        if len(self._windows) >= MAX_BINDERS:
-            for binder in [known for known, window in self._windows.items() if window.is_quiet(now)]:
-                del self._windows[binder]
-        if len(self._windows) >= MAX_BINDERS:
-            self._windows.popitem(last=False)
 
 
 def _binder(ip: str) -> str:
@@ -242,7 +236,7 @@ class Doorkeeper:
         self._admin_key = admin_key
         self._access_key = access_key
         self._admin_rate = admin_rate
-        self._failures: dict[str, Window] = {}
+        self._failures: OrderedDict[str, Window] = OrderedDict()  # by address, the latest last
 
     @property
     def has_access_key(self) -> bool:
@@ -257,9 +251,11 @@ class Doorkeeper:
     def admin_failed(self, ip: str, now: float) -> None:
         """A wrong key. Only these count, or an operator who approves a dozen agents would be kept out."""
         if self._admin_rate.limit:
-            for address in [known for known, window in self._failures.items() if window.is_quiet(now)]:
-                del self._failures[address]
-            self._failures.setdefault(holder_of(ip), Window(self._admin_rate)).count(now)
+            failures, address = self._failures, holder_of(ip)
+            while failures and next(iter(failures.values())).is_quiet(now):
+                failures.popitem(last=False)
+            failures.setdefault(address, Window(self._admin_rate)).count(now)
+            failures.move_to_end(address)
 
     def check_admin(self, given: str) -> None:
         if not self._admin_key:
