@@ -284,7 +284,7 @@ async def test_junk_is_charged_to_its_address_with_all_else(
         await until(lambda: keep(app).throttled == 1)
         assert keep(app).room.dropped.keys() == {reason}
         assert 0 < keep(app).room.dropped[reason] <= 100
-        assert not app.hall.admit("127.0.0.1", 1, is_loopback=True)
+        assert not app.hall.admit("127.0.0.1", CONNECTION_FRAMES, is_loopback=True)
         attacker.close()
 
 

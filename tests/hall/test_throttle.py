@@ -202,7 +202,7 @@ def test_the_budget_refills_with_time() -> None:
 
 
 def test_agents_of_one_address_share_its_budget_and_wait_for_it_in_turn() -> None:
-    world = World(address_told=Rate(10, 10))
+    world = World(address_told=Rate(12, 10))
     one, two = world.agent(join="#general"), world.agent(join="#general")
     other = world.agent(join="#general", ip="192.0.2.2")
     world.advance(60)
@@ -304,6 +304,37 @@ def test_it_waits_for_its_address_and_is_then_counted_once() -> None:
     assert is_paused(guest)
     world.advance(30)
     assert [(answer["type"], answer["ref"]) for answer in guest.read()] == [("PONG", "7"), ("PONG", "8")]
+
+
+def test_a_frame_that_waits_for_the_bytes_of_its_answer_is_handled_in_the_end() -> None:
+    """It is decoded and charged again each time, with bytes of the same bucket."""
+    world = World("agentchat-0.36", budget_bytes=Rate(4000, 10))
+    guest, other = world.agent(), world.agent()
+    world.send(other, "CREATE_CHANNEL", channel="#old")
+    world.send(other, "MSG", to="#old", content="a line to be replayed")
+    world.advance(600)
+    world.hush()
+    world.send(guest, "PING", junk="x" * 3000)
+    world.send(guest, "JOIN", channel="#old", ref="later", junk="x" * 1000)
+    assert is_paused(guest)
+    world.advance(60)
+    assert "JOINED" in kinds(guest.read())
+    assert not is_paused(guest)
+
+
+def test_short_frames_have_their_turn_beside_a_flood_from_the_same_address() -> None:
+    world = World(address_bytes=Rate(10_000, 1), address_frames=Rate(0, 1))
+    flooders, neighbour = [world.agent() for _ in range(20)], world.agent()
+    world.advance(20)
+    world.hush()
+    for flooder in flooders:
+        for _ in range(30):
+            world.send(flooder, "PING", junk="x" * 4000)
+    for _ in range(20):
+        world.send(neighbour, "PING")
+        assert_sent(neighbour, "PONG")
+        world.advance(0.05)
+    assert sum(len(flooder.read()) for flooder in flooders) <= 6
 
 
 def test_over_the_frame_limit_nothing_is_read_slowly() -> None:

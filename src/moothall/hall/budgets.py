@@ -1,9 +1,10 @@
 """What each connection, key and address may cost the hall (docs/security.md).
 
 A `Price` says what a frame will cost: frames, bytes, messages told to others, time of the store. An `Account` has a
-token bucket for each of them. The price is charged before the work is done. A bucket with anything left takes a
+token bucket for each of them. The price is charged before the work is done. A bucket that is half empty takes a
 price of any size and then owes the rest, so a large command is possible after a quiet moment, and the average
-holds.
+holds. A small price needs less room: or those who ask for much would take all that refills for their address, and a
+neighbour with one short frame would never have its turn.
 
 An agent with a key is charged to its key, so that a new connection refills nothing; others are charged to their
 connection. What is over this budget is refused. All of them are charged to their address too, which has a small
@@ -21,6 +22,8 @@ from moothall.settings.limits import Rate, Window
 
 # Accounts that owe nothing are as good as new. Look for them when the number of accounts has doubled since.
 _MIN_TO_SWEEP: Final = 1024
+
+_ROUNDING: Final = 1e-9  # of a bucket: after the time that `wait` has said, the price must be possible
 
 # A new connection costs the hall about as much as this many frames: accept, upgrade, a session, the close.
 CONNECTION_FRAMES: Final = 5
@@ -63,10 +66,18 @@ class Account:
         self._drain(now)
         longest = 0.0
         for level, rate, amount in zip(self._levels, self._rates, price, strict=True):
-            if amount and rate.limit and level >= rate.limit:
-                # Until there is room for the whole, or for as much as the bucket holds.
-                longest = max(longest, (level - rate.limit + min(amount, rate.limit)) / rate.per_second)
+            if amount and (limit := rate.limit):
+                lacking = level + min(amount, limit / 2) - limit
+                if lacking > limit * _ROUNDING:
+                    longest = max(longest, lacking / rate.per_second)
         return longest
+
+    def refill_time(self, price: Price) -> float:
+        """Seconds in which as much as this price refills."""
+        return max(
+            amount / rate.per_second if rate.limit else 0.0
+            for rate, amount in zip(self._rates, price, strict=True)
+        )
 
     def charge(self, price: Price) -> None:
         """`wait` has said 0 for it."""
@@ -181,6 +192,11 @@ class Meter:
         price = self._discounted(price)
         own.charge(price)
         address.charge(price)
+
+    def refill_time(self, price: Price, now: float) -> float:
+        """Seconds in which as much as this price refills in both accounts."""
+        price = self._discounted(price)
+        return max(account.refill_time(price) for account in self._accounts(now))
 
     def _accounts(self, now: float) -> tuple[Account, Account]:
         budgets = self._budgets

@@ -94,12 +94,16 @@ def stop(hall: "Hall", session: Session, command: "Command", payload: bytes, exc
 def put_off(hall: "Hall", session: Session, payload: bytes, excess: Excess, *, counted: bool = False) -> None:
     """Handle this frame when the budget can pay for it, and those behind it after it.
 
-    One that was `counted` already will be counted again.
+    One that was `counted` already will be counted, decoded and charged again: there must be room for that too, or
+    it would wait for ever.
     """
-    if counted and session.meter is not None and session.meter.frames is not None:
-        session.meter.frames.forgive()
+    seconds = excess.seconds
+    if counted and session.meter is not None:
+        if session.meter.frames is not None:
+            session.meter.frames.forgive()
+        seconds += session.meter.refill_time(Price(frames=1, bytes=len(payload)), hall.now())
     session.keep(payload, first=True)
-    hold(hall, session, excess.seconds)
+    hold(hall, session, seconds)
 
 
 def _over_budget(what: str, seconds: float) -> RateLimited:

@@ -562,7 +562,7 @@ def metered(town: Town, src: str, ip: str = "192.0.2.7", signer: Signer = ALICE)
 
 @pytest.mark.parametrize("dst", ["swarm:planner", "swarm:crowd", "#crowd"])
 def test_fan_out_is_charged_to_its_sender(dst: str) -> None:
-    town = Town(budget_told=Rate(10, 10), rate_message=Rate(0, 1))
+    town = Town(budget_told=Rate(16, 10), rate_message=Rate(0, 1))
     town.agent("planner")
     first = town.agent("planner")
     town.send(first, "CREATE_CHANNEL", channel="#crowd")
@@ -603,7 +603,7 @@ def test_what_one_connection_causes_is_owed_by_its_address() -> None:
 
 
 def test_a_question_to_the_directory_is_charged_before_it_is_asked() -> None:
-    town = Town(budget_store=Rate(600, 10))
+    town = Town(budget_store=Rate(700, 10))
     alice = metered(town, "bot:alice")
     answers = [town.ask(alice, "bot:alice", "nearest:nothing") for _ in range(5)]
     assert answers == ["error:offline"] * 2 + ["error:rate_limited"] * 3
