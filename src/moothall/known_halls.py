@@ -81,7 +81,7 @@ def check_challenge(url: str, challenge: Challenge, pins: Pins) -> str | None:
         )
     if pin is None:
         _refuse_known_elsewhere(place, key, pins)
-    found = parse_authority(host, secure=url.startswith("wss"))
+    found = parse_authority(host, secure=url.lower().startswith("wss"))
     if found != dialled and not (pin is not None and pin.by_user):
         raise UntrustedHall(
             f"the hall at {place} calls itself {host[:128]!r}: nothing was signed. Dial that name. If a proxy or a"

@@ -57,6 +57,7 @@ UNNAMED: dict[str, Any] = {"hall_key": None, "hall_random": None, "hall_host": N
     [
         (URL, "hall.example.org"),
         (URL, "HALL.example.org:443"),
+        (URL.upper(), "hall.example.org"),
         ("ws://hall.example.org", "hall.example.org:80"),
         ("ws://127.0.0.1:6667", "127.0.0.1:6667"),
         ("ws://[::1]:6667", "[0:0::1]:6667"),
