@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.wire.keep.packet import (
+    MAX_FIELDS,
     MAX_PACKET,
     MalformedPacket,
     Packet,
@@ -211,6 +212,24 @@ def test_what_is_not_protobuf_or_not_utf8_is_malformed(broken: bytes) -> None:
     for payload in (broken, SIGNED + broken):
         with pytest.raises(MalformedPacket):
             decode(payload)
+
+
+@pytest.mark.parametrize(
+    ("before", "field", "after"),
+    [
+        (b"", tag(4, 2) + b"\x00", b""),
+        (b"", tag(8, 0) + b"\x00", b""),
+        (b"", tag(12, 0) + b"\x00", b""),
+        (tag(11, 3), tag(12, 0) + b"\x00", tag(11, 4)),
+        (tag(11, 3), tag(12, 3) + tag(12, 4), tag(11, 4)),
+    ],
+)
+def test_a_packet_has_so_many_fields_at_most(before: bytes, field: bytes, after: bytes) -> None:
+    """Or one of 64 KiB takes 30 ms to read."""
+    most = MAX_FIELDS - bool(before)
+    decode(before + field * most + after)
+    with pytest.raises(MalformedPacket, match="fields"):
+        decode(before + field * (most + 1) + after)
 
 
 def test_numbers_out_of_range_are_not_written() -> None:

@@ -35,6 +35,9 @@ _UINT64: Final = (1 << 64) - 1
 _MAX_FIELD: Final = (1 << 29) - 1
 _MAX_HEAD: Final = 5  # bytes of a tag or a length in what is passed on as it came; see `_head`
 _MAX_DEPTH: Final = 100  # of groups in groups: nobody sends one, and each costs a level
+# Fields of a packet that is not in canonical form, those in groups too: known ones, repeated ones, unknown ones. A
+# packet of 64 KiB has room for 32,000 of them, and would take as long to read as 500 signatures take to check.
+MAX_FIELDS: Final = 64
 
 # A canonical signed packet begins with 0a 40, 64 bytes, 12 20, 32 bytes (keep wire 3).
 _SIG_HEAD: Final = b"\x0a\x40"
@@ -244,9 +247,11 @@ def _decode(payload: bytes) -> Packet:
     packet = Packet()
     unknown: list[bytes] = []
     position, size = 0, len(payload)
+    count = _Count()
     try:
         while position < size:
             start = position
+            count.one_more()
             tag, position = _head(payload, position)
             if tag in (_TYP, _FEE, _TTL):
                 number, position = _long_varint(payload, position)
@@ -258,7 +263,7 @@ def _decode(payload: bytes) -> Packet:
                     raise MalformedPacket("a field ends after the packet")
                 _set_value(packet, tag, payload[first:position])
             else:
-                position = _skip(payload, tag, position, 0)
+                position = _skip(payload, tag, position, 0, count)
                 unknown.append(payload[start:position])
     except IndexError:
         raise MalformedPacket("the packet ends inside a field") from None
@@ -294,7 +299,21 @@ def _set_value(packet: Packet, tag: int, value: bytes) -> None:
         packet.body = value.decode()
 
 
-def _skip(payload: bytes, tag: int, position: int, depth: int) -> int:
+class _Count:
+    """How many fields were read."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self) -> None:
+        self._fields = 0
+
+    def one_more(self) -> None:
+        self._fields += 1
+        if self._fields > MAX_FIELDS:
+            raise MalformedPacket(f"more than {MAX_FIELDS} fields")
+
+
+def _skip(payload: bytes, tag: int, position: int, depth: int, count: _Count) -> int:
     """Where the field ends whose value starts at `position`; IndexError if that is beyond the packet."""
     kind = tag & 7
     if not 1 <= tag >> 3 <= _MAX_FIELD:
@@ -302,7 +321,7 @@ def _skip(payload: bytes, tag: int, position: int, depth: int) -> int:
     if kind == _VARINT:
         return _long_varint(payload, position)[1]
     if kind == _GROUP:
-        return _skip_group(payload, tag, position, depth)
+        return _skip_group(payload, tag, position, depth, count)
     if kind == _BYTES:
         length, position = _head(payload, position)
         end = position + length
@@ -317,7 +336,7 @@ def _skip(payload: bytes, tag: int, position: int, depth: int) -> int:
     return end
 
 
-def _skip_group(payload: bytes, tag: int, position: int, depth: int) -> int:
+def _skip_group(payload: bytes, tag: int, position: int, depth: int, count: _Count) -> int:
     if depth >= _MAX_DEPTH:
         raise MalformedPacket("groups are nested too deep")
     closing = tag + (_GROUP_END - _GROUP)
@@ -325,7 +344,8 @@ def _skip_group(payload: bytes, tag: int, position: int, depth: int) -> int:
         inner, position = _head(payload, position)
         if inner == closing:
             return position
-        position = _skip(payload, inner, position, depth + 1)
+        count.one_more()
+        position = _skip(payload, inner, position, depth + 1, count)
 
 
 def _head(payload: bytes, position: int) -> tuple[int, int]:
