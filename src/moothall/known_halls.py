@@ -92,9 +92,12 @@ def check_challenge(url: str, challenge: Challenge, pins: Pins) -> str | None:
 
 
 def _refuse_known_elsewhere(place: str, key: str, pins: Pins) -> None:
-    """But a hall on one's own machine may have another port the next time."""
+    """But a hall on one's own machine may have another port the next time. Not one that the user pinned: what is
+    dialled on this machine can also be a tunnel to another."""
     others = [
-        other for other, pin in pins.items() if pin.key == key and not (_is_local(place) and _is_local(other))
+        other
+        for other, pin in pins.items()
+        if pin.key == key and (pin.by_user or not (_is_local(place) and _is_local(other)))
     ]
     if others:
         raise UntrustedHall(

@@ -138,6 +138,13 @@ def test_a_hall_on_this_machine_may_have_another_port_the_next_time() -> None:
         check_challenge(URL, challenge(), pins)
 
 
+def test_but_not_the_hall_behind_a_tunnel_that_the_user_pinned() -> None:
+    known = {"localhost:7000": Pin(KEY, by_user=True)}
+    with pytest.raises(UntrustedHall, match="that you know as localhost:7000"):
+        check_challenge("ws://localhost:9000", challenge("localhost:9000"), known)
+    assert check_challenge("ws://localhost:7000", challenge("localhost:7000"), known) == KEY
+
+
 @given(st.text(max_size=40), st.text(max_size=40), st.text(max_size=40), st.text(max_size=40))
 def test_whatever_a_server_says_is_signed_only_if_it_is_its_own(
     key: str, random: str, host: str, nonce: str
