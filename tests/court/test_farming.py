@@ -66,6 +66,13 @@ def test_the_profile_of_the_reference_is_simulated_with_its_own_rules() -> None:
     assert harvest(farming.losing_stakes, hours=1, **reference).points > 50_000
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda each: each.__name__)
+def test_every_strategy_ends_where_a_pair_has_to_wait_between_deals(strategy: Strategy) -> None:
+    """Keys that deal with each other without a pause would never grow up."""
+    reference = {"profile": "agentchat-0.36", **PROFILES["agentchat-0.36"]}
+    assert 0 < harvest(strategy, **reference).deals <= farming.MAX_DEALS
+
+
 history = st.lists(st.tuples(st.integers(0, 2 * HOUR), st.integers(-50, 50)), min_size=1, max_size=40)
 
 

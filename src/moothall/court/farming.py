@@ -90,6 +90,10 @@ class Farm:
     def wait(self, milliseconds: int) -> None:
         self.now += milliseconds
 
+    def cool_down(self) -> None:
+        """Wait until every pair may gain by a deal again."""
+        self.wait(max(PAUSE, self._rules.ratings.pair_cooldown))
+
     def new_key(self) -> bytes:
         """Waits until the address may have one more."""
         times, most = self._key_times, self._limits.new_keys
@@ -301,10 +305,13 @@ STRATEGIES: Final[tuple[Strategy, ...]] = (
 
 
 def _grow_up(farm: Farm, *keys: bytes) -> None:
-    """Deals with each other until none is a newcomer."""
+    """Deals with each other until none is a newcomer. Those of a pair that come too soon do not count."""
     while any(farm.transactions(key) < NEWCOMER_DEALS for key in keys):
+        before = [farm.transactions(key) for key in keys]
         for number, key in enumerate(keys):
             farm.complete(key, keys[number - 1])
+        if before == [farm.transactions(key) for key in keys]:
+            farm.cool_down()
 
 
 # -- the harvest -----------------------------------------------------------------------------------------
