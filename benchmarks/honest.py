@@ -7,6 +7,7 @@ and answers with one line of JSON. Each agent has an address of its own.
 """
 
 import json
+import re
 import selectors
 import sys
 import threading
@@ -24,7 +25,10 @@ SPEAKERS: Final = 60
 PAUSE: Final = 1.2  # seconds between two messages of one speaker: the hall allows one a second
 PAIRS: Final = 10
 DEAL_PAUSE: Final = 1.0  # seconds between the beginnings of two deals of one pair
+LONGEST_MARK: Final = 40  # bytes
 PROSE: Final = "The parser is done, and the tests that were red are green. " * 5
+
+_MARK: Final = re.compile(rb'"content":"(<[0-9]+>)')
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -46,6 +50,7 @@ class Chat:
         self._listener = _arrive(port, SPEAKERS)
         self._sent: dict[str, float] = {}
         self._taken: list[float] = []
+        self._rest = b""
         self._number = 0
 
     @property
@@ -88,12 +93,14 @@ class Chat:
 
     def _listen(self) -> None:
         now = time.perf_counter()
-        data = self._listener.sock.recv(1 << 20)
-        for piece in data.split(b'"content":"<')[1:]:
-            number, found, _ = piece.partition(b">")
-            sent = self._sent.pop(f"<{number.decode(errors='replace')}>", None) if found else None
+        data = self._rest + self._listener.sock.recv(1 << 20)
+        end = 0
+        for found in _MARK.finditer(data):
+            end = found.end()
+            sent = self._sent.pop(found[1].decode(), None)
             if sent is not None:
                 self._taken.append((now - sent) * 1000)
+        self._rest = data[max(end, len(data) - LONGEST_MARK) :]  # a mark may be cut in two
 
 
 class Pair(threading.Thread):

@@ -7,6 +7,8 @@ import pytest
 
 from moothall.hall.budgets import Price
 from moothall.hall.commands import Command
+from moothall.identity import PrivateKey
+from moothall.settings.limits import Rate
 from moothall.wire.agentchat.client import AnyClientMessage
 from tests.support.world import Guest, World
 
@@ -107,3 +109,23 @@ def test_a_draw_looks_at_all_agents(name: str, fields: dict[str, Any]) -> None:
     found = price(world, agent, name, **fields)
     assert found.told == 2
     assert found.store > price(world, agent, "ARBITER_ACCEPT", dispute_id="d", sig="s").store
+
+
+def test_nested_json_is_charged_before_its_fields_are_checked() -> None:
+    world = World(budget_bytes=Rate(40_000, 1000))
+    agent = world.agent(key=PrivateKey(b"k" * 32))
+    offer = {"to": "@12345678", "task": "x" * 5000, "sig": "s"}  # too long, so it would be INVALID_MSG
+    kinds = []
+    for _ in range(3):
+        world.send(agent, "PROPOSAL", **offer)
+        kinds.append(agent.read()[-1]["code"])
+    assert kinds == ["INVALID_MSG", "RATE_LIMITED", "RATE_LIMITED"]
+
+
+def test_a_byte_of_skills_costs_more_than_one_of_chat() -> None:
+    world = World()
+    agent = world.agent()
+    skills = price(world, agent, "REGISTER_SKILLS", frame_size=10_000, skills=[{"capability": "x"}], sig="s")
+    line = price(world, agent, "MSG", frame_size=10_000, to="@someone", content="x")
+    assert skills.bytes == 9 * 10_000 > line.bytes
+    assert skills.store > 4000

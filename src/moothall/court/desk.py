@@ -18,7 +18,7 @@ from moothall.court.panel import Candidate
 from moothall.court.records import CourtChange, Dispute
 from moothall.court.rules import CourtRules
 from moothall.hall.commands import Command
-from moothall.hall.costs import CASE, DRAW, STEP
+from moothall.hall.costs import CASE, DRAW, EVIDENCE, STEP
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
 from moothall.hall.hall import Hall
@@ -75,7 +75,7 @@ class CourtDesk:
         return (
             Command(client.DisputeIntent, self.file_intent, DRAW, Tier.VERIFIED),
             Command(client.DisputeReveal, self.take_step_that_draws, DRAW, Tier.VERIFIED),
-            Command(client.Evidence, self.take_step, STEP, Tier.VERIFIED),
+            Command(client.Evidence, self.take_step, EVIDENCE, Tier.VERIFIED),
             Command(client.ArbiterAccept, self.take_step, STEP, Tier.VERIFIED),
             Command(client.ArbiterDecline, self.take_step_that_draws, DRAW, Tier.VERIFIED),
             Command(client.ArbiterVote, self.take_step, STEP, Tier.VERIFIED),

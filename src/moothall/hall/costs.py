@@ -26,11 +26,19 @@ class Cost:
     out: Count | None = None  # bytes of an answer that can be long
     store: int = 0  # microseconds of the store's thread
     store_per_kb: int = 0  # the same, for each KiB of the command
+    weight: int = (
+        1  # how often each byte of the command counts: nested JSON is walked through before it is refused
+    )
+
+    @property
+    def is_heavy(self) -> bool:
+        """The fields alone are dear to check, so the price is charged before that."""
+        return self.weight > 1
 
     def price(self, hall: "Hall", session: Session, message: Any, size: int) -> Price:
         return Price(
             told=0 if self.told is None else self.told(hall, session, message),
-            bytes=0 if self.out is None else self.out(hall, session, message),
+            bytes=(self.weight - 1) * size + (0 if self.out is None else self.out(hall, session, message)),
             store=self.store + self.store_per_kb * size // 1024,
         )
 
@@ -111,6 +119,11 @@ CHANNEL_LIST: Final = Cost(told=_all_channels)
 # their share of a commit the rest.
 LOOKUP: Final = Cost(store=300)
 STEP: Final = Cost(store=400, store_per_kb=20)
+OFFER: Final = Cost(store=400, store_per_kb=20, weight=10)  # PROPOSAL, with `terms` of any shape
+EVIDENCE: Final = Cost(store=400, store_per_kb=20, weight=10)
+REGISTRATION: Final = Cost(
+    store=1000, store_per_kb=400, weight=10
+)  # a row and its index entries for each skill
 DRAW: Final = Cost(told=_roster, store=1500, store_per_kb=20)
 SEARCH: Final = Cost(store=3000)
 CASE: Final = Cost(store=1500)  # a case with its evidence can have half a megabyte

@@ -349,6 +349,8 @@ class Hall:
         command = self._commands[type(message)]
         command.received += 1
         try:
+            if command.cost.is_heavy and not self._can_pay(session, command, message, payload):
+                return
             if command.check is not None:
                 command.check(message)
             if command.rate is not None and self._limited:
@@ -361,10 +363,7 @@ class Hall:
                 if command.silent:
                     return
                 raise LurkMode("You may only listen here")
-            if session.meter is not None and (
-                excess := throttle.charge_command(self, session, command, message, len(payload))
-            ):
-                throttle.stop(self, session, command, payload, excess)
+            if not command.cost.is_heavy and not self._can_pay(session, command, message, payload):
                 return
             command.handler(self, session, message)
         except Refusal as refusal:
@@ -372,6 +371,15 @@ class Hall:
             return
         if session.ref is not None and not session.answered and not session.busy:
             self.reply(session, Ack(ts=self.timestamp()))
+
+    def _can_pay(self, session: Session, command: Command, message: ClientMessage, payload: bytes) -> bool:
+        """Charge what the command costs. False: it was put off; or it is refused as over a budget."""
+        if session.meter is None:
+            return True
+        excess = throttle.charge_command(self, session, command, message, len(payload))
+        if excess is not None:
+            throttle.stop(self, session, command, payload, excess)
+        return excess is None
 
     def _read_odd(self, session: Session, payload: bytes, excess: Excess | None) -> ClientMessage | None:
         """What the decoder did not take: read the slow way, or else refused or ignored."""

@@ -14,7 +14,7 @@ from msgspec import structs
 from moothall.errors import AgentNotFound, ProposalNotFound
 from moothall.hall import revocation
 from moothall.hall.commands import Command
-from moothall.hall.costs import LOOKUP, SEARCH, STEP
+from moothall.hall.costs import LOOKUP, OFFER, REGISTRATION, SEARCH, STEP
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
 from moothall.hall.hall import Hall
@@ -69,12 +69,12 @@ class Desk:
     def commands(self) -> tuple[Command, ...]:
         signed = partial(Command, cost=STEP, tier=Tier.VERIFIED, lurkers=False)
         return (
-            signed(client.Proposal, self.propose, check=bounds.check_proposal),
+            signed(client.Proposal, self.propose, cost=OFFER, check=bounds.check_proposal),
             signed(client.Accept, self.take_step, check=bounds.check_accept),
             signed(client.Reject, self.take_step, check=bounds.check_reject),
             signed(client.Complete, self.take_step, check=bounds.check_complete),
             signed(client.Dispute, self.take_step, check=bounds.check_dispute),
-            signed(client.RegisterSkills, self.register_skills, check=bounds.check_skills),
+            signed(client.RegisterSkills, self.register_skills, cost=REGISTRATION, check=bounds.check_skills),
             Command(client.SearchSkills, self.search_skills, SEARCH, check=bounds.check_search),
             Command(client.ListProposals, self.list_proposals, LOOKUP, Tier.VERIFIED),
             Command(client.ListReceipts, self.list_receipts, LOOKUP, Tier.VERIFIED),
