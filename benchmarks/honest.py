@@ -72,7 +72,7 @@ class Chat:
         while (now := time.perf_counter()) < end or (self._sent and now < end + 2.0):
             if now >= next_turn and now < end:
                 self._speak()
-                next_turn = now + PAUSE / SPEAKERS  # a turn that came late is not made up for: the rate is by the clock
+                next_turn = now + PAUSE / SPEAKERS  # not made up for when late: the hall has a rate
                 continue
             for key, _ in selector.select(max(0.0, min(next_turn, end) - now) if now < end else 0.05):
                 if key.data is None:
