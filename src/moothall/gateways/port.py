@@ -126,11 +126,9 @@ class Port:
             if connection.stuck:
                 connection.check_backlog()
                 continue
-            if len(queue) == 1:
-                joined = queue[0]
-            elif queue != frames:  # the members of a channel mostly have the same to send
+            if queue != frames:  # the members of a channel mostly have the same to send
                 frames = queue
-                joined = b"".join(queue)
+                joined = queue[0] if len(queue) == 1 else b"".join(queue)
             sent += len(queue)
             connection.queue = []
             connection.transport.write(joined)
