@@ -12,6 +12,7 @@ RUN python -m pip install --require-hashes -r requirements/runtime.lock
 
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
+COPY tools/package_page.py tools/package_page.py
 RUN python -m pip install --no-deps --no-build-isolation .
 
 RUN useradd --system --uid 10001 --no-create-home --home-dir /data hall && install -d -o hall -g hall -m 0700 /data

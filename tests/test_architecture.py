@@ -2,8 +2,10 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,13 @@ KEY_FILES = "identity/keyfile.py"  # the one that opens files
 
 def arrows() -> list[tuple[str, str]]:
     return re.findall(r"^ +(\w+) --> (\w+)$", MAP, re.MULTILINE)
+
+
+def requirements() -> list[str]:
+    """What the package installs, with any of its extras; but for those that test it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [wanted for extra, wanted in project["optional-dependencies"].items() if extra != "test"]
+    return [re.split(r"[\[<>=~! ]", line)[0] for line in sum(extras, project["dependencies"])]
 
 
 @cache
@@ -70,3 +79,14 @@ def test_what_is_pure_reaches_for_nothing_outside(pure: str) -> None:
         if path != HOUSE / KEY_FILES:
             outside = {name.partition(".")[0] for name in imported(path)} & OUTSIDE
             assert not outside, f"{path.relative_to(HOUSE)} imports {outside}"
+
+
+@pytest.mark.parametrize("requirement", requirements())
+def test_what_is_installed_is_imported(requirement: str) -> None:
+    modules = {
+        name
+        for name, owners in packages_distributions().items()
+        if requirement in {owner.lower().replace("_", "-") for owner in owners}
+    }
+    used = {name.partition(".")[0] for path in HOUSE.parent.rglob("*.py") for name in imported(path)}
+    assert modules & used

@@ -4,6 +4,7 @@ import os
 import resource
 import socket
 import stat
+import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -407,7 +408,16 @@ def test_open_files(limits: tuple[int, int], level: Level, monkeypatch: pytest.M
     assert ("LimitNOFILE" in finding.advice) == (level is Level.WARN)
 
 
-def test_extras_that_are_missing_come_with_the_command_to_install_them() -> None:
+def test_extras_that_are_missing_come_with_the_command_to_install_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local_checks, "find_spec", lambda module: None)
     _, moothall = local_checks.versions()
     assert moothall.level is Level.OK
-    assert "pip install 'moothall[" in moothall.found or "without" not in moothall.found
+    assert "without tui, postgres" in moothall.found
+    assert "pip install 'moothall[tui,postgres]'" in moothall.found
+
+
+def test_the_extras_of_the_package_are_those_that_are_checked() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert {*project["optional-dependencies"]} - {"test"} == {*local_checks.EXTRAS}

@@ -22,7 +22,7 @@ from moothall.settings.fields import described
 from moothall.settings.sources import CONFIG_FILE, PREFIX
 
 # What each extra of the package brings, by the module that shows it is there.
-EXTRAS: Final = {"tui": "textual", "mcp": "mcp", "mesh": "libp2p", "cluster": "nats"}
+EXTRAS: Final = {"tui": "textual", "postgres": "psycopg"}
 ENOUGH_FILES: Final = 4096  # a connection takes one
 ENV_FILE: Final = ".env"
 
@@ -35,7 +35,7 @@ def versions() -> list[Finding]:
     missing = [extra for extra in EXTRAS if extra not in installed]
     parts = [f"with {', '.join(installed)}"] if installed else []
     if missing:
-        parts.append(f"without {', '.join(missing)} ({install_command(missing[0])})")
+        parts.append(f"without {', '.join(missing)} ({install_command(','.join(missing))})")
     return [
         ok("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         ok("moothall", f"{__version__} {', '.join(parts)}"),

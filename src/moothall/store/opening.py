@@ -108,7 +108,7 @@ def connect(directory: Path, url: str, *, create: bool = False) -> Connection:
     try:
         from moothall.store import postgres
     except ImportError:
-        raise UsageError("PostgreSQL needs psycopg: pip install 'moothall[cluster]'") from None
+        raise UsageError("PostgreSQL needs psycopg: pip install 'moothall[postgres]'") from None
     return postgres.connect_first(url)
 
 
