@@ -12,9 +12,9 @@ keys are written to carol.json, dave.json and erin.json.
 from moothall import SyncAgent
 
 with (
-    SyncAgent("carol", identity="carol.json") as carol,
-    SyncAgent("dave", identity="dave.json") as dave,
-    SyncAgent("erin", identity="erin.json") as erin,
+    SyncAgent("carol", identity="carol.json", create=True) as carol,
+    SyncAgent("dave", identity="dave.json", create=True) as dave,
+    SyncAgent("erin", identity="erin.json", create=True) as erin,
 ):
     for _ in range(5):
         for worker, client in ((carol, dave), (dave, erin), (erin, carol)):

@@ -6,7 +6,7 @@ python examples/echo.py
 
 from moothall import Agent, Message
 
-agent = Agent("echo", identity="echo.json")
+agent = Agent("echo", identity="echo.json", create=True)
 
 
 @agent.on_message("#general")

@@ -6,7 +6,7 @@ python examples/gatekeeper.py
 
 from moothall import Agent, Message, NoPublicKey, VerificationFailed
 
-agent = Agent("gatekeeper", identity="gatekeeper.json")
+agent = Agent("gatekeeper", identity="gatekeeper.json", create=True)
 
 
 @agent.on_message("#general", mentions=True)

@@ -4,6 +4,7 @@
     ├── UsageError                  a setting, flag or file of the operator's is wrong
     │   ├── SettingsError
     │   └── KeyFileError
+    │       └── KeyFileMissing
     ├── InvalidKey                  a text that should be an Ed25519 public key is not one
     ├── InvalidCertificate          a rotation chain or a revocation notice does not hold
     ├── OutcomeUnknown              a change may or may not be saved, and nobody can tell
@@ -45,6 +46,10 @@ class SettingsError(UsageError):
 
 class KeyFileError(UsageError):
     """A key file is missing, unreadable, malformed or readable by others."""
+
+
+class KeyFileMissing(KeyFileError):
+    """There is no key file at this path."""
 
 
 class InvalidKey(MoothallError):

@@ -299,7 +299,8 @@ def test_a_key_file_that_is_none(home: Path, content: str) -> None:
 
 def test_a_named_key_file_that_is_not_there(home: Path) -> None:
     finding = only(local_checks.key_files(home, home / "typo.json"))
-    assert finding.level is Level.WARN
+    assert finding.level is Level.FAIL
+    assert "moothall identity new" in finding.found
     assert "typo.json" in finding.found
 
 

@@ -81,6 +81,16 @@ def test_the_default_file_is_in_the_home_directory(tmp_path: Path, monkeypatch: 
     assert identity.public.fingerprint in succeed("show")
 
 
+def test_new_takes_the_file_as_its_argument(path: Path) -> None:
+    assert f"made {path}\n" in succeed("new", path)
+    assert load(path).public.fingerprint in succeed("show", path)
+    assert load(path).public.fingerprint in succeed("show", "-i", path)
+    key = load(path).key
+    assert "exists already" in fail(2, "new", path)
+    assert load(path).key == key
+    assert "name one" in fail(2, "show", path, "--file", "other.json")
+
+
 def test_new_replaces_a_file_only_by_force(path: Path) -> None:
     save(Identity(ALICE), path)
     assert "--force" in fail(2, "new", "--file", path)
@@ -317,6 +327,7 @@ async def test_a_hall_that_was_replaced_is_met_again_after_unpin(tmp_path: Path)
     The operator is another user, with other pins.
     """
     send = ("send", "general", "hello", "-i", "me.json", "--url")
+    save(Identity(ALICE), tmp_path / "me.json")
     with running_hall(tmp_path) as hall:
         port = str(hall.port)
         assert run_moothall(tmp_path, *send, hall.url).returncode == 0
@@ -335,6 +346,7 @@ async def test_a_hall_that_was_replaced_is_met_again_after_unpin(tmp_path: Path)
 async def test_agents_of_the_user_who_runs_a_new_hall_meet_it_without_a_word(tmp_path: Path) -> None:
     """A developer deletes the data directory and starts again: the agents on that machine come back."""
     send = ("send", "general", "hello", "-i", "me.json", "--url")
+    save(Identity(ALICE), tmp_path / "me.json")
     with running_hall(tmp_path) as hall:
         port = str(hall.port)
         assert run_moothall(tmp_path, *send, hall.url).returncode == 0

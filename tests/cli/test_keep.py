@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from moothall.cli.main import app
-from moothall.keep import Packet, verify
+from moothall.keep import Packet, key_from_file, verify
 from tests.keep.scripted import PATIENCE, Scripted, from_bob, nothing, reply, scripted
 
 INFO = '{"agents_online":1,"uptime_sec":0,"version":"0.5.0"}'
@@ -95,11 +95,18 @@ def test_all_fields_are_sent(server: Scripted, tmp_path: Path) -> None:
     (tmp_path / "scar").write_bytes(b"\0\xff")
     flags = ("--fee", "5", "--ttl", "7", "--scar-file", str(tmp_path / "scar"), "--src", "bot:me")
     key = ("--key", str(tmp_path / "me.pem"))
-    assert "made a new key" in keep(server, "send", "server", "x", *flags, *key).stderr
-    assert keep(server, "send", "server", "x", *flags, *key).stderr == ""
+    key_from_file(tmp_path / "me.pem", create=True)
+    for _ in range(2):
+        assert keep(server, "send", "server", "x", *flags, *key).stderr == ""
     first, second = server.next_call().next(), server.next_call().next()
     assert (first.fee, first.ttl, first.scar, first.src) == (5, 7, b"\0\xff", "bot:me")
     assert first.pk == second.pk
+
+
+def test_a_typo_makes_no_key(server: Scripted, tmp_path: Path) -> None:
+    refused = complaint(2, server, "send", "server", "x", "--key", str(tmp_path / "typo.pem"))
+    assert f"`moothall identity new {tmp_path}/typo.pem`" in refused
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nobody_of_that_name_is_exit_code_1(server: Scripted) -> None:

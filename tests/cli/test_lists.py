@@ -91,6 +91,7 @@ async def test_a_channel_is_made_once(hall: HallProcess) -> None:
 
 async def test_a_channel_for_verified_agents(hall: HallProcess, tmp_path: Path) -> None:
     key = str(tmp_path / "alice.json")
+    await succeed("identity", "new", key)
     await succeed("create", hall.url, "trusted", "--verified-only", "-i", key)
     assert "--identity" in await complaint(4, "send", hall.url, "trusted", "hello")
     await succeed("send", hall.url, "trusted", "hello", "-i", key)
@@ -103,7 +104,8 @@ async def test_only_an_id_can_be_invited(guest: str) -> None:
 
 async def test_a_private_channel_is_for_its_maker_and_the_invited(hall: HallProcess, tmp_path: Path) -> None:
     alice, bob = str(tmp_path / "alice.json"), str(tmp_path / "bob.json")
-    await succeed("identity", "new", "--file", bob)
+    await succeed("identity", "new", alice)
+    await succeed("identity", "new", bob)
     await succeed("create", hall.url, "council", "-p", "-i", alice)
     assert "#council" not in await succeed("channels", hall.url)
     assert "NOT_INVITED" in await complaint(4, "send", hall.url, "council", "hello", "-i", bob)

@@ -3,10 +3,13 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
 from moothall import __version__, errors
@@ -94,6 +97,48 @@ def test_every_command_has_a_short_help_with_an_example(command: str) -> None:
     assert len(result.stdout.splitlines()) <= 50
     summary = next(line for line in run("--help").stdout.splitlines() if line.startswith(f"  {command} "))
     assert not summary.endswith("...")
+
+
+# key files
+
+
+def leaves(command: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command that has no commands of its own, with the words that call it."""
+    if not hasattr(command, "list_commands"):
+        yield path, command
+        return
+    context = typer.Context(command)
+    for name in command.list_commands(context):
+        yield from leaves(command.get_command(context, name), *path, name)
+
+
+def required(command: Any) -> Iterator[str]:
+    """Something for every argument that the command cannot do without."""
+    for param in command.params:
+        if param.required and param.param_type_name == "option":
+            yield param.opts[-1]
+        if param.required:
+            yield "disputant" if param.name == "verdict" else "1f3a9c02"
+
+
+WITH_KEY = {
+    " ".join(path): (*path, *required(command))
+    for path, command in leaves(typer.main.get_command(app))
+    if any("--identity" in param.opts for param in command.params)
+}
+
+
+@pytest.mark.parametrize("command", sorted(WITH_KEY.keys() - {"chat", "doctor", "identity new"}))
+def test_a_missing_key_file_is_refused_and_not_made(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    arguments = WITH_KEY[command]
+    if command == "court evidence":
+        arguments = (*arguments, "--statement", "x")
+    assert "`moothall identity new typo.json`" in complaint(*arguments, "-i", "typo.json")
+    assert list(tmp_path.iterdir()) == []
 
 
 # errors

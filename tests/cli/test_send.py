@@ -1,7 +1,6 @@
 import asyncio
 import json
 import signal
-import stat
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,12 +10,13 @@ import pytest
 from typer.testing import CliRunner, Result
 from websockets.asyncio.server import serve
 
-from moothall import Agent, Message
+from moothall import Agent, Identity, Message, PrivateKey
 from moothall.cli.main import app
-from moothall.identity import load
+from moothall.identity import load, save
 from tests.support.server import PROGRAM, HallProcess, environment, running_hall
 
 PATIENCE: Final = 15.0
+ALICE: Final = PrivateKey(bytes(range(32)))
 
 
 @pytest.fixture(scope="module")
@@ -138,14 +138,13 @@ async def test_json_tells_the_id(hall: HallProcess) -> None:
         assert json.loads(result.stdout) == {"to": "#general", "msg_id": (await bob.next()).id}
 
 
-async def test_an_identity_is_made_and_used_again(hall: HallProcess, tmp_path: Path) -> None:
+async def test_an_identity_is_used(hall: HallProcess, tmp_path: Path) -> None:
     path = tmp_path / "alice.json"
+    save(Identity(ALICE, name="alice"), path)
     async with listener(hall) as bob:
-        first = await send(hall.url, "general", "hello", "-i", str(path), "-n", "alice")
-        second = await send(hall.url, "general", "hello", "-i", str(path))
-        assert str(path) in first.stderr
-        assert (second.exit_code, second.output) == (0, "")
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        for _ in range(2):
+            result = await send(hall.url, "general", "hello", "-i", str(path))
+            assert (result.exit_code, result.output) == (0, "")
         for message in (await bob.next(), await bob.next()):
             assert message.sender == f"@{load(path).public.agent_id()}"
             assert message.sender_name == "alice"
@@ -172,14 +171,15 @@ async def test_silence_is_exit_code_5() -> None:
 
 async def test_a_key_file_that_is_open_to_others(hall: HallProcess, tmp_path: Path) -> None:
     path = tmp_path / "alice.json"
-    await send(hall.url, "general", "hello", "-i", str(path))
+    save(Identity(ALICE), path)
     path.chmod(0o644)
     assert f"chmod 600 {path}" in await complaint(2, hall.url, "general", "hello", "-i", str(path))
 
 
-async def test_a_wrong_address_makes_no_key(tmp_path: Path) -> None:
-    path = tmp_path / "alice.json"
-    await complaint(2, "ftp://example.org", "general", "hello", "-i", str(path))
+async def test_a_typo_makes_no_key(hall: HallProcess, tmp_path: Path) -> None:
+    path = tmp_path / "al ice.json"
+    refused = await complaint(2, hall.url, "general", "hello", "-i", str(path))
+    assert f"`moothall identity new '{path}'`" in refused
     assert not path.exists()
 
 

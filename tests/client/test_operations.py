@@ -14,6 +14,7 @@ from moothall import (
     Gap,
     Identity,
     InvalidMessage,
+    KeyFileMissing,
     Message,
     NoPublicKey,
     NotAllowed,
@@ -23,6 +24,7 @@ from moothall import (
     RateLimited,
     Refusal,
     ReplyTimeout,
+    SyncAgent,
     UsageError,
     VerificationFailed,
 )
@@ -60,10 +62,16 @@ async def test_with_a_key_the_id_follows_from_it(url: str) -> None:
         assert agent.verified
 
 
-async def test_a_key_file_is_made_and_kept(url: str, tmp_path: Path) -> None:
+async def test_a_key_file_is_made_and_kept(
+    url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "echo.json"
-    async with Agent("echo", identity=path).connected(url) as agent:
+    async with Agent("echo", identity=path, create=True).connected(url) as agent:
         first = agent.id
+    assert f"made a new key: {path}" in caplog.messages
+    caplog.clear()
+    assert Agent(identity=path, create=True).name == "echo"
+    assert caplog.messages == []
     assert path.stat().st_mode & 0o777 == 0o600
     async with Agent(identity=str(path)).connected(url) as agent:
         assert agent.id == first
@@ -71,6 +79,13 @@ async def test_a_key_file_is_made_and_kept(url: str, tmp_path: Path) -> None:
     assert Agent("other", identity=path).name == "other"
     assert Agent(identity=Identity(ALICE, name="named")).name == "named"
     assert Agent().name == "agent"
+
+
+def test_a_missing_key_file_is_not_made_unasked(tmp_path: Path) -> None:
+    for kind in (Agent, SyncAgent):
+        with pytest.raises(KeyFileMissing, match=r"moothall identity new .*create=True"):
+            kind("echo", identity=tmp_path / "ehco.json")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_name_that_no_hall_takes_is_refused_at_once() -> None:

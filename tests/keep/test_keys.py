@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from moothall.errors import KeyFileError
+from moothall.errors import KeyFileError, KeyFileMissing
 from moothall.identity import Identity, PrivateKey, save
 from moothall.keep import key_from_file
 
@@ -31,17 +31,26 @@ def secret(path: Path, content: bytes) -> Path:
     return path
 
 
-def test_a_key_is_made_once_and_stays(tmp_path: Path) -> None:
+def test_a_key_is_made_once_and_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "folder" / "alice.pem"
-    key = key_from_file(path)
+    key = key_from_file(path, create=True)
+    assert caplog.messages == [f"made a new key: {path}"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert key_from_file(str(path)).private_bytes_raw() == key.private_bytes_raw()
     assert [entry.name for entry in path.parent.iterdir()] == ["alice.pem"]
 
 
+def test_no_key_is_made_unless_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(KeyFileMissing, match="moothall identity new"):
+        key_from_file(tmp_path / "alice.pem")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_those_who_start_together_have_one_key(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        keys = set(pool.map(lambda _: key_from_file(tmp_path / "k").private_bytes_raw(), range(16)))
+        keys = set(
+            pool.map(lambda _: key_from_file(tmp_path / "k", create=True).private_bytes_raw(), range(16))
+        )
     assert len(keys) == 1
 
 
@@ -64,7 +73,7 @@ def test_a_file_that_is_no_key_is_not_to_be_closed_to_others(tmp_path: Path) -> 
 
 def test_a_key_that_others_can_reach_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "my key"
-    key_from_file(path)
+    key_from_file(path, create=True)
     path.chmod(0o640)
     with pytest.raises(KeyFileError, match=f"chmod 600 '{path}'"):
         key_from_file(path)
@@ -95,7 +104,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(KeyFileError, match="regular file"):
         key_from_file(tmp_path / "pipe")
     with pytest.raises(KeyFileError, match="Not a directory"):
-        key_from_file(secret(tmp_path / "file", b"") / "key")
+        key_from_file(secret(tmp_path / "file", b"") / "key", create=True)
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(KeyFileError, match="No such file"):
         key_from_file(tmp_path / "link")

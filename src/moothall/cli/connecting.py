@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +36,7 @@ IdentityFile = Annotated[
         "--identity",
         "-i",
         metavar="FILE",
-        help="The key to prove who you are; made if there is no such file.",
+        help="The key file to prove who you are; `moothall identity new FILE` makes one.",
     ),
 ]
 
@@ -68,21 +67,17 @@ class Visit:
 
     def agent(self, **options: Any) -> "Agent":
         from moothall import Agent
+        from moothall.identity import keyfile
 
         # The agent logs what it lives through; a person is told by the command, in its own words.
         logging.getLogger("moothall.agent").addHandler(logging.NullHandler())
-        path = self.identity.expanduser() if self.identity else None
-        is_new = path is not None and not os.path.lexists(path)
-        agent = Agent(self.name, identity=path, timeout=self.timeout, **options)
-        if is_new:
-            typer.echo(f"made a new key: {path}", err=True)
-        return agent
+        identity = keyfile.load(self.identity.expanduser()) if self.identity else None
+        return Agent(self.name, identity=identity, timeout=self.timeout, **options)
 
     def ask(self, question: "Callable[[Agent], Awaitable[Answer]]") -> Answer:
         """Connect, ask, take the answer and leave."""
         return asyncio.run(self._ask(question))
 
     async def _ask(self, question: "Callable[[Agent], Awaitable[Answer]]") -> Answer:
-        url = hall_url(self.url)  # before a key is made for nothing
-        async with self.agent(reconnect=False).connected(url) as agent:
+        async with self.agent(reconnect=False).connected(hall_url(self.url)) as agent:
             return await question(agent)

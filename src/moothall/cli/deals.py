@@ -34,10 +34,11 @@ _RIGHT: Final = "→"
 
 
 def signing_key(given: Path | None) -> Path:
-    """Nobody deals without a key, and no deal is worth making one by accident."""
-    from moothall.identity.keyfile import DEFAULT_PATH
+    """The key file to sign with. Raises UsageError when it is missing, or when none is named or default."""
+    from moothall.identity.keyfile import DEFAULT_PATH, require
 
     if given is not None:
+        require(given.expanduser())
         return given
     if os.path.lexists(DEFAULT_PATH.expanduser()):
         return DEFAULT_PATH

@@ -37,22 +37,39 @@ if TYPE_CHECKING:
 
 app = group("identity", "Make, show, rotate, revoke, publish and verify keys; pin those of halls.")
 
-FileOption = Annotated[Path, typer.Option("--file", help="The identity file.", show_default=True)]
+FileArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[FILE]", help=f"The key file. Default: {keyfile.DEFAULT_PATH}.", show_default=False
+    ),
+]
+FileOption = Annotated[
+    Path | None,
+    typer.Option("--file", "--identity", "-i", metavar="FILE", help="The same.", show_default=False),
+]
 
 
 @app.command()
 def new(
-    file: FileOption = keyfile.DEFAULT_PATH,
+    file: FileArgument = None,
+    file_option: FileOption = None,
     name: Annotated[str | None, typer.Option(help="The name to appear under.")] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a file that exists; its key is lost.")
     ] = False,
 ) -> None:
-    """Make a new key and the file that keeps it."""
+    """Make a new key and the file that keeps it.
+
+    A file that exists is left alone.
+
+    \b
+    moothall identity new
+    moothall identity new alice.json --name alice
+    """
     if name is not None and not keyfile.AGENT_NAME.match(name):
         raise UsageError("--name takes 1 to 32 letters, digits, _ or -")
     identity = Identity(key=_new_key(), name=name, created=timestamp_text(_now_ms()))
-    path = file.expanduser()
+    path = _path(file, file_option)
     keyfile.save(identity, path, overwrite=force)
     typer.echo(f"made {path}")
     _show_ids(identity.public)
@@ -60,11 +77,12 @@ def new(
 
 @app.command()
 def show(
-    file: FileOption = keyfile.DEFAULT_PATH,
+    file: FileArgument = None,
+    file_option: FileOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Print the ids and the public key."""
-    path = file.expanduser()
+    path = _path(file, file_option)
     identity = keyfile.load(path)
     if as_json:
         typer.echo(json.dumps(_description(identity, path), indent=2))
@@ -80,9 +98,9 @@ def show(
 
 
 @app.command()
-def rotate(file: FileOption = keyfile.DEFAULT_PATH) -> None:
+def rotate(file: FileArgument = None, file_option: FileOption = None) -> None:
     """Replace the key by a new one that the old one vouches for. A hall will see a new agent."""
-    path = file.expanduser()
+    path = _path(file, file_option)
     old = keyfile.load(path)
     rotated, retired = keyfile.save_rotated(old, path, _new_key(), now_ms=_now_ms())
     typer.echo(f"rotated {path}; the key of @{old.public.agent_id()} is kept in {retired}")
@@ -91,7 +109,8 @@ def rotate(file: FileOption = keyfile.DEFAULT_PATH) -> None:
 
 @app.command(name="revoke")
 def revoke_key(
-    file: FileOption = keyfile.DEFAULT_PATH,
+    file: FileArgument = None,
+    file_option: FileOption = None,
     reason: Annotated[str, typer.Option(help="Why, in your own words.")] = DEFAULT_REASON,
     out: Annotated[Path | None, typer.Option(help="Write the notice here instead of printing it.")] = None,
     publish: Annotated[
@@ -107,7 +126,7 @@ def revoke_key(
     moothall identity revoke --reason stolen --out notice.json
     moothall identity revoke --reason stolen --publish ws://127.0.0.1:6667
     """
-    identity = keyfile.load(file.expanduser())
+    identity = keyfile.load(_path(file, file_option))
     rotations = _sound_rotations(identity)
     notice = revoke(identity.key, now_ms=_now_ms(), reason=reason or DEFAULT_REASON, rotations=rotations)
     content = keyfile.file_bytes(notice)
@@ -201,6 +220,12 @@ def unpin_hall(
         if not halls.unpin(place):
             raise UsageError(f"there is no pin for {place}: `moothall identity pins` lists them")
     typer.echo(f"unpinned {place}")
+
+
+def _path(argument: Path | None, option: Path | None) -> Path:
+    if argument is not None and option is not None:
+        raise UsageError(f"two key files are named, {argument} and {option}; name one")
+    return (argument or option or keyfile.DEFAULT_PATH).expanduser()
 
 
 def _known_halls() -> "KnownHalls":

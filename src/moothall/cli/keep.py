@@ -50,7 +50,7 @@ Src = Annotated[
 Key = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="The key to sign with, in PEM or an identity; made if there is no such file."
+        metavar="FILE", help="The key file to sign with, in PEM or from `moothall identity new FILE`."
     ),
 ]
 
@@ -75,12 +75,7 @@ class Errand:
 
         if self.key is None:
             return None
-        path = self.key.expanduser()
-        is_new = not path.exists()
-        found = key_from_file(path)
-        if is_new:
-            typer.echo(f"made a new key: {path}", err=True)
-        return found
+        return key_from_file(self.key)
 
     @contextmanager
     def explained(self) -> Iterator[None]:

@@ -66,16 +66,8 @@ def key_files(home: Path, identity: Path | None = None) -> list[Finding]:
     ]
     found = [_check_key_file(path) for path in paths if os.path.lexists(path)]
     if identity is not None:
-        found.append(_check_named_key_file(identity.expanduser()))
+        found.append(_check_key_file(identity.expanduser()))
     return found or [ok("key file", "none; `moothall identity new` makes one to be verified with")]
-
-
-def _check_named_key_file(path: Path) -> Finding:
-    if not os.path.lexists(path):
-        return warn(
-            "key file", f"{path} does not exist", "check the path; a client would make a new key there"
-        )
-    return _check_key_file(path)
 
 
 def _check_key_file(path: Path) -> Finding:

@@ -47,8 +47,8 @@ from moothall.client.proposal import DealChange, Proposal
 from moothall.client.speech import Speech
 from moothall.client.standing import Standing
 from moothall.client.stay import Stay
-from moothall.errors import MoothallError, NotConnected, UsageError
-from moothall.identity import Identity, PrivateKey, load_or_create
+from moothall.errors import KeyFileMissing, MoothallError, NotConnected, UsageError
+from moothall.identity import Identity, PrivateKey, load, load_or_create
 from moothall.identity.certificates import timestamp_text
 from moothall.identity.keyfile import AGENT_NAME
 from moothall.identity.signatures import SEED_BYTES
@@ -70,9 +70,10 @@ Registrant = TypeVar("Registrant")
 class Agent(Operations):
     """Somebody in a hall.
 
-    `identity` is a key file, made if it is not there, or a key; without one the agent gets a new id from the
-    hall at every connection. `channels` are joined on connecting, like those that handlers name. `timeout` is
-    how many seconds an operation waits that names none. See `FloorPolicy` for `skills` and `answer_humans`.
+    `identity` is a key file or a key; without one the agent gets a new id from the hall at every connection.
+    With `create`, a key file that is not there is made, and the log says so; without, KeyFileMissing is raised.
+    `channels` are joined on connecting, like those that handlers name. `timeout` is how many seconds an operation
+    waits that names none. See `FloorPolicy` for `skills` and `answer_humans`.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Agent(Operations):
         name: str | None = None,
         *,
         identity: str | os.PathLike[str] | Identity | PrivateKey | None = None,
+        create: bool = False,
         channels: Iterable[str] = (),
         human: bool = False,
         skills: Iterable[str] = (),
@@ -92,7 +94,7 @@ class Agent(Operations):
     ) -> None:
         if name is not None:
             _check_name(name)
-        self._identity = _load_identity(identity, name)
+        self._identity = _load_identity(identity, name, create=create)
         own_name = name or (self._identity and self._identity.name) or DEFAULT_NAME
         self._policy = FloorPolicy.from_environment(
             os.environ, skills=tuple(skills), answer_humans=answer_humans
@@ -413,18 +415,34 @@ def _check_name(name: str) -> None:
 
 
 def _load_identity(
-    given: str | os.PathLike[str] | Identity | PrivateKey | None, name: str | None
+    given: str | os.PathLike[str] | Identity | PrivateKey | None, name: str | None, *, create: bool
 ) -> Identity | None:
     if given is None or isinstance(given, Identity):
         return given
     if isinstance(given, PrivateKey):
         return Identity(given)
+    path = Path(given).expanduser()
+    if create:
+        return _load_or_create(path, name)
+    try:
+        return load(path)
+    except KeyFileMissing as error:
+        raise KeyFileMissing(f"{error}, or with `create=True`") from None
+
+
+def _load_or_create(path: Path, name: str | None) -> Identity:
+    made: Identity | None = None
 
     def make() -> Identity:
+        nonlocal made
         created = timestamp_text(int(time.time() * 1000))
-        return Identity(PrivateKey(os.urandom(SEED_BYTES)), name=name, created=created)
+        made = Identity(PrivateKey(os.urandom(SEED_BYTES)), name=name, created=created)
+        return made
 
-    return load_or_create(Path(given).expanduser(), make)
+    identity = load_or_create(path, make)
+    if made is not None and made.key == identity.key:  # another program may have been first
+        log.warning("made a new key: %s", path)
+    return identity
 
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)

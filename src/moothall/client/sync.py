@@ -36,6 +36,7 @@ class SyncAgent:
         name: str | None = None,
         *,
         identity: str | os.PathLike[str] | Identity | PrivateKey | None = None,
+        create: bool = False,
         channels: Iterable[str] = (),
         human: bool = False,
         skills: Iterable[str] = (),
@@ -49,6 +50,7 @@ class SyncAgent:
         self._agent = Agent(
             name,
             identity=identity,
+            create=create,
             channels=channels,
             human=human,
             skills=skills,

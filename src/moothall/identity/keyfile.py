@@ -18,7 +18,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Final
 
-from moothall.errors import InvalidCertificate, InvalidKey, KeyFileError
+from moothall.errors import InvalidCertificate, InvalidKey, KeyFileError, KeyFileMissing
 from moothall.identity.certificates import rotate, rotation_records, verify_chain
 from moothall.identity.keys import PrivateKey, PublicKey
 from moothall.wire.agentchat.names import NAME_PATTERN
@@ -60,10 +60,19 @@ class Identity:
         return replace(self, key=new, rotations=(*self.rotations, record))
 
 
-def load(path: Path) -> Identity:
+def require(path: Path) -> None:
+    """Raises KeyFileMissing when there is no key file at this path."""
     with _explained(path):
         if not path.exists():
-            raise KeyFileError(f"{path} does not exist: make it with moothall identity new")
+            raise KeyFileMissing(
+                f"there is no key file {path}: check the path, or make a key with"
+                f" `moothall identity new {shlex.quote(str(path))}`"
+            )
+
+
+def load(path: Path) -> Identity:
+    """Read a key file. Raises KeyFileMissing when there is none, KeyFileError when it cannot be used."""
+    require(path)
     return _parse(read_object(path, secret=True), path)
 
 

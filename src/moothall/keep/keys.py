@@ -5,6 +5,7 @@ key is one agent on every wire.
 """
 
 import json
+import logging
 import os
 import shlex
 import stat
@@ -22,20 +23,31 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from moothall.errors import KeyFileError
+from moothall.errors import KeyFileError, KeyFileMissing
 
+log: Final = logging.getLogger("moothall.keep")
 MAX_FILE_BYTES: Final = 1 << 20
 
 _OTHERS: Final = 0o077
 
 
-def key_from_file(path: Path | str) -> Ed25519PrivateKey:
-    """The key in this file. If there is no such file it is made, readable by its owner alone."""
+def key_from_file(path: Path | str, *, create: bool = False) -> Ed25519PrivateKey:
+    """The key in this file.
+
+    With `create`, a file that is not there is made, readable by its owner alone, and the log says so. Raises
+    KeyFileMissing when there is no file, KeyFileError when it cannot be used.
+    """
     path = Path(path).expanduser()
     try:
         if not os.path.lexists(path):
-            with suppress(FileExistsError):  # somebody who started at the same moment was first
+            if not create:
+                raise KeyFileMissing(
+                    f"there is no key file {path}: check the path, or make a key with"
+                    f" `moothall identity new {shlex.quote(str(path))}`"
+                )
+            with suppress(FileExistsError):  # another program that started at the same moment was first
                 _put(_pem(Ed25519PrivateKey.generate()), path)
+                log.warning("made a new key: %s", path)
         content = _read(path)
     except OSError as error:
         raise KeyFileError(f"{path}: {error.strerror or error}") from None
