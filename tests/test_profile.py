@@ -209,6 +209,29 @@ async def test_an_admin_verifies(hall: HallProcess, name: str) -> None:
         assert (await agent.expect("MSG", content="look"))["verified"] is True
 
 
+async def test_a_self_made_key_does_not_open_a_verified_only_channel(hall: HallProcess, name: str) -> None:
+    async with (
+        await AgentChat.connect(hall.url, f"{name}-member", new_key()) as member,
+        await AgentChat.connect(hall.url, name, new_key()) as stranger,
+        await AgentChat.open(hall.url) as admin,
+    ):
+        verify = {"type": "ADMIN_VERIFY", "agent_id": member.agent_id, "admin_key": ADMIN_KEY}
+        await admin.ask("ADMIN_RESULT", **verify, verified=True)
+        await member.join("#ops")
+        await member.say("#ops", f"a secret of {name}")
+        await member.expect("MSG", content=f"a secret of {name}")
+        assert stranger.welcome["verified"] is False
+        for command in ("JOIN", "LIST_AGENTS"):
+            await stranger.send(type=command, channel="#ops")
+            assert (await stranger.refusal())["code"] == "AUTH_REQUIRED"
+        await stranger.say("#ops", "hello?")
+        assert (await stranger.refusal())["code"] == "NOT_INVITED"
+        await stranger.settle()
+        assert [m for m in stranger.received if m.get("channel", m.get("to")) == "#ops"] == []
+        await admin.ask("ADMIN_RESULT", **verify, verified=False)
+        await member.expect("LEFT", channel="#ops")
+
+
 async def test_who_arrives_is_in_every_public_channel(hall: HallProcess, name: str) -> None:
     async with (
         await AgentChat.connect(hall.url, "witness", new_key()) as witness,

@@ -6,6 +6,8 @@ from typing import Any, NoReturn
 import pytest
 
 from moothall.hall.access import BANS_FILE, Doorkeeper
+from moothall.hall.session import Tier
+from moothall.settings import PROFILES
 from moothall.settings.limits import Rate
 from tests.court.books import MemoryBooks
 from tests.identity.vectors import ALICE, BOB
@@ -40,6 +42,21 @@ OPERATIONS: dict[str, dict[str, Any]] = {
     "ADMIN_UNBAN": {"agent_id": "deadbeef"},
     "ADMIN_MOTD": {"motd": "hello"},
     "ADMIN_VERIFY": {"agent_id": "deadbeef", "verified": True},
+}
+# What only the bearer of a proven key may do, with valid fields.
+NEED_A_PROVEN_KEY: dict[str, dict[str, Any]] = {
+    "PROPOSAL": {"to": "@x", "task": "x", "sig": "x"},
+    "ACCEPT": {"proposal_id": "p", "sig": "x"},
+    "REJECT": {"proposal_id": "p", "sig": "x"},
+    "COMPLETE": {"proposal_id": "p", "sig": "x"},
+    "DISPUTE": {"proposal_id": "p", "reason": "x", "sig": "x"},
+    "REGISTER_SKILLS": {"skills": [{"capability": "x"}], "sig": "x"},
+    "DISPUTE_INTENT": {"proposal_id": "p", "reason": "x", "commitment": "x", "sig": "x"},
+    "DISPUTE_REVEAL": {"proposal_id": "p", "nonce": "x", "sig": "x"},
+    "EVIDENCE": {"dispute_id": "d", "items": [], "statement": "x", "sig": "x"},
+    "ARBITER_ACCEPT": {"dispute_id": "d", "sig": "x"},
+    "ARBITER_DECLINE": {"dispute_id": "d", "sig": "x"},
+    "ARBITER_VOTE": {"dispute_id": "d", "verdict": "mutual", "reasoning": "x", "sig": "x"},
 }
 ACCESS_OPERATIONS = sorted(OPERATIONS.keys() - {"ADMIN_MOTD", "ADMIN_VERIFY"})
 
@@ -526,24 +543,45 @@ def test_verify_switches_what_is_shown_and_tells_the_agent() -> None:
     assert_sent(admin, "MSG", verified=False)
 
 
-def test_the_flag_is_shown_but_what_an_agent_may_do_comes_from_what_it_proved() -> None:
-    world = World(verified_channels=("#ops",), **BOTH_KEYS)
+@pytest.mark.parametrize("profile", list(PROFILES))
+def test_the_flag_opens_verified_channels_and_nothing_else(profile: str) -> None:
+    """Deals, skills and the court need a proven key in every profile."""
+    world = World(profile, **{"verified_channels": ("#ops",), **BOTH_KEYS})
     admin, guest = world.connect(), world.agent("guest")
     order(world, admin, "ADMIN_VERIFY", agent_id=guest.id, verified=True)
     guest.read()
     world.send(guest, "JOIN", channel="#ops")
-    assert_refused(guest, "AUTH_REQUIRED")
-    world.send(guest, "PROPOSAL", to="@x", task="x", sig="x")
-    assert_refused(guest, "VERIFICATION_REQUIRED")
+    assert_sent(guest, "JOINED", channel="#ops")
+    guest.read()
+    proven = [row for row in world.hall.commands if row.tier is Tier.VERIFIED]
+    assert {row.name for row in proven} >= NEED_A_PROVEN_KEY.keys()
+    for operation, fields in NEED_A_PROVEN_KEY.items():
+        world.send(guest, operation, **fields)
+        assert_refused(guest, world.settings.unverified_code)
 
 
-def test_taking_the_flag_away_closes_the_verified_channels() -> None:
-    world = World(verified_channels=("#ops",), **BOTH_KEYS)
-    admin, alice = world.connect(), world.agent("alice", key=ALICE)
+@pytest.mark.parametrize("profile", list(PROFILES))
+def test_an_agent_that_loses_the_flag_is_out_of_the_verified_channels(profile: str) -> None:
+    world = World(profile, **{"verified_channels": ("#ops",), **BOTH_KEYS})
+    admin = world.connect()
+    alice, bob = world.agent("alice", key=ALICE), world.agent("bob", key=BOB)
+    for agent in (alice, bob):
+        order(world, admin, "ADMIN_VERIFY", agent_id=agent.id, verified=True)
+        world.send(agent, "JOIN", channel="#ops")
+    world.send(alice, "RESPONDING_TO", msg_id="1-a", channel="#ops", started_at=1)
+    world.hush()
     order(world, admin, "ADMIN_VERIFY", agent_id=alice.id, verified=False)
-    alice.read()
+    assert_sent(alice, "LEFT", channel="#ops")
+    assert_sent(alice, "ADMIN_RESULT", action="verify", verified=False)
+    assert_sent(bob, "AGENT_LEFT", channel="#ops", agent=alice.id)
+    world.say(bob, "#ops", "she is gone")
+    world.send(bob, "TYPING", channel="#ops")
+    world.send(bob, "SET_PRESENCE", status="busy")
+    told = [message for message in alice.read() if message.get("channel", message.get("to")) == "#ops"]
+    assert told == []
     world.send(alice, "JOIN", channel="#ops")
     assert_refused(alice, "AUTH_REQUIRED")
+    assert_consistent(world)
 
 
 def test_the_flag_is_not_kept() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from moothall.identity import PrivateKey
 from moothall.settings import PROFILES
+from tests.hall.keep.town import Town
 from tests.identity.vectors import ALICE, BOB, VECTORS
 from tests.support.world import (
     ABSENT,
@@ -60,15 +61,73 @@ def test_row_2_verified_is_for_those_the_operator_approved() -> None:
         assert_sent(guest, "WELCOME", verified=verified)
 
 
-def test_row_2_the_flag_is_shown_and_the_proof_decides() -> None:
-    """What an agent may do always comes from what it proved."""
-    world = World(REFERENCE)
-    alice, bob = pair(world)
-    world.say(alice, "#general", "hello")
-    assert_sent(bob, "MSG", verified=False)
+def verified(world: World, name: str, key: PrivateKey) -> Guest:
+    """An agent that an admin verified, in #ops."""
+    guest = world.agent(name, key=key)
+    world.send(
+        world.connect(), "ADMIN_VERIFY", admin_key=ADMIN_KEY, agent_id=guest.id, verified=True, ref="v"
+    )
+    world.send(guest, "JOIN", channel="#ops")
+    assert guest.read()[-1]["content"] == f"{name} joined #ops"
+    return guest
+
+
+def test_row_2_the_flag_decides_about_verified_only_channels() -> None:
+    """A proven key alone gets neither in, nor the history, nor the list of members, nor any notice."""
+    world = World(REFERENCE, admin_key=ADMIN_KEY)
+    member, other = verified(world, "member", ALICE), verified(world, "other", BOB)
+    world.say(member, "#ops", "the plan")
+    stranger = world.connect()
+    world.identify(stranger, "stranger", key=PrivateKey(b"s" * 32))
+    welcome = assert_sent(stranger, "WELCOME", verified=False)
+    agent = world.hall.agents[welcome["agent_id"][1:]]
+    assert "#ops" not in agent.channels
+    world.send(member, "INVITE", channel="#ops", agent=agent.address)
+    stranger.read()
+    for command in ("JOIN", "LIST_AGENTS"):
+        world.send(stranger, command, channel="#ops")
+        assert_refused(stranger, "AUTH_REQUIRED", "#ops")
+    world.send(stranger, "MSG", to="#ops", content="let me in")
+    assert_refused(stranger, "NOT_INVITED")
+    world.send(stranger, "CREATE_CHANNEL", channel="#club", verified_only=True)
+    assert_refused(stranger, "AUTH_REQUIRED")
     world.hush()
-    world.send(alice, "JOIN", channel="#ops")
-    assert_sent(alice, "JOINED")
+    msg_id = world.say(member, "#ops", "the next step @stranger")
+    world.send(member, "TYPING", channel="#ops")
+    world.send(other, "RESPONDING_TO", msg_id=msg_id, channel="#ops", started_at=1)
+    world.send(stranger, "RESPONDING_TO", msg_id=msg_id, channel="#ops", started_at=1)
+    world.send(stranger, "TYPING", channel="#ops")
+    assert_silent(stranger)
+    assert {message.get("from") for message in other.read()} == {member.id}
+    assert_consistent(world)
+
+
+def test_row_2_the_one_who_takes_over_a_session_does_not_take_over_its_flag() -> None:
+    world = World(REFERENCE, admin_key=ADMIN_KEY)
+    old = verified(world, "alice", ALICE)
+    again = world.connect()
+    world.identify(again, "alice", key=ALICE)
+    assert_sent(again, "WELCOME", verified=False)
+    assert_closed(old, 1000, "Identity claimed by verified connection")
+    world.send(again, "JOIN", channel="#ops")
+    assert "AUTH_REQUIRED" in [message.get("code") for message in again.read()]
+    assert_consistent(world)
+
+
+def test_row_2_keep_agents_get_no_flag_and_reach_no_verified_only_channel() -> None:
+    town = Town(profile=REFERENCE, admin_key=ADMIN_KEY)
+    member = verified(town, "member", BOB)
+    peer = town.peer("bot:a")
+    resident = town.bridge.residents["bot:a"].agent
+    admin = town.connect()
+    town.send(admin, "ADMIN_VERIFY", admin_key=ADMIN_KEY, agent_id=resident.id, verified=True)
+    assert_refused(admin, "INVALID_MSG", "keep")
+    assert not resident.verified
+    member.read()
+    for dst in ("#ops", "swarm:ops"):
+        assert town.ask(peer, "bot:a", dst, "hello") == "error:offline"
+    town.say(member, "#ops", "the plan")
+    assert peer.read() == []
 
 
 def test_row_4_and_5_are_not_taken_nobody_has_to_lurk() -> None:
@@ -131,7 +190,7 @@ def test_row_14_welcome_puts_an_agent_into_every_public_channel_without_joined()
     second = world.connect()
     world.identify(second, "second", key=BOB)
     welcome = assert_sent(second, "WELCOME")
-    public = [*PROFILES[REFERENCE]["default_channels"], "#ops"]
+    public = list(PROFILES[REFERENCE]["default_channels"])
     assert list(world.hall.agents[welcome["agent_id"][1:]].channels) == public
     service_line(second, "second came online")
     assert_silent(second)
@@ -142,10 +201,11 @@ def test_row_14_welcome_puts_an_agent_into_every_public_channel_without_joined()
     assert_consistent(world)
 
 
-def test_row_14_channels_for_the_verified_stay_closed_to_those_without_a_key() -> None:
-    world = World(REFERENCE)
-    guest = world.agent()
-    assert "#ops" not in world.hall.agents[guest.id[1:]].channels
+def test_row_14_auto_join_takes_those_into_verified_only_channels_who_are_shown_as_verified() -> None:
+    world = World(REFERENCE, allowlist=True, approved=[ALICE])
+    for key, is_in in ((ALICE, True), (BOB, False), (None, False)):
+        guest = world.agent(key=key)
+        assert ("#ops" in world.hall.agents[guest.id[1:]].channels) is is_in
 
 
 def test_row_15_and_17_the_order_on_join() -> None:

@@ -489,6 +489,7 @@ def assert_consistent(world: World) -> None:
             assert hall.agents.get(agent_id) is member
             assert member.channels[channel.name] is channel
             assert not channel.invite_only or agent_id in channel.invited
+            assert not channel.verified_only or member.verified
         members = channel.members.values()
         assert list(channel.watchers.values()) == [member for member in members if member.relay is None]
         assert channel.relays == Counter(member.relay for member in members if member.relay is not None)

@@ -26,6 +26,7 @@ from moothall.hall.costs import ANSWER
 from moothall.hall.hall import Hall
 from moothall.hall.handshake import shows_verified
 from moothall.hall.keyring import Answered, Failed
+from moothall.hall.membership import leave_verified_channels
 from moothall.hall.session import Agent, Session, Tier
 from moothall.identity import PublicKey
 from moothall.identity.certificates import timestamp_text
@@ -176,8 +177,12 @@ def set_motd(hall: Hall, session: Session, message: client.AdminMotd) -> None:
 @guarded(Doorkeeper.check_admin)
 def set_verified(hall: Hall, session: Session, message: client.AdminVerify) -> None:
     agent = _find(hall, message.agent_id)
+    if agent.relay is not None:
+        raise InvalidMessage(f"{agent.address} is on the keep wire, where no agent is shown as verified")
     agent.granted = message.verified
     agent.verified = shows_verified(hall, agent)
+    if not agent.verified:
+        leave_verified_channels(hall, agent)
     note = "An admin verified you" if message.verified else "An admin took your verification away"
     hall.tell(agent, _result(hall, "verify", success=True, verified=message.verified, note=note))
     hall.reply(

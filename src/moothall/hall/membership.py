@@ -23,7 +23,7 @@ def join(hall: Hall, session: Session, message: Join) -> None:
         # Joining again is how a client asks for the history (agentchat wire 9.2).
         _send_room(hall, session, channel)
         return
-    _check_entry(channel, agent)
+    _check_entry(hall, channel, agent)
     check_joined(hall, agent)
     _enter(hall, channel, agent)
     if hall.settings.replay_first:
@@ -41,12 +41,7 @@ def leave(hall: Hall, session: Session, message: Leave) -> None:
     if channel is None:
         return  # the reference is silent here (agentchat wire 5.2)
     if agent.id in channel.members:
-        channel.leave(agent)
-        hall.floor.release(agent.id, channel.name)
-        notice = server.AgentLeft(
-            ts=hall.timestamp(), channel=channel.name, agent=agent.address, name=agent.name
-        )
-        hall.broadcast(channel, notice)
+        _leave(hall, channel, agent)
     hall.reply(session, server.Left(ts=hall.timestamp(), channel=channel.name))
 
 
@@ -55,8 +50,8 @@ def create_channel(hall: Hall, session: Session, message: CreateChannel) -> None
     settings = hall.settings
     if message.invite_only and not settings.private_channels:
         raise InvalidMessage("Invite-only channels are disabled here")
-    if message.verified_only and not is_trusted(agent):
-        raise AuthRequired("Only verified agents make channels for verified agents")
+    if message.verified_only and not agent.verified:
+        raise AuthRequired("Only agents shown as verified can make a verified-only channel")
     if hall.channels.get(message.channel) is None:
         check_joined(hall, agent)
         _find_room(hall, session)
@@ -124,6 +119,7 @@ def list_agents(hall: Hall, session: Session, message: ListAgents) -> None:
     channel = hall.channels.find(message.channel)
     if channel.invite_only and agent.id not in channel.members:
         raise NotInvited(f"Only members of {channel.name} see who is in it")
+    _check_verified(hall, channel, agent)
     entries = [
         server.AgentEntry(
             id=member.address,
@@ -142,7 +138,7 @@ def list_agents(hall: Hall, session: Session, message: ListAgents) -> None:
 def enter_public_channels(hall: Hall, agent: Agent) -> None:
     """The reference's auto-join: the others hear of it, the newcomer does not (agentchat wire 4.6)."""
     for channel in hall.channels:
-        if channel.invite_only or (channel.verified_only and not is_trusted(agent)):
+        if channel.invite_only or (channel.verified_only and not agent.verified):
             continue
         arrive(hall, channel, agent)
 
@@ -153,9 +149,11 @@ def arrive(hall: Hall, channel: Channel, agent: Agent) -> None:
     _announce_arrival(hall, channel, agent)
 
 
-def is_trusted(agent: Agent) -> bool:
-    """Good for verified-only channels: a proven key, unless an admin took the flag away."""
-    return agent.key is not None and agent.granted is not False
+def leave_verified_channels(hall: Hall, agent: Agent) -> None:
+    """The agent is no longer shown as verified: no member of a verified-only channel is."""
+    for channel in [channel for channel in agent.channels.values() if channel.verified_only]:
+        _leave(hall, channel, agent)
+        hall.tell(agent, server.Left(ts=hall.timestamp(), channel=channel.name))
 
 
 def check_joined(hall: Hall, agent: Agent) -> None:
@@ -165,11 +163,25 @@ def check_joined(hall: Hall, agent: Agent) -> None:
         raise InvalidMessage(f"You are in {most} channels, and may be in no more; LEAVE one first")
 
 
-def _check_entry(channel: Channel, agent: Agent) -> None:
+def _check_entry(hall: Hall, channel: Channel, agent: Agent) -> None:
     if channel.invite_only and agent.id not in channel.invited:
         raise NotInvited(f"{channel.name} is by invitation")
-    if channel.verified_only and not is_trusted(agent):
-        raise AuthRequired(f"{channel.name} is for verified agents")
+    _check_verified(hall, channel, agent)
+
+
+def _check_verified(hall: Hall, channel: Channel, agent: Agent) -> None:
+    """The flag that others are shown decides, not the proof behind it (agentchat wire 4.7)."""
+    if channel.verified_only and not agent.verified:
+        by_proof = hall.settings.verified_means == "proof" and agent.key is None
+        advice = "connect with a key" if by_proof else "ask the operator to verify you"
+        raise AuthRequired(f"{channel.name} is for verified agents only; {advice}")
+
+
+def _leave(hall: Hall, channel: Channel, agent: Agent) -> None:
+    channel.leave(agent)
+    hall.floor.release(agent.id, channel.name)
+    notice = server.AgentLeft(ts=hall.timestamp(), channel=channel.name, agent=agent.address, name=agent.name)
+    hall.broadcast(channel, notice)
 
 
 def _enter(hall: Hall, channel: Channel, agent: Agent) -> None:

@@ -153,7 +153,9 @@ class Settings:
     default_channels: tuple[str, ...] = option(
         ("#general", "#agents", "#discovery"), "channels that exist at start"
     )
-    verified_channels: tuple[str, ...] = option((), "channels that exist at start for proven keys only")
+    verified_channels: tuple[str, ...] = option(
+        (), "channels that exist at start, for agents that are shown as verified"
+    )
     buffer_size: int = option(
         20, "messages a channel keeps for those who join later", reference="MESSAGE_BUFFER_SIZE"
     )

@@ -262,7 +262,9 @@ def _check_keep(settings: Settings, origins: Mapping[str, str]) -> None:
             f"keep_channel from {origins['keep_channel']}: {channel!r} is not a channel, such as #keep"
         )
     if channel in settings.verified_channels:
-        raise SettingsError(f"keep_channel from {origins['keep_channel']}: {channel} is for proven keys only")
+        raise SettingsError(
+            f"keep_channel from {origins['keep_channel']}: {channel} is for verified agents only"
+        )
     if settings.keep_tls and settings.cert is None:
         raise SettingsError("keep_tls needs --cert and --key")
     for name in ("keep_heartbeat", "keep_write_timeout"):
