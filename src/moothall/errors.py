@@ -119,8 +119,11 @@ class Refusal(MoothallError):
     code: ClassVar[str] = ""
     by_code: ClassVar[dict[str, type["Refusal"]]] = {}
 
-    def __init_subclass__(cls, code: str) -> None:
+    def __init_subclass__(cls, code: str | None = None) -> None:
+        """Without a `code` the class is a special case of the one it inherits from, and has that one's."""
         super().__init_subclass__()
+        if code is None:
+            return
         if code in Refusal.by_code:
             raise TypeError(f"two refusals with the code {code}")
         cls.code = code
@@ -133,6 +136,10 @@ class Refusal(MoothallError):
 
 class InvalidMessage(Refusal, code="INVALID_MSG"):
     pass
+
+
+class NotOffered(InvalidMessage):
+    """The server does not know this type of message: it is an older one, or another program."""
 
 
 class AuthRequired(Refusal, code="AUTH_REQUIRED"):

@@ -101,8 +101,10 @@ class Reference:
         kind = frame["type"]
         if kind == "PING":
             await peer.send(type="PONG")
+        elif (do := getattr(self, f"_do_{kind.lower()}", None)) is not None:
+            await do(peer, frame)
         else:
-            await getattr(self, f"_do_{kind.lower()}")(peer, frame)
+            await peer.send(type="ERROR", code="INVALID_MSG", message=f"Unknown message type: {kind}")
 
     async def _do_identify(self, peer: Peer, frame: Frame) -> None:
         peer.name = frame["name"]

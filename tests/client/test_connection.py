@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 
 from moothall import Agent, ConnectionFailed, PrivateKey, ReplyTimeout, UnexpectedReply, UnknownRefusal
 from moothall.client.connection import was_too_fast
-from moothall.errors import Banned, ConnectionLost, VerificationFailed
+from moothall.errors import Banned, ConnectionLost, UsageError, VerificationFailed
 from tests.client.conftest import OpenHall
 from tests.gateways.test_tls import write_certificate, write_key
 
@@ -59,12 +59,22 @@ async def test_nobody_listens(unused_tcp_port: int) -> None:
     assert f"moothall serve --port {unused_tcp_port}" in str(failed.value)
 
 
-@pytest.mark.parametrize(
-    "address", ["", "127.0.0.1:6667", "http://127.0.0.1", "ws://", "ws://host:port", "ws://[::1", "nonsense"]
-)
+@pytest.mark.parametrize("address", ["ftp://127.0.0.1", "ws://", "ws://host:port", "ws://[::1", "two words"])
 async def test_what_is_no_address_is_said_to_be_none(address: str) -> None:
-    with pytest.raises(ConnectionFailed, match=r"ws://127.0.0.1:6667"):
-        await Agent(url=address or "x").connect()
+    with pytest.raises(UsageError, match=r"ws://127.0.0.1:6667"):
+        await Agent(url=address).connect()
+
+
+@pytest.mark.parametrize("scheme", ["", "ws://", "http://"])
+async def test_an_address_needs_no_scheme(url: str, scheme: str) -> None:
+    async with Agent(url=url.replace("ws://", scheme)) as agent:
+        assert agent.is_connected
+
+
+async def test_half_of_a_login_is_not_shown() -> None:
+    with pytest.raises(ConnectionFailed, match="needs a password") as failed:
+        await Agent().connect("ws://secret@127.0.0.1:6667")
+    assert "secret" not in str(failed.value)
 
 
 async def test_a_web_server_is_no_hall() -> None:

@@ -74,22 +74,6 @@ def test_a_handler_takes_one_argument() -> None:
         agent.on_connect(forgot)  # type: ignore[arg-type]
 
 
-def test_the_parentheses_are_missed() -> None:
-    async def reply(message: Message) -> None:
-        pass
-
-    with pytest.raises(TypeError, match="parentheses"):
-        Agent().on_message(reply)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("wrong", ["general", "#", "#no spaces", "@bob", 5])
-def test_a_channel_has_a_name_of_a_channel(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="no channel"):
-        Agent().on_message(wrong)
-    with pytest.raises(ValueError, match="no channel"):
-        Agent(channels=[wrong])
-
-
 def test_methods_partials_and_callable_objects_are_handlers_too() -> None:
     class Bot:
         async def method(self, message: Message) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from traceback import format_exception
+from traceback import extract_tb, format_exception
 
 import pytest
 
@@ -17,6 +17,7 @@ from moothall import (
     ConnectionLost,
     Displaced,
     Gap,
+    Kicked,
     Message,
     MoothallError,
     NotConnected,
@@ -29,7 +30,7 @@ from tests.client.conftest import OpenHall
 from tests.client.door import Door
 from tests.client.meeting import QUICKLY, Heard, listen, settled, soon
 from tests.support.agentchat import AgentChat
-from tests.support.server import HallProcess, running_hall
+from tests.support.server import ADMIN_KEY, HallProcess, running_hall
 
 ALICE = PrivateKey(bytes(range(32)))
 
@@ -441,5 +442,27 @@ async def test_run_inside_a_loop_says_what_to_do() -> None:
 def test_run_raises_what_ends_it(unused_tcp_port: int) -> None:
     with pytest.raises(MoothallError, match="moothall serve") as raised:
         Agent().run(f"ws://127.0.0.1:{unused_tcp_port}")
-    shown = "".join(format_exception(raised.value))
-    assert "no running event loop" not in shown
+    assert_one_clean_traceback(raised.value)
+
+
+async def test_run_raises_what_ends_a_stay(open_hall: OpenHall) -> None:
+    async with open_hall(admin_key=ADMIN_KEY) as app:
+        agent = Agent("bot", identity=PrivateKey(bytes(32)), reconnect=False)
+
+        @agent.on_connect
+        async def be_kicked(welcome: Welcome) -> None:
+            await agent.admin(ADMIN_KEY).kick(agent.id)
+
+        with pytest.raises(Kicked) as raised:
+            await asyncio.to_thread(agent.run, app.url)
+    assert_one_clean_traceback(raised.value)
+
+
+def assert_one_clean_traceback(error: BaseException) -> None:
+    """This test, `run`, and the error: nothing of what is inside."""
+    shown = "".join(format_exception(error))
+    assert shown.count("Traceback (most recent call last)") == 1
+    assert "During handling" not in shown
+    assert "direct cause" not in shown
+    own = [frame for frame in extract_tb(error.__traceback__) if "/moothall/" in frame.filename]
+    assert [frame.name for frame in own] == ["run"]

@@ -221,7 +221,7 @@ async def test_refusals_carry_the_code(url: str) -> None:
         with pytest.raises(ChannelExists):
             await agent.create_channel("#general")
         with pytest.raises(Refusal):
-            await agent.typing("nonsense")
+            await agent.typing("no channel")
 
 
 async def test_a_hundred_calls_at_once_get_their_own_answers(url: str) -> None:

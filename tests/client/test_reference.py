@@ -12,6 +12,7 @@ from moothall import (
     InvalidMessage,
     Message,
     NotInvited,
+    NotOffered,
     PrivateKey,
     ReplyTimeout,
 )
@@ -223,3 +224,13 @@ async def test_it_comes_back_and_says_what_it_missed(reference: Reference) -> No
         await bob.send("#general", "two")
         await heard.until(lambda message: message.content == "two")
     assert [message.content for message in heard.events].count("one") == 1
+
+
+async def test_what_the_server_does_not_know_is_said_to_be_not_offered(reference: Reference) -> None:
+    async with Agent("alice", identity=ALICE).connected(reference.url) as agent:
+        with pytest.raises(NotOffered, match=r"^this server does not offer it: GET_LEADERBOARD$") as refused:
+            await agent.leaderboard()
+        assert refused.value.code == "INVALID_MSG"
+        with pytest.raises(InvalidMessage, match="disabled") as refused_otherwise:
+            await agent.send("@1f3a9c02", "hello")
+        assert not isinstance(refused_otherwise.value, NotOffered)

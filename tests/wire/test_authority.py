@@ -2,7 +2,8 @@
 
 import pytest
 
-from moothall.wire.authority import Authority, authority_of, host_header, parse_authority
+from moothall.errors import UsageError
+from moothall.wire.authority import Authority, authority_of, hall_url, host_header, parse_authority
 
 
 @pytest.mark.parametrize(
@@ -78,3 +79,30 @@ def test_loopback(url: str, is_local: bool) -> None:
     found = authority_of(url)
     assert found is not None
     assert found.is_local is is_local
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("localhost", "ws://localhost:6667"),
+        ("127.0.0.1:7000", "ws://127.0.0.1:7000"),
+        ("[::1]", "ws://[::1]:6667"),
+        ("[::1]:7000", "ws://[::1]:7000"),
+        ("ws://hall.example.org", "ws://hall.example.org"),
+        ("wss://hall.example.org/path", "wss://hall.example.org/path"),
+        ("http://hall.example.org:6667", "ws://hall.example.org:6667"),
+        ("HTTPS://hall.example.org", "wss://hall.example.org"),
+    ],
+)
+def test_the_spellings_of_a_hall(text: str, url: str) -> None:
+    assert hall_url(text) == url
+    assert hall_url(url) == url
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "ftp://hall", "ws://", "host:port", "ws://h:0", "ws://[::1", "two words", "ws://hall\n", "h:1#room"],
+)
+def test_what_is_not_the_address_of_a_hall(text: str) -> None:
+    with pytest.raises(UsageError, match=r"not the address of a hall.*ws://127.0.0.1:6667"):
+        hall_url(text)

@@ -8,14 +8,12 @@ from urllib.parse import urlsplit
 from typer.core import TyperCommand
 
 from moothall.errors import UsageError
+from moothall.wire import authority
+from moothall.wire.authority import DEFAULT_URL, HOST
 
-DEFAULT_PORT: Final = 6667  # agentchat wire 1.1
-DEFAULT_URL: Final = f"ws://127.0.0.1:{DEFAULT_PORT}"
 URL_VARIABLE: Final = "AGENTCHAT_URL"
 
-_SCHEMES: Final = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
-_HOST_ALONE: Final = re.compile(r"[\w.-]+|\[[0-9a-fA-F:.]+\]")
-_HOST_AND_PORT: Final = re.compile(rf"(?:{_HOST_ALONE.pattern}):\d+")
+_HOST_AND_PORT: Final = re.compile(rf"(?:{HOST}):\d+")
 _AGENT_ID: Final = re.compile(r"@[0-9a-z]{8,64}")  # agentchat wire 3.2
 
 
@@ -56,19 +54,7 @@ def looks_like_url(word: str) -> bool:
 
 def hall_url(given: str | None) -> str:
     """The hall's WebSocket address: the one given, else that of the environment, else one on this machine."""
-    text = given or os.environ.get(URL_VARIABLE) or DEFAULT_URL
-    if "://" not in text:
-        text = f"ws://{text}" if _HOST_ALONE.fullmatch(text) is None else f"ws://{text}:{DEFAULT_PORT}"
-    try:
-        parts = urlsplit(text)
-        scheme, has_host = _SCHEMES.get(parts.scheme), bool(parts.hostname and parts.port != 0)
-        has_host = has_host and "#" not in text  # a channel is a word of its own
-        (parts.hostname or "").encode("idna")
-    except ValueError:  # a port out of range, half a bracket, a name that no name server takes
-        scheme, has_host = None, False
-    if scheme is None or not has_host:
-        raise UsageError(f"{text!r} is not the address of a hall; write it like {DEFAULT_URL}")
-    return parts._replace(scheme=scheme).geturl()
+    return authority.hall_url(given or os.environ.get(URL_VARIABLE) or DEFAULT_URL)
 
 
 def web_url(url: str, path: str) -> str:
@@ -86,9 +72,9 @@ def is_local(url: str) -> bool:
 
 def channel_name(word: str) -> str:
     """`general` is as good as `#general`, which a shell takes for a comment unless it is quoted."""
-    from moothall.wire.agentchat.names import is_channel_name
+    from moothall.wire.agentchat.names import is_channel_name, with_hash
 
-    name = word if word.startswith("#") else f"#{word}"
+    name = with_hash(word)
     if not is_channel_name(name):
         raise UsageError(f"{word!r} cannot be a channel: # and at most 31 letters, digits, _ or -")
     return name

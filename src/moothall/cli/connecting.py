@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
-from moothall.cli.addresses import DEFAULT_URL, URL_VARIABLE, hall_url
+from moothall.cli.addresses import URL_VARIABLE, hall_url
+from moothall.wire.authority import DEFAULT_URL
 
 if TYPE_CHECKING:
     from moothall import Agent

@@ -5,46 +5,29 @@ import os
 import random
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self
 
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.connection import Applicant, HallConnection
 from moothall.client.court import Court
 from moothall.client.deals import Deals
-from moothall.client.dispute import Assignment, Case, Dispute
-from moothall.client.events import (
-    Arrival,
-    Departure,
-    Gap,
-    Message,
-    NickChange,
-    PresenceChange,
-    Typing,
-    Welcome,
-)
+from moothall.client.decorators import Decorators
+from moothall.client.events import Message
 from moothall.client.exchange import Exchange
 from moothall.client.floor import AnswerHumans, FloorPolicy
-from moothall.client.handlers import (
-    Filter,
-    Handler,
-    Handlers,
-    MessageHandler,
-    Registered,
-    channel_names,
-    require_handler,
-)
+from moothall.client.handlers import Filter, Handlers
 from moothall.client.hearing import Hearing
 from moothall.client.inbox import Inbox
 from moothall.client.lifeline import Lifeline
 from moothall.client.logs import log
 from moothall.client.memory import Memory
 from moothall.client.operations import Operations
-from moothall.client.proposal import DealChange, Proposal
 from moothall.client.speech import Speech
+from moothall.client.spelling import channel_names, several
 from moothall.client.standing import Standing
 from moothall.client.stay import Stay
 from moothall.errors import KeyFileMissing, MoothallError, NotConnected, UsageError
@@ -53,21 +36,14 @@ from moothall.identity.certificates import timestamp_text
 from moothall.identity.keyfile import AGENT_NAME
 from moothall.identity.signatures import SEED_BYTES
 from moothall.known_halls import KnownHalls
+from moothall.wire.authority import DEFAULT_URL, hall_url
 
-RawHandler = Handler[dict[str, Any]]
-AssignmentHandler = Callable[[Assignment], Coroutine[Any, Any, bool | str | None]]
-CaseHandler = Callable[[Case], Coroutine[Any, Any, str | tuple[str, str] | None]]
-
-DEFAULT_URL: Final = "ws://127.0.0.1:6667"
 URL_VARIABLE: Final = "AGENTCHAT_URL"
 DEFAULT_NAME: Final = "agent"
 TIMEOUT: Final = 10.0  # seconds
 
-Event = TypeVar("Event")
-Registrant = TypeVar("Registrant")
 
-
-class Agent(Operations):
+class Agent(Decorators, Operations):
     """Somebody in a hall.
 
     `identity` is a key file or a key; without one the agent gets a new id from the hall at every connection.
@@ -82,9 +58,9 @@ class Agent(Operations):
         *,
         identity: str | os.PathLike[str] | Identity | PrivateKey | None = None,
         create: bool = False,
-        channels: Iterable[str] = (),
+        channels: str | Iterable[str] = (),
         human: bool = False,
-        skills: Iterable[str] = (),
+        skills: str | Iterable[str] = (),
         answer_humans: AnswerHumans = "all",
         timeout: float = TIMEOUT,
         reconnect: bool = True,
@@ -97,7 +73,7 @@ class Agent(Operations):
         self._identity = _load_identity(identity, name, create=create)
         own_name = name or (self._identity and self._identity.name) or DEFAULT_NAME
         self._policy = FloorPolicy.from_environment(
-            os.environ, skills=tuple(skills), answer_humans=answer_humans
+            os.environ, skills=several(skills), answer_humans=answer_humans
         )
         self._url = url
         self._human = human
@@ -118,7 +94,7 @@ class Agent(Operations):
         deals.attach(court)
         hearing.attach(speech, exchange, deals, court)
         super().__init__(exchange, standing, speech, hearing, deals, court)
-        for channel in channel_names(channels, "on_message"):
+        for channel in channel_names(channels):
             standing.wanted[channel] = None
 
     def __repr__(self) -> str:
@@ -171,21 +147,34 @@ class Agent(Operations):
     # -- coming and going --------------------------------------------------------------------------
 
     def run(self, url: str | None = None) -> None:
-        """Connect and stay until Ctrl-C, SIGTERM or `close()`. Raises what ends the stay otherwise."""
+        """Connect and stay until Ctrl-C, SIGTERM or `close()`. Raises what ends the stay otherwise.
+
+        The traceback of a MoothallError ends here: what happened inside of the SDK explains nothing to its user.
+        """
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             pass  # outside of this block, so that the errors of the stay do not seem to follow from it
         else:
             raise RuntimeError("an event loop is running here: use `await agent.connect()`, or SyncAgent")
-        asyncio.run(self._run(url))
+        try:
+            asyncio.run(self._run(url))
+        except MoothallError as error:
+            failure = error
+        else:
+            return
+        raise failure.with_traceback(None) from None
 
     async def connect(self, url: str | None = None) -> None:
-        """Come in. `url` is by default what the agent was made with, $AGENTCHAT_URL, or a hall on this machine."""
+        """Come in. `url` is by default what the agent was made with, $AGENTCHAT_URL, or a hall on this machine.
+
+        `host:port`, and a host alone, stand for a `ws://` URL. Raises ConnectionFailed, a Refusal, or UsageError
+        when `url` is not the address of a hall.
+        """
         if self._lifeline is not None and not self._lifeline.is_over:
             raise RuntimeError("the agent is connected already")
         stay = Stay(
-            url or self._url or os.environ.get(URL_VARIABLE) or DEFAULT_URL,
+            hall_url(url or self._url or os.environ.get(URL_VARIABLE) or DEFAULT_URL),
             self._applicant,
             self._standing,
             self._memory,
@@ -261,118 +250,13 @@ class Agent(Operations):
 
     # -- hearing -----------------------------------------------------------------------------------
 
-    def on_message(
-        self,
-        *channels: str,
-        mentions: bool = False,
-        dms: bool = False,
-        verified: bool = False,
-        floor: bool | FloorPolicy = False,
-        replay: bool = False,
-    ) -> Callable[[MessageHandler], MessageHandler]:
-        """`@agent.on_message("#general")`: the function gets every Message it asks for.
-
-        `channels` are joined by themselves. `mentions` takes only those that name the agent, `dms` direct
-        messages, `verified` only senders the hall vouches for; without channels, mentions and dms it is
-        everything. `floor` makes agents take turns: the function is not called, or is cancelled, when another
-        agent answers. `replay` takes also what was said before the agent came.
-        """
-        wanted = channel_names(channels, "on_message")
-        policy = self._policy if floor is True else floor or None
-
-        def register(function: MessageHandler) -> MessageHandler:
-            require_handler(function, "on_message")
-            chosen = Filter(frozenset(wanted), mentions, dms, verified, replay)
-            self._handlers.for_messages.append(Registered(function, chosen, policy))
-            for channel in wanted:
-                self._want(channel)
-            return function
-
-        return register
-
-    def on_connect(self, function: Handler[Welcome]) -> Handler[Welcome]:
-        """The function gets a Welcome, at the first connection and after every reconnect."""
-        return self._on("on_connect", function)
-
-    def on_disconnect(self, function: Handler[MoothallError]) -> Handler[MoothallError]:
-        """The function gets the error that ended a connection."""
-        return self._on("on_disconnect", function)
-
-    def on_gap(self, function: Handler[Gap]) -> Handler[Gap]:
-        """The function gets a Gap: what the agent may have missed."""
-        return self._on("on_gap", function)
-
-    def on_join(self, function: Handler[Arrival]) -> Handler[Arrival]:
-        """The function gets an Arrival."""
-        return self._on("on_join", function)
-
-    def on_leave(self, function: Handler[Departure]) -> Handler[Departure]:
-        """The function gets a Departure."""
-        return self._on("on_leave", function)
-
-    def on_presence(self, function: Handler[PresenceChange]) -> Handler[PresenceChange]:
-        """The function gets a PresenceChange."""
-        return self._on("on_presence", function)
-
-    def on_nick(self, function: Handler[NickChange]) -> Handler[NickChange]:
-        """The function gets a NickChange."""
-        return self._on("on_nick", function)
-
-    def on_typing(self, function: Handler[Typing]) -> Handler[Typing]:
-        """The function gets a Typing."""
-        return self._on("on_typing", function)
-
-    def on_proposal(self, function: Handler[Proposal]) -> Handler[Proposal]:
-        """The function gets a Proposal: an offer made to the agent, also one that was waiting when it came."""
-        self._on("on_proposal", function)
-        if self.is_connected:
-            self._deals.catch_up_soon()
-        return function
-
-    def on_deal(self, function: Handler[DealChange]) -> Handler[DealChange]:
-        """The function gets a DealChange when a deal of the agent's changes, whoever did it."""
-        return self._on("on_deal", function)
-
-    def on_dispute(self, function: Handler[Dispute]) -> Handler[Dispute]:
-        """The function gets a Dispute: somebody took the agent to court, perhaps before it came."""
-        self._on("on_dispute", function)
-        return self._catch_up_with_court(function)
-
-    def on_arbiter_assigned(self, function: AssignmentHandler) -> AssignmentHandler:
-        """The function gets an Assignment: the agent was drawn to judge a dispute, perhaps before it came.
-
-        It returns True to accept, False or a reason to decline, or None: then it calls `assignment.accept()` or
-        `decline()` when it knows.
-        """
-        self._on("on_arbiter_assigned", function)
-        return self._catch_up_with_court(function)
-
-    def on_case(self, function: CaseHandler) -> CaseHandler:
-        """The function gets a Case that the agent accepted to judge, with the evidence of both parties.
-
-        It returns its vote: "disputant", "respondent" or "mutual", alone or as a pair with the reasoning; or None:
-        then it calls `case.vote()` when it knows.
-        """
-        self._on("on_case", function)
-        return self._catch_up_with_court(function)
-
-    def on_event(self, type: str) -> Callable[[RawHandler], RawHandler]:  # noqa: A002  # the wire's own word
-        """`@agent.on_event("FILE_CHUNK")`: the function gets every frame of this type as a dict; "*" is all."""
-
-        def register(function: RawHandler) -> RawHandler:
-            require_handler(function, "on_event")
-            self._handlers.add(type, function)
-            return function
-
-        return register
-
     def messages(self, *channels: str, dms: bool = False, replay: bool = False) -> AsyncIterator[Message]:
         """`async for message in agent.messages("#general")`. Joins the channels when the iteration begins.
 
         It ends when the agent leaves. Whoever reads more than a thousand messages too late loses the oldest,
         and `on_gap` is told which.
         """
-        wanted = channel_names(channels, "messages")
+        wanted = channel_names(channels)
         chosen = Filter(frozenset(wanted), dms=dms, replay=replay)
 
         async def start() -> None:
@@ -384,16 +268,6 @@ class Agent(Operations):
         inbox = Inbox(lambda message: chosen.wants(message, ()), start, self._hearing.miss)
         self._hearing.subscribe(inbox)
         return inbox
-
-    def _on(self, event: str, function: Handler[Event]) -> Handler[Event]:
-        require_handler(function, event)
-        self._handlers.add(event, function)
-        return function
-
-    def _catch_up_with_court(self, function: Registrant) -> Registrant:
-        if self.is_connected:
-            self._court.catch_up_soon()
-        return function
 
     def _want(self, channel: str) -> None:
         if channel in self._standing.wanted:

@@ -282,7 +282,8 @@ async def _open_socket(url: str, patience: float) -> ClientConnection:
             proxy=None if place.is_local else True,
         )
     except InvalidURI:
-        raise ConnectionFailed(f"{url!r} is no address of a hall: {_EXAMPLE}") from None
+        # the message of the library would show a password
+        raise ConnectionFailed(f"{_shown(url)}: a user name in the address needs a password") from None
     except InvalidStatus as error:
         status = error.response.status_code
         raise ConnectionFailed(f"{place} answered HTTP {status}, not WebSocket: is it a hall?") from None
@@ -304,7 +305,6 @@ async def _open_socket(url: str, patience: float) -> ClientConnection:
 
 
 _CHECK: Final = "`moothall doctor` tells"
-_EXAMPLE: Final = "it looks like ws://127.0.0.1:6667 or wss://hall.example.org"
 
 
 class _Place(NamedTuple):
@@ -326,14 +326,9 @@ class _Place(NamedTuple):
 
 
 def _place(url: str) -> _Place:
-    try:
-        parts = urlsplit(url)
-        port = parts.port or (443 if parts.scheme == "wss" else 80)
-    except ValueError:
-        raise ConnectionFailed(f"{url!r} is no address of a hall: {_EXAMPLE}") from None
-    if parts.scheme not in ("ws", "wss") or not parts.hostname:
-        raise ConnectionFailed(f"{url!r} is no address of a hall: {_EXAMPLE}")
-    return _Place(parts.hostname, port)
+    """Of a URL that `hall_url` made."""
+    parts = urlsplit(url)
+    return _Place(parts.hostname or "", parts.port or (443 if parts.scheme == "wss" else 80))
 
 
 def _shown(url: str) -> str:

@@ -35,6 +35,7 @@ from moothall.errors import (
     InvalidMessage,
     MoothallError,
     NotConnected,
+    NotOffered,
     ReplyTimeout,
     UnexpectedReply,
     UsageError,
@@ -333,7 +334,7 @@ class Court:
         if not 1 <= limit <= MAX_LIMIT:
             raise UsageError(f"a hall lists 1 to {MAX_LIMIT} disputes at once, not {limit}")
         if not self._lists:
-            raise InvalidMessage("this server does not list disputes")
+            raise NotOffered("this server does not list disputes")
         message = client.ListCases(open_only=open_only, limit=limit)
         try:
             return await self._exchange.ask(message, court.Cases, patience=patience)

@@ -30,6 +30,7 @@ from moothall.errors import (
     ConnectionLost,
     InvalidMessage,
     MoothallError,
+    NotOffered,
     ReplyTimeout,
     UsageError,
 )
@@ -271,7 +272,7 @@ class Deals:
         """What it says is in the book when this returns (see `_hear_list`)."""
         message = client.ListProposals(open_only=open_only, limit=limit, before=before)
         if not self._lists:
-            raise InvalidMessage("this server does not list deals")
+            raise NotOffered("this server does not list deals")
         try:
             reply = await self._ask_page(message, market.Proposals, patience)
         except InvalidMessage:
@@ -470,8 +471,10 @@ def checked_deadline(expires_in: Number | None) -> Number | msgspec.UnsetType:
     return expires_in
 
 
-def skill_list(skills: Iterable[Mapping[str, Any] | str]) -> list[dict[str, Any]]:
+def skill_list(skills: str | Mapping[str, Any] | Iterable[Mapping[str, Any] | str]) -> list[dict[str, Any]]:
     """A text stands for a skill that has nothing but its name."""
+    if isinstance(skills, str | Mapping):
+        skills = (skills,)
     listed = [{"capability": skill} if isinstance(skill, str) else dict(skill) for skill in skills]
     found: list[dict[str, Any]] = as_json(listed, "a skill")
     if not found:

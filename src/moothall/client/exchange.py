@@ -1,17 +1,29 @@
 """Asking the hall something and waiting for the answer, but not for ever."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from moothall.client.connection import HallConnection
 from moothall.client.replies import Request
-from moothall.errors import NotConnected, RateLimited, ReplyTimeout, UnexpectedReply
+from moothall.errors import (
+    InvalidMessage,
+    NotConnected,
+    NotOffered,
+    RateLimited,
+    ReplyTimeout,
+    UnexpectedReply,
+)
 from moothall.wire.agentchat.client import ClientMessage
 from moothall.wire.agentchat.server import ServerMessage
 
 RETRIES: Final = 20
 RETRY_AFTER: Final = 1.0  # seconds
+
+_UNKNOWN_TYPE: Final = re.compile(
+    r"\b(?:unknown|unsupported|invalid|unrecogni[sz]ed) (?:message )?type\b", re.IGNORECASE
+)
 
 Reply = TypeVar("Reply", bound=ServerMessage)
 Result = TypeVar("Result")
@@ -59,10 +71,19 @@ class Exchange:
             async with asyncio.timeout(limit):
                 connection = await self._connection()
                 return await connection.ask(request)
+        except InvalidMessage as refused:
+            if not _is_unknown_type(refused):
+                raise
+            raise NotOffered(f"this server does not offer it: {request.kind}") from None
         except TimeoutError:
             if connection is None:
                 raise NotConnected(f"no connection came up within {limit:.3g} s") from None
             raise ReplyTimeout(f"the hall did not answer {request.kind} within {limit:.3g} s") from None
+
+
+def _is_unknown_type(refused: InvalidMessage) -> bool:
+    """The code says only that a message was invalid, and each server has its own words for the rest."""
+    return _UNKNOWN_TYPE.search(refused.message) is not None
 
 
 async def patiently(action: Callable[[], Awaitable[Result]]) -> Result:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+from moothall.client.spelling import several
 from moothall.errors import SettingsError
 from moothall.wire.agentchat.names import SERVER, bare_id
 
@@ -46,6 +47,7 @@ class FloorPolicy:
     settle: float = SETTLE
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "skills", several(self.skills))
         if not 0 <= self.min_delay <= self.max_delay:
             raise ValueError("a floor policy needs 0 <= min_delay <= max_delay")
         if self.settle < 0:

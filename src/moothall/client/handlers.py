@@ -6,7 +6,7 @@ and FloorLost are no errors here, they are how a handler learns to be silent.
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
@@ -15,7 +15,6 @@ from moothall.client.events import Message
 from moothall.client.floor import FloorPolicy, is_mentioned
 from moothall.client.logs import log
 from moothall.errors import FloorLost, FloorTaken
-from moothall.wire.agentchat.names import is_channel_name
 
 # What an agent that missed events can ask for.
 _ELSEWHERE: Final = {
@@ -81,17 +80,6 @@ def _is_async(function: Callable[..., object]) -> bool:
     while isinstance(inner, partial):
         inner = inner.func
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__)
-
-
-def channel_names(channels: Iterable[object], decorator: str) -> tuple[str, ...]:
-    names = []
-    for channel in channels:
-        if callable(channel):
-            raise TypeError(f"write @agent.{decorator}() with parentheses")
-        if not isinstance(channel, str) or not is_channel_name(channel):
-            raise ValueError(f"{channel!r} is no channel: # and 1 to 31 letters, digits, - or _")
-        names.append(channel)
-    return tuple(names)
 
 
 class Handlers:

@@ -2,7 +2,7 @@
 
 Every method waits for its own reply. It raises a Refusal with the wire's code when the hall says no, ReplyTimeout
 when the hall says nothing, ConnectionLost when the connection ends meanwhile, and NotConnected when there is none
-and none comes up in time. `timeout` is in seconds; without one the agent's own counts.
+and none comes up in time. `timeout` is in seconds; without one the agent's own counts. A channel needs no #.
 """
 
 # ruff: noqa: ASYNC109  # whoever forgets the timeout of an operation must not wait for ever, so each has one
@@ -34,12 +34,13 @@ from moothall.client.hearing import Hearing, enter
 from moothall.client.proposal import Proposal
 from moothall.client.signed import UNSIGNED, as_json
 from moothall.client.speech import Speech
+from moothall.client.spelling import target
 from moothall.client.standing import Standing
 from moothall.errors import InvalidKey, ReplyTimeout, UnexpectedReply, VerificationFailed
 from moothall.identity import PublicKey
 from moothall.wire.agentchat import client, market, server
 from moothall.wire.agentchat.client import PresenceState
-from moothall.wire.agentchat.names import bare_id
+from moothall.wire.agentchat.names import bare_id, with_hash
 
 VERIFY_TIMEOUT: Final = 35.0  # the hall gives the other agent 30 (agentchat wire 5.3)
 
@@ -66,11 +67,11 @@ class Operations:
     async def send(
         self, to: str, content: str, *, in_reply_to: str | None = None, timeout: float | None = None
     ) -> str | None:
-        """Say something in a #channel or to an @agent. The message's id, where the hall tells it.
+        """Say something in a channel or to an @agent. The message's id, where the hall tells it.
 
         A hall that limits messages makes this wait and try again, for up to `timeout` (60) seconds.
         """
-        return await self._speech.say(to, content, in_reply_to, patience=timeout)
+        return await self._speech.say(target(to), content, in_reply_to, patience=timeout)
 
     async def send_chunk(self, to: str, content: str, *, timeout: float | None = None) -> None:
         """Pass a piece of a file on to an @agent."""
@@ -78,7 +79,7 @@ class Operations:
 
     async def typing(self, channel: str, *, timeout: float | None = None) -> None:
         """Show the channel that an answer is being written."""
-        await self._exchange.tell(client.Typing(channel=channel), server.Ack, patience=timeout)
+        await self._exchange.tell(client.Typing(channel=with_hash(channel)), server.Ack, patience=timeout)
 
     async def claim(
         self, msg_id: str, channel: str, started_at: float | None = None, *, timeout: float | None = None
@@ -87,17 +88,20 @@ class Operations:
 
         `started_at` is when the answer was begun, in seconds since the epoch as `time.time()` gives it.
         """
-        return await self._speech.claim(msg_id, channel, started_at, timeout)
+        return await self._speech.claim(msg_id, with_hash(channel), started_at, timeout)
 
     # -- channels ----------------------------------------------------------------------------------
 
     async def join(self, channel: str, *, timeout: float | None = None) -> list[Member]:
         """Enter a channel; who is in it. After a reconnect the agent enters it again by itself."""
+        channel = with_hash(channel)
         joined = await enter(self._exchange, channel, timeout)
         self._standing.wanted[channel] = None
         return [Member.from_entry(entry) for entry in joined.agents]
 
     async def leave(self, channel: str, *, timeout: float | None = None) -> None:
+        """Leave a channel, for good: a reconnect does not enter it again."""
+        channel = with_hash(channel)
         self._standing.wanted.pop(channel, None)
         await self._exchange.tell(
             client.Leave(channel=channel), server.Left, lambda body: body.channel == channel, patience=timeout
@@ -114,6 +118,7 @@ class Operations:
         timeout: float | None = None,
     ) -> None:
         """Make a channel and enter it."""
+        channel = with_hash(channel)
         await self._exchange.ask(
             client.CreateChannel(channel=channel, invite_only=invite_only, verified_only=verified_only),
             server.Joined,
@@ -123,7 +128,8 @@ class Operations:
         self._standing.wanted[channel] = None
 
     async def invite(self, channel: str, agent: str, *, timeout: float | None = None) -> None:
-        message = client.Invite(channel=channel, agent=f"@{bare_id(agent)}")
+        """Let an agent into a channel that is by invitation."""
+        message = client.Invite(channel=with_hash(channel), agent=f"@{bare_id(agent)}")
         await self._exchange.tell(message, server.Ack, patience=timeout)
 
     async def channels(self, *, timeout: float | None = None) -> list[ChannelInfo]:
@@ -132,6 +138,8 @@ class Operations:
         return [ChannelInfo(entry.name, entry.agents, entry.verified_only) for entry in reply.list]
 
     async def members(self, channel: str, *, timeout: float | None = None) -> list[Member]:
+        """The agents and people in a channel."""
+        channel = with_hash(channel)
         reply = await self._exchange.ask(
             client.ListAgents(channel=channel),
             server.Agents,
@@ -142,6 +150,7 @@ class Operations:
 
     async def history(self, channel: str, *, timeout: float | None = None) -> list[Message]:
         """What the channel remembers, oldest first, the agent's own messages included. Enters the channel."""
+        channel = with_hash(channel)
         replayed = await self._hearing.ask_again(self._exchange, channel, timeout)
         self._hearing.remember(replayed)
         self._standing.wanted[channel] = None
@@ -176,21 +185,21 @@ class Operations:
 
     async def verify(self, agent: str, *, timeout: float | None = None) -> PublicKey:
         """Have another agent prove its key, through the hall. Its public key, or VerificationFailed."""
-        target = f"@{bare_id(agent)}"
+        peer = f"@{bare_id(agent)}"
         limit = VERIFY_TIMEOUT if timeout is None else timeout
         try:
             async with asyncio.timeout(limit), self._hearing.verdicts.expected():
-                request = client.VerifyRequest(target=target, nonce=secrets.token_hex(16))
+                request = client.VerifyRequest(target=peer, nonce=secrets.token_hex(16))
                 pending = await self._exchange.ask(
-                    request, server.VerifyRequestNotice, lambda body: body.target == target, patience=limit
+                    request, server.VerifyRequestNotice, lambda body: body.target == peer, patience=limit
                 )
                 verdict = await self._hearing.verdicts.of(pending.request_id)
         except TimeoutError:
-            raise ReplyTimeout(f"{target} did not prove its key within {limit:g} s") from None
+            raise ReplyTimeout(f"{peer} did not prove its key within {limit:g} s") from None
         if isinstance(verdict, server.VerifyFailed) or verdict.pubkey is None:
             reason = verdict.reason if isinstance(verdict, server.VerifyFailed) else None
-            raise VerificationFailed(f"{target}: {reason or 'verification failed'}")
-        return _key_of(target, verdict.pubkey)
+            raise VerificationFailed(f"{peer}: {reason or 'verification failed'}")
+        return _key_of(peer, verdict.pubkey)
 
     # -- deals -------------------------------------------------------------------------------------
 
@@ -318,12 +327,15 @@ class Operations:
     # -- skills and ratings ------------------------------------------------------------------------
 
     async def register_skills(
-        self, skills: Iterable[Mapping[str, Any] | str], *, timeout: float | None = None
+        self,
+        skills: str | Mapping[str, Any] | Iterable[Mapping[str, Any] | str],
+        *,
+        timeout: float | None = None,
     ) -> int:
         """Offer these skills, and no others any more; how many they are. Signed.
 
         A skill is a dict with `capability` and perhaps `description`, `rate`, `currency` and others; a text
-        is a skill that has only a name.
+        is a skill that has only a name. One skill needs no list.
         """
         draft = client.RegisterSkills(skills=deals.skill_list(skills), sig=UNSIGNED)
         return await self._deals.register(draft, timeout)

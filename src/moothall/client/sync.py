@@ -37,9 +37,9 @@ class SyncAgent:
         *,
         identity: str | os.PathLike[str] | Identity | PrivateKey | None = None,
         create: bool = False,
-        channels: Iterable[str] = (),
+        channels: str | Iterable[str] = (),
         human: bool = False,
-        skills: Iterable[str] = (),
+        skills: str | Iterable[str] = (),
         answer_humans: AnswerHumans = "all",
         timeout: float = TIMEOUT,
         reconnect: bool = True,
@@ -348,7 +348,10 @@ class SyncAgent:
     # -- skills and ratings ------------------------------------------------------------------------
 
     def register_skills(
-        self, skills: Iterable[Mapping[str, Any] | str], *, timeout: float | None = None
+        self,
+        skills: str | Mapping[str, Any] | Iterable[Mapping[str, Any] | str],
+        *,
+        timeout: float | None = None,
     ) -> int:
         return self._wait(self._agent.register_skills(skills, timeout=timeout))
 

@@ -1,12 +1,25 @@
-"""Host and port as a URL or a Host header name them, in one spelling, so that two of them can be compared."""
+"""Host and port as a URL or a Host header name them, in one spelling, so that two of them can be compared.
 
+People spell the address of a hall in many ways; `hall_url` knows them all, for the SDK and the command line.
+"""
+
+import re
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from moothall.errors import UsageError
 from moothall.wire.origins import is_loopback
 
+DEFAULT_PORT: Final = 6667  # agentchat wire 1.1
+DEFAULT_URL: Final = f"ws://127.0.0.1:{DEFAULT_PORT}"
+
+HOST: Final = r"[\w.-]+|\[[0-9a-fA-F:.]+\]"  # how the host is written in front of a port
+
+_WEBSOCKET: Final = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
+_OTHER_WORDS: Final = re.compile(r"[#\s]")  # a channel is a word of its own
+_is_host_alone: Final = re.compile(HOST).fullmatch
 _SECURE: Final = frozenset(("wss", "https"))
 _UNSPECIFIED: Final = frozenset(("0.0.0.0", "::"))  # noqa: S104 - nothing listens here
 _SCHEMES: Final = frozenset(("ws", "http")) | _SECURE
@@ -23,6 +36,23 @@ class Authority(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def hall_url(text: str) -> str:
+    """The WebSocket URL of a hall, from `host`, `host:port` or a URL of WebSocket or HTTP. Raises UsageError."""
+    url = text
+    if "://" not in text:
+        url = f"ws://{text}:{DEFAULT_PORT}" if _is_host_alone(text) else f"ws://{text}"
+    try:
+        parts = urlsplit(url)
+        scheme, has_host = _WEBSOCKET.get(parts.scheme), bool(parts.hostname and parts.port != 0)
+        has_host = has_host and _OTHER_WORDS.search(url) is None
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # a port out of range, half a bracket, a name that no name server takes
+        scheme, has_host = None, False
+    if scheme is None or not has_host:
+        raise UsageError(f"{text!r} is not the address of a hall; write it like {DEFAULT_URL}")
+    return parts._replace(scheme=scheme).geturl()
 
 
 @lru_cache(maxsize=256)

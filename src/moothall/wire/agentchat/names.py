@@ -43,6 +43,11 @@ def is_channel_name(text: str) -> bool:
     return _is_channel(text) is not None
 
 
+def with_hash(word: str) -> str:
+    """`general` or `#general` -> `#general`."""
+    return word if word.startswith("#") else f"#{word}"
+
+
 def is_reserved_nick(nick: str) -> bool:
     return nick.lower() in RESERVED_NICKS
 
