@@ -1,5 +1,5 @@
 """How much hypothesis tries: `HYPOTHESIS_PROFILE=ci` for more, and the same every time. And where agents remember
-the halls that they met: not in the home folder, and not beyond a test."""
+the halls that they met, and commands their contexts: not in the home folder, and not beyond a test."""
 
 import os
 from itertools import count
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from moothall.cli import context_file
 from moothall.known_halls import PATH_VARIABLE
 
 # The machine may be busy with something else; time is no part of any property here.
@@ -25,4 +26,7 @@ def _memories(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_hall_is_known(_memories: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(PATH_VARIABLE, str(_memories / f"{next(_numbers)}.json"))
+    number = next(_numbers)
+    monkeypatch.setenv(PATH_VARIABLE, str(_memories / f"{number}.json"))
+    monkeypatch.setenv(context_file.PATH_VARIABLE, str(_memories / f"contexts-{number}.json"))
+    monkeypatch.delenv(context_file.NAME_VARIABLE, raising=False)

@@ -5,34 +5,28 @@ names itself in its CHALLENGE: `hall_key`, `hall_random` and `hall_host`, from w
 signs only if they belong to the address that it dialled. At the first contact the key is remembered: pinned.
 """
 
-import fcntl
 import json
 import os
 import re
 import shlex
-import stat
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from moothall.errors import ConnectionFailed, UntrustedHall, UsageError
-from moothall.identity.keyfile import file_bytes, put_file
+from moothall.errors import ConnectionFailed, UntrustedHall
+from moothall.identity.keyfile import file_bytes
+from moothall.user_file import UserFile
 from moothall.wire.agentchat.server import Challenge
 from moothall.wire.agentchat.signing import bound_nonce
 from moothall.wire.authority import Authority, authority_of, parse_authority
 
 DEFAULT_PATH: Final = Path("~/.agentchat/known-halls.json")
 PATH_VARIABLE: Final = "AGENTCHAT_KNOWN_HALLS"
-MAX_FILE: Final = 4 * 1024 * 1024
 # Programs that are tried out on loopback come and go, and their ports with them. Older pins are forgotten.
 MAX_LOCAL: Final = 64
 
-_NOWHERE: Final = Path("/proc/no-home")  # nothing is read there, and nothing can be written
 _LOOPBACK: Final = "localhost"  # all names of loopback are one place, if the port is the same
-_OWNER_ONLY: Final = 0o600
-_OTHERS_WRITE: Final = 0o022
 _is_key: Final = re.compile("[0-9a-f]{64}").fullmatch
 _is_random: Final = re.compile("[0-9a-f]{32}").fullmatch
 
@@ -129,21 +123,13 @@ class KnownHalls:
     """The pins in a file of the user's. Any number of processes may share it."""
 
     def __init__(self, path: Path | None = None) -> None:
-        chosen = path or Path(os.environ.get(PATH_VARIABLE) or DEFAULT_PATH)
-        try:
-            self.path = chosen.expanduser()
-        except RuntimeError:  # a container may have users without a home
-            self.path = _NOWHERE / chosen.name
+        self._file = UserFile(DEFAULT_PATH, PATH_VARIABLE, "a list of known halls", path)
+        self.path = self._file.path
 
     def read(self) -> dict[str, Pin]:
         """Raises UsageError if the file is damaged: without it, nothing would be noticed any more."""
-        try:
-            content = _read(self.path)
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise UsageError(f"{self.path}: {error.strerror}") from None
-        return self._decode(content)
+        content = self._file.read()
+        return {} if content is None else self._decode(content)
 
     def pin(self, place: str, key: str, *, by_user: bool = False) -> None:
         """Remember the key of this place. Raises UntrustedHall if it got another pin meanwhile, or OSError."""
@@ -197,52 +183,26 @@ class KnownHalls:
         return True
 
     def _change(self, change: Callable[[dict[str, Pin]], None]) -> None:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self._locked():
+        with self._file.locked():
             pins = self.read()
             before = dict(pins)
             change(pins)
             if pins != before:
                 self._write(pins)
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """One process at a time, until it ends or dies."""
-        beside = self.path.with_name(f".{self.path.name}.lock")
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(beside, flags, _OWNER_ONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-
     def _write(self, pins: Pins) -> None:
         entries = {place: _as_fields(pin) for place, pin in pins.items()}
-        put_file(file_bytes(entries), self.path, overwrite=True)
+        self._file.write(file_bytes(entries))
 
     def _decode(self, content: bytes) -> dict[str, Pin]:
         try:
             return {place: _from_fields(fields) for place, fields in json.loads(content).items()}
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
-            raise UsageError(
-                f"{self.path} is not a list of known halls: repair it, or remove it to begin anew"
-            ) from None
+            raise self._file.damaged() from None
 
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _read(path: Path) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE:
-            raise UsageError(f"{path} is not a list of known halls")
-        if status.st_mode & _OTHERS_WRITE:
-            raise UsageError(f"{path} can be changed by other users: chmod 600 {shlex.quote(str(path))}")
-        return file.read()
 
 
 def _as_fields(pin: Pin) -> dict[str, Any]:

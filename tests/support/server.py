@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Condition, Thread
 from typing import IO, Any, Final
 
+from moothall.cli import context_file
 from moothall.identity import PublicKey, load
 from moothall.known_halls import PATH_VARIABLE
 
@@ -209,11 +210,12 @@ def complaint(result: subprocess.CompletedProcess[str]) -> str:
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """Nothing of the developer's own settings. The halls that agents meet are remembered for one test."""
+    """Nothing of the developer's own settings. Known halls and contexts are kept for one test."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": "/nonexistent",
         "LANG": "C.UTF-8",
         PATH_VARIABLE: os.environ.get(PATH_VARIABLE, "known-halls.json"),
+        context_file.PATH_VARIABLE: os.environ.get(context_file.PATH_VARIABLE, "contexts.json"),
         **variables,
     }

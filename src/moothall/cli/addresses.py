@@ -52,9 +52,16 @@ def looks_like_url(word: str) -> bool:
     return "://" in word or _HOST_AND_PORT.fullmatch(word) is not None
 
 
+def chosen_url(given: str | None) -> str | None:
+    """The address given, else that of the environment, else that of the context in use."""
+    from moothall.cli.context_file import context_in_use
+
+    return given or os.environ.get(URL_VARIABLE) or context_in_use().url
+
+
 def hall_url(given: str | None) -> str:
-    """The hall's WebSocket address: the one given, else that of the environment, else one on this machine."""
-    return authority.hall_url(given or os.environ.get(URL_VARIABLE) or DEFAULT_URL)
+    """The hall's WebSocket address: the one that the user chose, else one on this machine. Raises UsageError."""
+    return authority.hall_url(chosen_url(given) or DEFAULT_URL)
 
 
 def web_url(url: str, path: str) -> str:

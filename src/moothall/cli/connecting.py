@@ -26,7 +26,7 @@ Url = Annotated[
         "--url",
         "-u",
         metavar="URL",
-        help=f"The hall; may also come first. Default: ${URL_VARIABLE}, else {DEFAULT_URL}.",
+        help=f"The hall; may also come first. Default: ${URL_VARIABLE}, the context in use, else {DEFAULT_URL}.",
         show_default=False,
     ),
 ]
@@ -37,7 +37,7 @@ IdentityFile = Annotated[
         "--identity",
         "-i",
         metavar="FILE",
-        help="The key file to prove who you are; `moothall identity new FILE` makes one.",
+        help="The key file to prove who you are. Default: that of the context in use, else none.",
     ),
 ]
 
@@ -68,11 +68,13 @@ class Visit:
 
     def agent(self, **options: Any) -> "Agent":
         from moothall import Agent
+        from moothall.cli.context_file import chosen_key_file
         from moothall.identity import keyfile
 
         # The agent logs what it lives through; a person is told by the command, in its own words.
         logging.getLogger("moothall.agent").addHandler(logging.NullHandler())
-        identity = keyfile.load(self.identity.expanduser()) if self.identity else None
+        path = chosen_key_file(self.identity)
+        identity = keyfile.load(path.expanduser()) if path else None
         return Agent(self.name, identity=identity, timeout=self.timeout, **options)
 
     def ask(self, question: "Callable[[Agent], Awaitable[Answer]]") -> Answer:

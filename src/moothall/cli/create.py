@@ -7,6 +7,7 @@ import typer
 from moothall.cli.addresses import channel_name
 from moothall.cli.completion import ChannelArgument
 from moothall.cli.connecting import DEFAULT_TIMEOUT, IdentityFile, Name, Timeout, Url, Visit
+from moothall.cli.context_file import chosen_key_file
 from moothall.errors import UsageError
 
 
@@ -28,7 +29,7 @@ def create(
     moothall create council --private -i alice.json
     """
     room = channel_name(channel)
-    if private and identity is None:
+    if private and chosen_key_file(identity) is None:
         # Its maker is the first one invited, and without a key will never have that id again.
         raise UsageError("nobody could enter a private channel made without --identity FILE; add it")
     visit = Visit(url, name, identity, timeout)

@@ -23,7 +23,7 @@ KeyFile = Annotated[
         "--identity",
         "-i",
         metavar="FILE",
-        help="The key to sign with. Default: ~/.agentchat/identity.json, if it exists.",
+        help="The key file to sign with. Default: that of the context in use, else ~/.agentchat/identity.json.",
         show_default=False,
     ),
 ]
@@ -35,11 +35,11 @@ _RIGHT: Final = "→"
 
 def signing_key(given: Path | None) -> Path:
     """The key file to sign with. Raises UsageError when it is missing, or when none is named or default."""
-    from moothall.identity.keyfile import DEFAULT_PATH, require
+    from moothall.cli.context_file import chosen_key_file
+    from moothall.identity.keyfile import DEFAULT_PATH
 
-    if given is not None:
-        require(given.expanduser())
-        return given
+    if (chosen := chosen_key_file(given)) is not None:
+        return chosen
     if os.path.lexists(DEFAULT_PATH.expanduser()):
         return DEFAULT_PATH
     raise UsageError(

@@ -9,6 +9,7 @@ import typer
 from moothall.cli.connecting import AsJson, Timeout, Url
 from moothall.cli.exits import FAILED
 from moothall.cli.findings import Finding, Level
+from moothall.errors import UsageError
 from moothall.tui.printable import one_line
 
 PATIENCE: Final = 5.0
@@ -24,8 +25,8 @@ def doctor(
 ) -> None:
     """Check what people get wrong when they set up.
 
-    Versions, settings, ports, hall, clock, key files, secrets, data folder, open files. Each line is ok, warn
-    or fail, and says what to do. The exit code is 1 if anything failed.
+    Versions, settings, context, ports, hall, clock, key files, secrets, data folder, open files. Each line is ok,
+    warn or fail, and says what to do. The exit code is 1 if anything failed.
 
     \b
     moothall doctor
@@ -51,13 +52,23 @@ def examine(url: str | None, identity: Path | None, timeout: float) -> list[Find
     return [
         *local_checks.versions(),
         *findings,
+        *local_checks.context(),
         *remote_checks.hall(url, settings, timeout),
-        *local_checks.key_files(Path.home(), identity),
+        *local_checks.key_files(Path.home(), identity or _key_file_of_context()),
         *local_checks.environment_secrets(),
         *local_checks.secret_files(Path.cwd()),
         *local_checks.data_directory(settings.data_dir),
         *local_checks.open_files(),
     ]
+
+
+def _key_file_of_context() -> Path | None:
+    from moothall.cli.context_file import context_in_use
+
+    try:
+        return context_in_use().identity
+    except UsageError:
+        return None  # another check says why
 
 
 def _show(finding: Finding) -> None:

@@ -16,6 +16,7 @@ import typer
 
 from moothall.cli.addresses import hall_url
 from moothall.cli.connecting import DEFAULT_TIMEOUT, Timeout, Visit
+from moothall.cli.context_file import chosen_key_file
 from moothall.cli.exits import group
 from moothall.errors import InvalidCertificate, UsageError
 from moothall.identity import keyfile
@@ -41,6 +42,14 @@ FileArgument = Annotated[
     Path | None,
     typer.Argument(
         metavar="[FILE]", help=f"The key file. Default: {keyfile.DEFAULT_PATH}.", show_default=False
+    ),
+]
+OwnFileArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[FILE]",
+        help=f"The key file. Default: that of the context in use, else {keyfile.DEFAULT_PATH}.",
+        show_default=False,
     ),
 ]
 FileOption = Annotated[
@@ -69,7 +78,7 @@ def new(
     if name is not None and not keyfile.AGENT_NAME.match(name):
         raise UsageError("--name takes 1 to 32 letters, digits, _ or -")
     identity = Identity(key=_new_key(), name=name, created=timestamp_text(_now_ms()))
-    path = _path(file, file_option)
+    path = (_named_path(file, file_option) or keyfile.DEFAULT_PATH).expanduser()
     keyfile.save(identity, path, overwrite=force)
     typer.echo(f"made {path}")
     _show_ids(identity.public)
@@ -77,12 +86,12 @@ def new(
 
 @app.command()
 def show(
-    file: FileArgument = None,
+    file: OwnFileArgument = None,
     file_option: FileOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Print the ids and the public key."""
-    path = _path(file, file_option)
+    path = _own_path(file, file_option)
     identity = keyfile.load(path)
     if as_json:
         typer.echo(json.dumps(_description(identity, path), indent=2))
@@ -98,9 +107,9 @@ def show(
 
 
 @app.command()
-def rotate(file: FileArgument = None, file_option: FileOption = None) -> None:
+def rotate(file: OwnFileArgument = None, file_option: FileOption = None) -> None:
     """Replace the key by a new one that the old one vouches for. A hall will see a new agent."""
-    path = _path(file, file_option)
+    path = _own_path(file, file_option)
     old = keyfile.load(path)
     rotated, retired = keyfile.save_rotated(old, path, _new_key(), now_ms=_now_ms())
     typer.echo(f"rotated {path}; the key of @{old.public.agent_id()} is kept in {retired}")
@@ -109,7 +118,7 @@ def rotate(file: FileArgument = None, file_option: FileOption = None) -> None:
 
 @app.command(name="revoke")
 def revoke_key(
-    file: FileArgument = None,
+    file: OwnFileArgument = None,
     file_option: FileOption = None,
     reason: Annotated[str, typer.Option(help="Why, in your own words.")] = DEFAULT_REASON,
     out: Annotated[Path | None, typer.Option(help="Write the notice here instead of printing it.")] = None,
@@ -126,7 +135,7 @@ def revoke_key(
     moothall identity revoke --reason stolen --out notice.json
     moothall identity revoke --reason stolen --publish ws://127.0.0.1:6667
     """
-    identity = keyfile.load(_path(file, file_option))
+    identity = keyfile.load(_own_path(file, file_option))
     rotations = _sound_rotations(identity)
     notice = revoke(identity.key, now_ms=_now_ms(), reason=reason or DEFAULT_REASON, rotations=rotations)
     content = keyfile.file_bytes(notice)
@@ -222,10 +231,15 @@ def unpin_hall(
     typer.echo(f"unpinned {place}")
 
 
-def _path(argument: Path | None, option: Path | None) -> Path:
+def _named_path(argument: Path | None, option: Path | None) -> Path | None:
     if argument is not None and option is not None:
         raise UsageError(f"two key files are named, {argument} and {option}; name one")
-    return (argument or option or keyfile.DEFAULT_PATH).expanduser()
+    return argument or option
+
+
+def _own_path(argument: Path | None, option: Path | None) -> Path:
+    chosen = chosen_key_file(_named_path(argument, option))
+    return (chosen or keyfile.DEFAULT_PATH).expanduser()
 
 
 def _known_halls() -> "KnownHalls":

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from moothall import __version__
+from moothall.cli.context_file import ContextFile, name_in_use
 from moothall.cli.exits import install_command
 from moothall.cli.findings import Finding, fail, ok, warn
-from moothall.errors import KeyFileError, SettingsError
+from moothall.errors import KeyFileError, SettingsError, UsageError
 from moothall.hall.redaction import Redactor
 from moothall.identity import keyfile
 from moothall.settings import Settings, load
@@ -55,6 +56,19 @@ def settings(environment: Mapping[str, str] | None = None) -> tuple[Settings, li
         ]
     changed = sum(origin != "default" for origin in chosen.origins.values())
     return chosen.settings, [ok("settings", f"valid, {changed} of {len(chosen.origins)} not the default")]
+
+
+def context() -> list[Finding]:
+    """Nothing if none is in use."""
+    try:
+        contexts = ContextFile().read()
+        name = name_in_use(contexts)
+        if name is None:
+            return []
+        url, identity = contexts.named(name)
+    except UsageError as error:
+        return [fail("context", str(error), "")]
+    return [ok("context", f"{name}: {url or 'no hall'}, {identity or 'no key file'}")]
 
 
 def key_files(home: Path, identity: Path | None = None) -> list[Finding]:

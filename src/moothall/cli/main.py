@@ -38,6 +38,7 @@ COMMANDS: Final = (
     "court",
     "market",
     "identity",
+    "context",
     "config",
     "store",
     "health",

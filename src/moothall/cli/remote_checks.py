@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from moothall import __version__
-from moothall.cli.addresses import URL_VARIABLE, hall_url, is_local
+from moothall.cli.addresses import chosen_url, hall_url, is_local
 from moothall.cli.findings import Finding, fail, ok, warn
 from moothall.cli.health import Report, fetch_report
 from moothall.errors import ClientError, UsageError
@@ -72,8 +72,9 @@ def _keep_version(host: str, port: int, timeout: float) -> str | None:
 
 def reach(given: str | None, timeout: float) -> list[Finding]:
     """Nobody asked for the default address, so that nothing answers there is no fault."""
-    is_chosen = bool(given or os.environ.get(URL_VARIABLE))
+    is_chosen = False
     try:
+        is_chosen = chosen_url(given) is not None
         url = hall_url(given)
         report = fetch_report(url, timeout)
     except UsageError as error:

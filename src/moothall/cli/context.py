@@ -1,0 +1,111 @@
+"""`moothall context`: which hall, and as whom, under one name."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from moothall.cli import context_file
+from moothall.cli.addresses import URL_VARIABLE, hall_url
+from moothall.cli.connecting import AsJson
+from moothall.cli.context_file import NAME_VARIABLE, Context, ContextFile, name_in_use
+from moothall.cli.exits import group
+from moothall.errors import UsageError
+from moothall.identity import keyfile
+
+app = group("context", "Name a hall and a key file, and choose which commands use.")
+
+NameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="The context, as `moothall context list` shows it.",
+        autocompletion=lambda incomplete: _names(incomplete),
+        show_default=False,
+    ),
+]
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="1 to 32 letters, digits, _ or -.")],
+    url: Annotated[str | None, typer.Option("--url", "-u", metavar="URL", help="The hall.")] = None,
+    identity: Annotated[
+        Path | None, typer.Option("--identity", "-i", metavar="FILE", help="The key file to be known by.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a context of this name.")] = False,
+) -> None:
+    """Add a context: a hall, a key file, or both.
+
+    \b
+    moothall context add work --url wss://hall.example.org --identity ~/.agentchat/work.json
+    moothall context use work
+    """
+    context_file.check_name(name)
+    if url is None and identity is None:
+        raise UsageError("a context has a hall or a key file: add --url URL, --identity FILE, or both")
+    if identity is not None:
+        identity = identity.expanduser()
+        keyfile.load(identity)
+        identity = identity.absolute()
+    ContextFile().add(name, Context(None if url is None else hall_url(url), identity), replace=force)
+    typer.echo(f"added {name}; `moothall context use {name}` puts it to use")
+
+
+@app.command()
+def use(name: NameArgument) -> None:
+    """Use this context from now on, in all terminals.
+
+    $AGENTCHAT_CONTEXT names another one for a single terminal or command.
+
+    \b
+    moothall context use work
+    AGENTCHAT_CONTEXT=home moothall channels
+    """
+    ContextFile().use(name)
+    typer.echo(f"using {name}")
+    _warn_of_variables()
+
+
+@app.command(name="list")
+def list_contexts(as_json: AsJson = False) -> None:
+    """List the contexts; the one in use has a star."""
+    contexts = ContextFile().read()
+    chosen = name_in_use(contexts)
+    if as_json:
+        rows = [
+            {"name": name, "in_use": name == chosen, **context_file.described(context)}
+            for name, context in contexts.by_name.items()
+        ]
+        typer.echo(json.dumps(rows))
+        return
+    if not contexts.by_name:
+        typer.echo("no contexts; `moothall context add NAME --url URL --identity FILE` makes one", err=True)
+    for name, context in contexts.by_name.items():
+        star = "*" if name == chosen else " "
+        typer.echo(f"{star} {name}  {context.url or '-'}  {context.identity or '-'}")
+    _warn_of_variables()
+    if chosen is not None:
+        contexts.named(chosen)
+
+
+@app.command()
+def remove(name: NameArgument) -> None:
+    """Remove a context. Its key file stays."""
+    ContextFile().remove(name)
+    typer.echo(f"removed {name}")
+
+
+def _warn_of_variables() -> None:
+    for variable, what in ((NAME_VARIABLE, "the context that is chosen"), (URL_VARIABLE, "its URL")):
+        if os.environ.get(variable):
+            typer.echo(f"${variable} is set and wins over {what}", err=True)
+
+
+def _names(incomplete: str) -> list[str]:
+    try:
+        return [name for name in ContextFile().read().by_name if name.startswith(incomplete)]
+    except UsageError:
+        return []
