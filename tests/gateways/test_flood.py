@@ -14,7 +14,7 @@ from moothall.app import App
 from moothall.settings import Settings
 from moothall.settings.limits import Rate
 from moothall.wire.websocket import BINARY, CONTINUATION, PING, PONG, TEXT
-from tests.support.sockets import Peer, frame, on_uvloop, text
+from tests.support.sockets import Peer, chopped, frame, on_uvloop, text, turn
 
 LIMIT: Final = Rate(20, 0.5)
 REFUSALS: Final = 20  # as many as the limit allows frames
@@ -81,6 +81,31 @@ async def test_every_message_of_a_flood_is_answered_in_order(tmp_path: Path) -> 
         kinds = [each.get("code", each["type"]) for each in answers]
         assert kinds[: LIMIT.limit + REFUSALS] == ["PONG"] * LIMIT.limit + ["RATE_LIMITED"] * REFUSALS
         assert kinds[LIMIT.limit + REFUSALS] == "PONG"
+
+
+@on_uvloop
+async def test_half_a_frame_stops_the_reading_and_the_whole_is_answered(tmp_path: Path) -> None:
+    """The bytes are charged as they arrive: many connections with one large frame each are read in turns."""
+    limits = {"loopback_factor": 1, "address_bytes": Rate(60_000, 0.2)}
+    async with hall(tmp_path, **limits) as app, await identified(app) as peer:
+        whole = text('{"type":"PING","ref":"the end","x":"' + "x" * 200_000 + '"}')
+        await peer.say(whole[:100_000])
+        while not app.hall.tally.throttled:
+            await turn()
+        await peer.say(whole[100_000:])
+        assert (await answer(peer))["ref"] == "the end"
+
+
+@on_uvloop
+async def test_a_request_a_byte_at_a_time_is_charged_to_its_address(tmp_path: Path) -> None:
+    limits = {"loopback_factor": 1, "address_frames": Rate(20, 60)}
+    async with hall(tmp_path, **limits) as app, await Peer.connect(app.port) as peer:
+        for byte in chopped(b"GET / HTTP/1.1\r\nHost: " + b"x" * 500, 1):
+            await peer.say(byte)
+            await turn()
+            if app.hall.tally.security["address_over_budget"]:
+                break
+        assert "429" in await peer.read_head()
 
 
 @on_uvloop

@@ -173,6 +173,58 @@ def test_in_the_profile_messages_over_the_limit_close_and_control_frames_only_wa
     assert_closed(flooder, 1008, "Rate limit exceeded")
 
 
+# -- messages that arrive in parts -----------------------------------------------------------------------
+
+
+def test_the_bytes_of_a_message_are_charged_as_they_arrive() -> None:
+    world = World(address_bytes=Rate(100_000, 1))
+    guest, neighbour = world.agent(), world.agent()
+    for _ in range(10):
+        assert not is_paused(guest)
+        world.hall.receive_piece(guest.session, 10_000)
+    world.hall.receive_piece(guest.session, 10_000)
+    assert is_paused(guest)
+    world.send(neighbour, "PING", content="x" * 10_000)
+    assert is_paused(neighbour)
+    world.advance(1)
+    assert not is_paused(guest)
+    assert not is_paused(neighbour)
+
+
+def test_what_was_charged_in_parts_is_not_charged_again_with_the_whole() -> None:
+    world = World(address_bytes=Rate(100_000, 1000))
+    guest = world.agent()
+    payload = b'{"type":"PING","x":"' + b"x" * 39_978 + b'"}'
+    for _ in range(2):
+        world.hall.receive_piece(guest.session, 30_000)
+        world.hall.receive(guest.session, payload)
+    assert kinds(guest.read()) == ["PONG"] * 2
+    world.hall.receive(guest.session, payload)
+    assert is_paused(guest)
+
+
+def test_parts_of_frames_count_towards_the_frames_of_the_address() -> None:
+    world = World(address_frames=Rate(20, 10))
+    guest = world.agent()
+    world.advance(10)
+    pieces = 0
+    while not is_paused(guest):
+        world.hall.receive_piece(guest.session, 1)
+        pieces += 1
+        assert pieces < 1000
+    assert pieces == 81  # four of them cost as much as a frame
+    world.send(guest, "PING")
+    world.advance(10)
+    assert kinds(guest.read()) == ["PONG"]
+
+
+def test_without_limits_parts_of_messages_cost_nothing() -> None:
+    world = World(no_limits=True, address_bytes=Rate(1, 10))
+    guest = world.agent()
+    world.hall.receive_piece(guest.session, 1_000_000)
+    assert not is_paused(guest)
+
+
 # -- budgets -------------------------------------------------------------------------------------------
 
 

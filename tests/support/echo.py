@@ -35,11 +35,14 @@ class Echo:
     ) -> Connection | None:
         return link
 
-    def admit(self, ip: str, frames: int, *, is_loopback: bool) -> bool:
+    def admit(self, ip: str, frames: float, *, is_loopback: bool) -> bool:
         return True
 
     def receive_control(self, guest: Connection, size: int) -> bool:
         return True
+
+    def receive_piece(self, guest: Connection, size: int) -> None:
+        pass
 
     def receive(self, guest: Connection, payload: bytes) -> None:
         guest.put(encode_text(payload))

@@ -22,6 +22,7 @@ from moothall.wire.websocket import (
     MAX_CONTROL_PAYLOAD,
     MAX_REASON,
     NORMAL,
+    PIECE,
     PING,
     PONG,
     PROTOCOL_ERROR,
@@ -277,8 +278,8 @@ FRAGMENT: Final = (CONTINUATION, b"")
 
 
 def read(chunks: Iterable[bytes], max_message: int = MAX_MESSAGE) -> tuple[list[Event], int | None]:
-    """What a connection makes of these deliveries, up to the peer's close frame or its first violation. Fragments
-    that do not end their message are left out: they only count."""
+    """What a connection makes of these deliveries, up to the peer's close frame or its first violation. Parts of
+    messages are left out: they only count."""
     reader = FrameReader(max_message)
     events: list[Event] = []
     try:
@@ -287,7 +288,7 @@ def read(chunks: Iterable[bytes], max_message: int = MAX_MESSAGE) -> tuple[list[
                 if opcode == CLOSE:
                     decode_close(payload)
                     return [*events, (opcode, payload)], None
-                if opcode != CONTINUATION:
+                if opcode not in (CONTINUATION, PIECE):
                     events.append((opcode, payload))
     except Violation as violation:
         return events, violation.code
@@ -331,7 +332,7 @@ def test_a_text_is_whole_only_between_messages_and_within_the_limit() -> None:
     assert reader.whole_text(frame(TEXT, b"x" * 301)) is None
     assert list(reader.feed(frame(BINARY, b"", final=False))) == [FRAGMENT]
     assert reader.whole_text(text("inside")) is None
-    assert list(reader.feed(frame(CONTINUATION) + b"\x81")) == [(BINARY, b"")]
+    assert list(reader.feed(frame(CONTINUATION) + b"\x81")) == [(BINARY, b""), (PIECE, b"")]
     assert reader.whole_text(text("inside a header")) is None
 
 
@@ -340,7 +341,7 @@ def test_text_is_refused_at_its_first_wrong_byte_and_not_before(start: bytes, wr
     reader = FrameReader(MAX_MESSAGE)
     sent = frame(TEXT, b"ok" + start + wrong, announced=1000)
     for byte in chopped(sent[:-1], 1):
-        assert list(reader.feed(byte)) == []
+        assert all(opcode == PIECE for opcode, _ in reader.feed(byte))
     with pytest.raises(Violation) as refused:
         list(reader.feed(sent[-1:]))
     assert refused.value.code == INVALID_TEXT
@@ -381,14 +382,35 @@ def test_every_frame_is_yielded_so_that_it_can_be_counted(size: int) -> None:
     ]
     reader = FrameReader(MAX_MESSAGE)
     events = [event for chunk in chopped(b"".join(sent), size) for event in reader.feed(chunk)]
-    assert [opcode for opcode, _ in events] == [CONTINUATION, PING, CONTINUATION, TEXT, PONG]
+    frames = [opcode for opcode, _ in events if opcode != PIECE]
+    assert frames == [CONTINUATION, PING, CONTINUATION, TEXT, PONG]
+
+
+@given(st.lists(st.binary(max_size=300), min_size=1, max_size=4), st.integers(1, 400))
+def test_the_bytes_of_a_message_are_yielded_as_they_arrive(fragments: list[bytes], size: int) -> None:
+    sent = b"".join(
+        frame(CONTINUATION if number else BINARY, fragment, final=number == len(fragments) - 1)
+        for number, fragment in enumerate(fragments)
+    )
+    reader = FrameReader(MAX_MESSAGE)
+    early = 0
+    chunks = list(chopped(sent, size))
+    for number, chunk in enumerate(chunks):
+        for opcode, payload in reader.feed(chunk):
+            if opcode == BINARY:
+                assert number == len(chunks) - 1
+                assert payload == b"".join(fragments)
+            else:
+                early += len(payload)
+    late = len(b"".join(fragments)) - early  # of the last fragment, in the last chunk
+    assert 0 <= late <= min(size, len(fragments[-1]))
 
 
 def test_a_caller_that_stops_goes_on_where_it_stopped() -> None:
     reader = FrameReader(MAX_MESSAGE)
     frames = reader.feed(text("one") + text("two") + text("three")[:4])
     assert next(frames) == (TEXT, b"one")
-    assert list(frames) == [(TEXT, b"two")]
+    assert list(frames) == [(TEXT, b"two"), (PIECE, b"")]
     assert list(reader.feed(text("three")[4:])) == [(TEXT, b"three")]
 
 
@@ -453,7 +475,7 @@ def violations(chunks: Iterable[bytes]) -> set[int]:
     for chunk in chunks:
         try:
             for opcode, payload in received(reader, chunk):
-                assert opcode in (CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG)
+                assert opcode in (PIECE, CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG)
                 assert len(payload) <= 300
                 if opcode == TEXT and not codes:
                     payload.decode()

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from moothall.hall.budgets import CONNECTION_FRAMES
+from moothall.hall.budgets import CONNECTION_FRAMES, PIECE_FRAMES
 from moothall.wire.http import (
     MAX_HEAD,
     BadRequest,
@@ -28,7 +28,9 @@ from moothall.wire.origins import is_known_host, is_loopback, may_connect
 from moothall.wire.websocket import (
     BINARY,
     CLOSE,
+    CONTINUATION,
     INTERNAL_ERROR,
+    PIECE,
     PING,
     POLICY_VIOLATION,
     PONG,
@@ -59,7 +61,7 @@ class TooManyRequests(BadRequest):
 class Room(Protocol):
     """Who lives behind the socket: the hall, or an echo."""
 
-    def admit(self, ip: str, frames: int, *, is_loopback: bool) -> bool:
+    def admit(self, ip: str, frames: float, *, is_loopback: bool) -> bool:
         """Charge an address for a connection or a request, as so many frames. False: it is over its budget."""
 
     def connect(self, link: Any, ip: str, user_agent: str, *, is_loopback: bool, host: str) -> Any: ...
@@ -70,6 +72,9 @@ class Room(Protocol):
 
     def receive_control(self, guest: Any, size: int) -> bool:
         """A control frame or a fragment. False: it is over a limit, and is not answered."""
+
+    def receive_piece(self, guest: Any, size: int) -> None:
+        """So many bytes of a message that is not complete yet."""
 
     def disconnect(self, guest: Any) -> None: ...
 
@@ -370,6 +375,11 @@ class Connection(asyncio.Protocol):
             elif opcode == CLOSE:
                 self._answer_close(payload)
                 return
+            elif opcode == PIECE:
+                room.receive_piece(self._guest, len(payload))
+            elif opcode == CONTINUATION:
+                room.receive_piece(self._guest, len(payload))
+                room.receive_control(self._guest, 0)
             elif room.receive_control(self._guest, len(payload)) and opcode == PING:
                 self.put(encode_frame(PONG, payload))
             if self.paused:
@@ -404,6 +414,8 @@ class Connection(asyncio.Protocol):
             self._head = head
             if len(head) > MAX_HEAD:
                 self._respond(BadRequest(431, "Request head too large").response)
+            elif not self._port.is_trusted_proxy(self.ip) and not self._port.pays(self.ip, PIECE_FRAMES):
+                self._respond(TooManyRequests().response)
             return
         self._head = None
         rest = head[end + 4 :]

@@ -15,6 +15,9 @@ from moothall.errors import SettingsError
 
 TLS_TIMEOUT: Final = 10.0  # seconds for a TLS handshake
 BACKLOG: Final = 4096  # connections the kernel may hold for us: a whole town reconnects after a restart
+# Bytes of one connection that the kernel reads ahead of us. Many connections can become readable in one turn of the
+# loop, before the first of them is charged; and each may hold this much memory for as long as it is paused.
+READ_AHEAD: Final = 64 * 1024
 
 _TLS_FAULTS: Final = {"KEY_VALUES_MISMATCH": "the key is not that of the certificate"}
 
@@ -50,7 +53,7 @@ async def listen(
     loop = asyncio.get_running_loop()
     protocol: Any = guest if tls is None else _behind_tls(loop, guest, tls)
     try:
-        return await loop.create_server(protocol, host, port, backlog=BACKLOG)
+        server = await loop.create_server(protocol, host, port, backlog=BACKLOG)
     except socket.gaierror:
         raise SettingsError(f"cannot listen on {host}:{port}{purpose}: no such host") from None
     except UnicodeError:
@@ -58,6 +61,9 @@ async def listen(
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise SettingsError(f"cannot listen on {host}:{port}{purpose}: {reason}{advice}") from None
+    for listening in server.sockets:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, READ_AHEAD)  # connections inherit it
+    return server
 
 
 def _behind_tls(

@@ -150,7 +150,7 @@ class Port:
             connection.calling = True
         return True
 
-    def pays(self, ip: str, frames: int) -> bool:
+    def pays(self, ip: str, frames: float) -> bool:
         """Charge an address for what it asks for. False: it is over its budget."""
         return not self._limited or self.room.admit(ip, frames, is_loopback=is_loopback(ip))
 

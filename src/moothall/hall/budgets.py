@@ -28,6 +28,9 @@ _ROUNDING: Final = 1e-9  # of a bucket: after the time that `wait` has said, the
 # A new connection costs the hall about as much as this many frames: accept, upgrade, a session, the close.
 CONNECTION_FRAMES: Final = 5
 
+# To read a part of a frame costs about this share of a frame.
+PIECE_FRAMES: Final = 0.25
+
 # A session that waits for its address waits at least this long: to wake it costs as much as a few frames.
 LEAST_PAUSE: Final = 0.1
 
@@ -153,7 +156,7 @@ class Meter:
     `discount` makes its prices so many times smaller, which is the same as larger buckets.
     """
 
-    __slots__ = ("_address", "_budgets", "_discount", "_key", "_own", "frames", "refusals")
+    __slots__ = ("_address", "_budgets", "_discount", "_key", "_own", "frames", "prepaid", "refusals")
 
     def __init__(self, budgets: Budgets, ip: str, now: float, discount: int) -> None:
         self._budgets = budgets
@@ -163,6 +166,7 @@ class Meter:
         self._key: bytes | None = None
         self.frames: Window | None = None
         self.refusals: Window | None = None
+        self.prepaid = 0  # bytes of messages to come that were charged already
 
     def limit_frames(self, rate: Rate) -> None:
         """Count frames with this rate from now on. As many refusals as it allows frames are answered."""
@@ -192,6 +196,14 @@ class Meter:
         price = self._discounted(price)
         own.charge(price)
         address.charge(price)
+
+    def prepay(self, size: int, now: float) -> float:
+        """Charge a part of a message as it arrives, and say how many seconds to wait before reading the next one."""
+        self.prepaid += size
+        price = Price(frames=PIECE_FRAMES, bytes=size)
+        seconds = self._budgets.addresses.of(self._address, now).wait(self._discounted(price), now)
+        self.owe(price, now)
+        return max(seconds, LEAST_PAUSE) if seconds else 0.0
 
     def refill_time(self, price: Price, now: float) -> float:
         """Seconds in which as much as this price refills in both accounts."""

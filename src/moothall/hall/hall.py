@@ -198,7 +198,7 @@ class Hall:
         self.expect_identity(session)
         return session
 
-    def admit(self, ip: str, frames: int, *, is_loopback: bool) -> bool:
+    def admit(self, ip: str, frames: float, *, is_loopback: bool) -> bool:
         """Charge an address for a connection or a request, as so many frames. False: it is over its budget."""
         now = self.now()
         meter = self.budgets.meter(ip, now, is_loopback=is_loopback)
@@ -428,6 +428,13 @@ class Hall:
         else:
             throttle.refuse(self, session, excess)
         return False
+
+    def receive_piece(self, session: Session, size: int) -> None:
+        """So many bytes of a message that is not complete yet: they are charged now, and not again with the rest."""
+        if session.meter is not None and not session.closed:
+            seconds = session.meter.prepay(size, self.now())
+            if seconds:
+                throttle.hold(self, session, seconds)
 
     def receive_binary(self, session: Session, payload: bytes) -> None:
         """A binary frame is read as text (agentchat wire 1.1)."""

@@ -32,9 +32,11 @@ def count(hall: "Hall", session: Session, size: int) -> Excess | None:
     meter = session.meter
     if meter is None:
         return None
-    excess = charge(hall, session, Price(frames=1, bytes=size))
+    prepaid = min(meter.prepaid, size)
+    excess = charge(hall, session, Price(frames=1, bytes=size - prepaid))
     if excess is not None and excess.waits:
         return excess
+    meter.prepaid -= prepaid
     if meter.frames is not None and not meter.frames.count(hall.now()):
         return Excess(0.0, waits=False)
     return excess

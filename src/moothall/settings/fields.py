@@ -322,7 +322,8 @@ class Settings:
         Rate(500_000, 5), "microseconds of the store's time for one connection or key"
     )
     address_frames: Rate = option(
-        Rate(400, 0.2), "frames from one address (or IPv6 /64); a new connection counts as 5"
+        Rate(400, 0.2),
+        "frames from one address (or IPv6 /64); a new connection counts as 5, a part of a frame as 1/4",
     )
     address_bytes: Rate = option(Rate(1_600_000, 0.1), "the same as budget_bytes, for an address")
     address_told: Rate = option(Rate(2000, 0.05), "the same as budget_told, for an address")

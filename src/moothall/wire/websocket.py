@@ -1,9 +1,11 @@
 """WebSocket frames, server side (RFC 6455): bytes in, messages out; no sockets.
 
 `FrameReader.feed` takes whatever the network delivered and yields `(opcode, payload)` for every complete message
-and control frame, in order. A fragment that does not end its message is yielded as `(CONTINUATION, b"")`, so that
-every frame can be counted. A caller may stop in between and go on later. A violation is raised where it is found,
-after everything before it was yielded, and carries the close code to answer with; the reader is of no use after it.
+and control frame, in order. So that every byte and frame can be charged as it arrives, it also yields the parts of
+a message that is not complete: `(PIECE, bytes)` for a part of a frame, and `(CONTINUATION, bytes)` for the last part of
+a fragment that does not end its message. A caller may stop in between and go on later. A violation is raised where it
+is found, after everything before it was yielded, and carries the close code to answer with; the reader is of no use
+after it.
 A frame that arrives whole, which is nearly all of them, takes one slice and one unmasking in C; one that arrives in
 pieces is unmasked and checked piece by piece, so that invalid text is refused at its first wrong byte.
 """
@@ -23,6 +25,7 @@ BINARY: Final = 0x2
 CLOSE: Final = 0x8
 PING: Final = 0x9
 PONG: Final = 0xA
+PIECE: Final = -1  # not on the wire: a part of a frame, see `feed`
 
 NORMAL: Final = 1000
 GOING_AWAY: Final = 1001
@@ -47,8 +50,6 @@ _TEXT_HEADERS: Final = (
     *(bytes((_FINAL_TEXT, length)) for length in range(126)),
     *(bytes((_FINAL_TEXT, 126)) + length.to_bytes(2, "big") for length in range(126, 2048)),
 )
-
-_FRAGMENT: Final = (CONTINUATION, b"")
 
 _utf8_decoder: Final = getincrementaldecoder("utf-8")
 
@@ -158,10 +159,12 @@ class FrameReader:
         end = len(data)
         if self._remaining:
             position = min(self._remaining, end)
-            self._take_piece(data[:position])
+            piece = data[:position]
+            self._take_piece(piece)
             if self._remaining:
+                yield PIECE, piece
                 return
-            yield self._finish() if self._final else _FRAGMENT
+            yield self._finish() if self._final else (CONTINUATION, piece)
         while end - position >= 2:
             first = data[position]
             second = data[position + 1]
@@ -184,7 +187,9 @@ class FrameReader:
                 if start > end:
                     break
                 self._begin_frame(first, data[start - 4 : start], length)
-                self._take_piece(data[start:])
+                piece = data[start:]
+                self._take_piece(piece)
+                yield PIECE, piece
                 return
             payload = apply_mask(data[start:stop], data[start - 4 : start])
             position = stop
@@ -198,8 +203,10 @@ class FrameReader:
                 self._begin_frame(first, b"", 0)
                 self._append(payload)
                 self._size += length
-                yield self._finish() if self._final else _FRAGMENT
+                yield self._finish() if self._final else (CONTINUATION, payload)
         self._stub = data[position:]
+        if self._stub:
+            yield PIECE, b""  # its bytes belong to no message yet
 
     def _check_header(self, first: int, second: int) -> None:
         if first & _RESERVED_BITS:
