@@ -198,7 +198,7 @@ class Meter:
         address.charge(price)
 
     def prepay(self, size: int, now: float) -> float:
-        """Charge a part of a message as it arrives, and say how many seconds to wait before reading the next one."""
+        """Charge a part of a message as it arrives. Returns the seconds to wait before reading the next one."""
         self.prepaid += size
         price = Price(frames=PIECE_FRAMES, bytes=size)
         seconds = self._budgets.addresses.of(self._address, now).wait(self._discounted(price), now)

@@ -430,7 +430,7 @@ class Hall:
         return False
 
     def receive_piece(self, session: Session, size: int) -> None:
-        """So many bytes of a message that is not complete yet: they are charged now, and not again with the rest."""
+        """So many bytes of a message that is not complete yet. They are charged now, and not again later."""
         if session.meter is not None and not session.closed:
             seconds = session.meter.prepay(size, self.now())
             if seconds:

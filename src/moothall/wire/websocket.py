@@ -1,10 +1,10 @@
 """WebSocket frames, server side (RFC 6455): bytes in, messages out; no sockets.
 
 `FrameReader.feed` takes whatever the network delivered and yields `(opcode, payload)` for every complete message
-and control frame, in order. So that every byte and frame can be charged as it arrives, it also yields the parts of
-a message that is not complete: `(PIECE, bytes)` for a part of a frame, and `(CONTINUATION, bytes)` for the last part of
-a fragment that does not end its message. A caller may stop in between and go on later. A violation is raised where it
-is found, after everything before it was yielded, and carries the close code to answer with; the reader is of no use
+and control frame, in order. It also yields the parts of a message that is not complete, so that every byte can be
+charged as it arrives: `(PIECE, bytes)` for a part of a frame, and `(CONTINUATION, bytes)` for the last part of a
+fragment that does not end its message. A caller may stop in between and go on later. A violation is raised where it
+is found, after everything before it was yielded. It carries the close code to answer with; do not use the reader
 after it.
 A frame that arrives whole, which is nearly all of them, takes one slice and one unmasking in C; one that arrives in
 pieces is unmasked and checked piece by piece, so that invalid text is refused at its first wrong byte.
