@@ -70,6 +70,16 @@ def test_every_command_has_its_line() -> None:
         assert f"moothall {name}" in text, name
 
 
+def test_curl_uses_https_where_tls_is_on() -> None:
+    asked = []
+    for page in (*DOCS.glob("*.md"), *ROOT.glob("*.md")):
+        for block in re.findall(r"^```sh\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
+            if "--cert" in block:
+                asked += [line for line in block.splitlines() if line.startswith("curl ")]
+    assert asked
+    assert all("https://" in line for line in asked)
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     for page in (*DOCS.glob("*.md"), *ROOT.glob("*.md"), ROOT / "benchmarks" / "README.md"):
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import resource
 import socket
 import ssl
@@ -17,6 +18,7 @@ from pathlib import Path
 from signal import SIG_IGN, SIGHUP, SIGINT, SIGTERM, Signals, signal
 from time import monotonic, sleep
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from cryptography import x509
@@ -101,6 +103,33 @@ async def test_what_is_dangerous_is_pointed_out(tmp_path: Path) -> None:
         assert "public_url" in (await hall.logged("no_public_url"))["advice"]
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])  # noqa: S104  # what is tested
+async def test_a_hall_on_all_addresses_prints_those_that_can_be_opened(tmp_path: Path, host: str) -> None:
+    if host == "::" and not has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with running_hall(tmp_path, "--host", host) as hall:
+        assert hall.stdout.wait_for(lambda line: "send" in line)
+        shown = hall.stdout.text
+        assert "//0.0.0.0" not in shown
+        assert "[::]" not in shown
+        network = next(line for line in shown.splitlines() if line.startswith("  network  "))
+        assert network.endswith("every address of this machine")
+        for url in re.findall(r"(?:ws|http|tcp)://[^ ,]+:[0-9]+", shown):
+            target = urlsplit(url)
+            assert target.port is not None
+            with socket.create_connection((target.hostname, target.port), SECONDS_TO_STOP):
+                pass
+        loopback = "127.0.0.1" if host == "0.0.0.0" else "[::1]"  # noqa: S104
+        assert shown.startswith(f"moothall listening on ws://{loopback}:{hall.port}\n")
+
+
+def has_ipv6() -> bool:
+    with suppress(OSError), socket.socket(socket.AF_INET6) as probe:
+        probe.bind(("::1", 0))
+        return True
+    return False
+
+
 def test_a_hall_that_nobody_reads_says_everything_in_its_log(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         hall = subprocess.Popen(
@@ -142,7 +171,7 @@ def test_a_hall_does_without_standard_streams(tmp_path: Path, closed: str) -> No
         (("--port", "70000"), ("port", "70000", "65535")),
         (("--set", "admin_key=hunter2"), ("admin_key", "MOOTHALL_ADMIN_KEY")),
         (("--cert", "cert.pem"), ("--cert", "--key")),
-        (("--cert", "no.pem", "--key", "no.pem"), ("no.pem", "No such file")),
+        (("--cert", "no.pem", "--key", "no.pem"), ("no.pem", "openssl req")),
         (("--host", "192.0.2.1"), ("cannot listen", "192.0.2.1", "--port")),
         (("--host", "nowhere.invalid"), ("cannot listen", "nowhere.invalid", "no such host")),
         (("--host", "\udcff"), ("cannot listen", "\\udcff", "not the name of a host")),

@@ -1,12 +1,15 @@
 """TLS on the hall's port, with a certificate made for the occasion."""
 
 import asyncio
+import shlex
 import ssl
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from shutil import which
 from typing import Any, NamedTuple
 
 import pytest
@@ -272,13 +275,31 @@ async def test_papers_not_in_order_are_named_in_one_line(papers: Papers, tmp_pat
         encrypted: "not PEM, or encrypted",
         empty: "not PEM, or encrypted",
         papers.cert: "not PEM, or encrypted",
-        tmp_path / "missing.pem": "No such file or directory",
+        tmp_path: "Is a directory",
     }
     for key, fault in faults.items():
         with pytest.raises(SettingsError) as refused:
             async with running(cert=papers.cert, key=key):
                 pass
         assert str(refused.value) == f"TLS certificate {papers.cert} with key {key}: {fault}"
+
+
+@pytest.mark.skipif(which("openssl") is None, reason="the command is run, with openssl")
+@pytest.mark.parametrize("missing", ["certificate", "key"])
+def test_a_missing_file_is_named_with_the_command_that_makes_it(
+    papers: Papers, tmp_path: Path, missing: str
+) -> None:
+    cert, key = tmp_path / "my cert.pem", tmp_path / "key.pem"
+    for path, paper in ((cert, papers.cert), (key, papers.key)):
+        if (path is cert) != (missing == "certificate"):
+            path.write_bytes(paper.read_bytes())
+    with pytest.raises(SettingsError) as refused:
+        load_tls(cert, key)
+    named = cert if missing == "certificate" else key
+    assert str(refused.value).startswith(f"there is no TLS {missing} {named}: ")
+    command = str(refused.value).split("`")[1]
+    subprocess.run(shlex.split(command), check=True, capture_output=True)
+    assert load_tls(cert, key) is not None
 
 
 @on_uvloop

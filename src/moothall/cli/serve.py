@@ -2,13 +2,14 @@
 
 import asyncio
 import resource
+import socket
 import stat
 import sys
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     import structlog
 
     from moothall.app import App
+
+# An address that means all, loopback instead of it, and an address of another network that no machine has.
+_ANYWHERE: Final = (
+    ("0.0.0.0", "127.0.0.1", "192.0.2.1"),  # noqa: S104  # recognised, not bound to
+    ("[::]", "[::1]", "2001:db8::1"),
+)
 
 
 def serve(
@@ -149,17 +156,40 @@ def _introduce(app: "App", log: "structlog.stdlib.BoundLogger") -> None:
 
 def _say_where(app: "App") -> None:
     settings = app.settings
-    web = app.url.replace("ws", "http", 1)
-    typer.echo(f"{settings.server_name} listening on {app.url}")
+    url, *outside = _openable(app.url)
+    web = url.replace("ws", "http", 1)
+    typer.echo(f"{settings.server_name} listening on {url}")
+    if ip_address(app.port.address[0]).is_unspecified:
+        typer.echo("  network  " + ", ".join([*outside, "every address of this machine"]))
     if app.keep is not None:
-        typer.echo(f"  keep     {app.keep.url}, key {app.keep.room.bridge.pk.hex()}")
+        typer.echo(f"  keep     {_openable(app.keep.url)[0]}, key {app.keep.room.bridge.pk.hex()}")
     typer.echo(f"  health   {web}/health")
     typer.echo(f"  metrics  {web}/metrics")
     typer.echo(f"  data     {settings.data_dir}")
     typer.echo(f"  key      {app.hall.public_key}")
     typer.echo("Try, in other terminals:")
-    typer.echo(f"  {_program()} listen {app.url} '#general'")
-    typer.echo(f"  {_program()} send {app.url} '#general' hello")
+    typer.echo(f"  {_program()} listen {url} '#general'")
+    typer.echo(f"  {_program()} send {url} '#general' hello")
+
+
+def _openable(url: str) -> list[str]:
+    """Where a client on this machine, and then one on another, reaches it. 0.0.0.0 and :: only listen."""
+    for anywhere, loopback, stranger in _ANYWHERE:
+        if f"//{anywhere}:" in url:
+            outward = _address_towards(stranger)
+            hosts = [loopback] if outward is None else [loopback, outward]
+            return [url.replace(anywhere, host, 1) for host in hosts]
+    return [url]
+
+
+def _address_towards(stranger: str) -> str | None:
+    """The address of this machine that its packets to another network carry. Nothing is sent."""
+    family = socket.AF_INET6 if ":" in stranger else socket.AF_INET
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:  # a machine without a network
+        probe.connect((stranger, 9))
+        host: str = probe.getsockname()[0]
+        return f"[{host}]" if ":" in host else host
+    return None
 
 
 def _program() -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import socket
 import ssl
 from asyncio import sslproto
@@ -112,9 +113,22 @@ async def until_gone(connections: Collection[Abortable], drained: asyncio.Event,
             connection.abort()
 
 
+def _self_signed(cert: Path, key: Path) -> str:
+    """The command that makes both files."""
+    names = "-subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1"
+    files = f"-keyout {shlex.quote(str(key))} -out {shlex.quote(str(cert))}"
+    return f"openssl req -x509 -newkey rsa:2048 -nodes -days 365 {names} {files}"
+
+
 def load_tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
     if cert is None or key is None:
         return None
+    for file, what in ((cert, "certificate"), (key, "key")):
+        if not file.exists():
+            raise SettingsError(
+                f"there is no TLS {what} {file}: check the path, or make a self-signed certificate for a test with"
+                f" `{_self_signed(cert, key)}`"
+            )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:

@@ -178,7 +178,7 @@ def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
         values["motd"], origins["motd"] = _read_text(path), str(path)
     settings = Settings(**values)
     if (settings.cert is None) != (settings.key is None):
-        raise SettingsError("TLS needs both --cert and --key")
+        raise SettingsError("TLS needs both --cert and --key: the files of the certificate and of its key")
     for name, (least, most) in RANGES.items():
         value = getattr(settings, name)
         if not least <= value <= most:
