@@ -115,6 +115,15 @@ def _claims(attacker: Attacker) -> list[bytes]:
     ]
 
 
+def _releases(attacker: Attacker) -> list[bytes]:
+    """Each of them is told to the members, because a claim goes before it."""
+    return [
+        text(type=kind, msg_id=f"{number}-abcdef", channel=CROWD, **more)
+        for number in range(30)
+        for kind, more in (("RESPONDING_TO", {"started_at": 1}), ("RELEASE", {}))
+    ]
+
+
 def _chunks(attacker: Attacker) -> list[bytes]:
     return [text(type="FILE_CHUNK", to=attacker.target, content="x" * 250_000)]
 
@@ -181,6 +190,7 @@ AGENTCHAT: Final = (
     Attack("FILE_CHUNK", "agentchat", _chunks),
     Attack("TYPING", "agentchat", _same(type="TYPING", channel=CROWD)),
     Attack("RESPONDING_TO", "agentchat", _claims),
+    Attack("RELEASE", "agentchat", _releases),
     Attack("VERIFY_REQUEST", "agentchat", _to_target("VERIFY_REQUEST", "target", nonce="0" * 32)),
     Attack(
         "VERIFY_RESPONSE",

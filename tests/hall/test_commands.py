@@ -47,6 +47,7 @@ TABLE: dict[str, tuple[Tier, bool, bool, dict[str, Any]]] = {
     "FILE_CHUNK": (A, False, False, {"to": "@x", "content": "x"}),
     "TYPING": (A, True, True, {"channel": "#general"}),
     "RESPONDING_TO": (A, True, False, {"msg_id": "m", "channel": "#general", "started_at": 1}),
+    "RELEASE": (A, True, False, {"msg_id": "m", "channel": "#general"}),
     "VERIFY_REQUEST": (A, False, False, {"target": "@x", "nonce": "0" * 16}),
     "VERIFY_RESPONSE": (A, False, True, {"request_id": "r", "nonce": "n", "sig": "s"}),
     "PROPOSAL": (V, False, False, {"to": "@x", "task": "t", "sig": "s"}),

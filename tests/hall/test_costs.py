@@ -45,11 +45,12 @@ def test_a_line_is_told_to_all_members_or_to_one_agent() -> None:
     assert price(world, agent, "MSG", to="#agents", content="x").told == 1
 
 
-def test_a_claim_is_told_twice() -> None:
+def test_a_claim_is_told_twice_and_its_end_is_paid_with_it() -> None:
     world = World()
     agent = crowd(world, "#general")
     claim: dict[str, Any] = {"msg_id": "1-a", "started_at": 1}
-    assert price(world, agent, "RESPONDING_TO", channel="#general", **claim).told == 10
+    assert price(world, agent, "RESPONDING_TO", channel="#general", **claim).told == 15
+    assert price(world, agent, "RELEASE", channel="#general", msg_id="1-a").told == 0
     assert price(world, agent, "RESPONDING_TO", channel="#agents", **claim).told == 0
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.hall.floor import Floor
+from moothall.hall.floor import Ended, Expiry, Floor, Released
 from moothall.hall.lapses import FIRST_PENALTY, FORGOTTEN_AFTER, LONGEST_PENALTY, Precedence
 from tests.identity.vectors import VECTORS
 
@@ -41,7 +41,7 @@ def test_an_agent_holds_claims_on_different_messages_at_once() -> None:
     floor = Floor(TTL)
     for message in ("m", "n"):
         assert floor.claim("#a", message, "x", 1, 0).granted
-    floor.release("x", "#a")
+    floor.leave("x", "#a")
     assert len(floor) == 0
 
 
@@ -96,7 +96,7 @@ def test_speaking_in_one_channel_leaves_the_claims_in_others() -> None:
     floor = Floor(TTL)
     floor.claim("#a", "m", "x", 1, 0)
     floor.claim("#b", "m", "x", 1, 0)
-    floor.release("x", "#a")
+    floor.leave("x", "#a")
     assert floor.holder("#a", "m", 0) is None
     assert floor.holder("#b", "m", 0)
     floor.drop("x")
@@ -188,7 +188,7 @@ def test_claims_that_expire_together_are_one_lapse() -> None:
     floor = Floor(TTL)
     for number in range(10):
         floor.claim("#a", f"m{number}", "crashed", 1, number)
-    assert [broken.is_news for broken in floor.expire(TTL + 10)] == [True] + [False] * 9
+    assert [broken.is_news for broken in floor.expire(TTL + 10).lapses] == [True] + [False] * 9
     assert floor.precedence("crashed", None, TTL + FIRST_PENALTY) is Precedence.FULL
 
 
@@ -203,8 +203,8 @@ def test_the_penalty_counts_from_the_deadline_however_late_anybody_looks() -> No
 def test_who_answers_keeps_its_precedence(in_reply_to: str | None) -> None:
     floor = Floor(TTL)
     floor.claim("#a", "m", "x", 1, 0)
-    floor.answer("x", "#a", in_reply_to)
-    assert floor.expire(TTL) == []
+    floor.answer("x", "#a", in_reply_to, 0)
+    assert floor.expire(TTL).lapses == []
     assert floor.next_deadline() is None
     assert not floor.concerns("x")
 
@@ -213,7 +213,7 @@ def test_who_yields_keeps_its_precedence() -> None:
     floor = Floor(TTL)
     floor.claim("#a", "m", "x", 1, 0)
     floor.claim("#a", "m", "y", 0.5, 0)
-    assert [broken.promise.debtor for broken in floor.expire(TTL)] == ["y"]
+    assert [broken.promise.debtor for broken in floor.expire(TTL).lapses] == ["y"]
     assert floor.precedence("x", None, TTL) is Precedence.FULL
 
 
@@ -226,17 +226,17 @@ def test_nothing_but_an_answer_frees_from_the_promise(evasion: str) -> None:
     floor.claim("#a", "m", "x", 1, 0)
     match evasion:
         case "leave" | "leave and claim again":
-            floor.release("x", "#a")
+            floor.leave("x", "#a")
         case "disconnect":
             floor.drop("x")
         case "speak elsewhere":
-            floor.answer("x", "#b")
+            floor.answer("x", "#b", None, 0)
         case "reply to another":
-            floor.answer("x", "#a", "other")
+            floor.answer("x", "#a", "other", 0)
     if evasion.endswith("claim again"):
         floor.claim("#a", "m", "x", 0.5, TTL - 1)
-    assert floor.expire(TTL - 0.1) == []
-    assert [broken.promise.debtor for broken in floor.expire(TTL)] == ["x"]
+    assert floor.expire(TTL - 0.1).lapses == []
+    assert [broken.promise.debtor for broken in floor.expire(TTL).lapses] == ["x"]
     assert floor.precedence("x", None, TTL) is Precedence.LAPSED
 
 
@@ -244,24 +244,25 @@ def test_one_message_keeps_one_promise() -> None:
     floor = Floor(TTL)
     for number in range(3):
         floor.claim("#a", f"m{number}", "x", 1, 0)
-    floor.answer("x", "#a", "m1")
-    assert len(floor) == 0  # all its floors there are free (agentchat wire 10)
-    floor.answer("x", "#a")
-    assert [broken.promise.key for broken in floor.expire(TTL)] == [("#a", "m2")]
+    floor.answer("x", "#a", "m1", 0)
+    assert len(floor) == 2  # it may still work on the others
+    floor.answer("x", "#a", None, 0)
+    assert len(floor) == 0  # it does not say which, so all its floors there are free (agentchat wire 10)
+    assert [broken.promise.key for broken in floor.expire(TTL).lapses] == [("#a", "m2")]
 
 
 def test_a_message_that_all_may_answer_gets_no_floor_but_is_promised() -> None:
     floor = Floor(TTL)
-    floor.promise("#a", "m", "x", 0)
+    floor.share("#a", "m", "x", 0)
     assert floor.holder("#a", "m", 0) is None
-    assert [broken.promise.debtor for broken in floor.expire(TTL)] == ["x"]
+    assert [broken.promise.debtor for broken in floor.expire(TTL).lapses] == ["x"]
 
 
 def test_two_that_take_the_floor_from_each_other_gain_no_time() -> None:
     floor = Floor(TTL)
     for turn in range(10):
         floor.claim("#a", "m", "xy"[turn % 2], 100 - turn, turn * 4.4)
-    assert [broken.promise.debtor for broken in floor.expire(TTL)] == ["y"]
+    assert [broken.promise.debtor for broken in floor.expire(TTL).lapses] == ["y"]
 
 
 def test_who_wins_by_precedence_has_its_own_time() -> None:
@@ -269,8 +270,8 @@ def test_who_wins_by_precedence_has_its_own_time() -> None:
     now = lapse(floor, "mute", 0)
     floor.claim("#a", "m", "mute", 1, now)
     floor.claim("#a", "m", "bot", 2, now + 44)
-    assert floor.expire(now + 44 + TTL - 0.1) == []
-    assert [broken.promise.debtor for broken in floor.expire(now + 44 + TTL)] == ["bot"]
+    assert floor.expire(now + 44 + TTL - 0.1).lapses == []
+    assert [broken.promise.debtor for broken in floor.expire(now + 44 + TTL).lapses] == ["bot"]
 
 
 def test_a_new_id_at_the_same_address_ranks_after_others_but_before_the_lapsed() -> None:
@@ -286,7 +287,7 @@ def test_a_new_id_at_the_same_address_ranks_after_others_but_before_the_lapsed()
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["claim", "claim", "claim", "answer", "release", "drop", "promise", "wait"]),
+        st.sampled_from(["claim", "claim", "claim", "answer", "leave", "drop", "share", "release", "wait"]),
         st.sampled_from("wxyz"),
         st.sampled_from(["m", "n"]),
         st.integers(1, 5),
@@ -310,15 +311,17 @@ def test_who_always_answers_is_never_outranked_by_who_never_does(
         match action:
             case "claim":
                 floor.claim("#a", message, agent, started_at, now)
-            case "promise":
-                floor.promise("#a", message, agent, now)
+            case "share":
+                floor.share("#a", message, agent, now)
             case "answer":
-                floor.answer(agent, "#a")
-            case "release":
-                floor.release(agent, "#a")
+                floor.answer(agent, "#a", None, now)
+            case "leave":
+                floor.leave(agent, "#a")
             case "drop":
                 floor.drop(agent)
-        for broken in floor.expire(now):
+            case "release":
+                floor.release("#a", message, agent, now)
+        for broken in floor.expire(now).lapses:
             if broken.is_news:
                 lapsed[broken.promise.debtor] = broken.promise.due
         assert "honest" not in lapsed
@@ -327,8 +330,94 @@ def test_who_always_answers_is_never_outranked_by_who_never_does(
         if outranked != "honest":
             assert floor.precedence(outranked, None, now) is Precedence.FULL
             assert now >= lapsed.get(outranked, -LONGEST_PENALTY) + FIRST_PENALTY
-        floor.answer("honest", "#a", message)
+        floor.answer("honest", "#a", message, now)
         assert not floor.concerns("honest")
     floor.expire(now + 2 * TTL)
     assert len(floor) == 0
     assert floor.next_deadline() is None
+
+
+# -- claims that are given back ------------------------------------------------------------------------
+
+
+def test_a_released_claim_is_neither_held_nor_owed() -> None:
+    floor = Floor(TTL)
+    floor.claim("#a", "m", "x", 1, 0)
+    assert floor.release("#a", "m", "x", 1) == Released(stood=True, lapse=None)
+    assert len(floor) == 0
+    assert not floor.concerns("x")
+    assert floor.expire(TTL) == Expiry([], [])
+    assert floor.claim("#a", "m", "y", 10**15, 1).granted
+
+
+def test_a_shared_claim_is_released_in_the_same_way() -> None:
+    floor = Floor(TTL)
+    floor.share("#a", "m", "x", 0)
+    floor.share("#a", "m", "y", 0)
+    assert len(floor) == 2
+    assert floor.release("#a", "m", "x", 1) == Released(stood=True, lapse=None)
+    assert len(floor) == 1
+    assert [ended.holder for ended in floor.expire(TTL).ended] == ["y"]
+
+
+def test_only_ones_own_claim_can_be_released_and_only_once() -> None:
+    floor = Floor(TTL)
+    floor.claim("#a", "m", "x", 1, 0)
+    assert floor.release("#a", "m", "y", 1) is None
+    assert floor.release("#b", "m", "x", 1) is None
+    assert floor.release("#a", "m", "x", 1) is not None
+    assert floor.release("#a", "m", "x", 1) is None
+
+
+def test_who_had_to_yield_has_nothing_to_release() -> None:
+    floor = Floor(TTL)
+    floor.claim("#a", "m", "x", 2, 0)
+    floor.claim("#a", "m", "y", 1, 0)
+    assert floor.release("#a", "m", "x", 1) is None
+    holder = floor.holder("#a", "m", 1)
+    assert holder is not None
+    assert holder.holder == "y"
+
+
+def test_a_promise_without_a_claim_is_taken_back_too() -> None:
+    """The agent left and came back: its claim has ended, but it still owes the answer."""
+    floor = Floor(TTL)
+    floor.claim("#a", "m", "x", 1, 0)
+    floor.leave("x", "#a")
+    assert floor.release("#a", "m", "x", 1) == Released(stood=False, lapse=None)
+    assert floor.expire(TTL).lapses == []
+
+
+@pytest.mark.parametrize("held", [0.0, 5.0, 44.0])
+def test_who_claims_and_releases_for_ever_loses_its_precedence(held: float) -> None:
+    floor = Floor(TTL)
+    now, losses = 0.0, 0
+    for number in range(200):
+        floor.claim("#a", f"m{number}", "x", 1, now)
+        now += held
+        released = floor.release("#a", f"m{number}", "x", now)
+        assert released is not None
+        losses += released.lapse is not None and released.lapse.is_news
+    assert losses >= 1
+    assert floor.precedence("x", None, now) is Precedence.LAPSED
+
+
+def test_who_answers_now_and_then_may_release_the_rest() -> None:
+    """A bot with one topic of ten."""
+    floor = Floor(TTL)
+    for number in range(1000):
+        floor.claim("#a", f"m{number}", "x", 1, number)
+        if number % 10 == 0:
+            floor.answer("x", "#a", f"m{number}", number)
+        else:
+            assert floor.release("#a", f"m{number}", "x", number) == Released(stood=True, lapse=None)
+    assert floor.precedence("x", None, 1000) is Precedence.FULL
+
+
+def test_a_claim_that_expires_is_told() -> None:
+    floor = Floor(TTL)
+    floor.claim("#a", "m", "x", 1, 0)
+    floor.share("#a", "n", "y", 0)
+    floor.claim("#a", "o", "z", 1, 0)
+    floor.drop("z")
+    assert set(floor.expire(TTL).ended) == {Ended(("#a", "m"), "x"), Ended(("#a", "n"), "y")}

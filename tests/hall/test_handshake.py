@@ -153,6 +153,7 @@ def test_connect_ephemeral_step_8_welcome() -> None:
     assert roster(world) == [welcome["agent_id"]]
     assert welcome["ts"] == NOON * 1000
     assert welcome["disclaimer"]
+    assert "release" in welcome["features"]
     assert_silent(guest)
 
 

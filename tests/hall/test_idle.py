@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from moothall.hall.idle import STARTERS
+from moothall.settings import PROFILES
 from tests.support.world import ABSENT, DEADLINES, Guest, World, assert_sent, assert_silent
 
 
@@ -25,9 +26,22 @@ def test_server_idle_step_1_after_five_minutes_with_two_agents_a_starter_is_post
         for guest in (alice, bob)
     ]
     assert_silent(alice, bob)
-    names, _, starter = prompts[0]["content"].partition(" - ")
-    assert names == f"{alice.id}, {bob.id}"
+    count, _, starter = prompts[0]["content"].partition(" - ")
+    assert count == "2 are here"
     assert starter in STARTERS
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_prompt_mentions_an_agent_only_in_the_profile_of_the_reference(profile: str) -> None:
+    world = World(profile, idle_timeout=300.0)
+    alice, bob = pair(world)
+    world.advance(360)
+    content = alice.read()[-1]["content"]
+    assert content.partition(" - ")[2] in STARTERS
+    if profile == "seeds":
+        assert "@" not in content
+    else:
+        assert content.startswith(f"{alice.id}, {bob.id} - ")
 
 
 def test_server_idle_step_2_the_line_is_in_the_channels_history() -> None:
@@ -107,7 +121,7 @@ def test_a_short_timeout_is_kept_within_a_fifth_of_itself() -> None:
 @pytest.mark.parametrize("members", [360, 372, 500])
 def test_a_crowd_is_named_as_far_as_a_message_holds_it(members: int) -> None:
     """Seed 001, transport: 4096 characters."""
-    world = World(no_limits=True)
+    world = World(no_limits=True, idle_mentions=True)
     alice, *others = [world.agent(join="#general") for _ in range(members)]
     world.hush()
     world.advance(360)

@@ -135,7 +135,7 @@ class HallLife(RuleBasedStateMachine):
                 self.views[guest, channel].add(message["agent"])
             case "AGENT_LEFT" if (guest, channel) in self.views:
                 self.views[guest, channel].remove(message["agent"])
-            case "TYPING" | "RESPONDING_TO" | "FLOOR_CLAIMED" if not self.catching_up:
+            case "TYPING" | "RESPONDING_TO" | "FLOOR_CLAIMED" | "FLOOR_RELEASED" if not self.catching_up:
                 assert self.is_member(guest, channel)
                 assert self.is_member(self.named(message.get("from") or message["holder"]), channel)
             case "MSG" if message["content"].startswith("said-") and not self.catching_up:
@@ -341,6 +341,12 @@ class HallLife(RuleBasedStateMachine):
         known = self.world.hall.channels.get(channel)
         msg_id = self.world.buffered(channel)[-1].get("msg_id") if known is not None and known.buffer else "m"
         self.send(number, "RESPONDING_TO", msg_id=msg_id, channel=channel, started_at=started_at)
+
+    @rule(number=who, channel=channels)
+    def release(self, number: int, channel: str) -> None:
+        known = self.world.hall.channels.get(channel)
+        msg_id = self.world.buffered(channel)[-1].get("msg_id") if known is not None and known.buffer else "m"
+        self.send(number, "RELEASE", msg_id=msg_id, channel=channel)
 
     @rule(number=who, other=who)
     def ask_for_proof(self, number: int, other: int) -> None:

@@ -358,6 +358,133 @@ def test_a_message_that_nobody_knows_is_claimed_like_any_other() -> None:
     assert turns.holder() == turns.ben.id
 
 
+# -- claims that are given back ------------------------------------------------------------------------
+
+
+def release(turns: Turns, guest: Guest, **fields: Any) -> None:
+    turns.world.send(guest, "RELEASE", **{"msg_id": turns.msg_id, "channel": "#general", **fields})
+
+
+def released(turns: Turns, guest: Guest, reason: str = "released") -> dict[str, Any]:
+    return {"msg_id": turns.msg_id, "channel": "#general", "from_": guest.id, "reason": reason}
+
+
+@pytest.mark.parametrize("kind", [None, "human"])
+def test_a_released_claim_is_told_to_the_other_members(kind: str | None) -> None:
+    turns = Turns(kind=kind)
+    outsider = turns.world.agent(join="#agents")
+    turns.claim(turns.ann, 1000)
+    turns.world.hush()
+    release(turns, turns.ann, ref="7")
+    assert_sent(turns.ann, "ACK", ref="7")
+    for guest in (turns.asker, turns.ben):
+        assert_sent(guest, "FLOOR_RELEASED", **released(turns, turns.ann))
+    assert_silent(turns.asker, turns.ann, turns.ben, outsider)
+    assert len(turns.world.hall.floor) == 0
+    turns.world.advance(45)
+    assert turns.world.log.find("floor_precedence_lost") == []
+    assert_consistent(turns.world)
+
+
+def test_after_a_release_the_next_claim_has_the_floor() -> None:
+    turns = Turns()
+    turns.claim(turns.ann, 1000)
+    release(turns, turns.ann)
+    turns.world.hush()
+    turns.claim(turns.ben, 2000)
+    assert_silent(turns.ben)
+    assert turns.holder() == turns.ben.id
+
+
+def test_a_release_without_a_claim_is_told_to_none() -> None:
+    turns = Turns()
+    turns.claim(turns.ben, 1000)
+    turns.claim(turns.ann, 2000)  # which has to yield
+    turns.world.hush()
+    release(turns, turns.ann)
+    release(turns, turns.ann, msg_id="1-another")
+    release(turns, turns.ann, channel="#agents")
+    release(turns, turns.ann, channel="#nowhere")
+    assert_silent(turns.asker, turns.ann, turns.ben)
+    assert turns.holder() == turns.ben.id
+
+
+def test_a_release_is_dropped_where_claims_are_not_tracked() -> None:
+    turns = Turns(floor=False)
+    turns.claim(turns.ann, 1000)
+    turns.world.hush()
+    release(turns, turns.ann)
+    assert_silent(turns.asker, turns.ann, turns.ben)
+
+
+@pytest.mark.parametrize("kind", [None, "human"])
+def test_an_expired_claim_is_told_to_the_members(kind: str | None) -> None:
+    turns = Turns(kind=kind, floor_ttl=3.0)
+    turns.claim(turns.ann, 1000)
+    turns.world.advance(2.9)
+    turns.world.hush()
+    assert len(turns.world.hall.floor) == 1
+    turns.world.advance(0.1)
+    for guest in (turns.asker, turns.ann, turns.ben):
+        assert_sent(guest, "FLOOR_RELEASED", **released(turns, turns.ann, "expired"))
+    assert len(turns.world.hall.floor) == 0
+
+
+@pytest.mark.parametrize("kind", [None, "human"])
+@pytest.mark.parametrize("how", ["answers", "leaves", "disconnects"])
+def test_a_claim_that_ended_otherwise_is_not_told_again(kind: str | None, how: str) -> None:
+    turns = Turns(kind=kind)
+    turns.claim(turns.ann, 1000)
+    match how:
+        case "answers":
+            turns.world.say(turns.ann, "#general", "I know")
+        case "leaves":
+            turns.world.send(turns.ann, "LEAVE", channel="#general")
+        case "disconnects":
+            turns.world.disconnect(turns.ann)
+    assert len(turns.world.hall.floor) == 0
+    turns.world.hush()
+    turns.world.advance(50)
+    assert_silent(turns.asker, turns.ben)
+
+
+def test_an_answer_that_says_what_it_answers_ends_that_claim_alone() -> None:
+    turns = Turns(no_limits=True)
+    second = turns.world.say(turns.asker, "#general", "and this?")
+    turns.claim(turns.ann, 1000)
+    turns.claim(turns.ann, 1000, msg_id=second)
+    turns.world.send(turns.ann, "MSG", to="#general", content="I know", in_reply_to=second)
+    assert turns.holder() == turns.ann.id
+    turns.world.send(turns.ann, "MSG", to="#general", content="I know", in_reply_to=turns.msg_id)
+    assert turns.holder() is None
+    turns.world.advance(50)
+    assert turns.world.log.find("floor_precedence_lost") == []
+
+
+@pytest.mark.parametrize("no_limits", [False, True])
+@pytest.mark.parametrize("seconds", [0.0, 44.0])
+def test_claiming_and_releasing_in_turn_mutes_no_bot_for_good(no_limits: bool, seconds: float) -> None:
+    """Agents that give up at any claim are the ones to protect: soon they do not hear of these."""
+    turns = Turns(no_limits=no_limits)
+    mute = turns.world.agent("mute", ip="203.0.113.9", join="#general")
+    relayed = 0
+    for _ in range(100):
+        turns.msg_id = turns.world.say(turns.asker, "#general", "who knows?")
+        turns.world.hush()
+        turns.claim(mute, 1)
+        relayed += bool(turns.ann.unread)
+        turns.world.advance(seconds)
+        release(turns, mute)
+    assert relayed <= 80
+    assert len(turns.world.log.find("floor_precedence_lost")) >= 1
+    turns.msg_id = turns.world.say(turns.asker, "#general", "who knows?")
+    turns.world.hush()
+    turns.claim(mute, 1)
+    assert_silent(turns.ann, turns.ben)
+    turns.claim(turns.ann, turns.world.now_ms)
+    assert turns.holder() == turns.ann.id
+
+
 # -- claims that nobody answers ------------------------------------------------------------------------
 
 
@@ -418,6 +545,21 @@ def test_the_penalty_ends_after_ten_minutes() -> None:
     turns.world.advance(600)
     turns.ask()
     assert [message["type"] for message in turns.ann.read()] == ["RESPONDING_TO", "FLOOR_CLAIMED"]
+
+
+def test_claims_without_precedence_are_relayed_to_people_and_to_agents_that_have_no_more_of_it() -> None:
+    """Agents of one address have to know of each other's claims: on a person's message the hall decides nothing."""
+    turns = Muted(kind="human")
+    turns.lapse()
+    other = turns.join("other", turns.mute.ip)
+    turns.world.hush()
+    turns.claim(other, 2000)
+    assert_sent(turns.asker, "RESPONDING_TO", from_=other.id)
+    assert_sent(turns.mute, "RESPONDING_TO", from_=other.id)
+    assert_silent(turns.ann, turns.ben, other)
+    turns.claim(turns.mute, 3000)
+    assert_sent(turns.asker, "RESPONDING_TO", from_=turns.mute.id)
+    assert_silent(turns.ann, turns.ben, other)  # `other` has more precedence than `mute`
 
 
 def test_claims_expire_though_nobody_claims_again() -> None:

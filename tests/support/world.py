@@ -555,3 +555,8 @@ def _assert_one_claim_per_message(hall: Hall) -> None:
     assert expiries == sorted(expiries)
     for (channel_name, _), claim in claims.items():
         assert channel_name in hall.agents[claim.holder].channels
+    shared = [(holder, key) for holder, keys in hall.floor._shared.items() for key in keys]
+    assert len(hall.floor) == len(claims) + len(shared)
+    for holder, key in shared:
+        assert key[0] in hall.agents[holder].channels
+        assert key in hall.floor._owed[holder]

@@ -102,6 +102,10 @@ AT_LEAST: list[tuple[server.ServerMessage, dict[str, Any]]] = [
         {"type": "RESPONDING_TO", "msg_id": "m", "from": "@a", "started_at": 5, "channel": "#c"},
     ),
     (
+        server.FloorReleased(ts=1, msg_id="m", channel="#c", from_="@a", reason="expired"),
+        {"type": "FLOOR_RELEASED", "msg_id": "m", "channel": "#c", "from": "@a", "reason": "expired"},
+    ),
+    (
         server.FloorClaimed(ts=1, msg_id="m", channel="#c", holder="@a", holder_name="n", started_at=5),
         {
             "type": "FLOOR_CLAIMED",

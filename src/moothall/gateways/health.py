@@ -66,7 +66,7 @@ class HallMetrics(Collector):
             "moothall_loop_lag_max_seconds", "Event loop lag, worst of the last minute", self._lag.worst
         )
         yield _gauge("moothall_appointments", "Deadlines ahead", len(self._hall.agenda))
-        yield _gauge("moothall_floor_claims", "Claims on the floor", len(self._hall.floor))
+        yield _gauge("moothall_floor_claims", "Claims that stand", len(self._hall.floor))
 
     def _connections(self) -> Metric:
         family = GaugeMetricFamily(

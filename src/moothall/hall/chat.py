@@ -73,7 +73,7 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
         hall.say(channel, line, None if hall.settings.echo else agent, by_agent=agent.kind is None)
         channel.last_activity = hall.now()
         if hall.floor.concerns(agent.id):
-            hall.floor.answer(agent.id, channel.name, line.in_reply_to)
+            hall.floor.answer(agent.id, channel.name, line.in_reply_to, hall.now())
     elif target is not None:
         target.link.put(frame(line))
         if hall.settings.echo and target is not agent:

@@ -59,8 +59,8 @@ def _fellows(hall: "Hall", session: Session, message: Any) -> int:
     return 0 if channel is None else len(channel.watchers)
 
 
-def _fellows_twice(hall: "Hall", session: Session, message: Any) -> int:
-    return 2 * _fellows(hall, session, message)
+def _fellows_thrice(hall: "Hall", session: Session, message: Any) -> int:
+    return 3 * _fellows(hall, session, message)
 
 
 def _entry(hall: "Hall", session: Session, message: Any) -> int:
@@ -108,7 +108,8 @@ ANSWER: Final = Cost()  # nothing besides the frame
 DIRECT: Final = Cost(told=_one)
 MESSAGE: Final = Cost(told=_audience)
 CHANNEL: Final = Cost(told=_fellows)
-CLAIM: Final = Cost(told=_fellows_twice)  # RESPONDING_TO, and FLOOR_CLAIMED if it is granted
+# RESPONDING_TO, FLOOR_CLAIMED if it is granted, and FLOOR_RELEASED when it ends: so RELEASE itself is an ANSWER.
+CLAIM: Final = Cost(told=_fellows_thrice)
 ENTRY: Final = Cost(told=_entry, out=_replay)
 ARRIVAL: Final = Cost(told=_arrival, store=50)  # the key of an id is looked up together with others
 NEIGHBOURS: Final = Cost(told=_neighbours)

@@ -27,6 +27,7 @@ from moothall.hall.budgets import Budgets, Price
 from moothall.hall.channels import Channel, Channels
 from moothall.hall.commands import Command, command_table
 from moothall.hall.exemptions import Exemptions
+from moothall.hall.features import served
 from moothall.hall.floor import Floor
 from moothall.hall.ids import IdMint
 from moothall.hall.keyring import Keyring
@@ -135,6 +136,7 @@ class Hall:
         self.next_expiry: Appointment | None = None  # of a claim on the floor
         self.presence_changes: dict[str, Agent] | None = None  # during a tick (see `presence`), by agent id
         self.motd = settings.motd or None
+        self.features = served(settings)
         self.door = Doorkeeper(
             max_per_ip=0 if settings.no_limits else settings.max_connections_per_ip,
             admin_key=settings.admin_key,

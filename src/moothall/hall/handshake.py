@@ -364,6 +364,7 @@ def _welcome(hall: Hall, session: Session, applicant: Applicant, *, lurking: boo
             lurk=lurking,
             motd=hall.motd,
             disclaimer=DISCLAIMER,
+            features=hall.features,
         ),
     )
     if hall.settings.auto_join:

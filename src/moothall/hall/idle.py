@@ -1,4 +1,8 @@
-"""Quiet channels get a nudge: who is there, and something to talk about (agentchat wire 9.7)."""
+"""Quiet channels get a nudge: how many are there, and something to talk about (agentchat wire 9.7).
+
+The reference's nudge mentions every member, and agents answer mentions: a channel that is left alone would talk to
+itself for ever. So it mentions none, unless the settings ask for the reference's form.
+"""
 
 from typing import Final
 
@@ -12,7 +16,7 @@ LOOKS_PER_TIMEOUT: Final = 5
 STARTERS: Final = (
     "What are you working on?",
     "Has anyone learned something today that the others should know?",
-    "Is anyone stuck? Say where, and somebody may know the way out.",
+    "Is anyone stuck? Say where, and another agent may know the way out.",
     "What would make this channel more useful to you?",
     "Which of your tools surprised you lately?",
     "What is one task here that two of you could do better together?",
@@ -54,5 +58,9 @@ def _nudge(hall: Hall, channel: Channel) -> None:
     if buffer and buffer[-1] is channel.nudge:
         buffer.pop()
     ending = f" - {STARTERS[hall.pick(len(STARTERS))]}"
-    hall.announce(channel.name, _roll_call(channel, MAX_CONTENT - len(ending)) + ending)
+    if hall.settings.idle_mentions:
+        beginning = _roll_call(channel, MAX_CONTENT - len(ending))
+    else:
+        beginning = f"{len(channel.members)} are here"
+    hall.announce(channel.name, beginning + ending)
     channel.nudge = buffer[-1] if buffer else None

@@ -179,7 +179,7 @@ def _check_verified(hall: Hall, channel: Channel, agent: Agent) -> None:
 
 def _leave(hall: Hall, channel: Channel, agent: Agent) -> None:
     channel.leave(agent)
-    hall.floor.release(agent.id, channel.name)
+    hall.floor.leave(agent.id, channel.name)
     notice = server.AgentLeft(ts=hall.timestamp(), channel=channel.name, agent=agent.address, name=agent.name)
     hall.broadcast(channel, notice)
 

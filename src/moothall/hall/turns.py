@@ -1,12 +1,15 @@
-"""Taking turns: RESPONDING_TO, and who must YIELD (seed 003; agentchat wire 10).
+"""Taking turns: RESPONDING_TO, RELEASE, and who must YIELD (seed 003; agentchat wire 10).
 
-Three kinds of messages may be answered by everybody: a human's, one from @server, and by the claimant one that
+Three kinds of messages may be answered by every agent: a human's, one from @server, and by the claimant one that
 mentions it. Claims on them get no floor, but they are promises too. Direct messages have no channel and so no
 floor.
 
-The claims of an agent without its full precedence are not relayed. Agents that wait before they answer give up
-when they hear of any claim, whatever it is worth, so a relay would silence them. The seed calls the relay
-optional.
+Agents that wait before they answer hold back when they hear of any claim, whatever it is worth. So the claims of
+an agent without its full precedence are relayed only to people, who do not hold back, and to agents whose
+precedence is not higher. The seed calls the relay optional.
+
+A claim that ends without a message of its agent is told as FLOOR_RELEASED, so that others take their turn and no
+display shows it any longer. When the agent leaves the channel, AGENT_LEFT tells that.
 """
 
 from typing import Final
@@ -14,14 +17,14 @@ from typing import Final
 from moothall.hall.access import holder_of
 from moothall.hall.channels import Channel
 from moothall.hall.commands import Command
-from moothall.hall.costs import CLAIM
-from moothall.hall.floor import Claim
+from moothall.hall.costs import ANSWER, CLAIM
+from moothall.hall.floor import Claim, Lapse
 from moothall.hall.hall import Hall
 from moothall.hall.ids import time_of
 from moothall.hall.lapses import Precedence
-from moothall.hall.session import Session
+from moothall.hall.session import Agent, Session
 from moothall.wire.agentchat import server
-from moothall.wire.agentchat.client import Number, RespondingTo
+from moothall.wire.agentchat.client import Number, Release, RespondingTo
 
 EARLIER: Final = "Another agent started to answer earlier"
 OUTRANKED: Final = (
@@ -53,10 +56,9 @@ def responding_to(hall: Hall, session: Session, message: RespondingTo) -> None:
     now, floor = hall.now(), hall.floor
     address = _address(session)
     precedence = floor.precedence(agent.id, address, now)
-    if precedence is Precedence.FULL:
-        hall.broadcast(channel, notice, but=agent)
+    _relay(hall, channel, notice, agent, precedence)
     if hall.exemptions.cover(message.msg_id, agent.id, agent.name):
-        floor.promise(channel.name, message.msg_id, agent.id, now, address=address)
+        floor.share(channel.name, message.msg_id, agent.id, now, address=address)
         _plan_expiry(hall)
         return
     decision = floor.claim(
@@ -72,19 +74,40 @@ def responding_to(hall: Hall, session: Session, message: RespondingTo) -> None:
     if not decision.granted:
         hall.reply(session, _yield(arrived, channel, message.msg_id, decision.claim, precedence))
         return
-    if precedence is Precedence.FULL:
-        claimed = server.FloorClaimed(
-            ts=arrived,
-            msg_id=message.msg_id,
-            channel=channel.name,
-            holder=agent.address,
-            holder_name=agent.name,
-            started_at=decision.claim.started_at,
-        )
-        hall.broadcast(channel, claimed, but=agent)
+    claimed = server.FloorClaimed(
+        ts=arrived,
+        msg_id=message.msg_id,
+        channel=channel.name,
+        holder=agent.address,
+        holder_name=agent.name,
+        started_at=decision.claim.started_at,
+    )
+    _relay(hall, channel, claimed, agent, precedence)
     if decision.displaced is not None and (loser := hall.agents.get(decision.displaced)):
         standing = floor.precedence(loser.id, _address(loser.session), now)
         hall.tell(loser, _yield(arrived, channel, message.msg_id, decision.claim, standing))
+
+
+def release(hall: Hall, session: Session, message: Release) -> None:
+    agent = hall.agent_of(session)
+    channel = agent.channels.get(message.channel)
+    if channel is None:
+        return  # not a member: dropped in silence
+    expire(hall)
+    released = hall.floor.release(channel.name, message.msg_id, agent.id, hall.now())
+    if released is None:
+        return  # it had no claim on this message, or its claim has ended
+    if released.lapse is not None:
+        _note(hall, released.lapse)
+    if released.stood:
+        notice = server.FloorReleased(
+            ts=hall.timestamp(),
+            msg_id=message.msg_id,
+            channel=channel.name,
+            from_=agent.address,
+            reason="released",
+        )
+        hall.broadcast(channel, notice, but=agent)
 
 
 def possible_start(started_at: Number, msg_id: str, arrived: int) -> Number:
@@ -97,11 +120,47 @@ def possible_start(started_at: Number, msg_id: str, arrived: int) -> Number:
 
 
 def expire(hall: Hall) -> None:
-    """End the claims whose time is over, and tell the operator which agents lost their precedence."""
-    for lapse in hall.floor.expire(hall.now()):
-        if lapse.is_news:
-            promise = lapse.promise
-            hall.note("floor_precedence_lost", ip=promise.address, agent=promise.debtor)
+    """End the claims whose time is over. Tell their channels, and the operator which agents lost precedence."""
+    expiry = hall.floor.expire(hall.now())
+    for lapse in expiry.lapses:
+        _note(hall, lapse)
+    for (channel_name, msg_id), holder in expiry.ended:
+        channel = hall.channels.get(channel_name)
+        if channel is not None:
+            notice = server.FloorReleased(
+                ts=hall.timestamp(),
+                msg_id=msg_id,
+                channel=channel_name,
+                from_=f"@{holder}",
+                reason="expired",
+            )
+            hall.broadcast(channel, notice)
+
+
+def _note(hall: Hall, lapse: Lapse) -> None:
+    if lapse.is_news:
+        hall.note("floor_precedence_lost", ip=lapse.promise.address, agent=lapse.promise.debtor)
+
+
+def _relay(
+    hall: Hall, channel: Channel, notice: server.ServerMessage, claimant: Agent, precedence: Precedence
+) -> None:
+    if precedence is Precedence.FULL:
+        hall.broadcast(channel, notice, but=claimant)
+        return
+    now = hall.now()
+    hall.tell_all(
+        [
+            member
+            for member in channel.watchers.values()
+            if member is not claimant
+            and (
+                member.kind == "human"
+                or hall.floor.precedence(member.id, _address(member.session), now) >= precedence
+            )
+        ],
+        notice,
+    )
 
 
 def _plan_expiry(hall: Hall) -> None:
@@ -135,4 +194,7 @@ def _yield(now: int, channel: Channel, msg_id: str, claim: Claim, loser: Precede
     )
 
 
-COMMANDS: Final = (Command(RespondingTo, responding_to, CLAIM, silent=True, lurkers=False),)
+COMMANDS: Final = (
+    Command(RespondingTo, responding_to, CLAIM, silent=True, lurkers=False),
+    Command(Release, release, ANSWER, silent=True, lurkers=False),
+)

@@ -182,6 +182,9 @@ class Settings:
     idle_timeout: float = option(
         300.0, "seconds of quiet before a nudge", reference=_milliseconds("IDLE_TIMEOUT_MS")
     )
+    idle_mentions: bool = option(
+        False, "a nudge mentions every member, as the reference's does; agents may then all answer it"
+    )
     motd: str = option("", "message of the day, shown in WELCOME", reference="MOTD")
     motd_file: Path | None = option(None, "file that holds it", reference="MOTD_FILE")
     moderation: bool = option(False, "repeated offences lead to warnings, throttling, time-outs, a kick")

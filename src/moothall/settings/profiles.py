@@ -48,6 +48,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "verified_channels": ("#ops",),
         "buffer_size": 200,  # 24
         "idle_timeout": 3600.0,  # 25
+        "idle_mentions": True,
         "signature_code": "VERIFICATION_FAILED",  # 26
         "stranger_code": "INVALID_PROPOSAL",  # 27
         "expired_code": "INVALID_PROPOSAL",  # 28

@@ -134,6 +134,13 @@ class RespondingTo(ClientMessage, tag="RESPONDING_TO", kw_only=True):
         _require_time(self.started_at, "started_at")
 
 
+class Release(ClientMessage, tag="RELEASE", kw_only=True):
+    """Ours: the sender claimed this message, and will not answer it."""
+
+    msg_id: Id
+    channel: ChannelName
+
+
 # -- peer verification -----------------------------------------------------------------------------
 
 
@@ -364,6 +371,7 @@ AnyClientMessage = (
     | FileChunk
     | Typing
     | RespondingTo
+    | Release
     | VerifyRequest
     | VerifyResponse
     | Proposal

@@ -27,6 +27,7 @@ class Welcome(ServerMessage, tag="WELCOME", kw_only=True):
     lurk: bool = False
     motd: str | None = None
     disclaimer: str = ""  # always there on our wire; the seed's WELCOME has none
+    features: Any = ()  # ours: names of our extensions; another server may send anything under this name
 
 
 class Challenge(ServerMessage, tag="CHALLENGE", kw_only=True):
@@ -220,6 +221,15 @@ class Yield(ServerMessage, tag="YIELD", kw_only=True):
     holder: str
     holder_started_at: Number
     reason: str
+
+
+class FloorReleased(ServerMessage, tag="FLOOR_RELEASED", kw_only=True):
+    """Ours: a claim ended without an answer. `reason` says whether its agent gave it back, or its time was over."""
+
+    msg_id: str
+    channel: str
+    from_: str = field(name="from")
+    reason: Literal["released", "expired"]
 
 
 # -- peer verification -----------------------------------------------------------------------------

@@ -1,0 +1,27 @@
+"""Our additions to the agentchat wire, by name: WELCOME lists those that this hall serves (docs/wire.md)."""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from moothall.settings import Settings
+
+
+class Feature(NamedTuple):
+    name: str
+    is_served: Callable[[Settings], bool] = lambda settings: True
+
+
+FEATURES: Final = (
+    Feature("ref"),  # a reply echoes the `ref` of its request; ACK
+    Feature("kind"),  # `kind: "human"` in IDENTIFY, and where agents are shown
+    Feature("release", lambda settings: settings.floor),  # RELEASE; FLOOR_RELEASED, also when a claim expires
+    Feature("lists"),  # LIST_PROPOSALS, LIST_RECEIPTS, GET_RATING, GET_LEADERBOARD
+    Feature("cases"),  # LIST_CASES, GET_CASE
+    Feature("revoke"),  # REVOKE_KEY
+    Feature("hall_key"),  # CHALLENGE names the hall; receipts and cases carry its signature
+    Feature("keep", lambda settings: settings.keep),  # MSG from keep clients: `via`, `packet`
+)
+
+
+def served(settings: Settings) -> tuple[str, ...]:
+    return tuple(feature.name for feature in FEATURES if feature.is_served(settings))

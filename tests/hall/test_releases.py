@@ -1,0 +1,61 @@
+"""How long an agent may keep others waiting and then not answer."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moothall.hall import releases
+from moothall.hall.releases import ADDRESS_FACTOR, ALLOWANCE, ANSWER_EARNS, LEAST_COST, REFILL, Allowances
+
+HOME = "198.51.100.1"
+
+
+def test_a_quick_release_costs_something_and_a_slow_one_its_time() -> None:
+    quick, slow = Allowances(), Allowances()
+    assert sum(quick.charge("x", None, 0.001, 0) for _ in range(100)) == ALLOWANCE / LEAST_COST
+    assert sum(slow.charge("x", None, 20, 0) for _ in range(100)) == ALLOWANCE / 20
+
+
+def test_the_allowance_refills() -> None:
+    allowances = Allowances()
+    assert allowances.charge("x", None, ALLOWANCE, 0)
+    assert not allowances.charge("x", None, 10, 10 / REFILL - 1)
+    assert allowances.charge("y", None, ALLOWANCE, 0)
+    assert allowances.charge("y", None, 10, 10 / REFILL)
+
+
+def test_an_agent_that_answers_one_claim_in_ten_never_runs_out() -> None:
+    allowances = Allowances()
+    for _ in range(100):
+        for _ in range(int(ANSWER_EARNS / LEAST_COST)):
+            assert allowances.charge("x", HOME, 0, 0)
+        allowances.earn("x", HOME, 0)
+    assert len(allowances) == 0
+
+
+def test_new_ids_of_one_address_share_its_allowance() -> None:
+    allowances = Allowances()
+    covered = [allowances.charge(f"x{number}", HOME, 30, 0) for number in range(20)]
+    assert covered == [True] * int(ALLOWANCE * ADDRESS_FACTOR / 30) + [False] * 12
+    assert allowances.charge("elsewhere", "203.0.113.9", 30, 0)
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 45)), max_size=50))
+def test_no_more_than_a_tenth_of_the_time_is_covered_in_the_long_run(
+    steps: list[tuple[float, float]],
+) -> None:
+    allowances = Allowances()
+    now = held_in_all = 0.0
+    for pause, held in steps:
+        now += pause + held
+        if allowances.charge("x", None, held, now):
+            held_in_all += held
+    assert held_in_all <= ALLOWANCE + REFILL * now + 1e-6
+
+
+def test_the_record_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(releases, "MAX_REMEMBERED", 3)
+    allowances = Allowances()
+    for number in range(10):
+        allowances.charge(f"x{number}", HOME, 1, 0)
+        assert len(allowances) <= 3
