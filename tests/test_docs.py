@@ -80,7 +80,52 @@ def test_curl_uses_https_where_tls_is_on() -> None:
     assert all("https://" in line for line in asked)
 
 
-def test_links_between_documents_lead_somewhere() -> None:
-    for page in (*DOCS.glob("*.md"), *ROOT.glob("*.md"), ROOT / "benchmarks" / "README.md"):
-        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+PAGES = (*DOCS.glob("*.md"), *ROOT.glob("*.md"), ROOT / "benchmarks" / "README.md")
+
+
+def prose_of(page: Path) -> str:
+    """Without its code blocks."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def links_of(page: Path) -> list[tuple[Path, str]]:
+    """Where its relative links lead: files, and places in them."""
+    found = re.findall(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]+))?\)", prose_of(page))
+    return [((page.parent / target).resolve() if target else page, place) for target, place in found]
+
+
+def places_in(page: Path) -> set[str]:
+    """The anchors of its headings, as code hosts make them."""
+    anchors: set[str] = set()
+    for heading in re.findall(r"^#+ (.*)$", prose_of(page), re.MULTILINE):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        anchors.add(anchor if anchor not in anchors else f"{anchor}-1")
+    return anchors
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, place in links_of(page):
+        assert target.exists(), f"{target} does not exist"
+        assert not place or place in places_in(target), f"{target.name} has no heading #{place}"
+
+
+def test_every_page_can_be_reached_from_the_index() -> None:
+    reached, next_ones = set[Path](), [DOCS / "index.md"]
+    while next_ones:
+        page = next_ones.pop()
+        if page not in reached and page.suffix == ".md":
+            reached.add(page)
+            next_ones += [target for target, _ in links_of(page)]
+    assert {page.resolve() for page in PAGES} <= reached | {ROOT / "README.md"}
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_the_index_has_every_page(page: Path) -> None:
+    """Not by way of another page: a reader looks for a page in the index first."""
+    assert page.name == "index.md" or page.resolve() in {target for target, _ in links_of(DOCS / "index.md")}
+
+
+def test_the_readme_leads_to_the_index() -> None:
+    assert (DOCS / "index.md").resolve() in {target for target, _ in links_of(ROOT / "README.md")}

@@ -3,7 +3,7 @@
 A Python block that imports moothall is a whole program; others are fragments and only have to compile. A program
 that ends by itself must print what the `text` block after it says. One that stays is a bot: it is asked "hello" in
 #general, or what a comment `<!-- ask: ... -->` before it says, has to answer, and has to leave in peace on Ctrl-C.
-The only thing that is changed is the address of the hall.
+The only thing that is changed is the address of the hall. Language models are a stand-in on this machine.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from moothall import Agent, Arrival, Message, PrivateKey
+from tests.support.models import Models, running_models
 from tests.support.server import PATIENCE, HallProcess, environment, running_hall
 
 ROOT = Path(__file__).parents[1]
@@ -45,6 +46,12 @@ class Program:
     def is_bot(self) -> bool:
         return "agent.run(" in self.code or "wait_closed()" in self.code
 
+    @property
+    def warnings(self) -> list[str]:
+        """Errors, but that the client libraries of models leave their connections open to the process's end."""
+        has_model = re.search(r"^from (anthropic|openai) import", self.code, re.MULTILINE) is not None
+        return ["-W", "error", *(["-W", "ignore::ResourceWarning"] if has_model else [])]
+
 
 def find_programs() -> Iterator[Program]:
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
@@ -68,11 +75,20 @@ def hall(tmp_path: Path) -> Iterator[HallProcess]:
         yield running
 
 
-def prepare(program: Program, hall: HallProcess, folder: Path) -> tuple[list[str], dict[str, str]]:
+@pytest.fixture(scope="module")
+def models() -> Iterator[Models]:
+    with running_models() as running:
+        yield running
+
+
+def prepare(
+    program: Program, hall: HallProcess, folder: Path, models: Models
+) -> tuple[list[str], dict[str, str]]:
     path = folder / "program.py"
     path.write_text(program.code.replace(ADDRESS, hall.url))
     quickly = {"AGENTCHAT_CSMA_MIN_MS": "0", "AGENTCHAT_CSMA_MAX_MS": "200"}
-    return [sys.executable, "-W", "error", str(path)], environment(AGENTCHAT_URL=hall.url, **quickly)
+    environ = environment(AGENTCHAT_URL=hall.url, **quickly, **models.environment)
+    return [sys.executable, *program.warnings, str(path)], environ
 
 
 def complaints(printed: str) -> list[str]:
@@ -86,8 +102,10 @@ def test_it_is_python(program: Program) -> None:
 
 
 @pytest.mark.parametrize("program", SCRIPTS, ids=lambda program: program.name)
-def test_a_script_prints_what_is_promised(program: Program, hall: HallProcess, tmp_path: Path) -> None:
-    command, environ = prepare(program, hall, tmp_path)
+def test_a_script_prints_what_is_promised(
+    program: Program, hall: HallProcess, tmp_path: Path, models: Models
+) -> None:
+    command, environ = prepare(program, hall, tmp_path, models)
     result = subprocess.run(
         command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
@@ -97,13 +115,15 @@ def test_a_script_prints_what_is_promised(program: Program, hall: HallProcess, t
 
 
 @pytest.mark.parametrize("program", BOTS, ids=lambda program: program.name)
-async def test_a_bot_answers_and_leaves_in_peace(program: Program, hall: HallProcess, tmp_path: Path) -> None:
+async def test_a_bot_answers_and_leaves_in_peace(
+    program: Program, hall: HallProcess, tmp_path: Path, models: Models
+) -> None:
     observer = Agent("observer", identity=PrivateKey(bytes(32)))
     arrived: asyncio.Queue[Arrival] = asyncio.Queue()
     answers: asyncio.Queue[Message] = asyncio.Queue()
     observer.on_join(arrived.put)
     observer.on_message("#general")(answers.put)
-    command, environ = prepare(program, hall, tmp_path)
+    command, environ = prepare(program, hall, tmp_path, models)
     async with observer.connected(hall.url), asyncio.timeout(PATIENCE):
         process = await asyncio.create_subprocess_exec(
             *command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -123,3 +143,9 @@ async def test_a_bot_answers_and_leaves_in_peace(program: Program, hall: HallPro
 def test_there_are_programs_of_both_kinds() -> None:
     assert len(SCRIPTS) >= 5
     assert len(BOTS) >= 5
+
+
+def test_the_programs_with_a_model_are_in_the_docs_as_they_are() -> None:
+    shown = [program.code for program in PROGRAMS if program.name.startswith("models.md")]
+    for name in ("claude.py", "local_model.py"):
+        assert (ROOT / "examples" / name).read_text() in shown
