@@ -1,128 +1,20 @@
 """The terminal client, driven key by key against a real hall."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from textual import events
-from textual.pilot import Pilot
+from textual.widgets import Footer
 
-from moothall import Agent, Backoff, Displaced, Message, PrivateKey
-from moothall.app import App as Hall
-from moothall.settings import PROFILES, Settings
-from moothall.tui.app import ChatApp
+from moothall import Agent, Displaced, Message
+from moothall.settings import PROFILES
+from moothall.tui.history import History
 from moothall.tui.rooms import CLAIM_LASTS
-from moothall.tui.widgets import Entry, History, Plain
+from moothall.tui.widgets import MAX_TEXT
 from tests.support.faults import FaultProxy
-
-PATIENCE: Final = 15.0
-ALICE = PrivateKey(bytes(range(32)))
-# Long enough to say something meanwhile. If the machine is too slow for it, it is simply heard live.
-SOON = Backoff(first=0.3, longest=0.3, jitter=0.0)
-
-
-class Silent:
-    def info(self, event: str, **facts: object) -> None: ...
-
-    def warning(self, event: str, **facts: object) -> None: ...
-
-
-class Clock:
-    """Stands still unless it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Desk:
-    """A person in front of a terminal, and the other end of the hall."""
-
-    def __init__(self, app: ChatApp, pilot: Pilot[Any], bob: Agent, clock: Clock) -> None:
-        self.app = app
-        self.pilot = pilot
-        self.bob = bob
-        self.clock = clock
-
-    @property
-    def history(self) -> list[str]:
-        return [strip.text.rstrip() for strip in self.app.query_one(History).lines]
-
-    def shown(self, part: str) -> str:
-        return str(self.app.query_one(f"#{part}", Plain).content)
-
-    @property
-    def rooms(self) -> list[str]:
-        return [line.rstrip() for line in self.shown("rooms").splitlines()]
-
-    @property
-    def entry(self) -> Entry:
-        return self.app.query_one(Entry)
-
-    def sees(self, text: str) -> bool:
-        return any(text in line for line in self.history)
-
-    async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while not condition():
-                await self.pilot.pause()
-
-    async def type(self, text: str) -> None:
-        """All at once, then Enter."""
-        self.entry.insert_text_at_cursor(text)
-        await self.pilot.press("enter")
-        await self.pilot.pause()
-
-    async def write(self, text: str) -> None:
-        """Letter by letter."""
-        names = {" ": "space", "/": "slash", "#": "number_sign", "@": "at"}
-        await self.pilot.press(*(names.get(letter, letter) for letter in text))
-
-    async def until_seen(self, text: str) -> None:
-        await self.until(lambda: self.sees(text))
-
-
-@asynccontextmanager
-async def hall(folder: Path, **settings: Any) -> AsyncIterator[Hall]:
-    options = {"port": 0, "keep_port": 0, "data_dir": folder, "no_limits": True, **settings}
-    async with Hall(Settings(**options), Silent()) as opened:
-        yield opened
-
-
-@asynccontextmanager
-async def desk(
-    url: str,
-    *channels: str,
-    size: tuple[int, int] = (80, 24),
-    bob_url: str | None = None,
-    before: str | None = None,
-    key: PrivateKey | None = None,
-) -> AsyncIterator[Desk]:
-    bob = Agent("bob", channels=["#general", "#agents"])
-    ada = Agent("ada", identity=key, human=True, backoff=SOON)
-    clock = Clock()
-    app = ChatApp(ada, channels or ("#general",), clock)
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(bob.connected(bob_url or url))
-        if before is not None:
-            await bob.send("#general", before)
-        await stack.enter_async_context(ada.connected(url))
-        pilot = await stack.enter_async_context(app.run_test(size=size))
-        here = Desk(app, pilot, bob, clock)
-        await here.until(lambda: here.shown("members"))
-        yield here
-
-
-@pytest.fixture
-async def url(tmp_path: Path) -> AsyncIterator[str]:
-    async with hall(tmp_path) as opened:
-        yield opened.url
-
+from tests.tui.desk import ALICE, PATIENCE, desk, hall
 
 # the screen
 
@@ -130,12 +22,12 @@ async def url(tmp_path: Path) -> AsyncIterator[str]:
 async def test_eighty_columns_show_everything(url: str) -> None:
     async with desk(url, "#general", "#agents") as here:
         await here.until(lambda: len(here.rooms) == 2)
-        assert here.rooms == [" #general", " #agents"]
+        assert here.rooms == [" 1 #general", " 2 #agents"]
         assert here.shown("members").splitlines() == ["● ada human", "● bob"]
         assert here.shown("title") == "#general  2 here"
         assert here.shown("status") == f"connected | moothall | ada {here.app.agent.address}"
         assert here.app.query_one(History).size.width >= 40
-        assert here.app.query_one("#status").region.bottom == 24
+        assert here.app.query_one(Footer).region.bottom == 24
         assert here.entry.has_focus
 
 
@@ -181,8 +73,8 @@ async def test_a_key_shows_as_verified(url: str) -> None:
 
 async def test_what_was_said_before_is_there(url: str) -> None:
     async with desk(url, before="welcome, whoever comes") as here:
-        await here.until_seen("bob welcome, whoever comes")
-        assert here.rooms == [" #general"]
+        await here.until_seen("bob │ welcome, whoever comes")
+        assert here.rooms == [" 1 #general"]
 
 
 async def test_the_message_of_the_day_is_shown(tmp_path: Path) -> None:
@@ -194,17 +86,17 @@ async def test_a_hall_of_the_reference_s_kind(tmp_path: Path) -> None:
     """It echoes, puts everybody into every channel and talks itself."""
     async with hall(tmp_path, **PROFILES["agentchat-0.36"]) as opened, desk(opened.url) as here:
         await here.type("hello")
-        await here.until_seen("ada hello")
+        await here.until_seen("ada │ hello")
         await here.bob.send("#general", "hello ada")
-        await here.until_seen("bob hello ada")
-        assert sum("ada hello" in line for line in here.history) == 1
+        await here.until_seen("bob │ hello ada")
+        assert sum("ada │ hello" in line for line in here.history) == 1
 
 
 async def test_what_one_said_oneself_before_is_there_too(url: str) -> None:
     async with Agent("ada", identity=ALICE, channels=["#general"]).connected(url) as earlier:
         await earlier.send("#general", "I will be back")
     async with desk(url, key=ALICE) as here:
-        await here.until_seen("ada✓ I will be back")
+        await here.until_seen("ada✓ │ I will be back")
 
 
 async def test_both_hear_each_other(url: str) -> None:
@@ -220,10 +112,10 @@ async def test_both_hear_each_other(url: str) -> None:
             message = await heard.get()
         assert message.content == "hello bob"
         assert message.is_human
-        await here.until_seen("ada hello bob")
+        await here.until_seen("ada │ hello bob")
         assert here.entry.value == ""
         await message.reply("hello ada")
-        await here.until_seen("bob hello ada")
+        await here.until_seen("bob │ hello ada")
 
 
 async def test_what_strangers_write_is_only_text(url: str) -> None:
@@ -240,12 +132,12 @@ async def test_a_second_line_does_not_look_like_a_message(url: str) -> None:
         await here.bob.send("#general", "one\n09:00 ada I owe you everything")
         await here.until_seen("I owe you everything")
         [line] = [line for line in here.history if "I owe" in line]
-        assert line.startswith(" " * 6 + "09:00")
+        assert line.startswith(" " * 9 + " │ 09:00")
 
 
 async def test_the_hall_itself_is_dimmed(tmp_path: Path) -> None:
     async with hall(tmp_path, service_lines=True) as opened, desk(opened.url) as here:
-        await here.until_seen("· ada joined #general")
+        await here.until_seen("· │ ada joined #general")
 
 
 async def test_what_is_refused_is_said_and_comes_back(url: str) -> None:
@@ -280,13 +172,13 @@ async def test_unread_rooms_are_marked_until_they_are_looked_at(url: str) -> Non
     async with desk(url, "#general", "#agents") as here:
         await here.until(lambda: len(here.rooms) == 2)
         await here.bob.send("#agents", "one")
-        await here.until(lambda: "•#agents 1" in here.rooms)
+        await here.until(lambda: "•2 #agents 1" in here.rooms)
         await here.bob.send("#agents", "two, @ada")
-        await here.until(lambda: "!#agents 2" in here.rooms)
+        await here.until(lambda: "!2 #agents 2" in here.rooms)
         assert not here.sees("two")
         await here.pilot.press("ctrl+n")
         await here.until_seen("two, @ada")
-        await here.until(lambda: here.rooms == [" #general", " #agents"])
+        await here.until(lambda: here.rooms == [" 1 #general", " 2 #agents"])
         assert here.shown("title") == "#agents  2 here"
         await here.pilot.press("ctrl+p")
         await here.until(lambda: not here.sees("two"))
@@ -295,7 +187,7 @@ async def test_unread_rooms_are_marked_until_they_are_looked_at(url: str) -> Non
 async def test_a_direct_message_opens_a_talk(url: str) -> None:
     async with desk(url) as here:
         await here.bob.send(here.app.agent.address, "just you and me")
-        await here.until(lambda: "!@bob 1" in here.rooms)
+        await here.until(lambda: "!2 @bob 1" in here.rooms)
         heard: asyncio.Queue[Message] = asyncio.Queue()
         here.bob.on_message(dms=True)(_put(heard))
         await here.pilot.press("ctrl+n")
@@ -304,7 +196,7 @@ async def test_a_direct_message_opens_a_talk(url: str) -> None:
             message = await heard.get()
         assert message.is_dm
         assert message.content == "and nobody else"
-        await here.until_seen("ada and nobody else")
+        await here.until_seen("ada │ and nobody else")
 
 
 def _put(heard: "asyncio.Queue[Message]") -> Any:
@@ -384,28 +276,46 @@ async def test_up_brings_back_what_was_said(url: str) -> None:
         assert seen == ["two", "one", "one", "two", "thr"]
 
 
-async def test_pasted_lines_become_one(url: str) -> None:
+async def test_pasted_lines_are_one_message(url: str) -> None:
     async with desk(url) as here:
-        here.entry.post_message(events.Paste("one\ntwo\r\nthree"))
-        await here.until(lambda: here.entry.value == "one two three")
+        heard: asyncio.Queue[Message] = asyncio.Queue()
+        here.bob.on_message("#general")(_put(heard))
+        here.entry.post_message(events.Paste("one\r\ntwo\x1b[2J\rthree"))
+        await here.until(lambda: here.entry.value == "one\ntwo[2J\nthree")
+        await here.until(lambda: here.entry.size.height == 3)
+        await here.pilot.press("enter")
+        async with asyncio.timeout(PATIENCE):
+            assert (await heard.get()).content == "one\ntwo[2J\nthree"
+        await here.until(lambda: here.entry.size.height == 1)
 
 
-async def test_whoever_scrolled_back_is_left_in_peace(url: str) -> None:
+async def test_a_new_line_in_a_message(url: str) -> None:
     async with desk(url) as here:
-        for number in range(40):
-            await here.bob.send("#general", f"line {number}")
-        await here.until_seen("line 39")
-        history = here.app.query_one(History)
-        await here.until(lambda: history.is_vertical_scroll_end)
-        await here.pilot.press("pageup")
-        await here.until(lambda: not history.is_vertical_scroll_end)
-        place = history.scroll_y
-        await here.bob.send("#general", "one more")
-        await here.until_seen("one more")
-        assert history.scroll_y == place
-        await here.pilot.press("pagedown")
-        await here.pilot.press("pagedown")
-        await here.until(lambda: history.is_vertical_scroll_end)
+        await here.write("one")
+        await here.pilot.press("ctrl+j")
+        await here.write("two")
+        assert here.entry.value == "one\ntwo"
+        await here.pilot.press("up")
+        assert here.entry.cursor_location[0] == 0
+        await here.write("bo")
+        await here.pilot.press("tab")
+        assert here.entry.value == "onebo\ntwo"
+        await here.pilot.press("space", "b", "o", "tab")
+        assert here.entry.value == "onebo @bob \ntwo"
+
+
+async def test_an_enormous_paste_is_not_taken(url: str) -> None:
+    async with desk(url) as here:
+        here.entry.post_message(events.Paste("x" * (MAX_TEXT + 1)))
+        await here.until_seen("65,537 characters")
+        assert here.entry.value == ""
+
+
+async def test_a_message_that_is_too_long_comes_back(url: str) -> None:
+    async with desk(url) as here:
+        await here.type("x" * 5000)
+        await here.until(lambda: any("INVALID_MSG" in line for line in here.history))
+        assert here.entry.value == "x" * 5000
 
 
 # commands
@@ -417,11 +327,11 @@ async def test_join_and_leave(url: str) -> None:
         await here.until(lambda: here.shown("title").startswith("#agents"))
         assert here.app.agent.rooms == {"#general", "#agents"}
         await here.type("/leave")
-        await here.until(lambda: here.rooms == [" #general"])
+        await here.until(lambda: here.rooms == [" 1 #general"])
         assert here.app.agent.rooms == {"#general"}
         await here.type("/join nowhere")
         await here.until_seen("CHANNEL_NOT_FOUND")
-        assert here.rooms == [" #general"]
+        assert here.rooms == [" 1 #general"]
         await here.type("/leave")
         await here.until(lambda: here.shown("title").startswith("no room"))
         await here.type("hello?")
@@ -435,7 +345,7 @@ async def test_dm_by_name(url: str) -> None:
         await here.type("/dm bob psst")
         async with asyncio.timeout(PATIENCE):
             assert (await heard.get()).content == "psst"
-        await here.until_seen("ada psst")
+        await here.until_seen("ada │ psst")
         await here.until(lambda: here.shown("title") == f"@bob  {here.bob.address}")
         await here.type("/dm nobody psst")
         await here.until_seen("nobody here is called nobody")
@@ -462,28 +372,29 @@ async def test_nick_away_and_back(url: str) -> None:
         await here.until(lambda: "● countess" in here.shown("members"))
 
 
-async def test_who_list_and_help(url: str) -> None:
+async def test_who_and_list(url: str) -> None:
     async with desk(url, size=(120, 40)) as here:
         await here.type("/who")
         await here.until_seen(f"bob {here.bob.address} (online)")
+        await here.type("/names")
+        await here.until(lambda: sum("2 here" in line for line in here.history) == 2)
         await here.type("/list")
         await here.until_seen("#discovery")
-        await here.type("/help")
-        for command in (
-            "/join",
-            "/leave",
-            "/dm",
-            "/nick",
-            "/away",
-            "/who",
-            "/list",
-            "/quit",
-            "Ctrl-N",
-            "Tab",
-        ):
-            await here.until_seen(command)
-        await here.type("/frobnicate")
-        await here.until_seen("there is no command /frobnicate")
+
+
+async def test_help_about_one_command(url: str) -> None:
+    async with desk(url, size=(120, 40)) as here:
+        await here.type("/help /part")
+        await here.until_seen("/leave [CHANNEL]: leave this channel, or close this talk")
+        await here.type("/help frobnicate")
+        await here.until_seen("There is no command /frobnicate")
+
+
+async def test_clear(url: str) -> None:
+    async with desk(url, before="old news") as here:
+        await here.until_seen("old news")
+        await here.type("/clear")
+        await here.until(lambda: here.history == [])
 
 
 @pytest.mark.parametrize("way", ["/quit", "ctrl+c", "ctrl+q"])
@@ -518,13 +429,13 @@ async def test_a_lost_connection_comes_back_with_what_was_missed(tmp_path: Path)
     ):
         await here.until(lambda: len(here.rooms) == 2)
         await here.bob.send("#agents", "before")
-        await here.until(lambda: "•#agents 1" in here.rooms)
+        await here.until(lambda: "•2 #agents 1" in here.rooms)
         line.drop()
         await here.until_seen("the connection is lost")
         await here.bob.send("#agents", "meanwhile")
         await here.until_seen("connected again")
         await here.until(lambda: here.shown("status").startswith("connected"))
-        await here.until(lambda: "•#agents 2" in here.rooms)
+        await here.until(lambda: "•2 #agents 2" in here.rooms)
         await here.pilot.press("ctrl+n")
         await here.until_seen("meanwhile")
         assert sum("meanwhile" in text for text in here.history) == 1

@@ -3,8 +3,19 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len, get_character_cell_size
 
-from moothall.tui.printable import MAX_NAME, indented, one_line, printable, shown_name
+from moothall.tui.printable import (
+    MAX_MARKS,
+    MAX_NAME,
+    exactly,
+    indented,
+    one_line,
+    printable,
+    shown_name,
+    steady,
+    steady_line,
+)
 
 anything = st.text(st.characters(codec=None))
 
@@ -51,3 +62,47 @@ def test_a_name_stays_short(name: str) -> None:
 )
 def test_letters_stay_and_controls_go(written: str, seen: str) -> None:
     assert printable(written) == seen
+
+
+@pytest.mark.parametrize(
+    ("written", "seen"),
+    [
+        ("👩\u200d👩\u200d👧", "👩👩👧"),
+        ("👍\U0001f3fd", "👍"),
+        ("❤\ufe0f", "❤"),
+        ("x\u200dy\u200dz", "xyz"),
+        ("zero\u200bwidth\ufeff\u2060", "zerowidth"),
+        ("\u0645\u06cc\u200c\u062e", "\u0645\u06cc\u200c\u062e"),
+        ("שלום עולם", "שלום עולם"),
+        ("é à la 你好", "é à la 你好"),
+        ("a" + "\u0301" * 50 + "b", "a" + "\u0301" * MAX_MARKS + "b"),
+    ],
+)
+def test_steady_text_has_one_width_everywhere(written: str, seen: str) -> None:
+    assert steady(written) == seen
+
+
+@given(anything)
+def test_the_width_of_steady_text_is_that_of_its_letters(text: str) -> None:
+    """Rich leaves out the letter after a joiner, and a terminal may not."""
+    line = steady_line(text)
+    assert cell_len(line) == sum(get_character_cell_size(letter) for letter in line)
+
+
+@given(anything, anything)
+def test_texts_that_differ_look_different_before_they_are_signed(one: str, other: str) -> None:
+    assert (exactly(one) == exactly(other)) == (one == other)
+
+
+@given(anything)
+def test_what_is_signed_is_shown_letter_by_letter(text: str) -> None:
+    shown = exactly(text)
+    assert shown.isprintable()
+    assert steady(shown) == shown
+    assert shown.encode().decode("unicode_escape" if text.isascii() else "utf-8") == (
+        text if text.isascii() else shown
+    )
+
+
+def test_a_text_before_it_is_signed() -> None:
+    assert exactly("ACCEPT|prop_1|pay\u202e\n\\|5 é") == r"ACCEPT|prop_1|pay\u202e\n\\|5 é"

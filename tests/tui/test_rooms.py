@@ -267,3 +267,87 @@ def test_whoever_leaves_answers_no_more(rooms: Rooms) -> None:
     claim(rooms, ALICE)
     rooms.leave("#ops", ALICE.address)
     assert rooms["#ops"].activity(0.0) == ""
+
+
+# the unread line
+
+
+def test_what_came_while_the_person_looked_elsewhere_is_below_the_unread_line(rooms: Rooms) -> None:
+    rooms.show("#ops")
+    rooms.hear("#ops", said("seen"))
+    rooms.show("#general")
+    rooms.hear("#ops", said("one"))
+    rooms.hear("#ops", said("two"))
+    room = rooms.show("#ops")
+    assert room.first_unread == 1
+    rooms.hear("#ops", said("three"))
+    assert room.first_unread == 1
+    rooms.show("#general")
+    assert rooms.show("#ops").first_unread is None
+
+
+def test_nothing_is_unread_in_the_room_that_is_looked_at(rooms: Rooms) -> None:
+    rooms.hear("#general", said())
+    assert rooms["#general"].first_unread is None
+
+
+def test_a_talk_that_others_begin_is_unread_from_its_first_line(rooms: Rooms) -> None:
+    rooms.hear("@e5", said("psst"))
+    assert rooms.show("@e5").first_unread == 0
+
+
+def test_what_this_program_says_is_never_unread(rooms: Rooms) -> None:
+    rooms.hear("#ops", Line(Kind.NOTE, NOON, "connected again"))
+    assert rooms.show("#ops").first_unread is None
+
+
+def test_lines_of_before_come_above_the_unread_line(rooms: Rooms) -> None:
+    rooms.hear("#ops", said("new"))
+    rooms.remember("#ops", [said("old", is_history=True)])
+    assert rooms.show("#ops").first_unread == 1
+
+
+def test_an_unread_line_that_scrolled_out_stands_at_the_top(rooms: Rooms) -> None:
+    for _ in range(MAX_LINES + 5):
+        rooms.hear("#ops", said())
+    assert rooms.show("#ops").first_unread == 0
+
+
+def test_another_window_makes_the_room_unread(rooms: Rooms) -> None:
+    room = rooms["#general"]
+    room.look_away()
+    room.look_back()
+    rooms.hear("#general", said("seen"))
+    assert room.first_unread is None
+    room.look_away()
+    rooms.hear("#general", said("unseen"))
+    room.look_back()
+    assert room.first_unread == 1
+
+
+def test_cleared_rooms_are_empty(rooms: Rooms) -> None:
+    rooms.hear("#general", said())
+    rooms.clear()
+    assert not rooms["#general"].lines
+    assert rooms["#general"].first_unread is None
+
+
+# jumping
+
+
+def test_a_room_has_a_number(rooms: Rooms) -> None:
+    rooms.show_number(3)
+    assert current(rooms) == "#games"
+    for nowhere in (0, 4):
+        rooms.show_number(nowhere)
+        assert current(rooms) == "#games"
+
+
+def test_jumping_goes_to_mentions_first(rooms: Rooms) -> None:
+    rooms.hear("#ops", said())
+    rooms.hear("#games", said(mentions_me=True))
+    seen = []
+    for _ in range(3):
+        rooms.show_active()
+        seen.append(current(rooms))
+    assert seen == ["#games", "#ops", "#ops"]

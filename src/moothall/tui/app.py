@@ -12,19 +12,24 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.text import Text
+from textual import events
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.widgets import Input
+from textual.widgets import Footer, Input, TextArea
 
 from moothall.errors import MoothallError, Refusal
+from moothall.tui.cells import fitted
 from moothall.tui.commands import Commands
 from moothall.tui.ears import Ears
 from moothall.tui.entry import Command, Mistake, parse
-from moothall.tui.printable import one_line, shown_name
+from moothall.tui.history import History
+from moothall.tui.keys import bindings, free_alt_digits
+from moothall.tui.overlays import Help
+from moothall.tui.printable import MAX_NAME, steady_line
 from moothall.tui.rendering import VERIFIED, member_list, room_list
 from moothall.tui.rooms import Kind, Line, Room, Rooms
-from moothall.tui.widgets import Entry, History, Plain
+from moothall.tui.widgets import MAX_TEXT, Entry, Plain, Search
 
 if TYPE_CHECKING:
     from moothall import Agent
@@ -36,24 +41,31 @@ CONNECTED: Final = "connected"
 RECONNECTING: Final = "reconnecting…"
 
 STYLE: Final = """
-Screen { layout: vertical; }
-#rooms-pane { width: 18; border-right: vkey $panel; }
-#members-pane { width: 20; border-left: vkey $panel; }
+#rooms-pane { width: 16; border-right: vkey $panel; }
+#members-pane { width: 16; border-left: vkey $panel; }
 #rooms-pane, #members-pane { scrollbar-size-vertical: 1; }
-#middle { width: 1fr; }
+#middle { width: 1fr; layers: base above; }
 #title { height: 1; background: $panel; text-style: bold; }
-#history { height: 1fr; scrollbar-size-vertical: 1; background: $background; }
+#history {
+    height: 1fr; overflow-x: hidden; scrollbar-gutter: stable; scrollbar-size-vertical: 1; background: $background;
+}
+#below { layer: above; dock: bottom; height: 1; text-align: center; text-style: reverse; display: none; }
 #activity { height: 1; color: $text-accent; }
+#entry { height: auto; max-height: 5; }
+#search { display: none; }
 #status { height: 1; background: $panel; color: $text-muted; }
+Screen.-searching #entry { display: none; }
+Screen.-searching #search { display: block; }
 Screen.-wide #rooms-pane { width: 24; }
 Screen.-wide #members-pane { width: 28; }
 Screen.-narrow #members-pane { display: none; }
-Screen.-narrow #rooms-pane { width: 14; }
 Screen.-slim #members-pane, Screen.-slim #rooms-pane { display: none; }
 """
+PARTS: Final = ("rooms", "title", "members", "below", "activity", "status")
+SEARCHING: Final = "-searching"
 
 
-class ChatApp(App[MoothallError | None]):
+class ChatApp(App[MoothallError | None], inherit_bindings=False):
     """Ends with the error that ended the agent, or None when the person had enough."""
 
     CSS = STYLE
@@ -65,13 +77,7 @@ class ChatApp(App[MoothallError | None]):
         (76, "-normal"),
         (120, "-wide"),
     ]
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c,ctrl+q", "quit", "Quit", priority=True),
-        Binding("ctrl+n", "step(1)", "Next room", priority=True),
-        Binding("ctrl+p", "step(-1)", "Previous room", priority=True),
-        Binding("pageup", "scroll(-1)", "Scroll", priority=True),
-        Binding("pagedown", "scroll(1)", "Scroll", priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
 
     def __init__(
         self, agent: "Agent", channels: Sequence[str], clock: Callable[[], float] = time.monotonic
@@ -86,26 +92,40 @@ class ChatApp(App[MoothallError | None]):
         self._sending = 0
         self._sides_are_stale = False
         self._typed_at = float("-inf")
+        self._is_built = False
+        self._found = ""  # which of how many lines a search has found
         self._commands = Commands(self)
+        free_alt_digits()
         Ears(self).listen()
 
     # -- the screen --------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
+        self._history = History()
+        self._entry = Entry(self._names_here, lambda: self.known_channels)
+        self._search = Search()
+        self._parts = {
+            name: Plain(id=name) for name in ("rooms", "title", "members", "below", "activity", "status")
+        }
         with Horizontal():
             with VerticalScroll(id="rooms-pane", can_focus=False):
-                yield Plain(id="rooms")
+                yield self._parts["rooms"]
             with Vertical(id="middle"):
-                yield Plain(id="title")
-                yield History()
+                yield self._parts["title"]
+                yield self._history
+                yield self._parts["below"]
             with VerticalScroll(id="members-pane", can_focus=False):
-                yield Plain(id="members")
-        yield Plain(id="activity")
-        yield Entry(self._names_here, lambda: self.known_channels)
-        yield Plain(id="status")
+                yield self._parts["members"]
+        yield self._parts["activity"]
+        yield self._entry
+        yield self._search
+        yield self._parts["status"]
+        yield Footer(compact=True)
 
     def on_mount(self) -> None:
-        self.query_one(Entry).focus()
+        self._is_built = True
+        self._entry.focus()
+        self.watch(self._history, "missed", self._draw_below)
         self.set_interval(REFRESH_EVERY, self.refresh_sides)
         self.run_worker(self._until_closed(), exit_on_error=False)
         self.attempt(self._enter_first_rooms)
@@ -137,29 +157,34 @@ class ChatApp(App[MoothallError | None]):
     @property
     def has_screen(self) -> bool:
         """Not before it is built, and not while it is taken down, when the hall may still have news."""
-        return self.is_running and any(entry.is_attached for entry in self.query(Entry))
+        return self.is_running and self._is_built and self._entry.is_attached
 
     def _draw_sides(self) -> None:
         self._sides_are_stale = False
         if not self.has_screen:
             return
         room, now = self.rooms.current, self.clock()
-        self.query_one("#rooms", Plain).update(room_list(self.rooms))
-        self.query_one("#title", Plain).update(self._title(room))
-        self.query_one("#members", Plain).update(member_list(room, self.agent.address, now) if room else "")
-        self.query_one("#activity", Plain).update(one_line(room.activity(now)) if room else "")
-        self.query_one("#status", Plain).update(self._status())
+        self._parts["rooms"].update(room_list(self.rooms))
+        self._parts["title"].update(self._title(room))
+        self._parts["members"].update(member_list(room, self.agent.address, now) if room else "")
+        self._parts["activity"].update(self._found or (steady_line(room.activity(now)) if room else ""))
+        self._parts["status"].update(self._status())
+
+    def _draw_below(self, missed: int) -> None:
+        self._parts["below"].display = missed > 0
+        self._parts["below"].update(f"↓ {missed} new {'message' if missed == 1 else 'messages'} below (Esc)")
 
     def _title(self, room: Room | None) -> str:
         if room is None:
             return "no room; /join CHANNEL, or /list"
-        return f"{one_line(room.title)}  {f'{len(room.members)} here' if room.is_channel else one_line(room.name)}"
+        what = f"{len(room.members)} here" if room.is_channel else steady_line(room.name)
+        return f"{fitted(room.title, MAX_NAME)}  {what}"
 
     def _status(self) -> Text:
         mark = VERIFIED if self.agent.verified else ""
         status = Text(self._state, style="bold yellow" if self._state == RECONNECTING else "")
-        status.append(f" | {one_line(self.agent.server)}")
-        status.append(f" | {shown_name(self.agent.name)}{mark} {one_line(self.agent.address)}")
+        status.append(f" | {fitted(self.agent.server, MAX_NAME)}")
+        status.append(f" | {fitted(self.agent.name, MAX_NAME)}{mark} {steady_line(self.agent.address)}")
         if self._sending:
             status.append(f" | sending {self._sending}…")
         return status
@@ -170,7 +195,7 @@ class ChatApp(App[MoothallError | None]):
         """One more line in a room."""
         room = self.rooms.hear(name, line, title)
         if room is self.rooms.current:
-            self.query_one(History).add(line)
+            self._history.add(line, is_first_unread=room.first_unread == len(room.lines) - 1)
         self.refresh_sides()
 
     def note(self, text: str, room: str | None = None) -> None:
@@ -179,18 +204,18 @@ class ChatApp(App[MoothallError | None]):
         name = room or (current.name if current else None)
         line = Line(Kind.NOTE, datetime.now().astimezone(), text)
         if name is None:
-            self.query_one(History).add(line)
+            self._history.add(line)
         else:
             self.add(name, line)
 
     def look_at(self, name: str) -> None:
-        self.query_one(History).show(self.rooms.show(name).lines)
-        self.refresh_sides()
+        self.rooms.show(name)
+        self.look_again()
 
     def look_again(self) -> None:
         """The room that is looked at may be another one now."""
         room = self.rooms.current
-        self.query_one(History).show(room.lines if room else ())
+        self._history.show(room.lines if room else (), room.first_unread if room else None)
         self.refresh_sides()
 
     def disconnected(self) -> None:
@@ -222,14 +247,19 @@ class ChatApp(App[MoothallError | None]):
             return True
         return False
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        said = parse(self.query_one(Entry).take())
+    def on_entry_submitted(self, event: Entry.Submitted) -> None:
+        said = parse(event.text)
         if isinstance(said, Mistake):
             self.note(said.text)
         elif isinstance(said, Command):
             self.attempt(partial(self._commands.run, said))
         elif said:
             self._say(said)
+
+    def on_entry_refused(self, event: Entry.Refused) -> None:
+        self.note(
+            f"That text has {event.length:,} characters; the entry takes {MAX_TEXT:,}. Send it in parts."
+        )
 
     def _say(self, text: str) -> None:
         room = self.rooms.current
@@ -247,13 +277,12 @@ class ChatApp(App[MoothallError | None]):
         finally:
             self._sending -= 1
             self.refresh_sides()
-        entry = self.query_one(Entry)
-        if not taken and not entry.value:
-            entry.value = text
+        if not taken and not self._entry.value:
+            self._entry.value = text
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        room, now = self.rooms.current, self.clock()
-        if room is None or not room.is_channel or not event.value or event.value.startswith("/"):
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        room, now, text = self.rooms.current, self.clock(), self._entry.value
+        if room is None or not room.is_channel or not text or text.startswith("/"):
             return
         if now - self._typed_at >= TYPING_EVERY:
             self._typed_at = now
@@ -263,16 +292,71 @@ class ChatApp(App[MoothallError | None]):
         with suppress(MoothallError):  # nobody asked for it, so nobody is told that it failed
             await self.agent.typing(channel)
 
+    # -- keys --------------------------------------------------------------------------------------
+
     def action_step(self, by: int) -> None:
         self.rooms.step(by)
         self.look_again()
 
+    def action_room(self, number: int) -> None:
+        self.rooms.show_number(number)
+        self.look_again()
+
+    def action_active(self) -> None:
+        self.rooms.show_active()
+        self.look_again()
+
     def action_scroll(self, by: int) -> None:
-        history = self.query_one(History)
         if by < 0:
-            history.scroll_page_up(animate=False)
+            self._history.scroll_page_up(animate=False)
         else:
-            history.scroll_page_down(animate=False)
+            self._history.scroll_page_down(animate=False)
+
+    def action_bottom(self) -> None:
+        self._history.to_end()
+
+    def action_help(self) -> None:
+        self.push_screen(Help())
+
+    def on_app_blur(self, event: events.AppBlur) -> None:
+        """The person looks at another window."""
+        if room := self.rooms.current:
+            room.look_away()
+
+    def on_app_focus(self, event: events.AppFocus) -> None:
+        if room := self.rooms.current:
+            room.look_back()
+
+    # -- searching ---------------------------------------------------------------------------------
+
+    def action_search(self) -> None:
+        if self.screen.has_class(SEARCHING):
+            self._find(-1)
+        else:
+            self.search("")
+
+    def search(self, text: str) -> None:
+        """Have the keys look for a text in the room, until Esc."""
+        self.screen.add_class(SEARCHING)
+        self._search.value = text
+        self._search.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._find(0)
+
+    def on_search_wanted(self, event: Search.Wanted) -> None:
+        self._find(event.by)
+
+    def on_search_closed(self, event: Search.Closed) -> None:
+        self.screen.remove_class(SEARCHING)
+        self._found = ""
+        self.refresh_sides()
+        self._entry.focus()
+
+    def _find(self, by: int) -> None:
+        place, count = self._history.find(self._search.value, by)
+        self._found = f"{place} of {count}" if count else "not found" if self._search.value else ""
+        self.refresh_sides()
 
     def _names_here(self) -> list[str]:
         room = self.rooms.current

@@ -31,6 +31,8 @@ class Commands:
             "away": self._away,
             "who": self._who,
             "list": self._list,
+            "search": self._search,
+            "clear": self._clear,
             "help": self._help,
             "quit": self._quit,
         }[command.name](command)
@@ -111,10 +113,20 @@ class Commands:
         self._app.known_channels.update(channel.name for channel in channels)
         self._app.note("\n".join(f"{channel.name} {channel.members}" for channel in channels))
 
+    async def _search(self, command: entry.Command) -> None:
+        self._app.search(" ".join(command.words))
+
+    async def _clear(self, command: entry.Command) -> None:
+        self._app.rooms.clear()
+        self._app.look_again()
+
     async def _help(self, command: entry.Command) -> None:
-        commands = [entry.usage_line(name) for name in entry.COMMANDS]
-        keys = [f"{key}: {text}" for key, text in entry.KEYS]
-        self._app.note("\n".join((*commands, *keys)))
+        if not command.words:
+            self._app.action_help()
+        elif name := entry.command_name(command.words[0]):
+            self._app.note(entry.usage_line(name))
+        else:
+            raise UsageError(f"There is no command /{command.words[0].removeprefix('/')}. /help lists them.")
 
     async def _quit(self, command: entry.Command) -> None:
         self._app.exit()

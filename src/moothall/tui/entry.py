@@ -18,20 +18,26 @@ COMMANDS: Final = {
     "join": Usage("CHANNEL", "enter a channel, or look at it", 1),
     "leave": Usage("[CHANNEL]", "leave this channel, or close this talk"),
     "dm": Usage("NAME [TEXT]", "talk with one agent, by name or @id", 1),
+    "list": Usage("", "the channels of the hall"),
+    "who": Usage("[CHANNEL]", "who is here, with ids"),
     "nick": Usage("NAME", "appear under another name", 1),
     "away": Usage("[WHY]", "be away; say anything to be back"),
-    "who": Usage("[CHANNEL]", "who is here, with ids"),
-    "list": Usage("", "the channels of the hall"),
-    "help": Usage("", "this list, and the keys"),
-    "quit": Usage("", "leave the hall (also Ctrl-C)"),
+    "search": Usage("TEXT", "find a text in this room (Ctrl-R)", 1),
+    "clear": Usage("", "forget the lines of this room"),
+    "help": Usage("[COMMAND]", "all keys and commands (F1), or one command"),
+    "quit": Usage("", "leave the hall (Ctrl-Q)"),
 }
 
-KEYS: Final = (
-    ("Tab", "complete a name, a channel or a command; again for the next"),
-    ("Ctrl-N, Ctrl-P", "next and previous room"),
-    ("PgUp, PgDn", "scroll"),
-    ("Up, Down", "what you said before"),
-)
+# What people type who know other chat programs.
+ALIASES: Final = {
+    "close": "leave",
+    "exit": "quit",
+    "j": "join",
+    "msg": "dm",
+    "names": "who",
+    "part": "leave",
+    "query": "dm",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +59,20 @@ def parse(text: str) -> str | Command | Mistake:
     if not text.startswith(SLASH):
         return text
     name, _, arguments = text[1:].partition(" ")
-    usage = COMMANDS.get(name.lower())
-    if usage is None:
-        return Mistake(f"there is no command /{name}; /help lists them")
+    known = command_name(name)
+    if known is None:
+        return Mistake(f"There is no command /{name}. /help lists them.")
     words = tuple(arguments.split())
-    if len(words) < usage.required:
-        return Mistake(usage_line(name.lower()))
-    return Command(name.lower(), words, arguments.strip().partition(" ")[2].strip())
+    if len(words) < COMMANDS[known].required:
+        return Mistake(usage_line(known))
+    return Command(known, words, arguments.strip().partition(" ")[2].strip())
+
+
+def command_name(word: str) -> str | None:
+    """The command that a word means; None if there is none."""
+    name = word.removeprefix(SLASH).lower()
+    name = ALIASES.get(name, name)
+    return name if name in COMMANDS else None
 
 
 def usage_line(name: str) -> str:
@@ -94,12 +107,12 @@ def _candidates(
     text: str, cursor: int, names: Iterable[str], channels: Iterable[str]
 ) -> tuple[int, list[str]]:
     """Where the word under the cursor begins, and what it may become."""
-    start = text.rfind(" ", 0, cursor) + 1
+    start = max(text.rfind(space, 0, cursor) for space in " \n") + 1
     word = text[start:cursor]
     if not word:
         return start, []
     if word.startswith(SLASH) and start == 0:
-        return start, _fitting(word, (SLASH + name for name in COMMANDS))
+        return start, _fitting(word, (SLASH + name for name in (*COMMANDS, *ALIASES)))
     if word.startswith("#"):
         return start, _fitting(word, channels)
     if text.lower().startswith(("/join ", "/leave ", "/who ")):

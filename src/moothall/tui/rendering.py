@@ -1,18 +1,30 @@
 """Rooms as text for the terminal. Whatever strangers wrote comes out as plain text, never as markup."""
 
+from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
-from rich.table import Table
+from rich.cells import cell_len
+from rich.console import Console
 from rich.text import Text
 
-from moothall.tui.printable import one_line, printable, shown_name
+from moothall.tui.cells import column, fitted
+from moothall.tui.printable import MAX_NAME, one_line, steady
 from moothall.tui.rooms import Kind, Line, Person, Room, Rooms
 
 VERIFIED: Final = "✓"
 UNREAD: Final = "•"
 MENTIONED: Final = "!"
 MAX_LISTED: Final = 200  # members; nobody reads more in a side pane
+
+TIME: Final = 6  # cells of a time and the space after it
+BAR: Final = " │ "  # between the name and what was said
+NARROW: Final = 46  # cells; in a narrower history there is no column of names
+WIDE: Final = 80
+NAME_CELLS: Final = 12  # at most, in the column of names
+WIDE_NAME_CELLS: Final = 20
+UNREAD_RULE: Final = "unread"
+MARKS: Final = {Kind.SERVICE: "·", Kind.NOTE: "—"}
 
 # A shape as well as a colour: not every terminal, and not everybody, sees colours.
 PRESENCES: Final = {
@@ -34,30 +46,82 @@ COLOURS: Final = (
     "bright_magenta",
 )
 
-
-def line_row(line: Line) -> Table:
-    """The time in a column of its own: what wraps, or has several lines, cannot pass for another message."""
-    row = Table.grid(padding=(0, 1, 0, 0), expand=True)
-    row.add_column(width=5, no_wrap=True)
-    row.add_column(ratio=1)
-    row.add_row(Text(f"{line.at:%H:%M}", style="bright_black"), _spoken(line))
-    return row
+# Texts are wrapped without a terminal: widths are all that matters.
+_CONSOLE: Final = Console(color_system=None, width=80)
 
 
-def _spoken(line: Line) -> Text:
-    text = printable(line.text)
-    if line.kind is Kind.SERVICE:
-        return Text(f"· {text}", style="dim")
-    if line.kind is Kind.NOTE:
-        return Text(f"— {text}", style="italic bright_black")
-    spoken = Text(overflow="fold")
+# -- the history -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the lines of a room share the width: time, names, text."""
+
+    width: int
+    names: int = 0  # cells of the column of names; 0: the name stands before the text
+
+    @classmethod
+    def of(cls, width: int, longest: int) -> "Layout":
+        """`longest` is the width of the longest name that is to be seen."""
+        if width < NARROW:
+            return cls(width)
+        return cls(width, min(longest, WIDE_NAME_CELLS if width >= WIDE else NAME_CELLS))
+
+    @property
+    def margin(self) -> int:
+        """Cells before the text."""
+        return TIME + (self.names + len(BAR) if self.names else 0)
+
+
+def author(line: Line) -> str:
+    """What stands before the text: a name, or the mark of those who have none."""
+    if line.kind in MARKS:
+        return MARKS[line.kind]
+    name = fitted(line.name, MAX_NAME)
+    return f"{name}{VERIFIED}" if line.verified else name
+
+
+def author_width(line: Line) -> int:
+    return cell_len(author(line))
+
+
+def line_rows(line: Line, layout: Layout) -> list[Text]:
+    """The rows of a line. What wraps, or has several lines, cannot pass for another message."""
+    time = Text(f"{line.at:%H:%M} ", style="bright_black")
+    spoken = Text(steady(line.text), style=_style(line), overflow="fold")
+    if layout.names:
+        first = Text.assemble(time, _author(line, layout.names), (BAR, "bright_black"))
+        margin = Text.assemble(" " * (TIME + layout.names), (BAR, "bright_black"))
+    else:
+        first, margin = time, Text(" " * TIME)
+        spoken = Text.assemble(_author(line), " ", spoken, overflow="fold")
+    wrapped = spoken.wrap(_CONSOLE, max(1, layout.width - layout.margin)) or [Text()]
+    return [(margin if number else first) + row for number, row in enumerate(wrapped)]
+
+
+def rule(label: str, width: int, style: str) -> Text:
+    """A line across the history."""
+    text = f"── {label} "
+    return Text(fitted(text + "─" * max(0, width - cell_len(text)), width), style=style)
+
+
+def _author(line: Line, width: int | None = None) -> Text:
+    """The mark of a proven key stays when the name is cut."""
     own = line.kind is Kind.OWN
-    spoken.append(shown_name(line.name), style="bold" if own else f"bold {colour_of(line.sender)}")
-    if line.verified:
-        spoken.append(VERIFIED, style="green")
-    spoken.append(" ")
-    spoken.append(text, style="reverse" if line.mentions_me else "dim" if line.is_history else "")
-    return spoken
+    style = "" if line.kind in MARKS else "bold" if own else f"bold {colour_of(line.sender)}"
+    if width is None:
+        return Text(author(line), style=style)
+    if not line.verified or line.kind in MARKS:
+        return Text(column(author(line), width, right=True), style=style)
+    return Text.assemble((column(line.name, width - len(VERIFIED), right=True), style), (VERIFIED, "green"))
+
+
+def _style(line: Line) -> str:
+    if line.kind is Kind.SERVICE:
+        return "dim"
+    if line.kind is Kind.NOTE:
+        return "italic bright_black"
+    return "reverse" if line.mentions_me else "dim" if line.is_history else ""
 
 
 def colour_of(address: str) -> str:
@@ -65,21 +129,26 @@ def colour_of(address: str) -> str:
     return COLOURS[crc32(address.encode(errors="replace")) % len(COLOURS)]
 
 
+# -- beside it -------------------------------------------------------------------------------------
+
+
 def room_list(rooms: Rooms) -> Text:
     listed = Text(no_wrap=True, overflow="ellipsis")
-    for room in rooms:
+    for number, room in enumerate(rooms, start=1):
         if listed:
             listed.append("\n")
-        listed.append_text(_room_entry(room, is_current=room is rooms.current))
+        listed.append_text(_room_entry(room, number, is_current=room is rooms.current))
     return listed
 
 
-def _room_entry(room: Room, *, is_current: bool) -> Text:
+def _room_entry(room: Room, number: int, *, is_current: bool) -> Text:
     mark = MENTIONED if room.mentioned else UNREAD if room.unread else " "
-    count = f" {room.unread}" if room.unread else ""
     style = "reverse" if is_current else "bold" if room.unread else ""
+    count = f" {room.unread}" if room.unread else ""
     return Text.assemble(
-        (mark, "bold red" if room.mentioned else "bold yellow"), (f"{one_line(room.title)}{count}", style)
+        (mark, "bold red" if room.mentioned else "bold yellow"),
+        (f"{number} ", "bright_black"),
+        (f"{fitted(room.title, MAX_NAME)}{count}", style),
     )
 
 
@@ -98,7 +167,7 @@ def member_list(room: Room, me: str, now: float) -> Text:
 
 def _member_entry(person: Person, *, is_me: bool, is_answering: bool) -> Text:
     shape, colour = PRESENCES.get(person.presence, UNKNOWN_PRESENCE)
-    entry = Text.assemble((shape, colour), " ", (shown_name(person.name), "bold" if is_me else ""))
+    entry = Text.assemble((shape, colour), " ", (fitted(person.name, MAX_NAME), "bold" if is_me else ""))
     if person.verified:
         entry.append(VERIFIED, style="green")
     if person.human:
@@ -116,4 +185,4 @@ def who_line(person: Person) -> str:
     if person.human:
         marks.append("human")
     status = f": {one_line(person.status)}" if person.status else ""
-    return f"{shown_name(person.name)} {one_line(person.address)} ({', '.join(marks)}){status}"
+    return f"{fitted(person.name, MAX_NAME)} {one_line(person.address)} ({', '.join(marks)}){status}"

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
+from itertools import islice
 from typing import Final
 
-MAX_LINES: Final = 500  # a room remembers
+MAX_LINES: Final = 1000  # a room remembers
 TYPING_LASTS: Final = 6.0  # seconds after the last sign of it
 MAX_TALKS: Final = 50
 MAX_NAMED: Final = 3  # in the line that says who is answering
@@ -22,6 +23,9 @@ class Kind(Enum):
     OWN = "own"
     SERVICE = "service"  # the hall itself speaking
     NOTE = "note"  # this program speaking
+
+
+UNREAD_KINDS: Final = (Kind.SAID, Kind.SERVICE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,8 @@ class Room:
     title: str
     lines: deque[Line] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
     members: dict[str, Person] = field(default_factory=dict)
+    heard: int = 0  # lines since the room was opened
+    left_at: int | None = None  # how many those were when the person looked away; None: nothing is unread
     unread: int = 0
     mentioned: bool = False
     answers: Answers = field(default_factory=Answers)
@@ -97,6 +103,28 @@ class Room:
     @property
     def is_channel(self) -> bool:
         return self.name.startswith("#")
+
+    def hear(self, line: Line) -> None:
+        self.lines.append(line)
+        self.heard += 1
+
+    def look_away(self) -> None:
+        """What comes from now on is unread."""
+        self.left_at = self.heard
+
+    def look_back(self) -> None:
+        """What came meanwhile stays marked as unread, until the person looks away again."""
+        if self.left_at == self.heard:
+            self.left_at = None
+
+    @property
+    def first_unread(self) -> int | None:
+        """The index of the line that the unread line stands before; None if there is none."""
+        if self.left_at is None or self.left_at == self.heard:
+            return None
+        first = max(0, len(self.lines) - (self.heard - self.left_at))
+        has_news = any(line.kind in UNREAD_KINDS for line in islice(self.lines, first, None))
+        return first if has_news else None
 
     def people(self) -> list[Person]:
         return sorted(self.members.values(), key=lambda person: (person.name.casefold(), person.address))
@@ -140,8 +168,9 @@ class Rooms:
         if room is None:
             room = self._rooms[name] = Room(name, title or name)
             self._close_old_talks(but=name)
+            room.look_away()
         if self._current is None:
-            self._current = name
+            self.show(name)
         return room
 
     def close(self, name: str) -> None:
@@ -152,10 +181,30 @@ class Rooms:
             self._current = None
 
     def show(self, name: str) -> Room:
-        self._current = name
         room = self._rooms[name]
+        if room is not self.current:
+            if self.current is not None:
+                self.current.look_away()
+            room.look_back()
+        self._current = name
         room.unread, room.mentioned = 0, False
         return room
+
+    def show_number(self, number: int) -> None:
+        """The first room has number 1; a number that no room has changes nothing."""
+        names = list(self._rooms)
+        if 0 < number <= len(names):
+            self.show(names[number - 1])
+
+    def show_active(self) -> None:
+        """The next room with something unread: first where the person was mentioned, then any other."""
+        names = list(self._rooms)
+        start = names.index(self._current) + 1 if self._current in names else 0
+        following = [self._rooms[name] for name in names[start:] + names[:start]]
+        for room in sorted(following, key=lambda room: not room.mentioned):  # the order stays among equals
+            if room.unread:
+                self.show(room.name)
+                return
 
     def step(self, by: int) -> None:
         """On to the next room, or back; round and round."""
@@ -165,13 +214,19 @@ class Rooms:
 
     def hear(self, name: str, line: Line, title: str | None = None) -> Room:
         room = self.open(name, title)
-        room.lines.append(line)
+        room.hear(line)
         room.answers.drop(line.sender)
         room.typing.pop(line.sender, None)
         if line.kind is Kind.SAID and room is not self.current:
             room.unread += 1
             room.mentioned = room.mentioned or line.mentions_me or not room.is_channel
         return room
+
+    def clear(self) -> None:
+        """Forget the lines of the room that is looked at."""
+        if self.current is not None:
+            self.current.lines.clear()
+            self.current.left_at = None
 
     def remember(self, channel: str, history: Iterable[Line]) -> None:
         """What was said before one came belongs before what was heard since."""

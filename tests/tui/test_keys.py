@@ -1,0 +1,30 @@
+import pytest
+from textual import events
+from textual._xterm_parser import XTermParser
+
+from moothall.tui.keys import KEYS, bindings, free_alt_digits, key_rows
+
+
+@pytest.mark.parametrize("digit", range(1, 10))
+def test_alt_and_a_digit_is_a_key_in_every_terminal(digit: int) -> None:
+    free_alt_digits()
+    parser = XTermParser()
+    pressed = [*parser.feed(f"\x1b{digit}"), *parser.feed("")]
+    assert [event.key for event in pressed if isinstance(event, events.Key)] == [f"alt+{digit}"]
+
+
+def test_no_key_means_two_things() -> None:
+    keys = [key for row in KEYS for key in row.keys.split(",")]
+    assert len(keys) == len(set(keys))
+
+
+def test_the_footer_shows_the_first_key() -> None:
+    shown = {binding.description: binding.key_display for binding in bindings() if binding.show}
+    assert shown["Help"] == "F1"
+    assert shown["Quit"] == "Ctrl-Q"
+
+
+def test_every_key_is_explained() -> None:
+    rows = key_rows()
+    assert all(name and meaning for name, meaning in rows)
+    assert len({name for name, _ in rows}) == len(rows)
