@@ -39,7 +39,7 @@ def configure(settings: Settings) -> structlog.stdlib.BoundLogger:
     rendering: list[Processor] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
         if as_json
-        else [_console(colors=sys.stderr.isatty())]
+        else [_console(colors=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))]
     )
     structlog.configure(
         processors=[

@@ -1,5 +1,6 @@
 """`moothall` itself: commands, help, one-line errors, exit codes, and what is imported for them."""
 
+import os
 import re
 import subprocess
 import sys
@@ -16,10 +17,11 @@ from moothall import __version__, errors
 from moothall.cli import exits
 from moothall.cli.addresses import channel_name, hall_url, looks_like_url, web_url
 from moothall.cli.exits import exit_code, explain
-from moothall.cli.main import COMMANDS, app
+from moothall.cli.main import COMMANDS, GROUPS, app
 from moothall.errors import MoothallError, Refusal, UsageError
 from moothall.tui import entry
 from tests.support.server import PROGRAM, environment
+from tests.support.terminal import in_terminal
 
 HEAVY = ("moothall.app", "moothall.gateways", "textual", "prometheus_client", "structlog", "uvloop", "rich")
 
@@ -99,17 +101,41 @@ def test_every_command_has_a_short_help_with_an_example(command: str) -> None:
     assert not summary.endswith("...")
 
 
+def test_commands_are_grouped() -> None:
+    shown = run("--help").stdout
+    for title, names in GROUPS.items():
+        section = shown.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
+        assert [line.split()[0] for line in section.splitlines()] == list(names)
+
+
+def every_command(command: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command, groups too, with the words that call it."""
+    yield path, command
+    if hasattr(command, "list_commands"):
+        context = typer.Context(command)
+        for name in command.list_commands(context):
+            yield from every_command(command.get_command(context, name), *path, name)
+
+
+ALL = {" ".join(path): command for path, command in every_command(typer.main.get_command(app))}
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_the_help_is_for_people(command: str) -> None:
+    """Short, the same with -h, and without the names that Python and its libraries have for types."""
+    result = run(*command.split(), "-h")
+    assert result.exit_code == exits.OK
+    assert result.stdout == run(*command.split(), "--help").stdout
+    options = result.stdout.partition("Options:\n")
+    assert re.search(r"<[a-z]|[{}]|list\[|\bx[<>]=", options[0] + options[2]) is None
+    assert re.search(r"\.\.\.$", options[2], re.MULTILINE) is None  # no summary is cut off
+    usage = result.stdout.splitlines()[0]
+    assert usage.startswith(f"Usage: moothall {command}".rstrip())
+    for param in ALL[command].params:
+        assert param.metavar or getattr(param, "is_flag", False), param.name
+
+
 # key files
-
-
-def leaves(command: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command that has no commands of its own, with the words that call it."""
-    if not hasattr(command, "list_commands"):
-        yield path, command
-        return
-    context = typer.Context(command)
-    for name in command.list_commands(context):
-        yield from leaves(command.get_command(context, name), *path, name)
 
 
 def required(command: Any) -> Iterator[str]:
@@ -123,7 +149,7 @@ def required(command: Any) -> Iterator[str]:
 
 WITH_KEY = {
     " ".join(path): (*path, *required(command))
-    for path, command in leaves(typer.main.get_command(app))
+    for path, command in every_command(typer.main.get_command(app))
     if any("--identity" in param.opts for param in command.params)
 }
 
@@ -139,6 +165,49 @@ def test_a_missing_key_file_is_refused_and_not_made(
         arguments = (*arguments, "--statement", "x")
     assert "`moothall identity new typo.json`" in complaint(*arguments, "-i", "typo.json")
     assert list(tmp_path.iterdir()) == []
+
+
+# pipes and terminals
+
+
+@pytest.mark.parametrize(
+    "arguments", [("config",), ("config", "--json"), ("--help",), ("market", "simulate", "--hours", "1")]
+)
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        result = subprocess.run(
+            [PROGRAM, *arguments],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
+def test_an_error_that_cannot_be_told_is_still_an_exit_code(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        result = subprocess.run(
+            [PROGRAM, "frobnicate"], cwd=tmp_path, env=environment(), stderr=writer, timeout=60, check=False
+        )
+    finally:
+        os.close(writer)
+    assert result.returncode == exits.USAGE
+
+
+def test_colours_are_for_terminals_whose_users_want_them(tmp_path: Path) -> None:
+    assert "\x1b[" in in_terminal(tmp_path, "config").text
+    assert "\x1b[" not in in_terminal(tmp_path, "config", environ={"NO_COLOR": "1"}).text
+    assert "\x1b[" not in in_terminal(tmp_path, "doctor", environ={"NO_COLOR": "1"}).text
+    assert "\x1b[" not in run("config").stdout
 
 
 # errors

@@ -14,7 +14,9 @@ def accept(
         int | None,
         typer.Option("--stake", metavar="N", help="Points of your rating to put aside until it is over."),
     ] = None,
-    payment_code: Annotated[str | None, typer.Option("--payment-code", help="How you are paid.")] = None,
+    payment_code: Annotated[
+        str | None, typer.Option("--payment-code", metavar="CODE", help="How you are paid.")
+    ] = None,
     url: Url = None,
     name: Name = None,
     identity: KeyFile = None,

@@ -5,8 +5,7 @@ import re
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from typer.core import TyperCommand
-
+from moothall.cli.help_text import PlainCommand
 from moothall.errors import UsageError
 from moothall.wire import authority
 from moothall.wire.authority import DEFAULT_URL, HOST
@@ -17,7 +16,7 @@ _HOST_AND_PORT: Final = re.compile(rf"(?:{HOST}):\d+")
 _AGENT_ID: Final = re.compile(r"@[0-9a-z]{8,64}")  # agentchat wire 3.2
 
 
-class HallCommand(TyperCommand):
+class HallCommand(PlainCommand):
     """A command whose first word may be the address of the hall, as in `agentchat` (agentchat wire 17.1)."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -85,7 +85,9 @@ def reveal(
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a dispute after `file --no-reveal`, or after something broke: the panel is drawn.
+    """Draw the panel of a dispute that was only filed.
+
+    For a dispute after `file --no-reveal`, or when something broke in between.
 
     \b
     moothall court reveal prop_m0abcdf2_deadbeef
@@ -249,7 +251,9 @@ def vote(
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Vote on a case that you accepted: for the disputant, the respondent, or mutual fault.
+    """Vote on a case that you accepted.
+
+    For the disputant, for the respondent, or for mutual fault.
 
     \b
     moothall court show disp_m0abcdg3_cafef00d
@@ -283,7 +287,9 @@ def list_disputes(
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """List the disputes you have a part in, as a party or an arbiter, newest first.
+    """List your disputes, newest first.
+
+    Those in which you are a party or an arbiter.
 
     \b
     moothall court list --open

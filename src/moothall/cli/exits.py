@@ -3,14 +3,16 @@
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from errno import EDQUOT, EFBIG, EIO, ENOSPC
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import typer
 from typer.core import TyperGroup
 
 from moothall import errors
+from moothall.cli.help_text import Commands
 from moothall.tui.printable import one_line
 
 OK: Final = 0
@@ -92,17 +94,27 @@ class OneLineErrors(TyperGroup):
         except (errors.MoothallError, typer.TyperException) as error:
             if not standalone_mode:
                 raise
-            typer.echo(f"error: {explain(error)}", err=True)
+            tell(f"error: {explain(error)}")
             code = exit_code(error)
         except OSError as error:
             if not standalone_mode or error.errno not in _DISK_FAULTS:
                 raise
             drop_output()
-            typer.echo(f"error: the output cannot be written: {error.strerror}", err=True)
+            tell(f"error: the output cannot be written: {error.strerror}")
             code = FAILED
         if not standalone_mode:
             return code
         sys.exit(code or OK)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        with _closed_pipe_is_an_end():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        if os.environ.get("NO_COLOR"):  # https://no-color.org
+            ctx.color = False
+        with _closed_pipe_is_an_end():
+            return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
@@ -111,9 +123,19 @@ class OneLineErrors(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+@contextmanager
+def _closed_pipe_is_an_end() -> Iterator[None]:
+    """The reader of our output has seen enough, as `head` has after some lines."""
+    try:
+        yield
+    except BrokenPipeError:
+        drop_output()
+        raise typer.Exit(OK) from None
+
+
 def group(name: str, purpose: str) -> typer.Typer:
     """A command that has commands of its own."""
-    return typer.Typer(
+    return Commands(
         name=name,
         cls=OneLineErrors,
         help=purpose,
@@ -123,9 +145,21 @@ def group(name: str, purpose: str) -> typer.Typer:
     )
 
 
+def tell(text: str) -> None:
+    """A line on standard error. A reader of it that has left does not end the command."""
+    try:
+        typer.echo(text, err=True)
+    except BrokenPipeError:
+        _drop(sys.stderr)
+
+
 def drop_output() -> None:
-    """Nobody can have what is written from now on, nor what waits to be flushed when the program ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Discard what is written from now on, and what waits to be flushed when the program ends."""
+    _drop(sys.stdout)
+
+
+def _drop(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def exit_code(error: BaseException) -> int:

@@ -36,7 +36,7 @@ from moothall.identity.signatures import SEED_BYTES
 if TYPE_CHECKING:
     from moothall.known_halls import KnownHalls
 
-app = group("identity", "Make, show, rotate, revoke, publish and verify keys; pin those of halls.")
+app = group("identity", "Make, show, rotate, revoke and verify keys; pin those of halls.")
 
 FileArgument = Annotated[
     Path | None,
@@ -62,7 +62,7 @@ FileOption = Annotated[
 def new(
     file: FileArgument = None,
     file_option: FileOption = None,
-    name: Annotated[str | None, typer.Option(help="The name to appear under.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="The name to appear under.")] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a file that exists; its key is lost.")
     ] = False,
@@ -120,8 +120,10 @@ def rotate(file: OwnFileArgument = None, file_option: FileOption = None) -> None
 def revoke_key(
     file: OwnFileArgument = None,
     file_option: FileOption = None,
-    reason: Annotated[str, typer.Option(help="Why, in your own words.")] = DEFAULT_REASON,
-    out: Annotated[Path | None, typer.Option(help="Write the notice here instead of printing it.")] = None,
+    reason: Annotated[str, typer.Option(metavar="SENTENCE", help="Why, in your own words.")] = DEFAULT_REASON,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the notice here instead of printing it.")
+    ] = None,
     publish: Annotated[
         str | None, typer.Option(metavar="URL", help="Bring the notice to this hall as well.")
     ] = None,
@@ -149,7 +151,7 @@ def revoke_key(
 
 @app.command(name="publish")
 def publish_notice(
-    notice: Annotated[Path, typer.Argument(help="A revocation notice.")],
+    notice: Annotated[Path, typer.Argument(metavar="NOTICE", help="A revocation notice.")],
     url: Annotated[str | None, typer.Argument(metavar="[URL]", help="The hall.", show_default=False)] = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
@@ -164,7 +166,9 @@ def publish_notice(
 
 
 @app.command()
-def verify(file: Annotated[Path, typer.Argument(help="An identity file or a revocation notice.")]) -> None:
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An identity file or a revocation notice.")],
+) -> None:
     """Check the rotations of an identity, or a revocation notice."""
     path = file.expanduser()
     fields = keyfile.read_object(path, secret=False)
@@ -186,7 +190,10 @@ def verify(file: Annotated[Path, typer.Argument(help="An identity file or a revo
 def list_pins(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """List the halls that you have met, and the key that each had at the first contact."""
+    """List the halls that you have met.
+
+    Each with the key that it had at the first contact.
+    """
     pins = _known_halls().read()
     if as_json:
         typer.echo(json.dumps({place: pin._asdict() for place, pin in pins.items()}, indent=2))

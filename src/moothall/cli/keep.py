@@ -36,8 +36,12 @@ _ERRORS: Final = {
 
 app = group("keep", "Talk with keep agents, through any keep server.")
 
-Host = Annotated[str, typer.Option("--host", "-H", envvar="KEEP_HOST", help="Where the server is.")]
-Port = Annotated[int, typer.Option("--port", "-p", envvar="KEEP_PORT", min=1, max=65535, help="Its port.")]
+Host = Annotated[
+    str, typer.Option("--host", "-H", envvar="KEEP_HOST", metavar="HOST", help="Where the server is.")
+]
+Port = Annotated[
+    int, typer.Option("--port", "-p", envvar="KEEP_PORT", min=1, max=65535, metavar="PORT", help="Its port.")
+]
 Src = Annotated[
     str | None,
     typer.Option(
@@ -108,9 +112,12 @@ def send(
     body: Annotated[list[str], typer.Argument(metavar="BODY", help="What to say.")],
     src: Src = None,
     key: Key = None,
-    fee: Annotated[int, typer.Option(min=0, max=2**64 - 1, help="Satoshis offered; informational.")] = 0,
+    fee: Annotated[
+        int, typer.Option(min=0, max=2**64 - 1, metavar="N", help="Satoshis offered; informational.")
+    ] = 0,
     ttl: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Seconds the message means something.")
+        int,
+        typer.Option(min=0, max=2**32 - 1, metavar="SECONDS", help="Seconds the message means something."),
     ] = TTL,
     scar_file: Annotated[Path | None, typer.Option(metavar="FILE", help="A memory to attach.")] = None,
     wait: Annotated[

@@ -6,8 +6,8 @@ import os
 import stat
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Final, Self
 
 import typer
@@ -15,7 +15,7 @@ import typer
 from moothall.cli.addresses import channel_name, hall_url
 from moothall.cli.completion import ChannelsArgument
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Url, Visit, seconds
-from moothall.cli.exits import drop_output
+from moothall.cli.exits import tell
 from moothall.errors import ConnectionLost, MoothallError, ReplyTimeout
 from moothall.tui.printable import indented, one_line, shown_name
 
@@ -55,7 +55,7 @@ def listen(
     rooms = [channel_name(word) for word in channels or [DEFAULT_CHANNEL]]
     visit = Visit(url, name, identity, DEFAULT_TIMEOUT if timeout is None else timeout)
     printer = Printer(as_json=as_json, limit=limit)
-    with suppress(KeyboardInterrupt), _readers_who_leave():
+    with suppress(KeyboardInterrupt):
         asyncio.run(_listen(visit, rooms, printer, history=history, silence=timeout))
 
 
@@ -104,14 +104,14 @@ async def _listen(
             for message in gap.missed:
                 printer.show(message)
             if not gap.complete:
-                typer.echo("more may have been said meanwhile than the hall remembers", err=True)
+                tell("more may have been said meanwhile than the hall remembers")
             if printer.is_done:
                 ending.now()
 
         @agent.on_disconnect
-        async def tell(error: MoothallError) -> None:
+        async def tell_loss(error: MoothallError) -> None:
             if isinstance(error, ConnectionLost):  # anything else ends the command, which says so itself
-                typer.echo("the connection is lost; trying to get it back", err=True)
+                tell("the connection is lost; trying to get it back")
 
         _when_reader_leaves(ending.now)
         async with agent.connected(url):
@@ -160,13 +160,3 @@ def _when_reader_leaves(leave: Callable[[], None]) -> None:
 
         if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
             loop.add_reader(descriptor, reader_left)
-
-
-@contextmanager
-def _readers_who_leave() -> Iterator[None]:
-    """Whoever reads our output has seen enough: that is an end like any other."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        drop_output()

@@ -16,35 +16,15 @@ from moothall.cli.exits import OneLineErrors
 
 # In the order of `moothall --help`. Module and function have the command's name; a module of several commands
 # has them in its `app`.
-COMMANDS: Final = (
-    "serve",
-    "chat",
-    "send",
-    "listen",
-    "channels",
-    "agents",
-    "create",
-    "invite",
-    "propose",
-    "accept",
-    "reject",
-    "complete",
-    "dispute",
-    "proposals",
-    "skills",
-    "leaderboard",
-    "rating",
-    "receipts",
-    "court",
-    "market",
-    "identity",
-    "context",
-    "config",
-    "store",
-    "health",
-    "doctor",
-    "keep",
-)
+GROUPS: Final = {
+    "Talk": ("chat", "send", "listen", "channels", "agents", "create", "invite", "keep"),
+    "Deal": ("skills", "propose", "accept", "reject", "complete", "dispute", "proposals", "receipts"),
+    "Reputation and court": ("rating", "leaderboard", "court"),
+    "Keys and contexts": ("identity", "context"),
+    "Run a hall": ("serve", "config", "health", "doctor", "store", "market"),
+}
+COMMANDS: Final = tuple(name for names in GROUPS.values() for name in names)
+LONGEST_SUMMARY: Final = 66  # beside the names, in a terminal of 80 columns
 
 
 class Commands(OneLineErrors):
@@ -52,6 +32,16 @@ class Commands(OneLineErrors):
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, COMMANDS))  # of all groups, so that they form one column
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), self._summary(ctx, name)) for name in names])
+
+    def _summary(self, ctx: Any, name: str) -> str:
+        summary: str = self.get_command(ctx, name).get_short_help_str(LONGEST_SUMMARY)
+        return summary
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
@@ -80,6 +70,7 @@ app = typer.Typer(
     cls=Commands,
     rich_markup_mode=None,  # plain help is shorter, and there at once
     pretty_exceptions_enable=False,  # they show locals, which may hold keys
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 

@@ -18,7 +18,9 @@ def market() -> None:
 
 @app.command()
 def simulate(
-    hours: Annotated[float, typer.Option(min=0.1, max=1000.0, help="Made-up time that each attack has.")] = 3,
+    hours: Annotated[
+        float, typer.Option(min=0.1, max=1000.0, metavar="HOURS", help="Made-up time that each attack has.")
+    ] = 3,
     config: Config = None,
     profile: Profile = None,
     assign: Set = None,

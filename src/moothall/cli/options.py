@@ -10,7 +10,9 @@ from moothall.errors import SettingsError
 from moothall.settings import Chosen, load
 from moothall.settings.sources import SECRETS, check_name
 
-Config = Annotated[Path | None, typer.Option(help="Settings file; ./moothall.toml is read if it exists.")]
+Config = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Settings file; ./moothall.toml is read if it exists.")
+]
 Set = Annotated[
     list[str] | None,
     typer.Option(
@@ -22,7 +24,11 @@ Set = Annotated[
 ]
 Profile = Annotated[
     str | None,
-    typer.Option(help="Behave as this server: seeds, agentchat-0.36.", autocompletion=completion.profiles),
+    typer.Option(
+        metavar="PROFILE",
+        help="Behave as this server: seeds, agentchat-0.36.",
+        autocompletion=completion.profiles,
+    ),
 ]
 
 

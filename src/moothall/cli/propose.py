@@ -21,7 +21,9 @@ def propose(
     to: Annotated[str, typer.Argument(metavar="TO", help="The agent's id, with or without @.")],
     task: Annotated[list[str], typer.Argument(metavar="TASK", help="What is to be done.")],
     amount: Annotated[float | None, typer.Option("--amount", "-a", metavar="N", help="The price.")] = None,
-    currency: Annotated[str | None, typer.Option("--currency", "-c", help="Of the price.")] = None,
+    currency: Annotated[
+        str | None, typer.Option("--currency", "-c", metavar="NAME", help="Of the price.")
+    ] = None,
     expires: Annotated[
         float | None,
         typer.Option("--expires", metavar="SECONDS", help="Until when it stands; by default for ever."),
@@ -30,11 +32,16 @@ def propose(
         int | None,
         typer.Option("--stake", metavar="N", help="Points of your rating to put aside when it is accepted."),
     ] = None,
-    payment_code: Annotated[str | None, typer.Option("--payment-code", help="How you pay.")] = None,
-    terms: Annotated[
-        str | None, typer.Option("--terms", help="Anything else, as JSON or text. It is not signed.")
+    payment_code: Annotated[
+        str | None, typer.Option("--payment-code", metavar="CODE", help="How you pay.")
     ] = None,
-    capability: Annotated[str | None, typer.Option("--capability", help="The skill it is about.")] = None,
+    terms: Annotated[
+        str | None,
+        typer.Option("--terms", metavar="JSON", help="Anything else, as JSON or text. It is not signed."),
+    ] = None,
+    capability: Annotated[
+        str | None, typer.Option("--capability", metavar="SKILL", help="The skill it is about.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Stay until it is over, and show it.")] = False,
     url: Url = None,
     name: Name = None,

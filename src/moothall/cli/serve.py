@@ -32,35 +32,48 @@ _ANYWHERE: Final = (
 
 
 def serve(
-    host: Annotated[str | None, typer.Option("--host", "-H", help="Address to listen on.")] = None,
-    port: Annotated[
-        int | None, typer.Option("--port", "-p", help="Port to listen on; 0 picks a free one.")
+    host: Annotated[
+        str | None, typer.Option("--host", "-H", metavar="ADDRESS", help="Address to listen on.")
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder for what must survive a restart.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", "-p", metavar="PORT", help="Port to listen on; 0 picks a free one."),
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for what must survive a restart.")
+    ] = None,
     store: Annotated[
         str | None,
         typer.Option(
-            help="Database instead of a file: postgresql://… (with a password, set MOOTHALL_STORE)."
+            metavar="URL",
+            help="Database instead of a file: postgresql://… (with a password, set MOOTHALL_STORE).",
         ),
     ] = None,
     profile: Profile = None,
-    name: Annotated[str | None, typer.Option("--name", "-n", help="Name shown to clients.")] = None,
-    cert: Annotated[Path | None, typer.Option(help="TLS certificate chain, PEM.")] = None,
-    key: Annotated[Path | None, typer.Option(help="TLS private key, PEM.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", "-n", metavar="NAME", help="Name shown to clients.")
+    ] = None,
+    cert: Annotated[Path | None, typer.Option(metavar="FILE", help="TLS certificate chain, PEM.")] = None,
+    key: Annotated[Path | None, typer.Option(metavar="FILE", help="TLS private key, PEM.")] = None,
     keep_port: Annotated[
-        int | None, typer.Option(help="Port for keep clients, 9009 unless told; 0 picks a free one.")
+        int | None,
+        typer.Option(metavar="PORT", help="Port for keep clients, 9009 unless told; 0 picks a free one."),
     ] = None,
     keep: Annotated[bool | None, typer.Option(help="Serve keep clients, on a port of their own.")] = None,
     keep_pin: Annotated[
         bool | None, typer.Option("--keep-pin", help="A keep identity belongs to the first key seen.")
     ] = None,
-    buffer_size: Annotated[int | None, typer.Option(help="Messages a channel replays to newcomers.")] = None,
+    buffer_size: Annotated[
+        int | None, typer.Option(metavar="N", help="Messages a channel replays to newcomers.")
+    ] = None,
     no_limits: Annotated[
         bool,
         typer.Option("--no-limits", help="Turn all rate and connection limits off; for trusted networks."),
     ] = False,
-    log_format: Annotated[str | None, typer.Option(help="console, json, or auto.")] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    log_format: Annotated[str | None, typer.Option(metavar="FORMAT", help="console, json, or auto.")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")
+    ] = None,
     config: Config = None,
     assign: Set = None,
 ) -> None:

@@ -30,8 +30,12 @@ def register(
         typer.Argument(metavar="SKILLS", help="Names of skills; or a .json file (- is standard input)."),
     ],
     rate: Annotated[float | None, typer.Option("--rate", metavar="N", help="What each costs.")] = None,
-    currency: Annotated[str | None, typer.Option("--currency", "-c", help="Of the rate.")] = None,
-    description: Annotated[str | None, typer.Option("--description", "-d", help="In a sentence.")] = None,
+    currency: Annotated[
+        str | None, typer.Option("--currency", "-c", metavar="NAME", help="Of the rate.")
+    ] = None,
+    description: Annotated[
+        str | None, typer.Option("--description", "-d", metavar="SENTENCE", help="In a sentence.")
+    ] = None,
     url: Url = None,
     name: Name = None,
     identity: KeyFile = None,
@@ -61,7 +65,9 @@ def search(
     max_rate: Annotated[
         float | None, typer.Option("--max-rate", metavar="N", help="At most so dear.")
     ] = None,
-    currency: Annotated[str | None, typer.Option("--currency", "-c", help="Only in this one.")] = None,
+    currency: Annotated[
+        str | None, typer.Option("--currency", "-c", metavar="NAME", help="Only in this one.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many at most.")] = 50,
     url: Url = None,
     name: Name = None,

@@ -19,7 +19,7 @@ from moothall.store.schema import VERSION
 
 app = group("store", "What a hall keeps: deals, ratings, the ledger, receipts.")
 
-DataDir = Annotated[Path | None, typer.Option(help="Folder with the hall's `hall.db`.")]
+DataDir = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder with the hall's `hall.db`.")]
 Url = Annotated[
     str | None, typer.Option("--store", metavar="URL", help="PostgreSQL database instead of a file.")
 ]
@@ -66,7 +66,8 @@ def export(
     store: Url = None,
     config: Config = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; else standard output.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="File to write; else standard output."),
     ] = None,
 ) -> None:
     """Write everything out, one JSON object per line."""
