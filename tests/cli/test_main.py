@@ -380,7 +380,7 @@ def test_every_exit_code_is_documented(code: int) -> None:
 def test_every_command_of_chat_is_documented(command: str) -> None:
     usage = entry.COMMANDS[command]
     arguments = f" {usage.arguments}" if usage.arguments else ""
-    assert f"| `/{command}{arguments}` | " in PAGE.read_text()
+    assert f"| `/{command}{arguments}` | " in PAGE.with_name("chat.md").read_text()
 
 
 # start-up
