@@ -16,6 +16,7 @@
     │   ├── Displaced
     │   ├── Kicked
     │   ├── ReplyTimeout            also a TimeoutError
+    │   │   └── NoAnswer            a question was asked, and no agent answered it
     │   ├── UnexpectedReply
     │   ├── FloorTaken
     │   └── FloorLost
@@ -99,6 +100,10 @@ class Kicked(ClientError):
 
 class ReplyTimeout(ClientError, TimeoutError):
     """The hall did not answer in time. Whether it did what was asked is unknown."""
+
+
+class NoAnswer(ReplyTimeout):
+    """The hall took the question, and no agent answered it in time."""
 
 
 class UnexpectedReply(ClientError):

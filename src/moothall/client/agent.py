@@ -11,11 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from moothall.client.asking import Asks
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.connection import Applicant, HallConnection
 from moothall.client.court import Court
 from moothall.client.deals import Deals
-from moothall.client.decorators import Decorators
 from moothall.client.events import Message
 from moothall.client.exchange import Exchange
 from moothall.client.floor import AnswerHumans, FloorPolicy
@@ -25,11 +25,11 @@ from moothall.client.inbox import Inbox
 from moothall.client.lifeline import Lifeline
 from moothall.client.logs import log
 from moothall.client.memory import Memory
-from moothall.client.operations import Operations
 from moothall.client.speech import Speech
 from moothall.client.spelling import channel_names, several
 from moothall.client.standing import Standing
 from moothall.client.stay import Stay
+from moothall.client.waiting import Waits
 from moothall.errors import KeyFileMissing, MoothallError, NotConnected, UsageError
 from moothall.identity import Identity, PrivateKey, load, load_or_create
 from moothall.identity.certificates import timestamp_text
@@ -43,7 +43,7 @@ DEFAULT_NAME: Final = "agent"
 TIMEOUT: Final = 10.0  # seconds
 
 
-class Agent(Decorators, Operations):
+class Agent(Waits, Asks):
     """Somebody in a hall.
 
     `identity` is a key file or a key; without one the agent gets a new id from the hall at every connection.

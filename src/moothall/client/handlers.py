@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from moothall.client.events import Message
 from moothall.client.floor import FloorPolicy, is_mentioned
 from moothall.client.logs import log
+from moothall.client.watching import Watches
 from moothall.errors import FloorLost, FloorTaken
 
 # What an agent that missed events can ask for.
@@ -86,6 +87,7 @@ class Handlers:
     def __init__(self) -> None:
         self.for_messages: list[Registered] = []
         self._for_events: dict[str, list[Handler[Any]]] = {}
+        self.watches = Watches()
         self._tasks: set[asyncio.Task[object]] = set()
         self._last: set[asyncio.Task[object]] = set()
         self._running = 0
@@ -97,11 +99,12 @@ class Handlers:
         self._for_events.setdefault(event, []).append(function)
 
     def listens_for(self, event: str) -> bool:
-        return event in self._for_events
+        return event in self._for_events or event in self.watches
 
     def tell(self, event: str, what: object, size: int = TYPICAL_SIZE) -> None:
         """Start every handler of the event, unless so many are under way that the agent cannot keep up. `size` is
         how many bytes `what` takes, roughly."""
+        self.watches.tell(event, what)
         for function in self._for_events.get(event, ()):
             if self._calls >= MAX_RUNNING or (self._bytes + size > MAX_BYTES and self._calls):
                 self._miss(event)
@@ -129,15 +132,19 @@ class Handlers:
         self, event: str, what: object, answer: Callable[[Any], Awaitable[None]]
     ) -> "list[asyncio.Task[object]]":
         """The same where something is done with what a handler returns."""
+        self.watches.tell(event, what)
         return [self.start(_ask(function, what, answer)) for function in self._for_events.get(event, ())]
 
     def tell_last(self, event: str, what: object) -> None:
-        """The same, but closing waits for these."""
+        """The same, but closing waits for these, and there are no more events."""
+        self.watches.tell(event, what)
         for function in self._for_events.get(event, ()):
             self._last.add(self.start(_tell(function, what)))
 
     def hear(self, message: Message, names: Collection[str]) -> bool:
         """Start every handler that wants the message; False when one could not be started."""
+        if not message.is_replay:
+            self.watches.tell("on_message", message)
         in_time = True
         for registered in self.for_messages:
             if not registered.filter.wants(message, names):

@@ -84,6 +84,7 @@ class Stay:
         self._hearing.end(error)
         if error is not None:
             self._handlers.tell_last("on_disconnect", error)
+        self._handlers.watches.end(error)
 
     # -- inside ------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from moothall.client.agent import TIMEOUT, Agent
+from moothall.client.asking import ASK_TIMEOUT
 from moothall.client.background import (
     BackgroundLoop,
     Result,
@@ -16,7 +17,7 @@ from moothall.client.background import (
     SyncProposal,
 )
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
-from moothall.client.dispute import Items
+from moothall.client.dispute import Dispute, Items
 from moothall.client.events import ChannelInfo, Member, Message, RankedAgent, Rating, Receipt, SkillOffer
 from moothall.client.floor import AnswerHumans
 from moothall.client.proposal import Proposal
@@ -180,6 +181,33 @@ class SyncAgent:
         self, to: str, content: str, *, in_reply_to: str | None = None, timeout: float | None = None
     ) -> str | None:
         return self._wait(self._agent.send(to, content, in_reply_to=in_reply_to, timeout=timeout))
+
+    def ask(self, target: str, text: str, *, timeout: float = ASK_TIMEOUT) -> SyncMessage:
+        """Ask a channel, or an agent directly, and return the answer: see `Agent.ask`."""
+        return SyncMessage(self._wait(self._agent.ask(target, text, timeout=timeout)), self._running())
+
+    def wait_for(
+        self,
+        event: str,
+        check: Callable[[Any], object] | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Wait for the next event of a kind: see `Agent.wait_for`. Events count from the call on.
+
+        `check` gets what a handler of an `Agent` gets, on the thread of the event loop. Messages, proposals and
+        disputes come back as those that are used without `await`.
+        """
+        loop = self._running()
+
+        async def wait() -> object:
+            return await self._agent.wait_for(event, check, timeout)
+
+        found = loop.wait(wait())
+        if isinstance(found, Message):
+            return SyncMessage(found, loop)
+        if isinstance(found, Proposal):
+            return SyncProposal(found, loop)
+        return SyncDispute(found, loop) if isinstance(found, Dispute) else found
 
     def send_chunk(self, to: str, content: str, *, timeout: float | None = None) -> None:
         self._wait(self._agent.send_chunk(to, content, timeout=timeout))
