@@ -93,4 +93,4 @@ def test_tab_never_loses_what_was_typed_elsewhere(text: str, cursor: int) -> Non
 
 def test_a_command_and_what_it_does() -> None:
     assert usage_line("join") == "/join CHANNEL: enter a channel, or look at it"
-    assert usage_line("list") == "/list: the channels of the hall"
+    assert usage_line("list") == "/list: the channels of the hall, to look at and to join (F2)"

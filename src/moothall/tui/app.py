@@ -19,6 +19,7 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Footer, Input, TextArea
 
 from moothall.errors import MoothallError, Refusal
+from moothall.tui.browser import Browser
 from moothall.tui.cells import fitted
 from moothall.tui.commands import Commands
 from moothall.tui.ears import Ears
@@ -33,6 +34,7 @@ from moothall.tui.widgets import MAX_TEXT, Entry, Plain, Search
 
 if TYPE_CHECKING:
     from moothall import Agent
+    from moothall.client.events import ChannelInfo
 
 TYPING_EVERY: Final = 3.0  # seconds between two notices that one is typing
 REFRESH_EVERY: Final = 1.0  # seconds; signs of typing and answering fade by themselves
@@ -138,7 +140,7 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
             self.look_at(self._first[0])
         if self.agent.motd:
             self.note(self.agent.motd)
-        self.known_channels.update(channel.name for channel in await self.agent.channels())
+        await self.known_and_listed()
 
     async def _until_closed(self) -> None:
         try:
@@ -314,6 +316,16 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
 
     def action_bottom(self) -> None:
         self._history.to_end()
+
+    def action_channels(self) -> None:
+        browser = Browser(self.known_and_listed, self.agent.members, {room.name for room in self.rooms})
+        self.push_screen(browser, self._commands.chosen)
+
+    async def known_and_listed(self) -> list["ChannelInfo"]:
+        """What the hall lists. Tab knows these channels from now on."""
+        channels = await self.agent.channels()
+        self.known_channels.update(channel.name for channel in channels)
+        return channels
 
     def action_help(self) -> None:
         self.push_screen(Help())

@@ -1,14 +1,15 @@
 """What the slash commands do."""
 
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moothall.errors import UsageError
 from moothall.tui import entry
+from moothall.tui.browser import Choice, NewChannel, channel_name
 from moothall.tui.ears import line_of, person_of
 from moothall.tui.rendering import who_line
-from moothall.tui.rooms import Kind, Line
-from moothall.wire.agentchat.names import is_channel_name
+from moothall.tui.rooms import Kind, Line, Person
 
 if TYPE_CHECKING:
     from moothall.tui.app import ChatApp
@@ -31,6 +32,8 @@ class Commands:
             "away": self._away,
             "who": self._who,
             "list": self._list,
+            "create": self._create,
+            "invite": self._invite,
             "search": self._search,
             "clear": self._clear,
             "help": self._help,
@@ -62,7 +65,9 @@ class Commands:
         self._app.refresh_sides()
 
     async def _join(self, command: entry.Command) -> None:
-        channel = _channel(command.words[0])
+        await self._look_into(_channel(command.words[0]))
+
+    async def _look_into(self, channel: str) -> None:
         if channel not in self._entered:  # a hall may also put one into channels unasked (agentchat wire 4.6)
             await self.enter(channel)
             self._app.known_channels.add(channel)
@@ -77,19 +82,25 @@ class Commands:
         self._app.look_again()
 
     async def _dm(self, command: entry.Command) -> None:
-        people = self._app.rooms.find(command.words[0])
-        if len(people) > 1:
-            ids = ", ".join(person.address for person in people)
-            raise UsageError(f"several are called {command.words[0]}: {ids}; /dm takes an @id too")
-        if not people and not command.words[0].startswith("@"):
-            raise UsageError(f"nobody here is called {command.words[0]}; /who lists names and ids")
-        address = people[0].address if people else command.words[0]
-        room = self._app.rooms.open(address, f"@{people[0].name}" if people else None)
-        if people:
-            room.members = {address: people[0]}
+        person, address = self._find(command.words[0])
+        room = self._app.rooms.open(address, f"@{person.name}" if person else None)
+        if person:
+            room.members = {address: person}
         self._app.look_at(address)
         if command.rest:
             await self._app.send(address, command.rest)
+
+    def _find(self, word: str) -> tuple[Person | None, str]:
+        """The agent of this name or @id, as far as it is known, and its address."""
+        people = self._app.rooms.find(word)
+        if len(people) > 1:
+            ids = ", ".join(person.address for person in people)
+            raise UsageError(f"Several agents are called {word}: {ids}. Use the @id.")
+        if people:
+            return people[0], people[0].address
+        if not word.startswith("@"):
+            raise UsageError(f"No agent here is called {word}. /who lists names and ids.")
+        return None, word
 
     async def _nick(self, command: entry.Command) -> None:
         await self._agent.set_nick(command.words[0])
@@ -109,9 +120,37 @@ class Commands:
         self._app.note(f"{name}: {len(people)} here\n" + "\n".join(map(who_line, people)))
 
     async def _list(self, command: entry.Command) -> None:
-        channels = await self._agent.channels()
-        self._app.known_channels.update(channel.name for channel in channels)
-        self._app.note("\n".join(f"{channel.name} {channel.members}" for channel in channels))
+        self._app.action_channels()
+
+    async def _create(self, command: entry.Command) -> None:
+        wishes = set(command.words[1:])
+        if unknown := wishes - {"private", "verified"}:
+            raise UsageError(f"{unknown.pop()} is neither private nor verified.")
+        await self.create(
+            NewChannel(_channel(command.words[0]), "private" in wishes, "verified" in wishes),
+        )
+
+    async def create(self, channel: NewChannel) -> None:
+        await self._agent.create_channel(
+            channel.name, invite_only=channel.invite_only, verified_only=channel.verified_only
+        )
+        await self._look_into(channel.name)
+
+    async def _invite(self, command: entry.Command) -> None:
+        room = self._app.rooms.current
+        channel = _channel(command.words[1]) if len(command.words) > 1 else room.name if room else ""
+        if not channel.startswith("#"):
+            raise UsageError("This is no channel. /invite NAME CHANNEL names one.")
+        person, address = self._find(command.words[0])
+        await self._agent.invite(channel, address)
+        self._app.note(f"{person.name if person else address} may enter {channel}")
+
+    def chosen(self, choice: Choice) -> None:
+        """What the person wants of the channels of the hall."""
+        if isinstance(choice, NewChannel):
+            self._app.attempt(partial(self.create, choice))
+        elif choice is not None:
+            self._app.attempt(partial(self._look_into, choice))
 
     async def _search(self, command: entry.Command) -> None:
         self._app.search(" ".join(command.words))
@@ -157,7 +196,7 @@ class Commands:
 
 
 def _channel(word: str) -> str:
-    name = word if word.startswith("#") else f"#{word}"
-    if not is_channel_name(name):
+    name = channel_name(word)
+    if name is None:
         raise UsageError(f"{word} cannot be a channel: # and at most 31 letters, digits, _ or -")
     return name

@@ -18,7 +18,9 @@ COMMANDS: Final = {
     "join": Usage("CHANNEL", "enter a channel, or look at it", 1),
     "leave": Usage("[CHANNEL]", "leave this channel, or close this talk"),
     "dm": Usage("NAME [TEXT]", "talk with one agent, by name or @id", 1),
-    "list": Usage("", "the channels of the hall"),
+    "list": Usage("", "the channels of the hall, to look at and to join (F2)"),
+    "create": Usage("CHANNEL [private] [verified]", "make a channel and enter it", 1),
+    "invite": Usage("NAME [CHANNEL]", "let an agent into this private channel", 1),
     "who": Usage("[CHANNEL]", "who is here, with ids"),
     "nick": Usage("NAME", "appear under another name", 1),
     "away": Usage("[WHY]", "be away; say anything to be back"),
@@ -30,6 +32,7 @@ COMMANDS: Final = {
 
 # What people type who know other chat programs.
 ALIASES: Final = {
+    "channels": "list",
     "close": "leave",
     "exit": "quit",
     "j": "join",
@@ -115,7 +118,7 @@ def _candidates(
         return start, _fitting(word, (SLASH + name for name in (*COMMANDS, *ALIASES)))
     if word.startswith("#"):
         return start, _fitting(word, channels)
-    if text.lower().startswith(("/join ", "/leave ", "/who ")):
+    if text.lower().startswith(("/create ", "/join ", "/leave ", "/who ")):
         return start, _fitting(f"#{word}", channels)
     # A name becomes a mention: that is what agents look for (seed 003).
     return start, _fitting(f"@{word.removeprefix('@')}", (f"@{name}" for name in names))

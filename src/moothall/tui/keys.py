@@ -18,6 +18,7 @@ class Key(NamedTuple):
 # In the order of the footer: what a narrow terminal has no room for comes last.
 KEYS: Final = (
     Key("f1", "help", "F1", "this page", "Help"),
+    Key("f2", "channels", "F2", "the channels of the hall: look, join, create", "Channels"),
     Key("ctrl+q", "quit", "Ctrl-Q, Ctrl-C", "leave the hall", "Quit"),
     Key("ctrl+c", "quit", "", ""),
     Key("ctrl+r", "search", "Ctrl-R", "search in this room", "Search"),
