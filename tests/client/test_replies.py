@@ -62,7 +62,7 @@ async def turn_over() -> None:
         await asyncio.sleep(0)
 
 
-def channel_of(reply: ServerMessage) -> str:
+def channel_of(reply: ServerMessage) -> str | None:
     assert isinstance(reply, server.Agents)
     return reply.channel
 

@@ -76,6 +76,9 @@ def test_lists_cost_their_entries() -> None:
     world = World()
     agent = crowd(world, "#general")
     assert price(world, agent, "LIST_AGENTS", channel="#general").told == 5
+    world.agent()
+    assert price(world, agent, "LIST_AGENTS").told == 6
+    assert price(world, agent, "LIST_AGENTS", agents=["@00000000"] * 3).told == 3
     assert price(world, agent, "LIST_CHANNELS").told == len(world.hall.channels)
 
 

@@ -457,6 +457,34 @@ def test_the_agents_of_a_public_channel_are_listed_to_anyone_identified() -> Non
     assert_refused(stranger, "AUTH_REQUIRED")
 
 
+def test_the_agents_of_the_whole_hall_are_listed_without_their_channels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    alice, loner = world.agent("alice", key=ALICE), world.agent("loner")
+    world.send(alice, "CREATE_CHANNEL", channel="#den", invite_only=True)
+    alice.read()
+    world.send(loner, "LIST_AGENTS")
+    listed = assert_sent(loner, "AGENTS")
+    assert listed.keys() == {"type", "ts", "list"}
+    assert [(entry["id"], entry["name"]) for entry in listed["list"]] == [
+        (alice.id, "alice"),
+        (loner.id, "loner"),
+    ]
+    assert "#den" not in str(listed)
+    world.send(loner, "LIST_AGENTS", agents=[alice.id, "@00000000", alice.id])
+    assert [entry["id"] for entry in assert_sent(loner, "AGENTS")["list"]] == [alice.id]
+    world.send(loner, "LIST_AGENTS", agents=["@00000000"] * 101)
+    assert_refused(loner, "INVALID_MSG")
+    stranger = world.connect()
+    world.send(stranger, "LIST_AGENTS")
+    assert_refused(stranger, "AUTH_REQUIRED")
+    monkeypatch.setattr(membership, "MAX_AGENTS_LISTED", 1)
+    world.send(loner, "LIST_AGENTS")
+    cut = assert_sent(loner, "AGENTS", truncated=True)
+    assert [entry["id"] for entry in cut["list"]] == [alice.id]
+
+
 def test_the_agents_of_an_invite_only_channel_are_listed_to_its_members_only() -> None:
     world = World()
     owner, outsider = world.agent(), world.agent()

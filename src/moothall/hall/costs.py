@@ -9,12 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import UNSET
+
 from moothall.hall.budgets import Price
 from moothall.hall.session import Session
 
 if TYPE_CHECKING:
     from moothall.hall.hall import Hall
 
+MAX_AGENTS_LISTED: Final = 4096  # of the whole hall: half a mebibyte
 LOOKED_AT_FOR_ONE: Final = 32  # agents that are looked at in the time that one is told something
 
 Count = Callable[["Hall", Session, Any], int]
@@ -51,6 +54,13 @@ def _members(hall: "Hall", session: Session, message: Any) -> int:
     """Members of the channel that the message names."""
     channel = hall.channels.get(message.channel)
     return 0 if channel is None else len(channel.members)
+
+
+def _listed(hall: "Hall", session: Session, message: Any) -> int:
+    """Agents that LIST_AGENTS lists: of a channel, of those asked for, or all."""
+    if message.channel is not UNSET:
+        return _members(hall, session, message)
+    return min(len(hall.agents), MAX_AGENTS_LISTED) if message.agents is UNSET else len(message.agents)
 
 
 def _fellows(hall: "Hall", session: Session, message: Any) -> int:
@@ -113,7 +123,7 @@ CLAIM: Final = Cost(told=_fellows_thrice)
 ENTRY: Final = Cost(told=_entry, out=_replay)
 ARRIVAL: Final = Cost(told=_arrival, store=50)  # the key of an id is looked up together with others
 NEIGHBOURS: Final = Cost(told=_neighbours)
-AGENT_LIST: Final = Cost(told=_members)
+AGENT_LIST: Final = Cost(told=_listed)
 CHANNEL_LIST: Final = Cost(told=_all_channels)
 
 # Through the store. What a unit of work takes was measured (benchmarks/README.md): a signature 60 us, rows and

@@ -16,6 +16,7 @@ FEATURES: Final = (
     Feature("kind"),  # `kind: "human"` in IDENTIFY, and where agents are shown
     Feature("release", lambda settings: settings.floor),  # RELEASE; FLOOR_RELEASED, also when a claim expires
     Feature("lists"),  # LIST_PROPOSALS, LIST_RECEIPTS, GET_RATING, GET_LEADERBOARD
+    Feature("agents"),  # LIST_AGENTS without `channel`
     Feature("cases"),  # LIST_CASES, GET_CASE
     Feature("revoke"),  # REVOKE_KEY
     Feature("hall_key"),  # CHALLENGE names the hall; receipts and cases carry its signature

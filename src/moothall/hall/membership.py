@@ -1,12 +1,15 @@
 """Coming and going: JOIN, LEAVE, CREATE_CHANNEL, INVITE and the lists (seed 000, join channels; wire 9)."""
 
+from itertools import islice
 from typing import Final
+
+from msgspec import UNSET, UnsetType
 
 from moothall.errors import AuthRequired, InvalidMessage, NotInvited
 from moothall.hall.access import holder_of
 from moothall.hall.channels import Channel
 from moothall.hall.commands import Command
-from moothall.hall.costs import AGENT_LIST, ANSWER, CHANNEL, CHANNEL_LIST, DIRECT, ENTRY
+from moothall.hall.costs import AGENT_LIST, ANSWER, CHANNEL, CHANNEL_LIST, DIRECT, ENTRY, MAX_AGENTS_LISTED
 from moothall.hall.hall import Hall
 from moothall.hall.session import Agent, Session, Tier
 from moothall.wire.agentchat import server
@@ -116,23 +119,39 @@ def list_channels(hall: Hall, session: Session, message: ListChannels) -> None:
 
 def list_agents(hall: Hall, session: Session, message: ListAgents) -> None:
     agent = hall.agent_of(session)
+    if message.channel is UNSET:
+        _list_hall(hall, session, message.agents)
+        return
     channel = hall.channels.find(message.channel)
     if channel.invite_only and agent.id not in channel.members:
         raise NotInvited(f"Only members of {channel.name} see who is in it")
     _check_verified(hall, channel, agent)
-    entries = [
-        server.AgentEntry(
-            id=member.address,
-            name=member.name,
-            presence=member.presence,
-            status_text=member.status_text,
-            verified=member.verified,
-            kind=member.kind,
-        )
-        for member in channel.members.values()
-        if member.id not in channel.unannounced
-    ]
+    unannounced = channel.unannounced
+    entries = [_listed(member) for member in channel.members.values() if member.id not in unannounced]
     hall.reply(session, server.Agents(ts=hall.timestamp(), channel=channel.name, list=entries))
+
+
+def _list_hall(hall: Hall, session: Session, wanted: list[str] | UnsetType) -> None:
+    """All agents, or those wanted: `@id` of each. In which channels they are is not told."""
+    if wanted is UNSET:
+        found = list(islice(hall.agents.values(), MAX_AGENTS_LISTED))
+    else:
+        ids = dict.fromkeys(bare_id(address) for address in wanted)
+        found = [hall.agents[each] for each in ids if each in hall.agents]
+    truncated = wanted is UNSET and len(found) < len(hall.agents)
+    entries = [_listed(agent) for agent in found]
+    hall.reply(session, server.Agents(ts=hall.timestamp(), list=entries, truncated=truncated))
+
+
+def _listed(agent: Agent) -> server.AgentEntry:
+    return server.AgentEntry(
+        id=agent.address,
+        name=agent.name,
+        presence=agent.presence,
+        status_text=agent.status_text,
+        verified=agent.verified,
+        kind=agent.kind,
+    )
 
 
 def enter_public_channels(hall: Hall, agent: Agent) -> None:

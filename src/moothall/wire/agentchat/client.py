@@ -19,6 +19,7 @@ MAX_SIGNATURE: Final = 1024
 MAX_REF: Final = 256
 MAX_DOUBLE: Final = 1e308
 MAX_ID: Final = 256  # message, proposal, dispute and request ids are short; nobody needs more
+MAX_AGENTS_ASKED: Final = 100  # ids in one LIST_AGENTS
 MAX_NONCE: Final = 1024  # of a dispute; a case keeps it, and the reference's tools draw 32 characters
 
 Number = int | float
@@ -95,7 +96,10 @@ class ListChannels(ClientMessage, tag="LIST_CHANNELS", kw_only=True):
 
 
 class ListAgents(ClientMessage, tag="LIST_AGENTS", kw_only=True):
-    channel: ChannelName
+    """Ours: without `channel`, all agents of the hall, or those of `agents` that are here."""
+
+    channel: ChannelName | UnsetType = UNSET
+    agents: Annotated[list[AgentAddress], Meta(max_length=MAX_AGENTS_ASKED)] | UnsetType = UNSET
 
 
 class CreateChannel(ClientMessage, tag="CREATE_CHANNEL", kw_only=True):

@@ -158,8 +158,11 @@ class Channels(ServerMessage, tag="CHANNELS", kw_only=True):
 
 
 class Agents(ServerMessage, tag="AGENTS", kw_only=True):
-    channel: str
+    """Without `channel` the agents are those of the hall; `truncated` says that there are more."""
+
+    channel: str | None = None
     list: list[AgentEntry]
+    truncated: bool = False
 
 
 class Chat(ServerMessage, tag="MSG"):
