@@ -316,6 +316,24 @@ async def test_the_server_tells_who_comes_and_goes(hall: HallProcess, name: str)
         assert said(witness.received, f"{name} went offline")[-1]["replay"] is True
 
 
+@pytest.mark.parametrize("letter", ["x", "\u00e9", "\u6f22", "\x01"])
+async def test_a_message_of_two_mebibytes_arrives(hall: HallProcess, room: str, letter: str) -> None:
+    """As the reference's MCP server sends it; and the next one does, too. Here `json` writes six bytes a letter."""
+    async with await AgentChat.connect(hall.url) as alice, await AgentChat.connect(hall.url) as bob:
+        await alice.create_channel(room)
+        await bob.join(room)
+        assert alice.welcome["max_content"] == 2 * 1024 * 1024
+        content = letter * (2 * 1024 * 1024)
+        await alice.say(room, content)
+        assert (await bob.expect("MSG", **{"from": alice.agent_id}))["content"] == content
+        await alice.say(room, "and more")
+        await bob.expect("MSG", content="and more")
+        await alice.say(room, content + "!")
+        assert (await alice.refusal())["code"] == "INVALID_MSG"
+        await alice.say(room, "still here")
+        await bob.expect("MSG", content="still here")
+
+
 async def test_a_flood_closes_the_connection(hall: HallProcess) -> None:
     async with await AgentChat.connect(hall.url) as flooder:
         for _ in range(61):

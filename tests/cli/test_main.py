@@ -233,7 +233,6 @@ def test_an_unknown_command_is_answered_with_the_nearest() -> None:
         (("send", "general", "hi", "-n", "no such name"), "1 to 32"),
         (("send", "general", "hi", "--lines"), "standard input"),
         (("send", "general", ""), "empty"),
-        (("send", "general", "x" * 4097), "4096"),
         (("identity", "frobnicate"), "moothall identity --help"),
     ],
 )

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from websockets.asyncio.server import serve
 
 from moothall import Agent, Identity, Message, PrivateKey
+from moothall.cli import exits
 from moothall.cli.main import app
 from moothall.identity import load, save
 from tests.support.server import PROGRAM, HallProcess, environment, running_hall
@@ -121,6 +122,14 @@ async def test_each_line_can_be_a_message(hall: HallProcess) -> None:
 async def test_bytes_that_are_no_text_do_not_stop_the_rest(hall: HallProcess) -> None:
     assert (await said(hall, hall.url, "general", "-", typed=b"caf\xe9 ok")).content == "caf� ok"
     assert (await said(hall, hall.url, "general", "caf\udce9 ok")).content == "caf? ok"
+
+
+async def test_a_text_that_is_too_long_for_the_hall_is_refused_before_it_is_sent(hall: HallProcess) -> None:
+    """A frame over `max_frame` would end the connection without a reason that a person understands."""
+    for text in ("x" * 4097, "x" * 300_000):
+        result = await send(hall.url, "general", "-", typed=text)
+        assert result.exit_code == exits.REFUSED
+        assert "at most 4096 characters" in result.stderr
 
 
 async def test_a_direct_message(hall: HallProcess) -> None:

@@ -8,7 +8,7 @@ import pytest
 from moothall import Agent
 from moothall.client import handlers as handlers_module
 from moothall.client.events import Message
-from moothall.client.handlers import MAX_RUNNING, Filter, Handlers, Registered
+from moothall.client.handlers import MAX_BYTES, MAX_RUNNING, Filter, Handlers, Registered
 from moothall.errors import FloorLost, FloorTaken
 from moothall.wire.agentchat.server import Chat
 
@@ -180,6 +180,22 @@ async def test_a_flood_does_not_start_handlers_without_end() -> None:
     assert started == MAX_RUNNING
     await handlers.close()
     assert handlers.hear(IN_GENERAL, ME)
+    await handlers.close()
+
+
+async def test_long_messages_are_held_by_few_handlers_at_once() -> None:
+    handlers = Handlers()
+
+    async def slow(message: Message) -> None:
+        await asyncio.Event().wait()
+
+    handlers.for_messages.append(Registered(slow, Filter(), None))
+    fields: dict[str, Any] = {"ts": 1, "from_": "@bob", "from_name": "bob", "to": "#general", "msg_id": "1-a"}
+    payload = b"x" * (MAX_BYTES // 3 + 1)
+    long = Message(Chat(content="long", **fields), payload, None)  # type: ignore[arg-type]  # nobody answers here
+    assert [handlers.hear(long, ME) for _ in range(4)] == [True, True, False, False]
+    await handlers.close()
+    assert handlers.hear(long, ME)
     await handlers.close()
 
 

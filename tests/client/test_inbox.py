@@ -10,14 +10,14 @@ from moothall.wire.agentchat.server import Chat
 
 def heard(content: str) -> Message:
     fields: dict[str, Any] = {"ts": 1, "from_": "@bob", "from_name": "bob", "to": "#general", "msg_id": "1-a"}
-    return Message(Chat(content=content, **fields), b"{}", None)  # type: ignore[arg-type]  # nobody answers here
+    return Message(Chat(content=content, **fields), content.encode(), None)  # type: ignore[arg-type]  # nobody answers here
 
 
-def make_inbox(lost: list[str], size: int = 3) -> Inbox:
+def make_inbox(lost: list[str], size: int = 3, most: int = 100) -> Inbox:
     async def start() -> None:
         pass
 
-    return Inbox(lambda message: True, start, lambda message: lost.append(message.content), size)
+    return Inbox(lambda message: True, start, lambda message: lost.append(message.content), size, most)
 
 
 async def test_a_full_inbox_gives_up_the_oldest_and_says_so() -> None:
@@ -27,6 +27,17 @@ async def test_a_full_inbox_gives_up_the_oldest_and_says_so() -> None:
         inbox.put(heard(str(number)))
     assert lost == ["0", "1"]
     assert [(await anext(inbox)).content for _ in range(3)] == ["2", "3", "4"]
+
+
+async def test_long_messages_fill_an_inbox_before_there_are_many() -> None:
+    lost: list[str] = []
+    inbox = make_inbox(lost, most=10)
+    for content in ("12345", "abcde", "x", "longer than all of it", "y"):
+        inbox.put(heard(content))
+    assert lost == ["12345", "abcde", "x", "longer than all of it"]
+    assert (await anext(inbox)).content == "y"
+    inbox.put(heard("0123456789"))
+    assert (await anext(inbox)).content == "0123456789"
 
 
 async def test_an_inbox_wakes_its_reader_and_ends_after_the_rest() -> None:

@@ -203,6 +203,19 @@ async def test_a_direct_message_is_answered_to_its_sender(url: str) -> None:
         assert (await at_alice.next()).content == "yes?"
 
 
+@pytest.mark.parametrize("letter", ["x", "\u6f22", "\x01"])
+async def test_a_long_message_arrives_where_the_hall_takes_it(open_hall: OpenHall, letter: str) -> None:
+    sizes = {name: PROFILES["agentchat-0.36"][name] for name in ("max_content", "max_frame", "outbox_limit")}
+    content = letter * sizes["max_content"]
+    alice, bob = Agent("alice"), Agent("bob")
+    at_bob = listen(bob, dms=True)
+    async with open_hall(**sizes) as app, alice.connected(app.url), bob.connected(app.url):
+        await alice.send(bob.address, content)
+        assert (await at_bob.next()).content == content
+        with pytest.raises(InvalidMessage, match="2097152"):
+            await alice.send(bob.address, content + "!")
+
+
 async def test_refusals_carry_the_code(url: str) -> None:
     async with Agent().connected(url) as agent:
         with pytest.raises(ChannelNotFound) as refused:
@@ -210,8 +223,9 @@ async def test_refusals_carry_the_code(url: str) -> None:
         assert refused.value.code == "CHANNEL_NOT_FOUND"
         with pytest.raises(AgentNotFound):
             await agent.send("@nobody", "hello")
-        with pytest.raises(InvalidMessage, match="4096"):
-            await agent.send("#general", "x" * 5000)
+        for too_long in ("x" * 5000, "\u00e9" * 500_000):  # the second has more than a frame can hold
+            with pytest.raises(InvalidMessage, match="4096"):
+                await agent.send("#general", too_long)
         with pytest.raises(ChannelNotFound):
             await agent.join("#nowhere")
         with pytest.raises(ChannelNotFound):
@@ -608,7 +622,7 @@ async def test_an_iterator_that_nobody_reads_any_more_is_forgotten(url: str) -> 
 
 
 async def test_too_slow_a_reader_is_told_what_it_lost(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moothall.client.inbox.Inbox.__init__.__defaults__", (2,))
+    monkeypatch.setattr("moothall.client.inbox.Inbox.__init__.__defaults__", (2, 1_000_000))
     alice, bob = Agent("alice", channels=["#general"]), Agent("bob", channels=["#general"])
     gaps: Heard[Gap] = Heard()
     bob.on_gap(gaps)
@@ -636,7 +650,7 @@ async def test_the_welcome_is_announced(url: str) -> None:
     async with agent.connected(url):
         welcome = await welcomes.next()
         assert welcome == Welcome(
-            agent.address, "alice", "moothall", verified=False, motd=None, lurking=False
+            agent.address, "alice", "moothall", verified=False, motd=None, lurking=False, max_content=4096
         )
 
 

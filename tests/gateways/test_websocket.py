@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+from contextlib import AsyncExitStack
 
 import pytest
 from websockets.asyncio.client import connect
@@ -10,8 +11,8 @@ from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK
 from websockets.typing import Data
 
 from moothall.gateways import port as port_module
-from moothall.gateways.connection import PING_FRAME, Connection
-from moothall.gateways.port import Port
+from moothall.gateways.connection import LONG_MESSAGE, PING_FRAME, Connection
+from moothall.gateways.port import LONG_AT_ONCE, Port
 from moothall.wire.websocket import (
     BINARY,
     CLOSE,
@@ -20,6 +21,7 @@ from moothall.wire.websocket import (
     INVALID_TEXT,
     NORMAL,
     PING,
+    POLICY_VIOLATION,
     PONG,
     PROTOCOL_ERROR,
     TEXT,
@@ -175,6 +177,42 @@ async def test_a_message_over_the_limit_is_refused_at_its_header() -> None:
         kept, refused = await peer.read_frames()
         assert kept == Frame(TEXT, b"x" * 1000)
         assert refused.close_code == TOO_BIG
+
+
+async def upgraded_from(port: Port, address: str) -> Peer:
+    """A peer that a trusted proxy says comes from this address."""
+    peer = await Peer.connect(port)
+    await peer.say(head({"X-Forwarded-For": address}))
+    assert (await peer.read_head()).startswith("HTTP/1.1 101 ")
+    return peer
+
+
+@on_uvloop
+async def test_an_address_has_so_many_long_messages_under_way() -> None:
+    """Their bytes wait in memory for their end, and costs are charged when it arrives."""
+    size = 2 * LONG_MESSAGE
+    async with running(max_frame=size, trusted_proxies=("127.0.0.1",)) as port, AsyncExitStack() as stack:
+        whole, echoed = frame(TEXT, b"x" * size), Frame(TEXT, b"x" * size)
+        peers = [
+            await stack.enter_async_context(await upgraded_from(port, "203.0.113.7"))
+            for _ in range(LONG_AT_ONCE + 2)
+        ]
+        for number, peer in enumerate(peers[:-2], start=1):
+            await peer.say(whole[:-1])
+            while port._reserved["203.0.113.7"] < number * (size - 1):
+                await turn()
+        await peers[-2].say(whole[:-1])
+        refused = await peers[-2].read_frames()
+        assert [(answer.opcode, answer.close_code) for answer in refused] == [(CLOSE, POLICY_VIOLATION)]
+        other = await stack.enter_async_context(await upgraded_from(port, "203.0.113.8"))
+        await other.say(whole)
+        assert await other.read_frame() == echoed
+        for peer in peers[:LONG_AT_ONCE]:  # they are not disturbed, and make room again
+            await peer.say(whole[-1:])
+            assert await peer.read_frame() == echoed
+        peers[0].close()
+        await peers[-1].say(whole)
+        assert await peers[-1].read_frame() == echoed
 
 
 # -- the end ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moothall.settings.limits import Rate
 from moothall.wire.agentchat.jstext import utf16_length
 from tests.identity.vectors import ALICE
 from tests.support.world import (
@@ -83,6 +84,51 @@ def test_communicate_step_2_characters_are_utf16_code_units() -> None:
     world.send(alice, "MSG", to="#general", content="😀" * 2048 + "x")
     assert_refused(alice, "INVALID_MSG", "`content`")
     assert_silent(bob)
+
+
+@pytest.mark.parametrize("limit", [1, 7, 4096, 100_000])
+def test_an_operator_chooses_how_long_a_message_may_be(limit: int) -> None:
+    world = World(max_content=limit, no_limits=True)
+    alice, bob = world.agent("alice", join="#general"), world.agent("bob", join="#general")
+    world.hush()
+    for fits in ("x" * limit, "\u00e9" * limit, "🦀" * (limit // 2)):
+        world.send(alice, "MSG", to="#general", content=fits)
+        assert_sent(bob, "MSG", content=fits)
+    for too_long in ("x" * (limit + 1), "🦀" * (limit // 2 + 1)):
+        world.send(alice, "MSG", to="#general", content=too_long)
+        assert_refused(alice, "INVALID_MSG", f"at most {limit} characters")
+    assert_silent(bob)
+
+
+@pytest.mark.parametrize("limit", [4096, 100_000])
+def test_welcome_tells_how_long_a_message_may_be(limit: int) -> None:
+    world = World(max_content=limit)
+    guest = world.connect()
+    world.identify(guest)
+    assert_sent(guest, "WELCOME", max_content=limit)
+
+
+def test_a_long_message_costs_more_than_a_short_one() -> None:
+    """It is searched, and copied to each member: a few of them would take all of the loop's time."""
+    world = World("agentchat-0.36", rate_message=Rate(0, 1))
+    alice, bob = world.agent("alice", ip="192.0.2.1"), world.agent("bob", ip="192.0.2.2")
+    world.hush()
+    for _ in range(4):
+        world.send(alice, "MSG", to=bob.id, content="x" * world.settings.max_content)
+    assert len(bob.read()) < 4
+    world.advance(60)
+    assert len(bob.read()) >= 1  # none is lost: what is over the budget waits
+    for number in range(50):
+        world.send(alice, "MSG", to=bob.id, content=str(number))
+    assert [message["content"] for message in bob.read()] == [str(number) for number in range(50)]
+
+
+def test_mentions_far_inside_a_long_message_take_no_memory() -> None:
+    world = World("agentchat-0.36", no_limits=True)
+    alice = world.agent("alice")
+    world.send(alice, "MSG", to="#general", content="@a " * 500_000)
+    (names,) = world.hall.exemptions._names.values()
+    assert len(names or "") < 10_000
 
 
 @given(st.tuples(st.integers(0, 4096), st.integers(0, 100), st.integers(0, 2100), st.integers(0, 100)))

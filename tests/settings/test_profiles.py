@@ -1,5 +1,6 @@
 """The defaults are the seeds'; the profile of the reference is one table (agentchat wire 20)."""
 
+import json
 from dataclasses import fields
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def test_a_profile_sets_settings_that_exist_to_values_that_differ() -> None:
         (1, "id_length", 16),
         (2, "verified_means", "grant"),
         (6, "challenge_timeout", 60.0),
+        (11, "max_content", 2 * 1024 * 1024),
         (12, "answer_malformed", True),
         (13, "flood_closes", True),
         (14, "auto_join", True),
@@ -83,7 +85,6 @@ def test_the_rows_of_this_floor(row: int, name: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("row", "name"),
     [
-        (10, "max_frame"),
         (20, "rate_message"),
         (23, "private_channels"),
         (46, "rate_chunk"),
@@ -92,6 +93,21 @@ def test_the_rows_of_this_floor(row: int, name: str, value: object) -> None:
 )
 def test_rows_that_are_not_taken(row: int, name: str) -> None:
     assert load({"profile": "agentchat-0.36"}, {}).origins[name] == "default"
+
+
+@pytest.mark.parametrize("profile", list(PROFILES))
+def test_the_longest_message_fits_a_frame_and_an_outbox_however_it_is_spelled(profile: str) -> None:
+    """Row 11. JSON may write each UTF-16 code unit as six bytes."""
+    settings = load({"profile": profile}, {}).settings
+    fields = {
+        "to": "#" + "c" * 31,
+        "sig": "\u00e9" * 1024,
+        "in_reply_to": "\u00e9" * 256,
+        "ref": "\u00e9" * 256,
+    }
+    spelled = json.dumps({"type": "MSG", **fields, "content": "\u00e9" * settings.max_content})
+    assert len(spelled) <= settings.max_frame
+    assert settings.max_frame < settings.outbox_limit
 
 
 def test_a_single_setting_of_a_profile_can_be_overruled() -> None:

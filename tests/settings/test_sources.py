@@ -335,6 +335,19 @@ def test_what_is_wrong_in_a_variable_is_said_with_its_name(environment: dict[str
         ({"profile": "irc"}, "profile from flag: 'irc' is not one of seeds, agentchat-0.36"),
         ({"captcha": "perhaps"}, "captcha from flag: 'perhaps' is not true or false"),
         ({"key": Path("k.pem")}, "TLS needs both --cert and --key"),
+        ({"max_content": 0}, "max_content from flag: 0 is not between 1 and 16777216"),
+        (
+            {"max_content": 50_000},
+            "can take 6 bytes; set max_frame to 316384 or more, or lower max_content",
+        ),
+        (
+            {"profile": "agentchat-0.36", "max_frame": 2_097_152},
+            "max_frame from flag: 2097152 bytes are too few for max_content = 2097152",
+        ),
+        (
+            {"max_frame": 8_000_000},
+            "4194304 bytes do not hold one frame of max_frame = 8000000; set outbox_limit to 8016384 or more",
+        ),
     ],
 )
 def test_what_is_wrong_in_a_flag_is_said_too(flags: dict[str, Any], said: str) -> None:

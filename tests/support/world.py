@@ -483,8 +483,11 @@ def assert_consistent(world: World) -> None:
         for name, channel in agent.channels.items():
             assert hall.channels.get(name) is channel
             assert channel.members[agent_id] is agent
+    memory = hall.channels.memory
+    assert memory.used == sum(channel.buffer.size for channel in hall.channels) <= memory.limit
     for channel in hall.channels:
         assert len(channel.buffer) <= world.settings.buffer_size
+        assert channel.buffer.size == sum(map(len, channel.buffer)) <= memory.per_channel
         for agent_id, member in channel.members.items():
             assert hall.agents.get(agent_id) is member
             assert member.channels[channel.name] is channel

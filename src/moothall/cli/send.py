@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from moothall import Agent
 
 STANDARD_INPUT: Final = "-"
-LONGEST: Final = 4096  # seed 001, transport
+MOST_READ: Final = 16 * 1024 * 1024  # characters of standard input: no hall takes more in one message
 LINES_AHEAD: Final = 100
 
 
@@ -79,14 +79,14 @@ def send(
 def _sendable(content: str) -> str:
     if not content:
         raise UsageError("there is nothing to send: the text is empty")
-    if len(content) > LONGEST:
-        raise UsageError(f"the text is longer than {LONGEST} characters; send it in pieces")
     return content.encode(errors="replace").decode()  # bytes of the command line that were no UTF-8
 
 
 def _read_input() -> str:
-    # More than fits is enough to see that it does not.
-    return _standard_input().read(2 * LONGEST).removesuffix("\n")
+    content = _standard_input().read(MOST_READ + 1).removesuffix("\n")
+    if len(content) > MOST_READ:
+        raise UsageError(f"the text is longer than {MOST_READ} characters; send it in pieces")
+    return content
 
 
 def _standard_input() -> TextIO:

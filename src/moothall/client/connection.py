@@ -38,7 +38,8 @@ from moothall.wire.agentchat.signing import auth_text, unbound_time
 from moothall.wire.origins import is_loopback
 from moothall.wire.websocket import POLICY_VIOLATION
 
-MAX_INCOMING: Final = 4 * 1024 * 1024  # bytes; a reference server relays frames of 2 MiB (agentchat wire 1.1)
+# Bytes. A hall in the profile of the reference relays texts of 2 MiB characters, each of up to six bytes.
+MAX_INCOMING: Final = 16 * 1024 * 1024
 READ_AHEAD: Final = 256  # frames; a hall sends many in one piece, and pausing for each few costs more
 CLOSE_TIMEOUT: Final = 2.0
 # A reference server keeps who takes over a live session waiting for up to a minute (agentchat wire 4.5); a hall of

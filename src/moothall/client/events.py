@@ -107,6 +107,11 @@ class ChatLine:
         """The message as it was on the wire, with the fields that have no name here."""
         return raw(self._payload)
 
+    @property
+    def size(self) -> int:
+        """Its bytes on the wire."""
+        return len(self._payload)
+
     def mentions(self, name_or_id: str) -> bool:
         """Whether `@name` or `@id` occurs in it, not as the beginning of a longer name."""
         return is_mentioned(self._chat.content, (name_or_id,))
@@ -167,6 +172,7 @@ class Welcome:
     verified: bool
     motd: str | None
     lurking: bool  # it may listen but not speak
+    max_content: int | None = None  # UTF-16 code units of the longest message, where the hall tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +288,7 @@ def welcome(body: server.Welcome) -> Welcome:
         verified=body.verified is True,
         motd=body.motd,
         lurking=body.lurk,
+        max_content=body.max_content if type(body.max_content) is int else None,
     )
 
 

@@ -29,7 +29,9 @@ Handler = Callable[[Event], Coroutine[Any, Any, object]]
 MessageHandler = Handler[Message]
 
 MAX_RUNNING: Final = 1000  # calls of message handlers at once, and as many of others; the rest is missed
-MAX_BYTES: Final = 32 * 1024 * 1024  # that calls of event handlers hold at once; beyond it events are dropped
+MAX_BYTES: Final = (
+    32 * 1024 * 1024
+)  # that calls of message handlers hold at once, and those of others as many
 TYPICAL_SIZE: Final = 1000  # bytes of an event that holds nothing that others wrote
 CLOSING_TIMEOUT: Final = 5.0  # seconds for cancelled handlers to put things in order
 
@@ -90,7 +92,8 @@ class Handlers:
         self.watches = Watches()
         self._tasks: set[asyncio.Task[object]] = set()
         self._last: set[asyncio.Task[object]] = set()
-        self._running = 0
+        self._running = 0  # calls of handlers of messages, and the bytes of what they were told
+        self._heard = 0
         self._calls = 0  # of handlers of events, and the bytes of what they were told
         self._bytes = 0
         self._missed: set[str] = set()
@@ -149,11 +152,13 @@ class Handlers:
         for registered in self.for_messages:
             if not registered.filter.wants(message, names):
                 continue
-            if self._running >= MAX_RUNNING:
+            size = message.size
+            if self._running >= MAX_RUNNING or (self._heard + size > MAX_BYTES and self._running):
                 in_time = False
                 continue
             self._running += 1
-            self.start(_call(registered, message)).add_done_callback(self._count_down)
+            self._heard += size
+            self.start(_call(registered, message)).add_done_callback(partial(self._count_down, size))
         return in_time
 
     def start(self, work: Coroutine[Any, Any, object]) -> "asyncio.Task[object]":
@@ -185,8 +190,9 @@ class Handlers:
         else:
             log.error("a handler failed", exc_info=error)
 
-    def _count_down(self, _: "asyncio.Task[object]") -> None:
+    def _count_down(self, size: int, _: "asyncio.Task[object]") -> None:
         self._running -= 1
+        self._heard -= size
 
 
 async def _tell(function: Handler[Any], what: object) -> None:

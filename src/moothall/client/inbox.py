@@ -8,6 +8,7 @@ from typing import Final, Self
 from moothall.client.events import Message
 
 MAX_WAITING: Final = 1000
+MAX_BYTES: Final = 32 * 1024 * 1024  # of the messages that wait
 
 
 class Inbox:
@@ -19,22 +20,31 @@ class Inbox:
         start: Callable[[], Awaitable[None]],
         overflow: Callable[[Message], None],
         max_waiting: int = MAX_WAITING,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         self.wants = wants
         self._start = start
         self._started = False
         self._overflow = overflow
         self._max_waiting = max_waiting
+        self._max_bytes = max_bytes
         self._waiting: deque[Message] = deque()
+        self._bytes = 0
         self._changed = asyncio.Event()
         self._ended = False
         self._error: BaseException | None = None
 
     def put(self, message: Message) -> None:
-        if len(self._waiting) >= self._max_waiting:
-            self._overflow(self._waiting.popleft())
+        self._bytes += message.size
+        while self._waiting and (len(self._waiting) >= self._max_waiting or self._bytes > self._max_bytes):
+            self._overflow(self._take())
         self._waiting.append(message)
         self._changed.set()
+
+    def _take(self) -> Message:
+        message = self._waiting.popleft()
+        self._bytes -= message.size
+        return message
 
     def end(self, error: BaseException | None) -> None:
         """No more will come; whoever iterates gets the rest, and then the error if there is one."""
@@ -56,4 +66,4 @@ class Inbox:
                 raise StopAsyncIteration
             self._changed.clear()
             await self._changed.wait()
-        return self._waiting.popleft()
+        return self._take()

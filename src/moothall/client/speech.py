@@ -15,8 +15,9 @@ from moothall.client.pace import CHUNK_SPACING, MESSAGE_SPACING, Spacing
 from moothall.client.replies import Request
 from moothall.client.standing import Standing
 from moothall.client.turns import Turn, Turns
-from moothall.errors import RateLimited, ReplyTimeout
+from moothall.errors import InvalidMessage, RateLimited, ReplyTimeout
 from moothall.wire.agentchat import client, server
+from moothall.wire.agentchat.jstext import utf16_length
 from moothall.wire.agentchat.server import ServerMessage
 
 SEND_TIMEOUT: Final = 60.0  # seconds: a message may have to wait for its turn at one a second
@@ -55,7 +56,9 @@ class Speech:
         turn: Turn | None = None,
         patience: float | None = None,
     ) -> str | None:
-        """The id of the message, from the ACK of one hall or the echo of another."""
+        """The id of the message, from the ACK of one hall or the echo of another. Raises InvalidMessage if the
+        content is longer than the hall takes: a frame that is too large would end the connection."""
+        self._check_length(content)
         request = Request(
             client.Msg(to=to, content=content, in_reply_to=in_reply_to),
             lambda body: self._is_echo(body, to),
@@ -66,6 +69,11 @@ class Speech:
         if msg_id is not None and to.startswith("#"):
             self._memory.hear(to, msg_id, reply.ts)
         return msg_id
+
+    def _check_length(self, content: str) -> None:
+        most = self._standing.max_content
+        if most is not None and len(content) > most // 2 and utf16_length(content) > most:
+            raise InvalidMessage(f"Invalid `content`: this hall takes a text of at most {most} characters")
 
     async def pass_on(self, to: str, content: str, patience: float | None) -> None:
         """A piece of a file."""

@@ -25,6 +25,11 @@ class Standing:
         return self._welcome
 
     @property
+    def max_content(self) -> int | None:
+        """Of the hall that welcomed the agent last, if it told."""
+        return None if self._welcome is None else self._welcome.max_content
+
+    @property
     def address(self) -> str:
         return self.welcome.id
 

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from moothall.hall.budgets import CONNECTION_FRAMES, PIECE_FRAMES
+from moothall.settings.fields import MAX_FRAME
 from moothall.wire.http import (
     MAX_HEAD,
     BadRequest,
@@ -45,6 +46,9 @@ from moothall.wire.websocket import (
 if TYPE_CHECKING:
     from moothall.gateways.port import Port
 
+# A message that is longer is counted for its address while its end has not arrived. It is as long as any message is
+# with the default `max_frame`.
+LONG_MESSAGE: Final = MAX_FRAME
 # The transport's own buffer: enough to keep a reader on a fast line busy between two turns of the loop, little
 # enough that what waits, waits in our outbox, where it is counted.
 TRANSPORT_HIGH_WATER: Final = 64 * 1024
@@ -103,6 +107,7 @@ class Connection(asyncio.Protocol):
         "missed",
         "paused",
         "queue",
+        "reserved",
         "stuck",
         "transport",
     )
@@ -120,6 +125,7 @@ class Connection(asyncio.Protocol):
         self._backlog = 0  # bytes of the queue that wait because of that
         self._closing = False  # nothing more is put into the outbox
         self.paused = False  # the room wants nothing more to read for now
+        self.reserved = 0  # bytes of a long message whose end has not arrived, counted for its address
         self.group: set[Connection] | None = None  # with whom it is pinged
         self.calling = False  # it counts for its address, until the upgrade
         self.ip = ""  # of the socket; after the upgrade, of whoever is behind the proxies
@@ -165,6 +171,8 @@ class Connection(asyncio.Protocol):
             text = reader.whole_text(data)
             if text is None or self._closing:
                 self._read_frames(reader.feed(data))
+                if self.reserved or (self._reader and reader.unfinished > LONG_MESSAGE):
+                    self._reserve(reader.unfinished)
             else:
                 self._port.room.receive(self._guest, text)
         except Violation as violation:
@@ -386,6 +394,10 @@ class Connection(asyncio.Protocol):
                 self._rest = frames
                 return
 
+    def _reserve(self, size: int) -> None:
+        if not self._port.reserve(self, size if size > LONG_MESSAGE else 0):
+            raise Violation(POLICY_VIOLATION, "Too many long messages at once from this address")
+
     def _answer_close(self, payload: bytes) -> None:
         decode_close(payload)  # or it is a violation
         self.put(encode_frame(CLOSE, payload[:2]))  # its code, if it has one
@@ -479,24 +491,9 @@ class Connection(asyncio.Protocol):
         )
 
     def _peer(self, request: Request) -> str:
-        """The address behind the trusted proxies: of those that X-Forwarded-For lists, the last that is not one."""
-        ip = self.ip
         forwarded = request.headers.get("x-forwarded-for")
-        if forwarded is None:
-            return ip
-        for hop in reversed([hop.strip() for hop in forwarded.split(",") if hop.strip()]):
-            if not self._port.is_trusted_proxy(ip):
-                break
-            ip = _address(hop)[:64]
-        return ip
+        return self.ip if forwarded is None else self._port.peer_behind(self.ip, forwarded)
 
     def _respond(self, response: Response, *, head_only: bool = False) -> None:
         self.transport.write(response.encode(head_only=head_only))
         self._hang_up()
-
-
-def _address(hop: str) -> str:
-    """Some proxies add the port, `203.0.113.7:4711` or `[2001:db8::7]:4711`: it is another one each time."""
-    if hop.startswith("["):
-        return hop[1:].partition("]")[0]
-    return hop.partition(":")[0] if hop.count(":") == 1 else hop

@@ -1,6 +1,7 @@
 """The port where everything arrives: it accepts, flushes, pings, serves the HTTP routes and closes."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from ipaddress import IPv6Address, ip_address, ip_network
 from itertools import takewhile
@@ -8,7 +9,7 @@ from typing import Final
 
 from moothall.gateways.connection import PING_FRAME, Connection, Room, TooManyRequests
 from moothall.gateways.listening import address_of, listen, load_tls, until_gone
-from moothall.hall.access import AddressCounts
+from moothall.hall.access import AddressCounts, holder_of
 from moothall.hall.budgets import CONNECTION_FRAMES
 from moothall.hall.outside import Log
 from moothall.settings import Settings
@@ -23,6 +24,8 @@ MAX_PING_GROUPS: Final = (
     30  # connections are pinged in groups, so that thousands of pings never leave at once
 )
 REQUEST_FRAMES: Final = 100  # what /metrics and its like cost, in frames
+# Largest messages that one address may have under way, each with its end yet to come: they are held in memory.
+LONG_AT_ONCE: Final = 4
 GOODBYE: Final = 5.0  # seconds for everybody to read that the hall closes
 
 # Load balancers ask under names of their own. It shows the hall's name, its version, and counts.
@@ -48,6 +51,7 @@ class Port:
         self.calling = AddressCounts(
             settings.max_connections_per_ip
         )  # of those that are no WebSocket, or not yet
+        self._reserved: Counter[str] = Counter()  # bytes of long messages under way, by address
         self.frames_sent = 0
         self.peak_backlog = 0
         self.overflows = 0
@@ -158,6 +162,17 @@ class Port:
         self._connections.add(connection)
         self._heads[connection] = self.loop.time() + HEAD_TIMEOUT
 
+    def reserve(self, connection: Connection, size: int) -> bool:
+        """So many bytes of a long message have arrived, and its end has not. False: its address has too many."""
+        if not self._limited or is_loopback(connection.ip):
+            return True
+        address = holder_of(connection.ip)
+        self._reserved[address] += size - connection.reserved
+        connection.reserved = size
+        if not self._reserved[address]:
+            del self._reserved[address]
+        return self._reserved[address] <= LONG_AT_ONCE * self.max_message
+
     def uncount(self, connection: Connection) -> None:
         """It calls no more."""
         if connection.calling:
@@ -178,6 +193,8 @@ class Port:
     def lost(self, connection: Connection) -> None:
         self._connections.discard(connection)
         self.uncount(connection)
+        if connection.reserved:
+            self.reserve(connection, 0)
         self._heads.pop(connection, None)
         self._lingering.pop(connection, None)
         if connection.group is not None:
@@ -200,6 +217,14 @@ class Port:
         if isinstance(address, IPv6Address):
             address = address.ipv4_mapped or address
         return any(address in network for network in self._proxies)
+
+    def peer_behind(self, ip: str, forwarded: str) -> str:
+        """The address behind the trusted proxies: of those that X-Forwarded-For lists, the last that is not one."""
+        for hop in reversed([hop.strip() for hop in forwarded.split(",") if hop.strip()]):
+            if not self.is_trusted_proxy(ip):
+                break
+            ip = _address(hop)[:64]
+        return ip
 
     def refused_origin(self, ip: str) -> None:
         self.room.note("foreign_origin_refused", ip=ip)
@@ -260,3 +285,10 @@ class Port:
             for connection, _ in list(takewhile(lambda entry: entry[1] <= now, waiting.items())):
                 del waiting[connection]
                 connection.abort()
+
+
+def _address(hop: str) -> str:
+    """Some proxies add the port, `203.0.113.7:4711` or `[2001:db8::7]:4711`: it is another one each time."""
+    if hop.startswith("["):
+        return hop[1:].partition("]")[0]
+    return hop.partition(":")[0] if hop.count(":") == 1 else hop

@@ -8,19 +8,17 @@ A channel stays when its last member leaves, with what was said in it. But names
 so many channels: when there is no more, those that nobody is in make way for new ones.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
 
 from moothall.errors import ChannelExists, ChannelNotFound
+from moothall.hall.history import History, HistoryMemory
 from moothall.hall.outside import Relay
 from moothall.hall.session import Agent
-from moothall.wire.agentchat.codec import as_replay
-from moothall.wire.websocket import encode_text
 
 
 class Channel:
     __slots__ = (
-        "_replay",
         "buffer",
         "invite_only",
         "invited",
@@ -39,7 +37,7 @@ class Channel:
     def __init__(
         self,
         name: str,
-        buffer_size: int,
+        buffer: History,
         now: float,
         *,
         invite_only: bool = False,
@@ -57,10 +55,9 @@ class Channel:
         self.watchers: dict[str, Agent] = {}
         self.relays: dict[Relay, int] = {}  # with the number of their agents that are members
         self.unannounced: set[str] = set()  # ids of members whose arrival the watchers are yet to be told
-        self.buffer: deque[bytes] = deque(maxlen=buffer_size)  # messages as they were sent, without frames
+        self.buffer = buffer
         self.last_activity = now
         self.nudge: bytes | None = None  # the last idle prompt
-        self._replay: bytes | None = None
 
     @property
     def is_shown(self) -> bool:
@@ -89,22 +86,13 @@ class Channel:
         """How many connections get a line of this channel."""
         return len(self.watchers) + len(self.relays)
 
-    def remember(self, encoded: bytes) -> None:
-        self.buffer.append(encoded)
-        self._replay = None
-
-    def replay(self) -> bytes:
-        """The whole buffer as frames, made once for everybody who joins before the next message."""
-        if self._replay is None:
-            self._replay = b"".join([encode_text(as_replay(encoded)) for encoded in self.buffer])
-        return self._replay
-
 
 class Channels:
     """All channels, in the order of their making."""
 
-    def __init__(self, buffer_size: int) -> None:
+    def __init__(self, buffer_size: int, memory: HistoryMemory) -> None:
         self._buffer_size = buffer_size
+        self.memory = memory
         self._by_name: dict[str, Channel] = {}
         self._made: Counter[str] = Counter()  # how many there are, by the address of who made them
 
@@ -137,7 +125,7 @@ class Channels:
             raise ChannelExists(f"Channel {name} exists already")
         channel = Channel(
             name,
-            self._buffer_size,
+            History(self.memory, self._buffer_size),
             now,
             invite_only=invite_only,
             verified_only=verified_only,
@@ -173,6 +161,7 @@ class Channels:
 
     def _remove(self, channel: Channel) -> None:
         del self._by_name[channel.name]
+        self.memory.discard(channel.buffer)
         if channel.made_by is not None:
             self._made[channel.made_by] -= 1
             if not self._made[channel.made_by]:

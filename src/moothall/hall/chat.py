@@ -14,13 +14,14 @@ from moothall.errors import (
     NotInvited,
     RateLimited,
 )
-from moothall.hall.commands import Command
+from moothall.hall.commands import Check, Command
 from moothall.hall.costs import CHANNEL, DIRECT, MESSAGE
 from moothall.hall.hall import Hall
 from moothall.hall.markers import MARKER, extract
 from moothall.hall.session import Agent, Session
+from moothall.settings import Settings
 from moothall.wire.agentchat import server
-from moothall.wire.agentchat.client import MAX_CONTENT, FileChunk, Msg, Typing
+from moothall.wire.agentchat.client import FileChunk, Msg, Typing
 from moothall.wire.agentchat.codec import frame
 from moothall.wire.agentchat.jstext import utf16_length
 from moothall.wire.agentchat.names import SERVER, bare_id
@@ -28,13 +29,18 @@ from moothall.wire.agentchat.names import SERVER, bare_id
 FIRED: Final = "@@cb-fire@@"  # what the content of a fired callback starts with (agentchat wire 6.2)
 
 
-def check_message(message: Msg) -> None:
-    if message.to[0] not in "#@":
-        raise InvalidMessage("Invalid `to`: # and a channel, or @ and an agent id")
-    content = message.content
-    # The wire counts UTF-16 code units; the decoder has counted characters, each of one or two.
-    if len(content) * 2 > MAX_CONTENT and utf16_length(content) > MAX_CONTENT:
-        raise InvalidMessage(f"Invalid `content`: a text of at most {MAX_CONTENT} characters")
+def message_check(limit: int) -> Check:
+    """What checks the fields of a MSG, whose content has at most `limit` UTF-16 code units (agentchat wire 2.4)."""
+    surely_short = limit // 2  # a character is one or two of them
+
+    def check(message: Msg) -> None:
+        if message.to[0] not in "#@":
+            raise InvalidMessage("Invalid `to`: # and a channel, or @ and an agent id")
+        content = message.content
+        if len(content) > surely_short and utf16_length(content) > limit:
+            raise InvalidMessage(f"Invalid `content`: a text of at most {limit} characters")
+
+    return check
 
 
 def message(hall: Hall, session: Session, message: Msg) -> None:
@@ -122,7 +128,13 @@ def _refuse_address(hall: Hall, to: str) -> NoReturn:
 
 def _take_callbacks(hall: Hall, agent: Agent, content: str) -> str | None:
     settings = hall.settings
-    extraction = extract(content, agent.id, settings.callback_max_delay, settings.callback_max_payload)
+    extraction = extract(
+        content,
+        agent.id,
+        settings.callback_max_delay,
+        settings.callback_max_payload,
+        settings.callback_max_pending,
+    )
     now = hall.now()
     for callback in extraction.callbacks:
         hall.callbacks.add(agent.id, callback, hall.ids.callback_id(hall.timestamp()), now)
@@ -161,8 +173,10 @@ def _fire_callbacks(hall: Hall) -> None:
     _plan_callbacks(hall)
 
 
-COMMANDS: Final = (
-    Command(Msg, message, MESSAGE, rate="rate_message", check=check_message, lurkers=False),
-    Command(FileChunk, file_chunk, DIRECT, rate="rate_chunk", lurkers=False),
-    Command(Typing, typing, CHANNEL, silent=True),
-)
+def commands(settings: Settings) -> tuple[Command, ...]:
+    check = message_check(settings.max_content)
+    return (
+        Command(Msg, message, MESSAGE, rate="rate_message", check=check, lurkers=False),
+        Command(FileChunk, file_chunk, DIRECT, rate="rate_chunk", lurkers=False),
+        Command(Typing, typing, CHANNEL, silent=True),
+    )

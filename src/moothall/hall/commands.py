@@ -1,7 +1,7 @@
 """The command table: one row per message type says who handles it, what it costs, who may send it and how often.
 
 The checks run once, centrally, in `Hall.receive`, in the seed's order: size, parse, type, fields, rate, auth
-(seed 000, message flow). A room exports its rows as `COMMANDS`.
+(seed 000, message flow). A room exports its rows as `COMMANDS`, or as `commands(settings)`.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -13,12 +13,16 @@ from msgspec import UNSET
 
 from moothall.hall.budgets import Price
 from moothall.hall.session import Session
+from moothall.wire.agentchat.client import MAX_CONTENT
 
 if TYPE_CHECKING:
     from moothall.hall.hall import Hall
 
 MAX_AGENTS_LISTED: Final = 4096  # of the whole hall: half a mebibyte
-LOOKED_AT_FOR_ONE: Final = 32  # agents that are looked at in the time that one is told something
+# What is done in the time in which one agent is told something:
+LOOKED_AT_FOR_ONE: Final = 32  # agents looked at
+COPIED_FOR_ONE: Final = 16 * 1024  # characters of a text copied
+SEARCHED_FOR_ONE: Final = 64  # characters of a text searched, if it was written to be slow
 
 Count = Callable[["Hall", Session, Any], int]
 
@@ -81,13 +85,17 @@ def _entry(hall: "Hall", session: Session, message: Any) -> int:
 
 def _replay(hall: "Hall", session: Session, message: Any) -> int:
     channel = hall.channels.get(message.channel)
-    return 0 if channel is None else len(channel.replay())
+    return 0 if channel is None else len(channel.buffer.replay())
 
 
 def _audience(hall: "Hall", session: Session, message: Any) -> int:
-    """Those who get a line to a channel, or to one agent."""
+    """Agents that get a line. A long text costs more: it is searched for secrets, and copied to each of them."""
     channel = None if session.agent is None else session.agent.channels.get(message.to)
-    return 1 if channel is None else channel.audience
+    audience = 1 if channel is None else channel.audience
+    length = len(message.content)
+    if length > MAX_CONTENT:
+        audience += audience * length // COPIED_FOR_ONE + length // SEARCHED_FOR_ONE
+    return audience
 
 
 def _neighbours(hall: "Hall", session: Session, message: Any) -> int:

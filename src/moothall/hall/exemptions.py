@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 MAX_REMEMBERED: Final = 10_000  # messages of the whole hall
+MAX_SEARCHED: Final = 4096  # characters of a message; names after them are no mentions
 
 _MENTION: Final = re.compile(r"@([A-Za-z0-9_-]+)")
 
@@ -22,7 +23,7 @@ class Exemptions:
         return len(self._names)
 
     def note(self, msg_id: str, content: str, *, by_agent: bool) -> None:
-        self._names[msg_id] = f" {' '.join(_MENTION.findall(content))} " if by_agent else None
+        self._names[msg_id] = f" {' '.join(_MENTION.findall(content[:MAX_SEARCHED]))} " if by_agent else None
         if len(self._names) > MAX_REMEMBERED:
             del self._names[next(iter(self._names))]
 

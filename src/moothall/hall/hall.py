@@ -29,6 +29,7 @@ from moothall.hall.commands import Command, command_table
 from moothall.hall.exemptions import Exemptions
 from moothall.hall.features import served
 from moothall.hall.floor import Floor
+from moothall.hall.history import HistoryMemory
 from moothall.hall.ids import IdMint
 from moothall.hall.keyring import Keyring
 from moothall.hall.markers import CallbackQueue
@@ -121,7 +122,9 @@ class Hall:
         self.floor = Floor(settings.floor_ttl)
         self.exemptions = Exemptions()
         self.callbacks = CallbackQueue(settings.callback_max_pending)
-        self.channels = Channels(settings.buffer_size)
+        # A newcomer gets a history in one piece, which leaves half of its outbox for all else.
+        memory = HistoryMemory(settings.replay_memory, per_channel=settings.outbox_limit // 2)
+        self.channels = Channels(settings.buffer_size, memory)
         self.peer_requests = PeerRequests()
         self.agents: dict[str, Agent] = {}
         self.by_key: dict[bytes, Agent] = {}
@@ -632,7 +635,7 @@ class Hall:
         if channel.relays:
             _relay(channel, framed, but)
         self.tally.fanout[channel.audience] += 1
-        channel.remember(encoded)
+        channel.buffer.add(encoded)
         if message.msg_id is not None and (not by_agent or "@" in message.content):
             self.exemptions.note(message.msg_id, message.content, by_agent=by_agent)
 

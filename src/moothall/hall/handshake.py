@@ -365,6 +365,7 @@ def _welcome(hall: Hall, session: Session, applicant: Applicant, *, lurking: boo
             motd=hall.motd,
             disclaimer=DISCLAIMER,
             features=hall.features,
+            max_content=hall.settings.max_content,
         ),
     )
     if hall.settings.auto_join:

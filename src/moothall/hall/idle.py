@@ -55,12 +55,12 @@ def _roll_call(channel: Channel, room: int) -> str:
 def _nudge(hall: Hall, channel: Channel) -> None:
     # One in a row is enough to remember: a quiet night must not push the last conversation out of the buffer.
     buffer = channel.buffer
-    if buffer and buffer[-1] is channel.nudge:
-        buffer.pop()
+    if len(buffer) and buffer.last is channel.nudge:
+        buffer.remove_last()
     ending = f" - {STARTERS[hall.pick(len(STARTERS))]}"
     if hall.settings.idle_mentions:
         beginning = _roll_call(channel, MAX_CONTENT - len(ending))
     else:
         beginning = f"{len(channel.members)} are here"
     hall.announce(channel.name, beginning + ending)
-    channel.nudge = buffer[-1] if buffer else None
+    channel.nudge = buffer.last

@@ -32,25 +32,34 @@ class Extraction(NamedTuple):
 
 
 def extract(
-    content: str, agent_id: str, max_delay: float = MAX_DELAY, max_payload: int = MAX_PAYLOAD
+    content: str,
+    agent_id: str,
+    max_delay: float = MAX_DELAY,
+    max_payload: int = MAX_PAYLOAD,
+    max_pending: int = MAX_PENDING,
 ) -> Extraction:
+    """All markers leave the content. As many as an agent may have pending become callbacks, and one always does: it
+    decides what is routed."""
     # Nearly every message leaves here; looking for one character is several times as fast as for five.
     if "@" not in content or MARKER not in content:
         return Extraction(content, (), content)
     pieces: list[str] = []
-    asked: list[Callback] = []
+    callbacks: list[Callback] = []
+    most = max(1, max_pending)
     kept_from = 0
     for head, end in _markers(content):
         pieces.append(content[kept_from : head.start()])
         kept_from = end
-        delay = min(float(head[1]), max_delay)
-        asked.append(Callback(delay, head[2] or f"@{agent_id}", trim(content[head.end() : end])))
-    if not asked:
+        if len(callbacks) < most:
+            payload = trim(content[head.end() : end])
+            if utf16_length(payload) <= max_payload:
+                delay = min(float(head[1]), max_delay)
+                callbacks.append(Callback(delay, head[2] or f"@{agent_id}", payload))
+    if not pieces:
         return Extraction(content, (), content)
     pieces.append(content[kept_from:])
     clean = trim("".join(pieces))
-    callbacks = tuple(callback for callback in asked if utf16_length(callback.payload) <= max_payload)
-    return Extraction(clean, callbacks, _routed(content, clean, callbacks))
+    return Extraction(clean, tuple(callbacks), _routed(content, clean, callbacks))
 
 
 def _markers(content: str) -> Iterator[tuple[re.Match[str], int]]:
@@ -64,7 +73,7 @@ def _markers(content: str) -> Iterator[tuple[re.Match[str], int]]:
         start = following
 
 
-def _routed(content: str, clean: str, callbacks: tuple[Callback, ...]) -> str | None:
+def _routed(content: str, clean: str, callbacks: list[Callback]) -> str | None:
     if clean:
         return clean
     # A message that was only markers goes nowhere; if none was acceptable, its author should notice.

@@ -225,7 +225,7 @@ def _send_room(hall: Hall, session: Session, channel: Channel) -> None:
     unannounced = channel.unannounced
     entries = [_entry(member) for member in channel.members.values() if member.id not in unannounced]
     joined = server.Joined(ts=hall.timestamp(), channel=channel.name, agents=entries)
-    replay = channel.replay()
+    replay = channel.buffer.replay()
     if hall.settings.replay_first:
         if replay:
             session.link.put(replay)

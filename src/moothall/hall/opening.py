@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from moothall.hall import admin, chat, handshake, idle, membership, peers, presence, turns
 from moothall.hall.commands import Command
@@ -11,21 +11,23 @@ from moothall.hall.moderation import Escalation, LinkDetector, Pipeline
 from moothall.hall.order import Order
 from moothall.settings import Settings
 
-COMMANDS: Final = (
-    *handshake.COMMANDS,
-    *membership.COMMANDS,
-    *chat.COMMANDS,
-    *presence.COMMANDS,
-    *turns.COMMANDS,
-    *peers.COMMANDS,
-    *admin.COMMANDS,
-)
+
+def commands(settings: Settings) -> tuple[Command, ...]:
+    return (
+        *handshake.COMMANDS,
+        *membership.COMMANDS,
+        *chat.commands(settings),
+        *presence.COMMANDS,
+        *turns.COMMANDS,
+        *peers.COMMANDS,
+        *admin.COMMANDS,
+    )
 
 
 def open_hall(settings: Settings, other_rooms: Iterable[Command], **outside: Any) -> Hall:
     """`other_rooms` are the rows of the market and the court, `outside` is what `Hall` needs from there."""
     order = Order(Pipeline([LinkDetector()]), Escalation()) if settings.moderation else None
-    hall = Hall(settings, (*COMMANDS, *other_rooms), order=order, **outside)
+    hall = Hall(settings, (*commands(settings), *other_rooms), order=order, **outside)
     hall.departures.append(partial(peers.forget_requests, hall))
     if settings.idle_prompts and settings.idle_timeout:
         idle.watch(hall)

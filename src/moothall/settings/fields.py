@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from moothall.settings.limits import Rate
+from moothall.wire.agentchat.client import MAX_CONTENT
 
 MAX_FRAME: Final = 256 * 1024  # seed 001, transport
 
@@ -159,6 +160,10 @@ class Settings:
     buffer_size: int = option(
         20, "messages a channel keeps for those who join later", reference="MESSAGE_BUFFER_SIZE"
     )
+    replay_memory: int = option(
+        64 * 1024 * 1024,
+        "bytes of the messages that all channels keep; beyond it the fullest channels forget their oldest",
+    )
     max_channels: int = option(10_000, "channels there can be; when there are, new ones replace empty ones")
     max_channels_per_ip: int = option(
         500, "of them made from one address (or IPv6 /64); loopback is exempt; 0 is no limit"
@@ -167,7 +172,11 @@ class Settings:
     private_channels: bool = option(
         True, "invite-only channels may be made", reference="PRIVATE_CHANNELS_ENABLED"
     )
-    max_frame: int = option(MAX_FRAME, "bytes of the largest message that is read")
+    max_content: int = option(
+        MAX_CONTENT,
+        "characters of the longest MSG, in UTF-16 code units; max_frame and outbox_limit must fit it",
+    )
+    max_frame: int = option(MAX_FRAME, "bytes of the largest frame that is read")
     echo: bool = option(False, "channel messages also go back to their sender")
     auto_join: bool = option(False, "WELCOME puts an agent into every public channel")
     replay_first: bool = option(True, "on JOIN the history comes before JOINED")

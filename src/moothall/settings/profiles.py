@@ -25,6 +25,11 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "challenge_timeout": 60.0,  # 6
         "auth_clock_tolerance": 0.0,  # the reference does not look at the clock
         "unverified_code": "SIGNATURE_REQUIRED",
+        "max_frame": 13
+        * 1024
+        * 1024,  # 10; content of any characters fits, where the reference ends at 2 MiB
+        "max_content": 2 * 1024 * 1024,  # 11
+        "outbox_limit": 16 * 1024 * 1024,
         "answer_malformed": True,  # 12
         "flood_closes": True,  # 13
         "over_budget": "wait",  # the reference has no budgets: its clients are slowed down, not refused

@@ -28,12 +28,17 @@ NOT_SETTINGS: Final = frozenset(("MOOTHALL_CONFIG",))
 # Enough for any size, and for times that are counted in milliseconds and stored in 64 bits.
 MAX_NUMBER: Final = 2**40
 MAX_COUNTERPARTIES: Final = 400  # of an arbiter: so many deals are looked at
+# What a MSG takes on the wire: JSON may spell each UTF-16 code unit in six bytes (\\u00e9), and besides the content
+# there are a target, a signature, ids, and names.
+LONGEST_SPELLING: Final = 6
+ENVELOPE: Final = 16 * 1024
 # Numbers with a smaller range than others.
 RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "port": (0, 65535),
     "keep_port": (0, 65535),
     "max_known_keys": (1, 100_000_000),  # a filter of all ids is in memory: 256 MB then
     "loopback_factor": (1, 1_000_000),
+    "max_content": (1, 16 * 1024 * 1024),
     "court_arbiter_counterparties": (0, MAX_COUNTERPARTIES),
 }
 
@@ -194,12 +199,30 @@ def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
             f"public_url from {origins['public_url']}: {settings.public_url!r} is not a URL such as"
             " wss://hall.example.org"
         )
+    _check_sizes(settings, origins)
     _check_addresses(settings, origins)
     _check_channels(settings, origins)
     _check_webhooks(settings, origins)
     _check_court(settings, origins)
     _check_keep(settings, origins)
     return settings
+
+
+def _check_sizes(settings: Settings, origins: Mapping[str, str]) -> None:
+    """The longest MSG must fit a frame however it is spelled, and an outbox must hold the largest frame."""
+    least_frame = settings.max_content * LONGEST_SPELLING + ENVELOPE
+    if settings.max_frame < least_frame:
+        raise SettingsError(
+            f"max_frame from {origins['max_frame']}: {settings.max_frame} bytes are too few for max_content = "
+            f"{settings.max_content}, because a character can take {LONGEST_SPELLING} bytes; "
+            f"set max_frame to {least_frame} or more, or lower max_content"
+        )
+    least_outbox = settings.max_frame + ENVELOPE
+    if settings.outbox_limit < least_outbox:
+        raise SettingsError(
+            f"outbox_limit from {origins['outbox_limit']}: {settings.outbox_limit} bytes do not hold one frame of "
+            f"max_frame = {settings.max_frame}; set outbox_limit to {least_outbox} or more"
+        )
 
 
 def _check_court(settings: Settings, origins: Mapping[str, str]) -> None:

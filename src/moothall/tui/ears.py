@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from moothall.errors import ConnectionLost
+from moothall.tui.printable import shortened
 from moothall.tui.rooms import Kind, Line, Person
 from moothall.wire.agentchat.names import SERVER
 
@@ -33,7 +34,7 @@ def line_of(message: "Message", agent: "Agent", *, is_history: bool = False) -> 
     return Line(
         kind,
         message.ts.astimezone(),
-        message.content,
+        shortened(message.content),
         sender=message.sender,
         name=message.sender_name,
         verified=message.verified,

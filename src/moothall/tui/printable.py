@@ -9,6 +9,7 @@ import re
 import unicodedata
 from typing import Final
 
+MAX_SHOWN: Final = 10_000  # characters of one message; some halls take two million
 MAX_NAME: Final = 32  # the longest name a hall lets in (agentchat wire 3.3)
 MAX_MARKS: Final = 3  # combining marks on one letter; no language needs more, and a stack covers other rows
 ELLIPSIS: Final = "…"
@@ -44,6 +45,13 @@ def steady(text: str) -> str:
     if text.isascii():
         return text
     return _without_stacks(_UNSTEADY.sub("", text))
+
+
+def shortened(text: str) -> str:
+    """As much of a text as a screen should hold; a longer one ends with a note that says so."""
+    if len(text) <= MAX_SHOWN:
+        return text
+    return f"{text[:MAX_SHOWN]}… ({len(text):,} characters; `moothall listen` shows all of them)"
 
 
 def one_line(text: str) -> str:

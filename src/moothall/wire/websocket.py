@@ -131,6 +131,11 @@ class FrameReader:
         self._mask = b""
         self._final = False
 
+    @property
+    def unfinished(self) -> int:
+        """Bytes that are held of a message whose end has not arrived."""
+        return len(self._message)
+
     def whole_text(self, data: bytes) -> bytes | None:
         """The message, if the data is one complete text frame and nothing else; if not, `feed` has to look.
 

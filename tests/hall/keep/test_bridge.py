@@ -11,7 +11,7 @@ from moothall.identity.certificates import revoke
 from moothall.identity.signatures import verify
 from moothall.market.records import Registration, Standing
 from moothall.settings.limits import Rate
-from moothall.wire.keep.packet import Packet, decode, encode, signing_bytes
+from moothall.wire.keep.packet import MAX_PACKET, Packet, decode, encode, signing_bytes
 from tests.hall.keep.town import FakePeer, Town, assert_signed_by_the_hall
 from tests.identity.vectors import ALICE as DEALER
 from tests.identity.vectors import SEEDS
@@ -323,6 +323,33 @@ def test_secrets_are_taken_out_and_then_the_packet_is_not_attached(town: Town) -
     packet = bob.only()
     assert secret not in packet.body
     assert_signed_by_the_hall(packet)
+
+
+@pytest.mark.parametrize("letter", ["x", "\u00e9", "🦀"])
+def test_a_text_that_no_packet_can_hold_is_cut_and_says_so(letter: str) -> None:
+    town = Town(max_content=2_000_000, outbox_limit=32_000_000, no_limits=True)
+    peer = town.peer("bot:a")
+    alice = town.agent("alice", join="#keep")
+    short = letter * 4096
+    town.send(alice, "MSG", to="#keep", content=short)
+    assert peer.only().body == short
+    for to in ("#keep", town.bridge.residents["bot:a"].agent.address):
+        town.send(alice, "MSG", to=to, content=letter * 900_000)
+        packet = peer.only()
+        assert packet.body.startswith(short)
+        assert packet.body.endswith("… [cut: 900000 characters]")
+        assert_signed_by_the_hall(packet)
+        assert len(encode(packet)) <= MAX_PACKET
+
+
+def test_a_keep_agent_may_say_as_much_as_the_hall_takes_and_a_packet_holds() -> None:
+    town = Town(max_content=10_000, no_limits=True)
+    listener = town.agent("listener", join="#keep")
+    peer = town.peer("bot:a")
+    listener.read()
+    town.post(peer, "bot:a", "#keep", "x" * 10_000)
+    assert listener.read()[-1]["content"] == "x" * 10_000
+    assert town.ask(peer, "bot:a", "#keep", "x" * 10_001) == "error:too_long"
 
 
 @pytest.mark.parametrize(("body", "scar"), [("x" * 4097, b""), ("🦀" * 2049, b""), ("small", b"s" * 40_000)])

@@ -32,7 +32,6 @@ from moothall.hall.outside import Relay
 from moothall.hall.session import Agent, Session
 from moothall.identity import PublicKey
 from moothall.settings.limits import Rate
-from moothall.wire.agentchat.client import MAX_CONTENT
 from moothall.wire.agentchat.jstext import utf16_length
 from moothall.wire.agentchat.names import SERVER
 from moothall.wire.agentchat.server import Chat
@@ -42,6 +41,7 @@ AGENT: Final = "agent:"  # what a WebSocket agent's identity on keep starts with
 HUMAN: Final = "human:"
 VIA: Final = "keep"
 MAX_BRIDGED: Final = 32 * 1024  # bytes of a packet that is attached to a chat message, scar and all
+MAX_UTF8: Final = 4  # bytes of a character
 MAX_NAME: Final = 32
 MAX_NAMED: Final = 1000  # agents of one name that `nearest:` and `swarm:` look at
 # Of one connection. One that signs for many may bring them all at once; but one that signs with two keys in turn
@@ -309,7 +309,7 @@ class Bridge:
             id=line.msg_id or "",
             src=AGENT + line.from_.removeprefix("@"),
             dst=dst,
-            body=line.content,
+            body=_fitting(line.content),
             pk=self.pk,
         )
         packet.sig = self._sign(signing_bytes(packet))
@@ -394,7 +394,7 @@ class Bridge:
         """The packet as a chat message, after all that the hall asks of one (agentchat wire 9.3)."""
         hall, agent = self.hall, resident.agent
         body = packet.body
-        if utf16_length(body) > MAX_CONTENT or len(forwarded) > MAX_BRIDGED:
+        if utf16_length(body) > hall.settings.max_content or len(forwarded) > MAX_BRIDGED:
             raise Refused(TOO_LONG)
         window = resident.party.window
         if window is not None and not window.admit(hall.now()):
@@ -465,6 +465,16 @@ DEFAULT_STANDING: Final = (1200, 0)  # seed 001, reputation
 def _name(identity: str) -> str:
     """What the hall calls it: the part after the colon, as far as names allow (agentchat wire 3.3)."""
     return _not_in_names("", identity.partition(":")[2] or identity)[:MAX_NAME]
+
+
+def _fitting(content: str) -> str:
+    """What a packet can hold of a text. A text that is too long ends with a note that says so."""
+    if len(content) * MAX_UTF8 <= MAX_BRIDGED:
+        return content
+    encoded = content.encode()
+    if len(encoded) <= MAX_BRIDGED:
+        return content
+    return f"{encoded[:MAX_BRIDGED].decode(errors='ignore')}… [cut: {len(content)} characters]"
 
 
 def _is_here(agent: Agent) -> bool:

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from moothall.wire.agentchat.names import AgentAddress, ChannelName, Name, Nick
 
-MAX_CONTENT: Final = 4096  # seed 001, transport
+MAX_CONTENT: Final = 4096  # seed 001, transport; a hall may choose another limit for MSG (`max_content`)
 MAX_STATUS_TEXT: Final = 100  # seed 001, presence
 # Of a MSG: nobody checks it, but all members get it and the channel keeps it, as they do the content. An Ed25519
 # signature has 88.
@@ -115,7 +115,7 @@ class Invite(ClientMessage, tag="INVITE", kw_only=True):
 
 class Msg(ClientMessage, tag="MSG", kw_only=True):
     to: Text
-    content: Annotated[str, Meta(max_length=MAX_CONTENT)]
+    content: str  # the hall checks its length
     sig: Annotated[str, Meta(max_length=MAX_SIGNATURE)] | UnsetType = UNSET
     in_reply_to: Annotated[str, Meta(max_length=MAX_ID)] | None = None
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from moothall.errors import InvalidMessage
-from moothall.wire.agentchat.client import MAX_CONTENT, MAX_REF, AnyClientMessage, ClientMessage
+from moothall.wire.agentchat.client import MAX_REF, AnyClientMessage, ClientMessage
 from moothall.wire.agentchat.server import ServerMessage
 from moothall.wire.websocket import encode_text
 
@@ -32,7 +32,6 @@ _RULES: Final = {
     ("IDENTIFY", "kind"): "Invalid `kind`: agent or human",
     ("SET_NICK", "nick"): "Invalid `nick`: 1 to 24 letters, digits, - or _",
     ("ARBITER_VOTE", "verdict"): "Invalid `verdict`: one of disputant, respondent, mutual",
-    ("MSG", "content"): f"Invalid `content`: a text of at most {MAX_CONTENT} characters",
 }
 _CHANNEL_RULE: Final = "Invalid `channel`: # and 1 to 31 letters, digits, - or _"
 _ADDRESS_RULE: Final = "Invalid `{}`: @ and an agent id"

@@ -28,6 +28,7 @@ class Welcome(ServerMessage, tag="WELCOME", kw_only=True):
     motd: str | None = None
     disclaimer: str = ""  # always there on our wire; the seed's WELCOME has none
     features: Any = ()  # ours: names of our extensions; another server may send anything under this name
+    max_content: Any = None  # ours: UTF-16 code units of the longest MSG
 
 
 class Challenge(ServerMessage, tag="CHALLENGE", kw_only=True):

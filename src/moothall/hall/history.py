@@ -1,0 +1,102 @@
+"""What channels keep for agents that join later, and how much memory that takes (seed 000, buffering and replay).
+
+A channel keeps its last messages: so many, and so many bytes that an outbox can take all of them at once. All
+channels together share a limit. When it is reached, the fullest channels forget their oldest messages, so a channel
+with a short history keeps it, however much is said elsewhere.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+from moothall.wire.agentchat.codec import as_replay
+from moothall.wire.websocket import encode_text
+
+
+class HistoryMemory:
+    """What the histories of all channels have in common: their limits, and what they take together."""
+
+    def __init__(self, limit: int, per_channel: int) -> None:
+        self.limit = limit  # bytes, of all of them
+        self.per_channel = per_channel
+        self.used = 0
+        self._histories: set[History] = set()
+
+    def add(self, history: "History") -> None:
+        self._histories.add(history)
+
+    def discard(self, history: "History") -> None:
+        """Its channel is gone."""
+        history.shrink(0)
+        self._histories.discard(history)
+
+    def make_room(self) -> None:
+        """Free an eighth of the limit. To go through all channels is then seldom necessary."""
+        target = self.limit - self.limit // 8
+        largest = sorted(self._histories, key=lambda history: history.size, reverse=True)
+        rest = self.used
+        for number, history in enumerate(largest):
+            # The bytes that each of the larger ones may keep, if those from here on keep all that they have.
+            rest -= history.size
+            share = (target - rest) // (number + 1)
+            if number + 1 == len(largest) or share >= largest[number + 1].size:
+                for larger in largest[: number + 1]:
+                    larger.shrink(share)
+                return
+
+
+class History:
+    """The last messages of one channel, as they were sent, without frames."""
+
+    __slots__ = ("_memory", "_messages", "_most", "_replay", "size")
+
+    def __init__(self, memory: HistoryMemory, most: int) -> None:
+        self._memory = memory
+        self._most = most
+        self._messages: deque[bytes] = deque()
+        self._replay: bytes | None = None
+        self.size = 0  # bytes
+        memory.add(self)
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._messages)
+
+    @property
+    def last(self) -> bytes | None:
+        return self._messages[-1] if self._messages else None
+
+    def add(self, encoded: bytes) -> None:
+        messages, memory = self._messages, self._memory
+        messages.append(encoded)
+        added = len(encoded)
+        if len(messages) > self._most:
+            added -= len(messages.popleft())
+        self.size += added
+        memory.used += added
+        self._replay = None
+        if self.size > memory.per_channel:
+            self.shrink(memory.per_channel)
+        if memory.used > memory.limit:
+            memory.make_room()
+
+    def remove_last(self) -> None:
+        """Of a history that is not empty."""
+        self._forget(len(self._messages.pop()))
+
+    def shrink(self, size: int) -> None:
+        """Forget the oldest messages until the others have at most so many bytes."""
+        while self.size > size:
+            self._forget(len(self._messages.popleft()))
+
+    def _forget(self, size: int) -> None:
+        self.size -= size
+        self._memory.used -= size
+        self._replay = None
+
+    def replay(self) -> bytes:
+        """All of it as frames, made once for all agents that join before the next message."""
+        if self._replay is None:
+            self._replay = b"".join([encode_text(as_replay(encoded)) for encoded in self._messages])
+        return self._replay
