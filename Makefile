@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test lint format bench clean lock
+.PHONY: help install serve test lint format docs bench clean lock
 
 help:
 	@echo "make serve    run a hall on 127.0.0.1:6667   (make serve ARGS='--port 7000')"
@@ -16,6 +16,7 @@ help:
 	@echo "make install  create .venv/bin/moothall"
 	@echo "make lint     ruff and mypy only"
 	@echo "make format   let ruff rewrite the sources"
+	@echo "make docs     renew what is generated in docs/"
 	@echo "make bench    measure against the relay and nats-server"
 	@echo "make lock     renew the dependency locks"
 	@echo "make clean    remove .venv and caches"
@@ -48,6 +49,9 @@ lint: $(VENV)/tested
 format: $(VENV)/tested
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/tested
+	$(BIN)/python -m tools.wire_reference
 
 test: lint
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)

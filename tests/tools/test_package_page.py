@@ -11,6 +11,7 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
+
 from tools.package_page import origin_of, page, project_urls, web_address
 
 ROOT = Path(__file__).parents[2]
