@@ -21,6 +21,7 @@ USAGE: Final = 2
 CONNECTION: Final = 3
 REFUSED: Final = 4
 TIMEOUT: Final = 5
+NO_ANSWER: Final = 6
 INTERRUPTED: Final = 130  # what shells give for Ctrl-C
 
 MEANINGS: Final = {
@@ -30,11 +31,13 @@ MEANINGS: Final = {
     CONNECTION: "no connection to the hall, or it was lost",
     REFUSED: "the hall refused; its code is in the message",
     TIMEOUT: "the hall did not answer in time",
+    NO_ANSWER: "no agent answered the question in time",
     INTERRUPTED: "interrupted with Ctrl-C",
 }
 
 # The first class that fits decides.
 _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
+    (errors.NoAnswer, NO_ANSWER),
     (TimeoutError, TIMEOUT),
     (errors.Refusal, REFUSED),
     (errors.Kicked, REFUSED),
@@ -177,6 +180,8 @@ def explain(error: BaseException) -> str:
         text = f"{error.code}: {text}"
         if advice := _ADVICE.get(error.code):
             text = f"{text.rstrip('.')}; {advice}"
+    elif isinstance(error, errors.NoAnswer):
+        text = f"{text}; `moothall agents` shows who is there, and a longer --timeout waits longer"
     elif _is_left_alone(error) and "?" not in text:
         text = f"{text}; try again, `moothall health` tells whether the hall is well"
     return text
