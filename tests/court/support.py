@@ -28,7 +28,7 @@ def draw_panel(seed: str, pool: Sequence[str]) -> list[str]:
 def rated(books: MemoryBooks, key: PrivateKey, rating: int = 1300, transactions: int = 20) -> None:
     """The agent has this standing from the beginning, as an imported one does."""
     standing = Standing(key=key.public.raw, rating=rating, transactions=transactions)
-    books.entries.pop((ledger.agent_account(standing.key), "opening"), None)
+    books.entries.pop(("elo", ledger.agent_account(standing.key), "opening"), None)
     books._save(standing)
     books._save(ledger.opening(standing.key, rating, 1))
 

@@ -50,7 +50,7 @@ def assert_every_stake_is_accounted_for(books: MemoryBooks) -> None:
     assert rebuilt.problems == []
     for key, standing in rebuilt.standings.items():
         assert standing == books.stands[key]
-    settled = Counter(deal for deal, operation in books.entries if operation not in ("lock", "opening"))
+    settled = Counter(deal for _, deal, operation in books.entries if operation not in ("lock", "opening"))
     assert all(times == 1 for times in settled.values())
 
 

@@ -14,6 +14,7 @@ from moothall.market.notices import what_fits
 from moothall.market.outcome import Outcome
 from moothall.market.records import (
     AuditRow,
+    Book,
     Change,
     Entry,
     Happening,
@@ -54,7 +55,7 @@ class MemoryBooks(Books):
     def __init__(self) -> None:
         self.deals: dict[str, Proposal] = {}
         self.stands: dict[bytes, Standing] = {}
-        self.entries: dict[tuple[str, str], Entry] = {}
+        self.entries: dict[tuple[str, str, str], Entry] = {}
         self.audit: list[AuditRow] = []
         self.points: list[RatingPoint] = []
         self.kept_receipts: list[Receipt] = []
@@ -223,7 +224,7 @@ class MemoryBooks(Books):
             case Standing():
                 self.stands[change.key] = change
             case Entry():
-                self.entries.setdefault((change.deal, change.operation), change)
+                self.entries.setdefault((change.book, change.deal, change.operation), change)
             case AuditRow():
                 self.audit.append(change)
             case RatingPoint():
@@ -246,8 +247,8 @@ class MemoryBooks(Books):
             if deal.status in ("pending", "accepted") and deal.expires is not None and deal.frozen_by is None
         ]
 
-    def balances(self) -> dict[str, int]:
-        return ledger.balances(self.entries.values())
+    def balances(self, book: Book = "elo") -> dict[str, int]:
+        return ledger.balances(self.entries.values(), book)
 
 
 def _admits(filters: Filters, skill: dict[str, Any]) -> bool:

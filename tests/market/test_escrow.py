@@ -73,7 +73,7 @@ def test_a_lock_never_takes_more_than_is_available(
         assert after.rating - after.escrowed >= 100
     released = escrow.release(deal(stake_a, stake_b), *_after(locked.moved, one, other), 2)
     assert _after(released.moved, one, other) == (one, other)
-    assert not any(ledger.balances([locked.entry, released.entry]).values())
+    assert not any(ledger.balances([locked.entry, released.entry], "elo").values())
 
 
 def _after(
@@ -120,7 +120,7 @@ def test_on_mutual_fault_both_stakes_are_burned(
     assert after[A].rating == max(100, rating_a - loss_a - stake_a)
     assert after[B].rating == max(100, rating_b - loss_b - stake_b)
     assert after[A].escrowed == after[B].escrowed == 0
-    balances = ledger.balances([movement.entry])
+    balances = ledger.balances([movement.entry], "elo")
     assert sum(balances.values()) == 0
     assert balances.get("burn", 0) == loss_a + loss_b + stake_a + stake_b
     assert balances.get("floor", 0) <= 0

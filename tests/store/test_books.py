@@ -333,7 +333,7 @@ def test_there_is_a_way_to_save_every_kind_of_change() -> None:
 def test_an_entry_counts_once(place: Place) -> None:
     """Within a unit of work, and in a later one that looks first (see SqlBooks, careful)."""
     first = opening(ALICE.public.raw, 1200, NOW_MS)
-    again = entry(first.deal, first.operation, NOW_MS + 1, [("mint", -5), (first.deal, 5)])
+    again = entry("elo", first.deal, first.operation, NOW_MS + 1, [("mint", -5), (first.deal, 5)])
     with place.books() as books:
         books.save(first, audit())
         books.save(again, audit())
@@ -346,6 +346,26 @@ def test_an_entry_counts_once(place: Place) -> None:
     assert place.select("SELECT account, amount FROM postings ORDER BY amount") == [
         ("mint", -1200),
         (first.deal, 1200),
+    ]
+
+
+@pytest.mark.parametrize("careful", [False, True])
+def test_a_deal_may_have_the_same_operation_in_both_books(place: Place, careful: bool) -> None:
+    with place.books() as books:
+        books.save(entry("elo", "deal", "lock", NOW_MS, [("agent:a", -5), ("escrow:deal", 5)]), audit())
+    with place.connected() as connection:
+        connection.execute(connection.dialect.begin)
+        draft = Draft()
+        later = SqlBooks(connection, Memory(), draft, careful=careful)
+        later.save(entry("credits", "deal", "lock", NOW_MS, [("agent:a", -7), ("escrow:deal", 7)]), audit())
+        later.keep()
+        draft.write(connection)
+        connection.execute("COMMIT")
+    assert place.select(
+        "SELECT book, sum(amount), max(amount) FROM postings GROUP BY book ORDER BY book"
+    ) == [
+        ("credits", 0, 7),
+        ("elo", 0, 5),
     ]
 
 
@@ -435,7 +455,9 @@ def test_a_decision_without_its_audit_row_is_not_saved(place: Place) -> None:
 
 def test_an_entry_that_does_not_sum_to_zero_is_not_saved(place: Place) -> None:
     with place.books() as books, pytest.raises(ValueError, match="sum to zero"):
-        books.save(Entry(deal="d", operation="o", postings=(Posting("a", 1),), at=NOW_MS), audit())
+        books.save(
+            Entry(book="elo", deal="d", operation="o", postings=(Posting("a", 1),), at=NOW_MS), audit()
+        )
 
 
 @pytest.mark.parametrize("change", [offer(1), Standing(key=ALICE.public.raw)])

@@ -52,6 +52,14 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         ),
         "ledger: complete of prop_1 sums to 1, not to zero",
     ),
+    "credits out of nothing": (
+        executed("INSERT INTO postings VALUES ('credits', 'prop_1', 'lock', 'agent:a', 5, 0)"),
+        "ledger: lock of prop_1 sums to 5, not to zero (book credits)",
+    ),
+    "points moved to the other book": (
+        changed("postings", "UPDATE postings SET book = 'credits' WHERE deal = 'prop_open'"),
+        "escrow:prop_open is empty, and an open deal staked 30",
+    ),
     "an entry gone": (
         changed("postings", "DELETE FROM postings WHERE deal = 'prop_open'"),
         "escrow:prop_open is empty, and an open deal staked 30",

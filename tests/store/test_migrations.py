@@ -100,6 +100,35 @@ def test_a_reader_says_what_is_wrong_with_the_version(place: Place, monkeypatch:
             migrations.require_current(connection)
 
 
+def test_the_ledger_of_a_store_without_books_is_the_book_of_ratings(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 5 to 6."""
+    with monkeypatch.context() as former, place.connected() as connection:
+        release(former, schema.MIGRATIONS[:5])
+        connection.execute(connection.dialect.begin)
+        migrations.upgrade(connection, 0)
+        connection.execute(
+            "INSERT INTO postings (deal, operation, account, amount, at)"
+            " VALUES ('prop_1', 'lock', 'agent:a', -5, 9), ('prop_1', 'lock', 'escrow:prop_1', 5, 9)"
+        )
+        connection.execute("COMMIT")
+    with place.connected() as connection:
+        connection.execute(connection.dialect.begin)
+        assert migrations.upgrade(connection, 0) == 5
+        connection.execute("COMMIT")
+    assert place.select(
+        "SELECT book, deal, operation, account, amount, at FROM postings ORDER BY amount"
+    ) == [
+        ("elo", "prop_1", "lock", "agent:a", -5, 9),
+        ("elo", "prop_1", "lock", "escrow:prop_1", 5, 9),
+    ]
+    with place.connected() as connection, pytest.raises(connection.errors, match="append-only"):
+        connection.execute("DELETE FROM postings")
+    with place.connected() as connection, pytest.raises(connection.errors, match=r"(?i)check"):
+        connection.execute("INSERT INTO postings VALUES ('gold', 'd', 'o', 'a', 1, 0)")
+
+
 async def test_a_database_where_we_may_make_nothing_is_one_line(postgres: Place, server: Server) -> None:
     user = postgres.url.removeprefix("postgresql://").partition("@")[0]
     server.execute(f"ALTER ROLE {user} NOSUPERUSER")

@@ -74,7 +74,8 @@ def _movement(deal: Proposal, operation: str, stakes: tuple[tuple[Standing, int]
     ]
     postings = [(ledger.agent_account(standing.key), -stake) for standing, stake in stakes]
     into_escrow = (ledger.escrow_account(deal.id), sum([stake for _, stake in stakes]))
-    return Movement(moved=tuple(moved), entry=ledger.entry(deal.id, operation, now, (*postings, into_escrow)))
+    entry = ledger.entry(ledger.ELO, deal.id, operation, now, (*postings, into_escrow))
+    return Movement(moved=tuple(moved), entry=entry)
 
 
 # -- what `rating_changes` says about it (agentchat wire 12.6) -------------------------------------------

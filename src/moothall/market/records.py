@@ -5,7 +5,7 @@ ids are renderings of it, and no row depends on how long they are shown. None ca
 are thousands in memory, so the garbage collector need not look at them.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
@@ -79,14 +79,18 @@ class Standing(Struct, kw_only=True, frozen=True, gc=False):
     curbs: Curbs = Curbs()
 
 
+Book = Literal["elo", "credits"]
+
+
 class Posting(Struct, frozen=True, gc=False):
     account: str
     amount: int
 
 
 class Entry(Struct, kw_only=True, frozen=True, gc=False):
-    """One movement of the ledger. Its postings sum to zero; (deal, operation) happens once."""
+    """One movement within one book. Its postings sum to zero. (book, deal, operation) happens once."""
 
+    book: Book
     deal: str
     operation: str
     postings: tuple[Posting, ...]
@@ -94,7 +98,9 @@ class Entry(Struct, kw_only=True, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         if total := sum([posting.amount for posting in self.postings]):
-            raise ValueError(f"{self.deal} {self.operation}: an entry must sum to zero, not to {total}")
+            raise ValueError(
+                f"{self.book} {self.deal} {self.operation}: an entry must sum to zero, not to {total}"
+            )
 
 
 class AuditRow(Struct, kw_only=True, frozen=True, gc=False):

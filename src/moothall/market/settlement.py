@@ -75,7 +75,7 @@ def settle(deal: Proposal, operation: str, shares: Sequence[Share], now: int) ->
         )
     return Movement(
         moved=tuple(moved),
-        entry=ledger.entry(deal.id, operation, now, _postings(deal, shares)),
+        entry=ledger.entry(ledger.ELO, deal.id, operation, now, _postings(deal, shares)),
         points=tuple(points),
         rating_changes=rating_changes,
     )

@@ -477,8 +477,8 @@ class SqlBooks(CaseBooks, IdBooks, StoreBooks):
             self._draft.put_key(key)
 
     def _save_entry(self, entry: Entry) -> None:
-        """Once per (deal, operation). That it is there already is rare, so only the second try looks."""
-        known = (entry.deal, entry.operation)
+        """Once per (book, deal, operation). Repetitions are rare, so only the second try looks for one."""
+        known = (entry.book, entry.deal, entry.operation)
         if known in self._draft.entries or known in self._before.entries:
             return
         if self._careful and self._is_posted(entry):
@@ -487,7 +487,8 @@ class SqlBooks(CaseBooks, IdBooks, StoreBooks):
 
     def _is_posted(self, entry: Entry) -> bool:
         row = self._connection.execute(
-            "SELECT 1 FROM postings WHERE deal = ? AND operation = ? LIMIT 1", (entry.deal, entry.operation)
+            "SELECT 1 FROM postings WHERE book = ? AND deal = ? AND operation = ? LIMIT 1",
+            (entry.book, entry.deal, entry.operation),
         ).fetchone()
         return row is not None
 

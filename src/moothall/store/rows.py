@@ -152,7 +152,7 @@ TABLES: Final = (
         ("fingerprint", "bound_to"),
         " ON CONFLICT (fingerprint) DO UPDATE SET bound_to = excluded.bound_to",
     ),
-    Table("postings", ("deal", "operation", "account", "amount", "at")),
+    Table("postings", ("book", "deal", "operation", "account", "amount", "at")),
     Table("audit", ("at", "operation", "deal", "actor", "data")),
     Table("receipts", ("proposal_id", "proposer", "recipient", "at", "body")),
     Table("rating_history", ("key", "at", "rating", "why")),
@@ -192,7 +192,7 @@ class Draft:
         self.standings: dict[bytes, Stored[Standing]] = {}
         self.disputes: dict[str, Stored[Dispute]] = {}
         self.registrations: dict[bytes, Registration | None] = {}
-        self.entries: set[tuple[str, str]] = set()
+        self.entries: set[tuple[str, str, str]] = set()  # (book, deal, operation)
         self.keys: set[bytes] = set()
         self.large: set[str] = set()  # proposals that are not worth remembering
         self.kept_offers: dict[bytes, int] = {}  # how many rows of each key's offers remain; the others go
@@ -378,11 +378,11 @@ class Draft:
         self.rows["revocations"][key] = (key, at, notice)
 
     def put_entry(self, entry: Entry) -> None:
-        deal, operation, at = entry.deal, entry.operation, entry.at
+        book, deal, operation, at = entry.book, entry.deal, entry.operation, entry.at
         self.added["postings"] += [
-            (deal, operation, posting.account, posting.amount, at) for posting in entry.postings
+            (book, deal, operation, posting.account, posting.amount, at) for posting in entry.postings
         ]
-        self.entries.add((deal, operation))
+        self.entries.add((book, deal, operation))
 
     def put_audit(self, row: AuditRow) -> None:
         self.size += len(row.data)

@@ -12,7 +12,7 @@ changes of a row: a writer that read an older one finds out when it writes (see 
     registrations       skills, as each agent registered them
     offers              the same, one row per skill: what searches look for
     disk_usage          how many bytes each key has added to the store today
-    postings            the ledger: the postings of one (deal, operation) sum to zero
+    postings            the ledger: in each book, the postings of one (deal, operation) sum to zero
     audit               one row per decision, for ever
     receipts            completed deals, for ever
     rating_history      each step of each rating
@@ -27,6 +27,8 @@ from typing import Final
 from moothall.store.dialect import SQLITE, Dialect
 
 FILL: Final = "fill: "
+APPENDED: Final = "append only: "
+REPLACED: Final = "replaced: "
 APPEND_ONLY: Final = ("postings", "audit", "receipts", "rating_history")
 
 _FIRST: Final = (
@@ -118,7 +120,7 @@ _FIRST: Final = (
         next_attempt BIGINT
     )""",
     "CREATE INDEX hooks_waiting ON hooks (next_attempt) WHERE next_attempt IS NOT NULL",
-    *(f"append only: {table}" for table in APPEND_ONLY),
+    *(f"{APPENDED}{table}" for table in APPEND_ONLY),
 )
 
 # Each listener is told on its own. No hall has kept an event before this.
@@ -263,12 +265,40 @@ _PROOFS: Final = (
         dispute_id {text} PRIMARY KEY REFERENCES disputes (id),
         body {bytes} NOT NULL
     )""",
-    "append only: case_files",
+    f"{APPENDED}case_files",
 )
 
 _HARDENING: Final = (*_TWO_CASES, *_COSTS, *_IDENTITY, *_PROOFS)
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _HOOKS, _COURT, _SIGNATURES, _HARDENING)
+# All postings so far are about ratings and stakes. A deal may have the same operation in both books. SQLite cannot
+# change a primary key, so the table is made anew.
+_BOOKS: Final = (
+    f"{REPLACED}postings",
+    """CREATE TABLE postings (
+        book {text} NOT NULL CHECK (book IN ('elo', 'credits')),
+        deal {text} NOT NULL,
+        operation {text} NOT NULL,
+        account {text} NOT NULL,
+        amount BIGINT NOT NULL,
+        at BIGINT NOT NULL,
+        PRIMARY KEY (book, deal, operation, account)
+    ){compact}""",
+    """INSERT INTO postings (book, deal, operation, account, amount, at)
+        SELECT 'elo', deal, operation, account, amount, at FROM old_postings""",
+    "DROP TABLE old_postings",
+    f"{APPENDED}postings",
+)
+
+_SEAMS: Final = (*_BOOKS,)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
+    _FIRST,
+    _HOOKS,
+    _COURT,
+    _SIGNATURES,
+    _HARDENING,
+    _SEAMS,
+)
 VERSION: Final = len(MIGRATIONS)
 
 
@@ -276,8 +306,10 @@ def statements(migration: tuple[str, ...], dialect: Dialect) -> list[str]:
     """As the engine takes them. A step that says `fill: ` is not SQL (see `migrations`)."""
     written: list[str] = []
     for statement in migration:
-        if statement.startswith("append only: "):
-            written += _append_only(statement.removeprefix("append only: "), dialect)
+        if statement.startswith(APPENDED):
+            written += _append_only(statement.removeprefix(APPENDED), dialect)
+        elif statement.startswith(REPLACED):
+            written += _replaced(statement.removeprefix(REPLACED), dialect)
         elif not statement.startswith(FILL):
             written.append(statement.format_map(dialect.types))
     return written
@@ -286,6 +318,15 @@ def statements(migration: tuple[str, ...], dialect: Dialect) -> list[str]:
 def fills(migration: tuple[str, ...]) -> list[str]:
     """The tables that are filled from what is there, after the statements."""
     return [step.removeprefix(FILL) for step in migration if step.startswith(FILL)]
+
+
+def _replaced(table: str, dialect: Dialect) -> list[str]:
+    """Rename an append-only table to `old_...`, so that a new one can have its name and its rows."""
+    if dialect is SQLITE:
+        lifted = [f"DROP TRIGGER {table}_no_{verb}" for verb in ("update", "delete")]
+    else:
+        lifted = [f"DROP TRIGGER {table}_append_only ON {table}", f"DROP FUNCTION {table}_refuse()"]
+    return [*lifted, f"ALTER TABLE {table} RENAME TO old_{table}"]
 
 
 def _append_only(table: str, dialect: Dialect) -> list[str]:
