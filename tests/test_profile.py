@@ -334,6 +334,21 @@ async def test_a_message_of_two_mebibytes_arrives(hall: HallProcess, room: str, 
         await bob.expect("MSG", content="still here")
 
 
+async def test_two_clients_with_one_key_wait_for_each_other(hall: HallProcess, name: str) -> None:
+    key = new_key()
+    async with (
+        await AgentChat.connect(hall.url, name, key) as first,
+        await AgentChat.open(hall.url, name, key) as second,
+    ):
+        await second.send(type="IDENTIFY", name=name, pubkey=key.public.pem)
+        await second.prove(key, await second.answer("CHALLENGE"))
+        assert (await second.answer("TAKEOVER_PENDING"))["wait_ms"] == 5000
+        await first.settle()
+        assert "SESSION_DISPLACED" not in first.types()
+        await first.close()
+        await second.answer("WELCOME")  # it does not wait for a session that is gone
+
+
 async def test_a_flood_closes_the_connection(hall: HallProcess) -> None:
     async with await AgentChat.connect(hall.url) as flooder:
         for _ in range(61):

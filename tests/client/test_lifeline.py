@@ -297,6 +297,16 @@ async def test_handlers_can_speak_before_connecting_is_over(open_hall: OpenHall)
 # -- endings ---------------------------------------------------------------------------------------------
 
 
+async def test_a_takeover_that_has_to_wait_is_waited_for(open_hall: OpenHall) -> None:
+    """The hall says how long it takes, which may be longer than the agent waits for other answers."""
+    first, second = Agent("alice", identity=ALICE), Agent("alice", identity=ALICE, timeout=2.0)
+    async with open_hall(takeover_delay=2.5) as app, first.connected(app.url), second.connected(app.url):
+        with pytest.raises(Displaced):
+            await soon(first.wait_closed())
+        assert second.address == first.address
+        await second.ping()
+
+
 async def test_displaced_is_the_end_and_no_fight(open_hall: OpenHall) -> None:
     async with open_hall() as app:
         first = Agent("alice", identity=ALICE, backoff=QUICKLY)

@@ -539,7 +539,10 @@ def _assert_agenda_holds_no_more_than_it_must(world: World) -> None:
     held = sum(session.held is not None for session in hall.sessions)
     presence = int(hall.presence_changes is not None)
     planned = planned_lines + idle_watch + callbacks + expiry + held + presence + len(hall.voice)
-    most = planned + DEADLINES + len(hall.peer_requests)
+    taking_over = [session for session in hall.sessions if session.takeover is not None]
+    assert len(hall.takeovers) == len(taking_over)
+    assert all(session.busy and session.tier is Tier.STRANGER for session in taking_over)
+    most = planned + DEADLINES + len(hall.peer_requests) + len(taking_over)
     assert most <= len(hall.agenda) <= most + motd_changes
 
 

@@ -101,6 +101,7 @@ AT_LEAST: list[tuple[server.ServerMessage, dict[str, Any]]] = [
         server.RespondingNotice(ts=1, msg_id="m", from_="@a", started_at=5, channel="#c"),
         {"type": "RESPONDING_TO", "msg_id": "m", "from": "@a", "started_at": 5, "channel": "#c"},
     ),
+    (server.TakeoverPending(ts=1, wait_ms=5000), {"type": "TAKEOVER_PENDING", "wait_ms": 5000}),
     (
         server.FloorReleased(ts=1, msg_id="m", channel="#c", from_="@a", reason="expired"),
         {"type": "FLOOR_RELEASED", "msg_id": "m", "channel": "#c", "from": "@a", "reason": "expired"},

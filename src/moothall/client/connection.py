@@ -42,8 +42,8 @@ from moothall.wire.websocket import POLICY_VIOLATION
 MAX_INCOMING: Final = 16 * 1024 * 1024
 READ_AHEAD: Final = 256  # frames; a hall sends many in one piece, and pausing for each few costs more
 CLOSE_TIMEOUT: Final = 2.0
-# A reference server keeps who takes over a live session waiting for up to a minute (agentchat wire 4.5); a hall of
-# ours, known by its echo of `ref`, does not.
+# A session that displaces another one of its key may have to wait for up to a minute (agentchat wire 4.5). A
+# hall that echoes `ref` says so with TAKEOVER_PENDING; the reference server does not.
 TAKEOVER_TIMEOUT: Final = 65.0
 ABNORMAL: Final = 1006  # what the library says when no close frame came (RFC 6455, 7.1.5)
 _GREETING: Final = "hello"  # the `ref` of IDENTIFY; a server that echoes it will echo all others
@@ -144,6 +144,10 @@ class HallConnection:
                 await self._transmit(_proof(applicant.key, body, is_bound=hall_key is not None))
                 if not echoes:
                     patience = max(patience, TAKEOVER_TIMEOUT)
+            elif isinstance(body, server.TakeoverPending):
+                wait = body.wait_ms / 1000
+                log.info("another session of this key is connected; the hall ends it in %g s", wait)
+                patience = max(patience, TAKEOVER_TIMEOUT)
             elif isinstance(body, server.CaptchaChallenge):
                 asked = loop.time()
                 answer = await _answer(body.question, applicant.on_captcha)

@@ -185,6 +185,7 @@ _KNOWN: Final[tuple[type[ServerMessage], ...]] = (
     server.Pong,
     server.PresenceChanged,
     server.RespondingNotice,
+    server.TakeoverPending,
     server.TypingNotice,
     server.VerifyFailed,
     server.VerifyRequestNotice,

@@ -51,6 +51,7 @@ from moothall.hall.peer_requests import PeerRequests
 from moothall.hall.redaction import Redactor
 from moothall.hall.revoked import RevokedKeys
 from moothall.hall.session import Agent, Session, Tier
+from moothall.hall.takeovers import Takeovers
 from moothall.hall.tally import Tally
 from moothall.hall.throttle import Excess
 from moothall.hall.voice import Line, Voice
@@ -135,6 +136,7 @@ class Hall:
         self.strangers = WaitingLine(self.agenda, settings.identify_timeout, self._overdue)
         self.challenged = WaitingLine(self.agenda, settings.challenge_timeout, self._expire)
         self.tested = WaitingLine(self.agenda, settings.captcha_timeout, self._expire)
+        self.takeovers = Takeovers(self.agenda, settings.takeover_delay)
         self.next_callback: Appointment | None = None
         self.next_expiry: Appointment | None = None  # of a claim on the floor
         self.presence_changes: dict[str, Agent] | None = None  # during a tick (see `presence`), by agent id
@@ -220,6 +222,7 @@ class Hall:
         session.forget_kept()
         if session.held is not None:
             self.agenda.cancel(session.held)
+        self.stop_takeover(session)
         self.sessions.discard(session)
         if session.counted:
             self.door.connections.depart(session.ip)
@@ -243,6 +246,13 @@ class Hall:
             session.pending = None
         if session.line is not None:
             session.line.leave(session)
+
+    def stop_takeover(self, session: Session) -> None:
+        """Forget that the session waits to displace another one."""
+        if session.takeover is not None:
+            self.takeovers.stop(session, session.takeover)
+            session.takeover = None
+            session.busy = False
 
     def _overdue(self, session: Session) -> None:
         self.note("identify_timeout", ip=session.ip)
@@ -552,6 +562,7 @@ class Hall:
         self._finished = finished
         for session in self.sessions:
             session.forget_kept()
+            self.stop_takeover(session)
             self.pause(session)
         self._finish()
 

@@ -4,6 +4,7 @@ A session waits in at most one of two states, each with a deadline of its own: a
 signature, or a `CaptchaTest` for its answer. No agent exists before the last of them is passed.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -29,6 +30,7 @@ from moothall.hall.hall import Hall
 from moothall.hall.keyring import Answered, Failed
 from moothall.hall.membership import enter_public_channels
 from moothall.hall.session import Agent, Session, Tier
+from moothall.hall.takeovers import Waiting
 from moothall.hall.waiting import WaitingLine
 from moothall.identity import PublicKey
 from moothall.wire.agentchat import server
@@ -225,7 +227,7 @@ def _claim_id(hall: Hall, session: Session, applicant: Applicant, key: PublicKey
     """WELCOME, for a key that has proven itself; an id that the hall does not know is bound to it first."""
     agent_id = key.agent_id(hall.settings.id_length)
     if hall.keyring.knows(agent_id, key.raw):
-        _welcome(hall, session, applicant)
+        _come_in(hall, session, applicant, key)
         return
     may_bind = hall.new_keys.admit(session.ip, hall.now())
     claim = IdClaim(agent_id, key.raw, hall.timestamp(), may_bind)
@@ -246,7 +248,7 @@ def _wait_for_id(hall: Hall, session: Session, applicant: Applicant, key: Public
             return
         _check_holding(hall, session, claim, holding)
         if _is_welcome(hall, session, key):  # it may have been banned or revoked meanwhile
-            _welcome(hall, session, applicant)
+            _come_in(hall, session, applicant, key)
 
     def ask(done: Answered, failed: Failed) -> None:
         def not_saved(error: BaseException) -> None:
@@ -258,6 +260,40 @@ def _wait_for_id(hall: Hall, session: Session, applicant: Applicant, key: Public
 
     hall.expect_identity(session)
     hall.wait_for(session, ask, answered)
+
+
+def _come_in(hall: Hall, session: Session, applicant: Applicant, key: PublicKey) -> None:
+    """WELCOME. Where takeovers are delayed, a session of the same key stays for a while (agentchat wire 4.5).
+
+    Only a session that proved this key delays a takeover. A keep agent that signs with it makes way at once: a
+    stranger can send an old packet of the owner again.
+    """
+    if not hall.settings.takeover_delay or key.raw not in hall.by_key:
+        _welcome(hall, session, applicant)
+        return
+    hall.stop_waiting(session)
+
+    def wait(done: Callable[[Waiting], None], failed: Failed) -> None:
+        agent_id = key.agent_id(hall.settings.id_length)
+        waiting = session.takeover = hall.takeovers.wait(session, agent_id, hall.now(), done)
+        hall.note("takeover_delayed", agent=agent_id, ip=session.ip, seconds=waiting.delay)
+        notice = server.TakeoverPending(ts=hall.timestamp(), wait_ms=round(waiting.delay * 1000))
+        hall.tell_sessions((session,), notice)
+
+    def switch(waiting: Waiting) -> None:
+        session.takeover = None
+        hall.expect_identity(session)
+        if not _is_welcome(hall, session, key):
+            return
+        if key.raw not in hall.by_key:
+            _welcome(hall, session, applicant)
+        elif hall.takeovers.is_due(waiting):
+            hall.takeovers.note(waiting, hall.now())
+            _welcome(hall, session, applicant)
+        else:
+            _come_in(hall, session, applicant, key)
+
+    hall.wait_for(session, wait, switch)
 
 
 def _check_holding(hall: Hall, session: Session, claim: IdClaim, holding: Holding) -> None:

@@ -29,6 +29,7 @@ def open_hall(settings: Settings, other_rooms: Iterable[Command], **outside: Any
     order = Order(Pipeline([LinkDetector()]), Escalation()) if settings.moderation else None
     hall = Hall(settings, (*commands(settings), *other_rooms), order=order, **outside)
     hall.departures.append(partial(peers.forget_requests, hall))
+    hall.departures.append(lambda agent: hall.takeovers.hurry(agent.id, hall.now()))
     if settings.idle_prompts and settings.idle_timeout:
         idle.watch(hall)
     return hall

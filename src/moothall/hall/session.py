@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from moothall.hall.agenda import Appointment
     from moothall.hall.channels import Channel
     from moothall.hall.handshake import Pending
+    from moothall.hall.takeovers import Waiting
     from moothall.hall.waiting import WaitingLine
 
 # What one session may have waiting behind a durable command before the hall stops reading from it.
@@ -47,6 +48,7 @@ class Session:
         "paused",
         "pending",
         "ref",
+        "takeover",
         "throttled",
         "tier",
         "user_agent",
@@ -66,6 +68,7 @@ class Session:
         self.tier = Tier.STRANGER
         self.agent: Agent | None = None
         self.pending: Pending | None = None  # a challenge or captcha that waits for its answer
+        self.takeover: Waiting | None = None  # it waits to displace another session of its key
         self.line: WaitingLine | None = None  # of those who must identify or answer, while it has to
         self.ref: str | None = None  # of the command being handled
         self.answered = False  # whether it had a direct reply

@@ -128,6 +128,11 @@ class Settings:
     )
     auth_clock_tolerance: float = option(600.0, "seconds a proof's timestamp may be off; 0 takes any")
     identify_timeout: float = option(120.0, "seconds to identify; 0 is for ever")
+    takeover_delay: float = option(
+        0.0,
+        "seconds before a session displaces another one of its key; doubles up to 60 for each takeover within"
+        " 5 minutes of the last; 0 is at once",
+    )
     peer_timeout: float = option(30.0, "seconds an agent has to answer another's VERIFY_REQUEST")
     verified_means: Literal["proof", "grant"] = option(
         "proof", "what `verified` shows: a proven key, or approval by the operator"

@@ -23,6 +23,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "id_length": 16,  # 1
         "verified_means": "grant",  # 2
         "challenge_timeout": 60.0,  # 6
+        "takeover_delay": 5.0,  # 8
         "auth_clock_tolerance": 0.0,  # the reference does not look at the clock
         "unverified_code": "SIGNATURE_REQUIRED",
         "max_frame": 13

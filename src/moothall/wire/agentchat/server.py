@@ -63,6 +63,12 @@ class Ack(ServerMessage, tag="ACK", kw_only=True):
     msg_id: str | None = None
 
 
+class TakeoverPending(ServerMessage, tag="TAKEOVER_PENDING", kw_only=True):
+    """Ours: the key is proven, and a session that has it is displaced in this time. Then WELCOME follows."""
+
+    wait_ms: int
+
+
 class SessionDisplaced(ServerMessage, tag="SESSION_DISPLACED", kw_only=True):
     reason: str
     new_ip: str

@@ -1,0 +1,102 @@
+"""How soon a new session may displace another one of the same key (agentchat wire 4.5).
+
+Two clients that have one key displace each other as fast as they can connect. With `takeover_delay`, a session that
+proved a key waits before it displaces the one that is connected: so long the first time, and twice as long for each
+further takeover within `MEMORY` of the last one, up to `LONGEST`. Only a proof of the key makes others wait: a
+stranger cannot keep an owner out. When the connected session leaves, the one that waited longest comes in at once.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from moothall.hall.agenda import Agenda, Appointment
+
+if TYPE_CHECKING:
+    from moothall.hall.session import Session
+
+LONGEST: Final = 60.0  # seconds
+MEMORY: Final = 300.0  # seconds after which a takeover is forgotten
+
+
+class Past(NamedTuple):
+    at: float
+    delay: float  # that came before it
+
+
+class Waiting:
+    """A session that will displace another one."""
+
+    __slots__ = ("appointment", "delay", "id", "last", "switch")
+
+    appointment: Appointment
+
+    def __init__(
+        self, agent_id: str, delay: float, last: Past | None, switch: Callable[["Waiting"], None]
+    ) -> None:
+        self.id = agent_id
+        self.delay = delay
+        self.last = last  # the takeover that it knows of
+        self.switch = switch
+
+
+class Takeovers:
+    def __init__(self, agenda: Agenda, delay: float) -> None:
+        self._agenda = agenda
+        self._first = delay
+        self._past: dict[str, Past] = {}  # the last one of each id, the oldest first
+        self._waiting: dict[str, dict[Session, Waiting]] = {}  # by id, in the order in which they came
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def delay(self, agent_id: str, now: float) -> float:
+        """Seconds that a takeover of this id has to wait from now on; 0 is not at all."""
+        past = self._past.get(agent_id)
+        if past is None or now - past.at >= MEMORY:
+            return self._first
+        return min(2 * past.delay, max(LONGEST, self._first))
+
+    def wait(
+        self, session: "Session", agent_id: str, now: float, switch: Callable[[Waiting], None]
+    ) -> Waiting:
+        """Call `switch` when the time of this session has come, unless `stop` is called before."""
+        waiting = Waiting(agent_id, self.delay(agent_id, now), self._past.get(agent_id), switch)
+        self._waiting.setdefault(agent_id, {})[session] = waiting
+        self._plan(session, waiting, now + waiting.delay)
+        return waiting
+
+    def stop(self, session: "Session", waiting: Waiting) -> None:
+        """The session waits no more."""
+        self._agenda.cancel(waiting.appointment)
+        sessions = self._waiting[waiting.id]
+        del sessions[session]
+        if not sessions:
+            del self._waiting[waiting.id]
+
+    def hurry(self, agent_id: str, now: float) -> None:
+        """The session that is connected with this id leaves: let the next one in."""
+        for session, waiting in self._waiting.get(agent_id, {}).items():
+            self._agenda.cancel(waiting.appointment)
+            self._plan(session, waiting, now)
+            return
+
+    def is_due(self, waiting: Waiting) -> bool:
+        """False: another session took over since this one began to wait, so it has to wait again."""
+        past = self._past.get(waiting.id)
+        return past is None or past is waiting.last
+
+    def note(self, waiting: Waiting, now: float) -> None:
+        """It displaced the session that was connected."""
+        self._past.pop(waiting.id, None)
+        self._past[waiting.id] = Past(now, waiting.delay)
+        for agent_id, past in list(self._past.items()):
+            if now - past.at < MEMORY:
+                break
+            del self._past[agent_id]
+
+    def _plan(self, session: "Session", waiting: Waiting, due: float) -> None:
+        def keep() -> None:
+            self.stop(session, waiting)
+            waiting.switch(waiting)
+
+        waiting.appointment = self._agenda.at(due, keep)
