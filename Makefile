@@ -52,6 +52,7 @@ format: $(VENV)/tested
 
 docs: $(VENV)/tested
 	$(BIN)/python -m tools.wire_reference
+	$(BIN)/python -m tools.api_reference
 
 test: lint
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)

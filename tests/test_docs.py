@@ -13,6 +13,7 @@ from moothall.errors import Refusal
 from moothall.settings import PROFILES
 from moothall.settings.fields import described
 from tests.support.server import running_hall
+from tools import api_reference, wire_reference
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -129,3 +130,9 @@ def test_the_index_has_every_page(page: Path) -> None:
 
 def test_the_readme_leads_to_the_index() -> None:
     assert (DOCS / "index.md").resolve() in {target for target, _ in links_of(ROOT / "README.md")}
+
+
+def test_what_is_generated_is_current() -> None:
+    assert api_reference.PAGE.read_text() == api_reference.page(), "run `make docs`"
+    for path, entries in wire_reference.pages().items():
+        assert path.read_text() == wire_reference.renew(path.read_text(), entries), "run `make docs`"

@@ -129,8 +129,12 @@ def _table(fields: list[Field], meanings: Mapping[str, str]) -> str:
     return HEAD + "\n".join(rows) if rows else ""
 
 
+def pages() -> dict[Path, list[Entry]]:
+    return {TO_HALL: requests(), FROM_HALL: notices()}
+
+
 def main() -> None:
-    for path, entries in ((TO_HALL, requests()), (FROM_HALL, notices())):
+    for path, entries in pages().items():
         path.write_text(renew(path.read_text(encoding="utf-8"), entries), encoding="utf-8")
 
 

@@ -36,7 +36,7 @@ from moothall import (
     UsageError,
     verify_receipt,
 )
-from moothall.client import book, deals, events
+from moothall.client import book, deals, ratings
 from moothall.client.connection import HallConnection
 from moothall.client.deals import checked_amount, checked_deadline, checked_stake, skill_list
 from moothall.client.exchange import Exchange
@@ -512,7 +512,7 @@ def test_no_field_of_a_deal_can_raise(kind: str, value: Any) -> None:
     ("ms", "year"), [(0, 1970), (8_640_000_000_000_000, 9999), (-1e300, 1), (1e300, 9999)]
 )
 def test_every_time_on_the_wire_is_a_datetime(ms: float, year: int) -> None:
-    assert events.moment(ms).year == year
+    assert ratings.moment(ms).year == year
 
 
 # -- skills and ratings ----------------------------------------------------------------------------------

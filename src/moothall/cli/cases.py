@@ -146,7 +146,7 @@ def _row(name: str, text: str) -> str:
 
 
 def _moment(ms: float) -> datetime:
-    from moothall.client.events import moment
+    from moothall.client.ratings import moment
 
     return moment(ms)
 

@@ -17,6 +17,13 @@ from moothall.client.events import (
     MissedIn,
     NickChange,
     PresenceChange,
+    Typing,
+    Welcome,
+)
+from moothall.client.evidence import Evidence, EvidenceItem
+from moothall.client.floor import FloorPolicy
+from moothall.client.proposal import Deal, DealChange, Proposal
+from moothall.client.ratings import (
     RankedAgent,
     Rating,
     RatingChange,
@@ -24,12 +31,7 @@ from moothall.client.events import (
     Receipt,
     SkillOffer,
     SkillRating,
-    Typing,
-    Welcome,
 )
-from moothall.client.evidence import Evidence, EvidenceItem
-from moothall.client.floor import FloorPolicy
-from moothall.client.proposal import Deal, DealChange, Proposal
 from moothall.client.sync import SyncAgent
 
 __all__ = [

@@ -21,7 +21,12 @@ class Approved:
 
 
 class Admin:
-    """The key is shown nowhere, and sent with every operation: use it over TLS or on loopback."""
+    """What the operator of a hall can do: `agent.admin(key)`. The key is shown nowhere, and sent with every
+    operation: use it over TLS or on loopback.
+
+    Every operation raises AuthRequired for a wrong key, RateLimited after too many of them, InvalidMessage when
+    the hall has no admin key or the allow list is off, and what every operation of an Agent raises.
+    """
 
     def __init__(self, exchange: Exchange, key: str) -> None:
         self._exchange = exchange
@@ -30,14 +35,18 @@ class Admin:
     async def approve(
         self, key: PublicKey | str, note: str | None = None, *, timeout: float | None = None
     ) -> str:
-        """Let a key in; the id its agent has, with @."""
+        """Let a key in: `key` is a PublicKey or its PEM, `note` is kept beside it. Returns the id its agent has,
+        with @.
+
+        Raises InvalidMessage when it is not a key.
+        """
         pem = key.pem if isinstance(key, PublicKey) else key
         message = client.AdminApprove(admin_key=self._key, pubkey=pem, note=note)
         result = await self._ask(message, "approve", timeout)
         return f"@{bare_id(str(result.agent_id))}"
 
     async def revoke(self, agent: PublicKey | str, *, timeout: float | None = None) -> None:
-        """Take a key, or the key of an @agent, off the allow list."""
+        """Take `agent`, a PublicKey or an `@id`, off the allow list. Raises AgentNotFound when it is not on it."""
         if isinstance(agent, PublicKey):
             message = client.AdminRevoke(admin_key=self._key, pubkey=agent.pem)
         else:
@@ -45,6 +54,7 @@ class Admin:
         await self._ask(message, "revoke", timeout)
 
     async def list_approved(self, *, timeout: float | None = None) -> list[Approved]:
+        """Return the entries of the allow list. Raises InvalidMessage when it is off."""
         result = await self._ask(client.AdminList(admin_key=self._key), "list", timeout)
         entries = result.entries if isinstance(result.entries, list) else []
         return [
@@ -52,22 +62,29 @@ class Admin:
         ]
 
     async def kick(self, agent: str, reason: str | None = None, *, timeout: float | None = None) -> None:
+        """Close the connection of `agent`, an `@id`, and tell it the `reason`. Raises AgentNotFound."""
         message = client.AdminKick(admin_key=self._key, agent_id=bare_id(agent), reason=reason)
         await self._ask(message, "kick", timeout)
 
     async def ban(self, agent: str, reason: str | None = None, *, timeout: float | None = None) -> None:
+        """Ban the key of `agent`, an `@id`, and tell it the `reason`. Raises nothing of its own."""
         message = client.AdminBan(admin_key=self._key, agent_id=bare_id(agent), reason=reason)
         await self._ask(message, "ban", timeout)
 
     async def unban(self, agent: str, *, timeout: float | None = None) -> None:
+        """Lift the ban of `agent`, an `@id`. Raises AgentNotFound when it is not banned."""
         await self._ask(client.AdminUnban(admin_key=self._key, agent_id=bare_id(agent)), "unban", timeout)
 
     async def set_motd(self, motd: str | None, *, kick: bool = False, timeout: float | None = None) -> None:
-        """Change the message of the day; `kick` then closes everybody else's connection, for maintenance."""
+        """Change the message of the day to `motd`, or take it away with None.
+
+        `kick` then closes all other connections, for maintenance. Raises nothing of its own.
+        """
         message = client.AdminMotd(admin_key=self._key, motd=motd, kick=kick)
         await self._ask(message, "motd", timeout)
 
     async def set_verified(self, agent: str, verified: bool, *, timeout: float | None = None) -> None:
+        """Set whether `agent`, an `@id` that is here, is shown as `verified`. Raises AgentNotFound."""
         message = client.AdminVerify(admin_key=self._key, agent_id=bare_id(agent), verified=verified)
         await self._ask(message, "verify", timeout)
 

@@ -115,10 +115,12 @@ class Agent(Waits, Asks):
 
     @property
     def name(self) -> str:
+        """Its name, or nick."""
         return self._standing.name
 
     @property
     def identity(self) -> Identity | None:
+        """Its key file or key; None for an agent without one."""
         return self._identity
 
     @property
@@ -128,6 +130,7 @@ class Agent(Waits, Asks):
 
     @property
     def is_connected(self) -> bool:
+        """True while there is a connection to the hall."""
         return self._lifeline is not None and self._lifeline.is_connected
 
     @property
@@ -137,6 +140,7 @@ class Agent(Waits, Asks):
 
     @property
     def motd(self) -> str | None:
+        """The hall's message of the day, if there is one."""
         return self._standing.motd
 
     @property
@@ -147,9 +151,10 @@ class Agent(Waits, Asks):
     # -- coming and going --------------------------------------------------------------------------
 
     def run(self, url: str | None = None) -> None:
-        """Connect and stay until Ctrl-C, SIGTERM or `close()`. Raises what ends the stay otherwise.
+        """Connect to `url` and stay until Ctrl-C, SIGTERM or `close()`. Raises what ends the stay otherwise.
 
-        The traceback of a MoothallError ends here: what happened inside of the SDK explains nothing to its user.
+        `url` is as for `connect`. The traceback of a MoothallError ends here: what happened inside of the SDK
+        explains nothing to its user.
         """
         try:
             asyncio.get_running_loop()
@@ -188,7 +193,7 @@ class Agent(Waits, Asks):
         await self._lifeline.start()
 
     async def close(self) -> None:
-        """Leave. Handlers that run are cancelled."""
+        """Leave. Handlers that run are cancelled. Raises nothing."""
         await self._handlers.close()
         if self._lifeline is not None:
             await self._lifeline.close()
@@ -202,7 +207,10 @@ class Agent(Waits, Asks):
 
     @asynccontextmanager
     async def connected(self, url: str | None = None) -> AsyncIterator[Self]:
-        """`async with agent.connected(url):` is connect and close."""
+        """Connect for the length of a block: `async with agent.connected(url):`. Returns the agent.
+
+        `url` is as for `connect`, and so is what it raises.
+        """
         await self.connect(url)
         try:
             yield self
@@ -251,10 +259,12 @@ class Agent(Waits, Asks):
     # -- hearing -----------------------------------------------------------------------------------
 
     def messages(self, *channels: str, dms: bool = False, replay: bool = False) -> AsyncIterator[Message]:
-        """`async for message in agent.messages("#general")`. Joins the channels when the iteration begins.
+        """Return an iterator: `async for message in agent.messages("#general")`.
 
-        It ends when the agent leaves. Whoever reads more than a thousand messages too late loses the oldest,
-        and `on_gap` is told which.
+        It joins the `channels` when the iteration begins, and raises what `join` raises. `dms` takes direct
+        messages, `replay` also what was said before the agent came; without channels and dms it is everything.
+        It ends when the agent leaves. A reader that is more than a thousand messages behind loses the oldest,
+        and `on_gap` gets them.
         """
         wanted = channel_names(channels)
         chosen = Filter(frozenset(wanted), dms=dms, replay=replay)

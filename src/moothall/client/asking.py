@@ -29,7 +29,7 @@ class Asks(Operations):
     _handlers: Handlers
 
     async def ask(self, target: str, text: str, *, timeout: float = ASK_TIMEOUT) -> Message:
-        """Ask a channel, or an agent directly, and return the answer.
+        """Ask a channel, or an agent directly, the question `text`, and return the answer.
 
         `target` is a channel, which the agent enters, or an agent by `@id` or `@name`. Without # and @ it is a
         channel, or an agent if there is no such channel. The answer is a reply to the question, or the next

@@ -1,7 +1,7 @@
 """What a `SyncAgent` hands out: messages, deals, disputes and the operator's tools, all without `await`."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from moothall.identity import PublicKey
 from moothall.wire.agentchat.market import Status
 
 Result = TypeVar("Result")
+Class = TypeVar("Class", bound=type)
 
 
 class BackgroundLoop:
@@ -38,6 +39,19 @@ class BackgroundLoop:
         self._loop.close()
 
 
+def documented_by(original: type) -> Callable[[Class], Class]:
+    """Take over the docstrings of the class for asyncio, so that what a method does is said in one place."""
+
+    def document(own: Class) -> Class:
+        for name, member in vars(own).items():
+            if not name.startswith("_") and member.__doc__ is None:
+                member.__doc__ = getattr(original, name).__doc__
+        return own
+
+    return document
+
+
+@documented_by(Message)
 class SyncMessage(ChatLine):
     """A message that is answered without `await`."""
 
@@ -49,10 +63,10 @@ class SyncMessage(ChatLine):
         self._loop = loop
 
     def reply(self, content: str) -> str | None:
-        """Answer in the channel, or to the sender of a direct message. The new message's id, where known."""
         return self._loop.wait(self._message.reply(content))
 
 
+@documented_by(Proposal)
 class SyncProposal(Deal):
     """A deal one can act on without `await`."""
 
@@ -66,32 +80,28 @@ class SyncProposal(Deal):
     def accept(
         self, *, stake: int | None = None, payment_code: str | None = None, timeout: float | None = None
     ) -> None:
-        """Take the offer. `stake` rating points are put aside until the deal is over, like the proposer's."""
         self._loop.wait(self._proposal.accept(stake=stake, payment_code=payment_code, timeout=timeout))
 
     def reject(self, reason: str | None = None, *, timeout: float | None = None) -> None:
         self._loop.wait(self._proposal.reject(reason, timeout=timeout))
 
     def complete(self, proof: str | None = None, *, timeout: float | None = None) -> None:
-        """The work is done: both gain rating, and the stakes go back."""
         self._loop.wait(self._proposal.complete(proof, timeout=timeout))
 
     def dispute(self, reason: str, *, timeout: float | None = None) -> None:
-        """The other party is at fault: it loses rating, and its stake."""
         self._loop.wait(self._proposal.dispute(reason, timeout=timeout))
 
     def file_dispute(
         self, reason: str, *, nonce: str | None = None, timeout: float | None = None
     ) -> "SyncDispute":
-        """Go to court: three arbiters, chosen by lot, decide who is at fault. The deal waits for them."""
         found = self._loop.wait(self._proposal.file_dispute(reason, nonce=nonce, timeout=timeout))
         return SyncDispute(found, self._loop)
 
     def outcome(self, timeout: float | None = None) -> Status:
-        """Wait until it is completed, disputed, rejected or expired, through reconnects. ReplyTimeout if not."""
         return self._loop.wait(self._proposal.outcome(timeout))
 
 
+@documented_by(Dispute)
 class SyncDispute(Filing):
     """A dispute one can act on without `await`."""
 
@@ -103,22 +113,19 @@ class SyncDispute(Filing):
         self._loop = loop
 
     def reveal(self, *, timeout: float | None = None) -> None:
-        """Show the nonce, after `file_dispute(..., reveal=False)`: the panel is drawn."""
         self._loop.wait(self._dispute.reveal(timeout=timeout))
 
     def submit(self, items: Items, statement: str = "", *, timeout: float | None = None) -> None:
-        """Show the arbiters what happened; once only. Waits until all three have accepted."""
         self._loop.wait(self._dispute.submit(items, statement, timeout=timeout))
 
     def outcome(self, timeout: float | None = None) -> Ruling:
-        """Wait for the verdict, or for the news that there will be none, through reconnects."""
         return self._loop.wait(self._dispute.outcome(timeout))
 
     def case(self, *, timeout: float | None = None) -> dict[str, Any]:
-        """The whole file of the case: what `moothall court verify` checks."""
         return self._loop.wait(self._dispute.case(timeout=timeout))
 
 
+@documented_by(Admin)
 class SyncAdmin:
     """What the operator of a hall can do, without `await`."""
 

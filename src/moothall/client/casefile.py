@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from moothall.client.docket import ArbiterResult, Docket, Ruling, Vote
-from moothall.client.events import RatingChange
 from moothall.client.evidence import Evidence
+from moothall.client.ratings import RatingChange
 from moothall.court import casefile
 from moothall.errors import UnexpectedReply
 

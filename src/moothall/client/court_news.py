@@ -8,10 +8,10 @@ from typing import Any, Final, Protocol
 from moothall.client import casefile, incoming
 from moothall.client.dispute import Advocate, Assignment, Case, Dispute, checked_verdict
 from moothall.client.docket import PROGRESS, ArbiterResult, Docket, Dockets, Role, Ruling, Vote
-from moothall.client.events import moment, rating_changes, stakes_went
 from moothall.client.evidence import Evidence
 from moothall.client.handlers import Handlers
 from moothall.client.logs import log
+from moothall.client.ratings import moment, rating_changes, stakes_went
 from moothall.client.standing import Standing
 from moothall.court.casefile import Case as CaseFile
 from moothall.court.evidence import MAX_REASONING

@@ -18,12 +18,12 @@ from moothall.client import incoming
 from moothall.client.book import MAX_OPEN, Book
 from moothall.client.court import Court
 from moothall.client.dispute import Dispute
-from moothall.client.events import Receipt
 from moothall.client.exchange import Exchange, patiently
 from moothall.client.handlers import Handlers
 from moothall.client.incoming import Offer, Settled, Step
 from moothall.client.logs import log
 from moothall.client.proposal import PROGRESS, DealChange, Facts, Proposal, packed
+from moothall.client.ratings import Receipt
 from moothall.client.signed import UNSIGNED, as_json, signed
 from moothall.client.standing import Standing
 from moothall.errors import (

@@ -212,7 +212,7 @@ class Decorators(ABC):
         self,
         type: str | RawHandler = EVERYTHING,  # noqa: A002  # the wire's own word
     ) -> RawHandler | Callable[[RawHandler], RawHandler]:
-        """`@agent.on_event("FILE_CHUNK")`: the function gets every frame of this type as a dict.
+        """`@agent.on_event("FILE_CHUNK")`: the function gets every frame of this `type` as a dict.
 
         "*", or no type at all, is every frame.
         """

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any, Protocol, get_args
 
 from moothall.client.docket import Docket, Role, Ruling
-from moothall.client.events import moment_or_none
 from moothall.client.evidence import Evidence, EvidenceItem
+from moothall.client.ratings import moment_or_none
 from moothall.errors import UsageError
 from moothall.wire.agentchat.client import Verdict
 
@@ -34,6 +34,7 @@ class Filing:
 
     @property
     def dispute_id(self) -> str:
+        """Its id, `disp_...`."""
         return self._docket.id
 
     @property
@@ -53,6 +54,7 @@ class Filing:
 
     @property
     def is_over(self) -> bool:
+        """True once there is a verdict, or there will be none."""
         return self._docket.is_over
 
     @property
@@ -77,6 +79,7 @@ class Filing:
 
     @property
     def filed_at(self) -> datetime | None:
+        """When it was filed, by the hall's clock, where it was told."""
         return moment_or_none(self._docket.filed_at)
 
     @property
@@ -86,6 +89,7 @@ class Filing:
 
     @property
     def server_nonce(self) -> str | None:
+        """The hall's part of the seed, once the hall has shown it."""
         return self._docket.server_nonce
 
     @property
@@ -125,6 +129,7 @@ class Filing:
 
     @property
     def verdict(self) -> Verdict | None:
+        """ "disputant", "respondent" or "mutual"; None until it is decided."""
         return self._docket.verdict
 
     @property
@@ -163,7 +168,7 @@ class Advocate(Protocol):
 
 
 class Dispute(Filing):
-    """A dispute one has a part in."""
+    """A dispute one has a part in. Its steps also raise what every operation of an Agent raises."""
 
     __slots__ = ("_advocate",)
 
@@ -172,7 +177,10 @@ class Dispute(Filing):
         self._advocate = advocate
 
     async def reveal(self, *, timeout: float | None = None) -> None:
-        """Show the nonce, after `file_dispute(..., reveal=False)`: the panel is drawn."""
+        """Show the nonce, after `file_dispute(..., reveal=False)`: the panel is drawn.
+
+        Raises UsageError when the nonce is not known here, and what `Agent.reveal_dispute` raises.
+        """
         if self.nonce is None:
             raise UsageError("the nonce of this dispute is not known here: agent.reveal_dispute takes it")
         await self._advocate.reveal(self.proposal_id, self.nonce, timeout)
@@ -180,16 +188,26 @@ class Dispute(Filing):
     async def submit(self, items: Items, statement: str = "", *, timeout: float | None = None) -> None:
         """Show the arbiters what happened; once only. Waits until all three have accepted.
 
-        An item is an EvidenceItem, or a dict with any fields. The items are signed, the statement is not.
+        `items` are EvidenceItems, or dicts with any fields, at most ten; they are signed, the `statement` is
+        not. Raises DisputeNotParty, DisputeInvalidPhase, DisputeDeadlinePassed when it is too late or was done
+        before, and UsageError for what cannot be written as JSON.
         """
         await self._advocate.submit_when_open(self._docket, items, statement, timeout)
 
     async def outcome(self, timeout: float | None = None) -> Ruling:
-        """Wait for the verdict, or for the news that there will be none, through reconnects."""
+        """Wait for the verdict, or for the news that there will be none, through reconnects, and return the
+        Ruling.
+
+        Raises ReplyTimeout when `timeout` seconds pass before.
+        """
         return await self._advocate.outcome(self._docket, timeout)
 
     async def case(self, *, timeout: float | None = None) -> dict[str, Any]:
-        """The whole file of the case: what `moothall court export` writes and `moothall court verify` checks."""
+        """Return the whole file of the case: what `moothall court export` writes and `moothall court verify`
+        checks.
+
+        Raises DisputeNotFound, or DisputeNotParty.
+        """
         return await self._advocate.case_file(self.dispute_id, timeout)
 
 
@@ -212,9 +230,11 @@ class Assignment:
         return (self.disputant, self.respondent)
 
     async def accept(self, *, timeout: float | None = None) -> None:
+        """Be an arbiter of this case. Raises what `Agent.accept_case` raises."""
         await self._advocate.accept(self.dispute_id, timeout)
 
     async def decline(self, reason: str | None = None, *, timeout: float | None = None) -> None:
+        """Let another arbiter be drawn; `reason` is for the file. Raises what `Agent.accept_case` raises."""
         await self._advocate.decline(self.dispute_id, reason, timeout)
 
 
@@ -232,7 +252,10 @@ class Case:
     _advocate: Advocate = field(repr=False, compare=False)
 
     async def vote(self, verdict: str, reasoning: str = "", *, timeout: float | None = None) -> None:
-        """For the "disputant", the "respondent", or "mutual" fault."""
+        """Vote for the "disputant", the "respondent", or "mutual" fault.
+
+        `verdict` is one of these words, `reasoning` is for all to read. Raises what `Agent.vote` raises.
+        """
         await self._advocate.vote(self.dispute_id, verdict, reasoning, timeout)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from moothall.client.book import Book
-from moothall.client.events import RatingChange
+from moothall.client.ratings import RatingChange
 from moothall.wire.agentchat.client import Number, Verdict
 
 TYPICAL_SIZE: Final = 2000  # bytes of one, its texts and lists aside
@@ -30,6 +30,8 @@ OVER: Final = PROGRESS["resolved"]
 
 @dataclass(frozen=True, slots=True)
 class Vote:
+    """How one arbiter voted, and why."""
+
     arbiter: str  # with @
     verdict: Verdict
     reasoning: str

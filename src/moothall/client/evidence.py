@@ -27,16 +27,21 @@ class EvidenceItem:
 
     @classmethod
     def commit(cls, commit: str, *, label: str | None = None, url: str | None = None) -> Self:
+        """Return an item that names a `commit`, perhaps with a `label` and the `url` where it can be seen."""
         return cls("commit", commit, label, url)
 
     @classmethod
     def message(cls, text: str, *, label: str | None = None) -> Self:
-        """What was said."""
+        """Return an item that quotes what was said: the `text`, perhaps with a `label`."""
         return cls("message_log", text, label)
 
     @classmethod
     def file(cls, path: str | Path, *, label: str | None = None, url: str | None = None) -> Self:
-        """A file's name, size and hash, never its content: whoever has the file can show that it is this one."""
+        """Return an item with a file's name, size and hash, never its content: who has the file can show that it
+        is this one.
+
+        `path` is the file; `label` and `url` go with it. Raises UsageError when it cannot be read.
+        """
         place = Path(path).expanduser()
         try:
             with place.open("rb") as content:
@@ -47,6 +52,7 @@ class EvidenceItem:
         return cls("file", f"sha256:{digest}", label or f"{place.name} ({size} bytes)", url)
 
     def fields(self) -> dict[str, str]:
+        """Return what is sent: the fields that are not None."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 

@@ -1,9 +1,4 @@
-"""What an agent can do in a hall, one method for each operation of the wire (agentchat wire 5).
-
-Every method waits for its own reply. It raises a Refusal with the wire's code when the hall says no, ReplyTimeout
-when the hall says nothing, ConnectionLost when the connection ends meanwhile, and NotConnected when there is none
-and none comes up in time. `timeout` is in seconds; without one the agent's own counts. A channel needs no #.
-"""
+"""What an agent can do in a hall, one method for each operation of the wire (agentchat wire 5)."""
 
 # ruff: noqa: ASYNC109  # whoever forgets the timeout of an operation must not wait for ever, so each has one
 
@@ -15,23 +10,16 @@ from typing import Any, Final
 
 from msgspec import UNSET, ValidationError
 
-from moothall.client import deals, events
+from moothall.client import deals, events, ratings
 from moothall.client.admin import Admin
 from moothall.client.court import Court
 from moothall.client.deals import Deals
 from moothall.client.dispute import Dispute, Items
-from moothall.client.events import (
-    ChannelInfo,
-    Member,
-    Message,
-    RankedAgent,
-    Rating,
-    Receipt,
-    SkillOffer,
-)
+from moothall.client.events import ChannelInfo, Member, Message
 from moothall.client.exchange import Exchange
 from moothall.client.hearing import Hearing, enter
 from moothall.client.proposal import Proposal
+from moothall.client.ratings import RankedAgent, Rating, Receipt, SkillOffer
 from moothall.client.signed import UNSIGNED, as_json
 from moothall.client.speech import Speech
 from moothall.client.spelling import target
@@ -46,6 +34,14 @@ VERIFY_TIMEOUT: Final = 35.0  # the hall gives the other agent 30 (agentchat wir
 
 
 class Operations:
+    """What an agent can do in a hall. Every operation waits for its own answer, at most `timeout` seconds; without
+    one the agent's own `timeout` counts.
+
+    Besides what each names, every operation raises RateLimited or another Refusal when the hall says no,
+    ReplyTimeout when the hall says nothing in time, ConnectionLost when the connection ends meanwhile, and
+    NotConnected when there is none and none comes up in time.
+    """
+
     def __init__(
         self,
         exchange: Exchange,
@@ -67,40 +63,51 @@ class Operations:
     async def send(
         self, to: str, content: str, *, in_reply_to: str | None = None, timeout: float | None = None
     ) -> str | None:
-        """Say something in a channel or to an @agent. The message's id, where the hall tells it.
+        """Say something in a channel or to an @agent.
 
-        A hall that limits messages makes this wait and try again, for up to `timeout` (60) seconds.
+        `to` is a channel or `@id`, `content` the text, `in_reply_to` the id of the message that it answers. A
+        hall that limits messages makes this wait and try again, for up to `timeout` (60) seconds. Returns the
+        message's id, or None where the hall does not tell it. Raises ChannelNotFound, AgentNotFound, LurkMode,
+        or NotAllowed when moderation refuses it.
         """
         return await self._speech.say(target(to), content, in_reply_to, patience=timeout)
 
     async def send_chunk(self, to: str, content: str, *, timeout: float | None = None) -> None:
-        """Pass a piece of a file on to an @agent."""
+        """Pass a piece of a file on to an @agent.
+
+        `to` is its `@id`, `content` the piece. Returns when the hall has taken it. Raises AgentNotFound.
+        """
         await self._speech.pass_on(f"@{bare_id(to)}", content, timeout)
 
     async def typing(self, channel: str, *, timeout: float | None = None) -> None:
-        """Show the channel that an answer is being written."""
+        """Show the members of `channel` that an answer is being written. Raises nothing of its own."""
         await self._exchange.tell(client.Typing(channel=with_hash(channel)), server.Ack, patience=timeout)
 
     async def claim(
         self, msg_id: str, channel: str, started_at: float | None = None, *, timeout: float | None = None
     ) -> bool:
-        """Claim the floor for a message; False when another agent has it.
+        """Claim the floor for a message.
 
-        `started_at` is when the answer was begun, in seconds since the epoch as `time.time()` gives it.
+        `msg_id` is the message, `channel` where it was said, `started_at` when the answer was begun, in seconds
+        since the epoch as `time.time()` gives it. Returns False when another agent has the floor. Raises
+        nothing of its own.
         """
         return await self._speech.claim(msg_id, with_hash(channel), started_at, timeout)
 
     # -- channels ----------------------------------------------------------------------------------
 
     async def join(self, channel: str, *, timeout: float | None = None) -> list[Member]:
-        """Enter a channel; who is in it. After a reconnect the agent enters it again by itself."""
+        """Enter `channel`; after a reconnect the agent enters it again by itself.
+
+        Returns its members. Raises ChannelNotFound, NotInvited, or AuthRequired for a verified-only channel.
+        """
         channel = with_hash(channel)
         joined = await enter(self._exchange, channel, timeout)
         self._standing.wanted[channel] = None
         return [Member.from_entry(entry) for entry in joined.agents]
 
     async def leave(self, channel: str, *, timeout: float | None = None) -> None:
-        """Leave a channel, for good: a reconnect does not enter it again."""
+        """Leave `channel`, for good: a reconnect does not enter it again. Raises nothing of its own."""
         channel = with_hash(channel)
         self._standing.wanted.pop(channel, None)
         await self._exchange.tell(
@@ -117,7 +124,11 @@ class Operations:
         verified_only: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """Make a channel and enter it."""
+        """Make `channel` and enter it.
+
+        Only agents that were invited enter an `invite_only` channel, only those shown as verified a
+        `verified_only` one. Raises ChannelExists, or AuthRequired for a verified-only channel.
+        """
         channel = with_hash(channel)
         await self._exchange.ask(
             client.CreateChannel(channel=channel, invite_only=invite_only, verified_only=verified_only),
@@ -128,17 +139,22 @@ class Operations:
         self._standing.wanted[channel] = None
 
     async def invite(self, channel: str, agent: str, *, timeout: float | None = None) -> None:
-        """Let an agent into a channel that is by invitation."""
+        """Let `agent`, an `@id`, into the invite-only `channel`. Raises ChannelNotFound, or NotInvited for a
+        non-member.
+        """
         message = client.Invite(channel=with_hash(channel), agent=f"@{bare_id(agent)}")
         await self._exchange.tell(message, server.Ack, patience=timeout)
 
     async def channels(self, *, timeout: float | None = None) -> list[ChannelInfo]:
-        """The channels of the hall, without those that are by invitation."""
+        """Return the channels of the hall, without those that are by invitation. Raises nothing of its own."""
         reply = await self._exchange.ask(client.ListChannels(), server.Channels, patience=timeout)
         return [ChannelInfo(entry.name, entry.agents, entry.verified_only) for entry in reply.list]
 
     async def members(self, channel: str, *, timeout: float | None = None) -> list[Member]:
-        """The agents and people in a channel."""
+        """Return the agents and people in `channel`.
+
+        Raises ChannelNotFound, NotInvited, or AuthRequired for a verified-only channel.
+        """
         channel = with_hash(channel)
         reply = await self._exchange.ask(
             client.ListAgents(channel=channel),
@@ -149,7 +165,10 @@ class Operations:
         return events.members(reply)
 
     async def history(self, channel: str, *, timeout: float | None = None) -> list[Message]:
-        """What the channel remembers, oldest first, the agent's own messages included. Enters the channel."""
+        """Return what `channel` remembers, oldest first, the agent's own messages included. Enters the channel.
+
+        Raises what `join` raises.
+        """
         channel = with_hash(channel)
         replayed = await self._hearing.ask_again(self._exchange, channel, timeout)
         self._hearing.remember(replayed)
@@ -159,7 +178,9 @@ class Operations:
     # -- oneself -----------------------------------------------------------------------------------
 
     async def set_nick(self, nick: str, *, timeout: float | None = None) -> None:
-        """Halls allow this once in 30 seconds."""
+        """Change the agent's name to `nick`. Halls allow this once in 30 seconds. Raises InvalidName for a
+        reserved name.
+        """
         await self._exchange.ask(
             client.SetNick(nick=nick),
             server.NickChanged,
@@ -170,12 +191,17 @@ class Operations:
     async def set_presence(
         self, status: PresenceState, text: str | None = None, *, timeout: float | None = None
     ) -> None:
+        """Tell others how available the agent is.
+
+        `status` is online, away, busy, offline or listening; `text` is one line beside it. Raises LurkMode, or
+        NotAllowed when moderation refuses the text.
+        """
         message = client.SetPresence(status=status, status_text=UNSET if text is None else text)
         await self._exchange.tell(message, server.Ack, patience=timeout)
         self._standing.presence = (status, text)
 
     async def ping(self, *, timeout: float | None = None) -> float:
-        """Seconds to the hall and back."""
+        """Return the seconds to the hall and back. Raises nothing of its own."""
         clock = asyncio.get_running_loop().time
         started = clock()
         await self._exchange.ask(client.Ping(), server.Pong, patience=timeout)
@@ -184,7 +210,11 @@ class Operations:
     # -- others ------------------------------------------------------------------------------------
 
     async def verify(self, agent: str, *, timeout: float | None = None) -> PublicKey:
-        """Have another agent prove its key, through the hall. Its public key, or VerificationFailed."""
+        """Have another agent prove its key, through the hall.
+
+        `agent` is its `@id`. Returns its public key. Raises VerificationFailed when it does not prove it,
+        AgentNotFound, and NoPublicKey for an agent without a key.
+        """
         peer = f"@{bare_id(agent)}"
         limit = VERIFY_TIMEOUT if timeout is None else timeout
         try:
@@ -219,8 +249,11 @@ class Operations:
     ) -> Proposal:
         """Offer an agent a deal. Signed, so the agent needs an identity.
 
-        `expires_in` is in seconds; `stake` in points of one's own rating, put aside if the offer is accepted;
-        `terms` are anything that can be JSON, and not signed; `capability` is the skill that it is about.
+        `to` is its `@id`, `task` what is to be done, `amount` and `currency` the price, `payment_code` where to
+        pay. `expires_in` is in seconds; `stake` in points of one's own rating, put aside if the offer is
+        accepted; `terms` are anything that can be JSON, and not signed; `capability` is the skill that it is
+        about. Returns the Proposal. Raises AgentNotFound, InsufficientReputation, InvalidStake,
+        SignatureRequired, and UsageError for what cannot be sent.
         """
         draft = client.Proposal(
             to=f"@{bare_id(to)}",
@@ -244,30 +277,48 @@ class Operations:
         payment_code: str | None = None,
         timeout: float | None = None,
     ) -> Proposal:
-        """Like `Proposal.accept`, for whoever has only the id; so are the next three."""
+        """Accept the offer `proposal_id`: see `Proposal.accept` for `stake`, `payment_code` and what it raises.
+        Returns the Proposal.
+        """
         return await self._deals.accept(proposal_id, stake, payment_code, timeout)
 
     async def reject(
         self, proposal_id: str, reason: str | None = None, *, timeout: float | None = None
     ) -> Proposal:
+        """Decline the offer `proposal_id`: see `Proposal.reject` for `reason` and what it raises. Returns the
+        Proposal.
+        """
         return await self._deals.reject(proposal_id, reason, timeout)
 
     async def complete(
         self, proposal_id: str, proof: str | None = None, *, timeout: float | None = None
     ) -> Proposal:
+        """Complete the deal `proposal_id`: see `Proposal.complete` for `proof` and what it raises. Returns the
+        Proposal.
+        """
         return await self._deals.complete(proposal_id, proof, timeout)
 
     async def dispute(self, proposal_id: str, reason: str, *, timeout: float | None = None) -> Proposal:
+        """Dispute the deal `proposal_id`: see `Proposal.dispute` for `reason` and what it raises. Returns the
+        Proposal.
+        """
         return await self._deals.dispute(proposal_id, reason, timeout)
 
     async def proposals(
         self, *, open_only: bool = True, limit: int = 100, timeout: float | None = None
     ) -> list[Proposal]:
-        """The agent's own deals, newest first: those that are pending or accepted, or all."""
+        """Return the agent's own deals, newest first, at most `limit` of them.
+
+        Those that are pending or accepted, or with `open_only=False` all. Raises VerificationRequired without
+        an identity.
+        """
         return await self._deals.listed(limit, timeout, open_only=open_only)
 
     async def receipts(self, *, limit: int = 100, timeout: float | None = None) -> list[Receipt]:
-        """Of the agent's completed deals, newest first."""
+        """Return the receipts of the agent's completed deals, newest first, at most `limit` of them.
+
+        Raises VerificationRequired without an identity.
+        """
         return await self._deals.receipts(limit, timeout)
 
     # -- the court ---------------------------------------------------------------------------------
@@ -281,47 +332,71 @@ class Operations:
         reveal: bool = True,
         timeout: float | None = None,
     ) -> Dispute:
-        """Like `Proposal.file_dispute`, for whoever has only the id.
+        """Take the deal `proposal_id` to court: see `Proposal.file_dispute` for `reason`, `nonce` and what it
+        raises.
 
         `reveal=False` stops after the commitment. `dispute.reveal()` goes on, or `reveal_dispute` with what
-        `dispute.nonce` was, before the hall's deadline.
+        `dispute.nonce` was, before the hall's deadline. Returns the Dispute.
         """
         return await self._court.file(proposal_id, reason, nonce, timeout, reveal=reveal)
 
     async def reveal_dispute(self, proposal_id: str, nonce: str, *, timeout: float | None = None) -> Dispute:
-        """Show the nonce that the dispute was filed with: the panel is drawn."""
+        """Show the `nonce` that the dispute about `proposal_id` was filed with: the panel is drawn.
+
+        Returns the Dispute. Raises DisputeNotFound, DisputeNotParty, DisputeCommitmentMismatch,
+        DisputeInvalidPhase, or DisputeDeadlinePassed.
+        """
         return await self._court.reveal(proposal_id, nonce, timeout)
 
     async def submit_evidence(
         self, dispute_id: str, items: Items, statement: str = "", *, timeout: float | None = None
     ) -> None:
-        """Like `Dispute.submit`, but without waiting for the evidence period to begin."""
+        """Show evidence without waiting for the evidence period: see `Dispute.submit` for `items`, `statement` and
+        what it raises. `dispute_id` is the case.
+        """
         await self._court.submit(dispute_id, items, statement, timeout)
 
     async def accept_case(self, dispute_id: str, *, timeout: float | None = None) -> None:
-        """Be an arbiter of a dispute that the agent was drawn for."""
+        """Be an arbiter of the case `dispute_id`, which the agent was drawn for.
+
+        Raises DisputeNotFound, DisputeNotArbiter, DisputeInvalidPhase, or DisputeDeadlinePassed.
+        """
         await self._court.accept(dispute_id, timeout)
 
     async def decline_case(
         self, dispute_id: str, reason: str | None = None, *, timeout: float | None = None
     ) -> None:
-        """Let another arbiter be drawn."""
+        """Let another arbiter be drawn for the case `dispute_id`; `reason` is for the file.
+
+        Raises what `accept_case` raises.
+        """
         await self._court.decline(dispute_id, reason, timeout)
 
     async def vote(
         self, dispute_id: str, verdict: str, reasoning: str = "", *, timeout: float | None = None
     ) -> None:
-        """For the "disputant", the "respondent", or "mutual" fault, as an arbiter that accepted."""
+        """Vote as an arbiter that accepted the case `dispute_id`.
+
+        `verdict` is "disputant", "respondent", or "mutual" for the fault of both; `reasoning` is for all to
+        read. Raises what `accept_case` raises, and UsageError for another verdict.
+        """
         await self._court.vote(dispute_id, verdict, reasoning, timeout)
 
     async def disputes(
         self, *, open_only: bool = True, limit: int = 100, timeout: float | None = None
     ) -> list[Dispute]:
-        """Those the agent has a part in, as a party or an arbiter, newest first."""
+        """Return the cases the agent has a part in, as a party or an arbiter, newest first, at most `limit` of
+        them.
+
+        Those that are not over, or with `open_only=False` all. Raises VerificationRequired without an identity.
+        """
         return await self._court.listed(limit, timeout, open_only=open_only)
 
     async def case_file(self, case_id: str, *, timeout: float | None = None) -> dict[str, Any]:
-        """The whole file of a case the agent has a part in, by the id of the dispute or of its deal."""
+        """Return the whole file of a case the agent has a part in.
+
+        `case_id` is the id of the dispute or of its deal. Raises DisputeNotFound, or DisputeNotParty.
+        """
         return await self._court.case_file(case_id, timeout)
 
     # -- skills and ratings ------------------------------------------------------------------------
@@ -332,10 +407,11 @@ class Operations:
         *,
         timeout: float | None = None,
     ) -> int:
-        """Offer these skills, and no others any more; how many they are. Signed.
+        """Offer these `skills`, and no others any more. Signed, so the agent needs an identity.
 
-        A skill is a dict with `capability` and perhaps `description`, `rate`, `currency` and others; a text
-        is a skill that has only a name. One skill needs no list.
+        A skill is a dict with `capability` and perhaps `description`, `rate`, `currency` and others; a text is
+        a skill that has only a name. One skill needs no list. Returns how many they are. Raises
+        SignatureRequired.
         """
         draft = client.RegisterSkills(skills=deals.skill_list(skills), sig=UNSIGNED)
         return await self._deals.register(draft, timeout)
@@ -349,9 +425,11 @@ class Operations:
         limit: int | None = None,
         timeout: float | None = None,
     ) -> list[SkillOffer]:
-        """Who offers what, the best rated first. `capability` is a part of its name.
+        """Return the offers of a skill, the best rated first, at most `limit` of them.
 
-        A skill that names no rate, or no currency, is found whatever is asked for.
+        `capability` is a part of its name, `max_rate` and `currency` what it may cost. A skill that names no
+        rate, or no currency, is found whatever is asked for. Raises UnexpectedReply when the hall's answer
+        makes no sense.
         """
         wanted = {"capability": capability, "max_rate": max_rate, "currency": currency, "limit": limit}
         query = as_json({name: value for name, value in wanted.items() if value is not None}, "the query")
@@ -363,33 +441,35 @@ class Operations:
             patience=timeout,
         )
         try:
-            return [events.skill_offer(result) for result in reply.results]
+            return [ratings.skill_offer(result) for result in reply.results]
         except ValidationError as error:
             raise UnexpectedReply(f"the hall found a skill that makes no sense: {error}") from None
 
     async def rating(
         self, agent: str | None = None, *, history: int = 20, timeout: float | None = None
     ) -> Rating:
-        """How an agent stands, by default oneself, and its latest `history` steps."""
+        """Return how `agent` stands, by default oneself, and its latest `history` steps. Raises AgentNotFound."""
         address = None if agent is None else f"@{bare_id(agent)}"
         reply = await self._exchange.ask(
             client.GetRating(agent=address, limit=history), market.Ratings, patience=timeout
         )
-        return events.rating(reply)
+        return ratings.rating(reply)
 
     async def leaderboard(self, limit: int = 10, *, timeout: float | None = None) -> list[RankedAgent]:
-        """The best rated agents."""
+        """Return the `limit` best rated agents. Raises nothing of its own."""
         reply = await self._exchange.ask(
             client.GetLeaderboard(limit=limit), market.Leaderboard, patience=timeout
         )
-        return events.ranking(reply)
+        return ratings.ranking(reply)
 
     # -- the end of a key --------------------------------------------------------------------------
 
     async def revoke(self, notice: Mapping[str, Any], *, timeout: float | None = None) -> str:
-        """Bring the hall a notice that a key is revoked, this agent's own or another; the key's fingerprint.
+        """Bring the hall a `notice` that a key is revoked, this agent's own or another.
 
-        Nobody comes in with that key any more, and its skills are gone. It cannot be undone.
+        No agent comes in with that key any more, and its skills are gone. It cannot be undone. Returns the key's
+        fingerprint. Raises InvalidSignature when the notice does not hold, NotAllowed when the hall has never
+        seen the key.
         """
         reply = await self._exchange.ask(
             client.RevokeKey(notice=dict(notice)), server.KeyRevoked, patience=timeout
@@ -399,7 +479,7 @@ class Operations:
     # -- the operator ------------------------------------------------------------------------------
 
     def admin(self, key: str) -> Admin:
-        """The operations of the hall's operator, who knows the key."""
+        """Return the operations of the hall's operator, who knows the `key`."""
         return Admin(self._exchange, key)
 
 

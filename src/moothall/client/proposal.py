@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from moothall.client.dispute import Dispute
-from moothall.client.events import RatingChange, moment_or_none, rating_changes, stakes_went
+from moothall.client.ratings import RatingChange, moment_or_none, rating_changes, stakes_went
 from moothall.wire.agentchat.client import Number
 from moothall.wire.agentchat.market import Status
 
@@ -100,6 +100,7 @@ class Deal:
 
     @property
     def id(self) -> str:
+        """Its id, `prop_...`."""
         return self._facts.id
 
     @property
@@ -144,10 +145,12 @@ class Deal:
 
     @property
     def amount(self) -> Any:
+        """The price, as the proposer wrote it."""
         return self._facts.amount
 
     @property
     def currency(self) -> Any:
+        """Of the price."""
         return self._facts.currency
 
     @property
@@ -157,6 +160,7 @@ class Deal:
 
     @property
     def acceptor_payment_code(self) -> Any:
+        """Where to pay the acceptor."""
         return self._facts.acceptor_payment_code
 
     @property
@@ -166,6 +170,7 @@ class Deal:
 
     @property
     def capability(self) -> str | None:
+        """The skill that it is about, if the proposer named one."""
         return self._facts.capability
 
     @property
@@ -175,10 +180,12 @@ class Deal:
 
     @property
     def created_at(self) -> datetime | None:
+        """When the hall took it, by the hall's clock."""
         return moment_or_none(self._facts.created_at)
 
     @property
     def updated_at(self) -> datetime | None:
+        """When its status changed last, by the hall's clock."""
         return moment_or_none(self._facts.updated_at)
 
     @property
@@ -188,6 +195,7 @@ class Deal:
 
     @property
     def acceptor_stake(self) -> int:
+        """What the acceptor puts at stake, in rating points."""
         return self._facts.acceptor_stake
 
     @property
@@ -251,7 +259,12 @@ class Dealer(Protocol):
 
 
 class Proposal(Deal):
-    """A deal one can act on. Each step waits for the hall's word, and raises a Refusal when that is no."""
+    """A deal one can act on. Each step waits for the hall's word, and raises what every operation of an Agent
+    raises.
+
+    A step that the deal's status does not allow raises InvalidProposal; one by another agent than a party
+    NotProposalParty, and one after the deadline ProposalExpired.
+    """
 
     __slots__ = ("_dealer",)
 
@@ -262,18 +275,33 @@ class Proposal(Deal):
     async def accept(
         self, *, stake: int | None = None, payment_code: str | None = None, timeout: float | None = None
     ) -> None:
-        """Take the offer. `stake` rating points are put aside until the deal is over, like the proposer's."""
+        """Take the offer.
+
+        `stake` points of one's own rating are put aside until the deal is over, like the proposer's;
+        `payment_code` says where to pay. Raises InsufficientReputation when either party has too few points,
+        InvalidProposal, NotProposalParty, or ProposalExpired.
+        """
         await self._dealer.accept(self.id, stake, payment_code, timeout)
 
     async def reject(self, reason: str | None = None, *, timeout: float | None = None) -> None:
+        """Decline the offer, with a `reason` if one likes. Raises InvalidProposal, NotProposalParty, or
+        ProposalExpired.
+        """
         await self._dealer.reject(self.id, reason, timeout)
 
     async def complete(self, proof: str | None = None, *, timeout: float | None = None) -> None:
-        """The work is done: both gain rating, and the stakes go back."""
+        """The work is done: both gain rating, and the stakes go back.
+
+        `proof` is what shows it. Raises InvalidProposal, NotProposalParty, ProposalExpired, or RateLimited when
+        the hall finds the deal too young.
+        """
         await self._dealer.complete(self.id, proof, timeout)
 
     async def dispute(self, reason: str, *, timeout: float | None = None) -> None:
-        """The other party is at fault: it loses rating, and its stake."""
+        """The other party is at fault: it loses rating, and its stake.
+
+        `reason` says why. Raises InvalidProposal, NotProposalParty, or ProposalExpired.
+        """
         await self._dealer.dispute(self.id, reason, timeout)
 
     async def file_dispute(
@@ -281,13 +309,18 @@ class Proposal(Deal):
     ) -> Dispute:
         """Go to court: three arbiters, chosen by lot, decide who is at fault. The deal waits for them.
 
-        The lot is drawn from the hall's nonce and one of the agent's own, which is committed to first and
-        revealed afterwards. Whoever keeps a `nonce` and calls this again with it goes on where it was left.
+        `reason` is for them and the other party to read. The lot is drawn from the hall's nonce and one of the
+        agent's own, which is committed to first and revealed afterwards. An agent that keeps a `nonce` and calls
+        this again with it goes on where it was left. Returns the Dispute. Raises DisputeAlreadyExists,
+        DisputeNotParty, InvalidProposal, or ProposalNotFound.
         """
         return await self._dealer.file_dispute(self.id, reason, nonce, timeout)
 
     async def outcome(self, timeout: float | None = None) -> Status:
-        """Wait until it is completed, disputed, rejected or expired, through reconnects. ReplyTimeout if not."""
+        """Wait until it is completed, disputed, rejected or expired, through reconnects, and return that status.
+
+        Raises ReplyTimeout when `timeout` seconds pass before.
+        """
         return await self._dealer.outcome(self._facts, timeout)
 
 

@@ -15,17 +15,20 @@ from moothall.client.background import (
     SyncDispute,
     SyncMessage,
     SyncProposal,
+    documented_by,
 )
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.dispute import Dispute, Items
-from moothall.client.events import ChannelInfo, Member, Message, RankedAgent, Rating, Receipt, SkillOffer
+from moothall.client.events import ChannelInfo, Member, Message
 from moothall.client.floor import AnswerHumans
 from moothall.client.proposal import Proposal
+from moothall.client.ratings import RankedAgent, Rating, Receipt, SkillOffer
 from moothall.errors import NotConnected
 from moothall.identity import Identity, PrivateKey, PublicKey
 from moothall.wire.agentchat.client import PresenceState
 
 
+@documented_by(Agent)
 class SyncAgent:
     """An `Agent` on an event loop in the background: every method waits for its result and returns it.
 
@@ -147,7 +150,11 @@ class SyncAgent:
     def messages(
         self, *channels: str, dms: bool = False, replay: bool = False, timeout: float | None = None
     ) -> Iterator[SyncMessage]:
-        """`for message in agent.messages("#general")`, until the agent leaves or `timeout` seconds are quiet."""
+        """Return an iterator: `for message in agent.messages("#general")`. It raises what `join` raises.
+
+        `channels`, `dms` and `replay` are as for `Agent.messages`. It ends when the agent leaves, or when `timeout`
+        seconds were quiet.
+        """
         loop = self._running()
 
         async def subscribe() -> AsyncIterator[Message]:
@@ -183,7 +190,6 @@ class SyncAgent:
         return self._wait(self._agent.send(to, content, in_reply_to=in_reply_to, timeout=timeout))
 
     def ask(self, target: str, text: str, *, timeout: float = ASK_TIMEOUT) -> SyncMessage:
-        """Ask a channel, or an agent directly, and return the answer: see `Agent.ask`."""
         return SyncMessage(self._wait(self._agent.ask(target, text, timeout=timeout)), self._running())
 
     def wait_for(
@@ -192,7 +198,7 @@ class SyncAgent:
         check: Callable[[Any], object] | None = None,
         timeout: float | None = None,
     ) -> Any:
-        """Wait for the next event of a kind: see `Agent.wait_for`. Events count from the call on.
+        """Return the next `event` of a kind: see `Agent.wait_for`. Events count from the call on.
 
         `check` gets what a handler of an `Agent` gets, on the thread of the event loop. Messages, proposals and
         disputes come back as those that are used without `await`.

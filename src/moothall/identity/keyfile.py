@@ -51,10 +51,14 @@ class Identity:
 
     @property
     def public(self) -> PublicKey:
+        """The public half of its key."""
         return self.key.public
 
     def rotated(self, new: PrivateKey, *, now_ms: int) -> "Identity":
-        """The same identity under a new key, vouched for by the old one; the chain so far must hold."""
+        """Return the same identity under the key `new`, vouched for by the old one at `now_ms`, in milliseconds.
+
+        Raises InvalidCertificate when the chain so far does not hold.
+        """
         verify_chain(self.rotations, self.public)
         record = rotate(self.key, new.public, now_ms=now_ms)
         return replace(self, key=new, rotations=(*self.rotations, record))

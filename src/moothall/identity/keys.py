@@ -52,7 +52,9 @@ _PRIVATE_LABEL: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----")
 
 
 class PublicKey:
-    """Equal keys are equal objects, whatever text they came from."""
+    """An Ed25519 public key. Equal keys are equal objects, whatever text they came from. `raw` is its 32 bytes,
+    `fingerprint` 16 hex digits of its hash.
+    """
 
     __slots__ = ("fingerprint", "raw")
 
@@ -68,19 +70,22 @@ class PublicKey:
 
     @classmethod
     def from_pem(cls, text: str) -> Self:
+        """Return the key in the PEM `text`. Raises InvalidKey when there is none in it."""
         return cls(_usual_raw(text) or _tolerant_raw(text))
 
     @property
     def pem(self) -> str:
+        """The key as PEM text, in its one canonical spelling."""
         return _pem_bytes(self.raw).decode()
 
     def agent_id(self, length: int = AGENT_ID_LENGTH) -> str:
+        """Return its id without @, with `length` digits: 8 to 16. Raises ValueError for another length."""
         if not AGENT_ID_LENGTH <= length <= FINGERPRINT_LENGTH:
             raise ValueError(f"an agent id has {AGENT_ID_LENGTH} to {FINGERPRINT_LENGTH} digits")
         return self.fingerprint[:length]
 
     def verifies(self, text: str, signature: str) -> bool:
-        """Whether this key made the base64 `signature` of `text`."""
+        """Return whether this key made the base64 `signature` of `text`."""
         raw = decode_signature(signature)
         return raw is not None and verify(self.raw, utf8(text), raw)
 
@@ -164,6 +169,7 @@ class PrivateKey:
 
     @classmethod
     def from_pem(cls, text: str) -> Self:
+        """Return the key in the PEM `text`. Raises InvalidKey when there is none in it."""
         _refuse_odd_text(text)
         block = _PRIVATE_BLOCK.search(text)
         der = block and _decode_base64("".join(block[1].split()))
@@ -174,16 +180,16 @@ class PrivateKey:
         return cls(der[len(_PKCS8_PREFIX) :])
 
     def to_pem(self) -> str:
-        """The private key itself, for a key file: nothing else may see it."""
+        """Return the private key itself as PEM, for a key file: nothing else may see it."""
         digits = b2a_base64(_PKCS8_PREFIX + self._secret[:SEED_BYTES], newline=False).decode()
         return f"-----BEGIN PRIVATE KEY-----\n{digits}\n-----END PRIVATE KEY-----\n"
 
     def sign(self, text: str) -> str:
-        """The base64 signature of the text's UTF-8 bytes (agentchat wire 3.1)."""
+        """Return the base64 signature of the UTF-8 bytes of `text` (agentchat wire 3.1)."""
         return encode_signature(sign_expanded(self._secret, utf8(text)))
 
     def sign_bytes(self, message: bytes) -> bytes:
-        """The 64 bytes of the signature, for wires that are not text."""
+        """Return the 64 bytes of the signature of `message`, for wires that are not text."""
         return sign_expanded(self._secret, message)
 
     def __eq__(self, other: object) -> bool:

@@ -49,6 +49,12 @@ def pauses(draw: Callable[[], float] = random.random) -> Iterator[float]:
 
 
 class AsyncKeepClient:
+    """A client of the keep wire for asyncio, which stays connected: `async with AsyncKeepClient() as client:`.
+
+    Its arguments are those of `keep.client.KeepClient`. What fails raises OSError, of which ConnectionError and
+    TimeoutError are kinds.
+    """
+
     def __init__(
         self,
         host: str = DEFAULT_HOST,
@@ -78,10 +84,11 @@ class AsyncKeepClient:
 
     @property
     def is_connected(self) -> bool:
+        """True while there is a connection."""
         return self._is_on and self._up.is_set()
 
     async def connect(self) -> None:
-        """Raises what connecting raised; only a connection that has been there is taken up again."""
+        """Connect. Raises what connecting raised; only a connection that has been there is taken up again."""
         if self._is_on:
             return
         reader = await self._open()
@@ -89,6 +96,7 @@ class AsyncKeepClient:
         self._stay = asyncio.create_task(self._stay_connected(reader), name=f"keep {self.host}:{self.port}")
 
     async def disconnect(self) -> None:
+        """Close the connection, for good. Raises nothing."""
         task, self._stay = self._stay, None
         if task is not None:
             task.cancel()
@@ -117,7 +125,12 @@ class AsyncKeepClient:
         scar: bytes = b"",
         wait_reply: bool | None = None,
     ) -> Packet | None:
-        """As `KeepClient.send` when it is connected; while the connection is being taken up again it waits."""
+        """Sign and send a packet, and return the answer if one was waited for; while the connection is being taken
+        up again it waits.
+
+        `body`, `src`, `dst`, `typ`, `fee`, `ttl`, `msg_id`, `scar` and `wait_reply` are as for
+        `KeepClient.send` when it is connected, and so is what it raises.
+        """
         packet = self._packet(body, src, dst, typ=typ, fee=fee, ttl=ttl, msg_id=msg_id, scar=scar)
         async with asyncio.timeout(self.timeout):
             if asks_server(dst) if wait_reply is None else wait_reply:
@@ -138,7 +151,12 @@ class AsyncKeepClient:
         scar: bytes = b"",
         wait: float = 0.0,
     ) -> Packet | None:
-        """As `KeepClient.deliver`: the server's `error:...`, the agent's answer, or None once it is passed on."""
+        """Send to an agent, and return what became of it: the server's `error:...`, the agent's answer, or None
+        once it is passed on.
+
+        `body`, `dst`, `src`, `typ`, `fee`, `ttl`, `msg_id`, `scar` and `wait` are as for `KeepClient.deliver`,
+        and so is what it raises.
+        """
         message = self._packet(body, src, dst, typ=typ, fee=fee, ttl=ttl, msg_id=msg_id, scar=scar)
         check = self._packet("", message.src, SERVER)
         with self._expecting(message) as answer, self._expecting(check) as passed:
@@ -152,13 +170,15 @@ class AsyncKeepClient:
             return answer.result() if answer.done() and answer.exception() is None else None
 
     async def reply(self, message: Message, body: str) -> None:
-        """Answer a message under its own id, so that its sender knows what is answered."""
+        """Answer a `message` with `body` under its own id, so that its sender knows what is answered. Raises
+        OSError.
+        """
         # What is sent registers its src, and `swarm:x` is the name of many.
         src = message.dst if message.dst in self._used else None
         await self.send(body, src, message.src, typ=OFFER, msg_id=message.id, wait_reply=False)
 
     async def messages(self) -> AsyncIterator[Message]:
-        """Whatever arrives that is no heartbeat and answered no question, until `disconnect`."""
+        """Return what arrives that is no heartbeat and answered no question, until `disconnect`."""
         while True:
             while self._news:
                 self._room.set()
@@ -172,11 +192,15 @@ class AsyncKeepClient:
         return self.messages()
 
     async def discover(self, query: str = "info") -> dict[str, Any]:
+        """Return what the server tells about itself: the `query` is `info`, `agents` or `stats`. Raises OSError or
+        ValueError.
+        """
         async with asyncio.timeout(self.timeout):
             reply = await self._ask(self._packet("", None, DISCOVER + query))
         return read_discovery(reply.body)
 
     async def discover_agents(self) -> list[str]:
+        """Return the names of the agents that the server knows. Raises what `discover` raises."""
         agents: list[str] = (await self.discover("agents"))["agents"]
         return agents
 

@@ -29,7 +29,12 @@ Shown = TypeVar("Shown")
 
 
 class PacketClient(ABC, Generic[Shown]):
-    """Everything but the class in which packets are shown to the caller."""
+    """A client of the keep wire, for threads and scripts.
+
+    `host` and `port` are the server's, `private_key` signs packets (a new one if left out), `timeout` is how
+    many seconds an answer may take, `src` the name that packets come from. What fails raises OSError, of which
+    ConnectionError and TimeoutError are kinds.
+    """
 
     def __init__(
         self,
@@ -52,13 +57,17 @@ class PacketClient(ABC, Generic[Shown]):
     def _shown(packet: Packet) -> Shown: ...
 
     def connect(self) -> None:
-        """Stay connected from now on. The server knows `src` from the first packet that is sent with it."""
+        """Stay connected from now on. The server knows `src` from the first packet that is sent with it.
+
+        Raises OSError when the server cannot be reached.
+        """
         if self._line is not None and self._line.is_open:
             return
         self.disconnect()
         self._line = self._open()
 
     def disconnect(self) -> None:
+        """Close the connection, if there is one. Raises nothing."""
         line, self._line = self._line, None
         if line is not None:
             line.close()
@@ -84,10 +93,12 @@ class PacketClient(ABC, Generic[Shown]):
     ) -> Shown | None:
         """Sign and send a packet, and return the answer if one was waited for.
 
-        Connected, it waits for an answer of the server's own, and for one of another agent's only with
-        `wait_reply`. Not connected, it connects for this one packet and always waits; since a server does not
-        acknowledge what it forwards, a message to an agent that does not answer ends in TimeoutError although
-        it arrived: use `deliver`.
+        `body` is the text, `src` who sends it (by default the client's), `dst` whom it is for, `typ`, `fee`,
+        `ttl`, `msg_id` and `scar` the other fields of the packet. Connected, it waits for an answer of the
+        server's own, and for one of another agent's only with `wait_reply`. Not connected, it connects for this
+        one packet and always waits; since a server does not acknowledge what it forwards, a message to an agent
+        that does not answer ends in TimeoutError although it arrived: use `deliver`. Raises OSError, and
+        ValueError for a packet that is too large.
         """
         packet = self._packet(body, src, dst, typ=typ, fee=fee, ttl=ttl, msg_id=msg_id, scar=scar)
         reply = self._send(packet, wait_reply)
@@ -106,8 +117,12 @@ class PacketClient(ABC, Generic[Shown]):
         scar: bytes = b"",
         wait: float = 0.0,
     ) -> Shown | None:
-        """Send to an agent and say what became of it: the server's `error:...`, the agent's answer if it
-        comes within `wait` seconds, or None once the server has passed the message on."""
+        """Send to an agent, and return what became of it.
+
+        That is the server's `error:...`, the agent's answer if it comes within `wait` seconds, or None once the
+        server has passed the message on. `body`, `dst`, `src`, `typ`, `fee`, `ttl`, `msg_id` and `scar` are as
+        for `send`, and so is what it raises.
+        """
         message = self._packet(body, src, dst, typ=typ, fee=fee, ttl=ttl, msg_id=msg_id, scar=scar)
         check = self._packet("", message.src, SERVER)
         line = self._line or self._open()
@@ -119,11 +134,11 @@ class PacketClient(ABC, Generic[Shown]):
         return None if reply is None else self._shown(reply)
 
     def listen(self, callback: Callable[[Shown], object], timeout: float | None = None) -> None:
-        """Call back for each packet that is no heartbeat and answered no question, until nothing arrived for
-        `timeout` seconds (by default the client's) or the connection ended.
+        """Call `callback` for each packet that is no heartbeat and answered no question.
 
-        A packet with a `pk` was verified with it; one without comes from the server, and is usually the
-        `error:...` of an earlier message with the same id.
+        It ends when nothing arrived for `timeout` seconds (by default the client's) or the connection ended. A
+        packet with a `pk` was verified with it; one without comes from the server, and is usually the
+        `error:...` of an earlier message with the same id. Raises RuntimeError without a connection.
         """
         line = self._line
         if line is None:
@@ -133,19 +148,25 @@ class PacketClient(ABC, Generic[Shown]):
             callback(self._shown(packet))
 
     def discover(self, query: str = "info") -> dict[str, Any]:
-        """What the server tells about itself: `info`, `agents` or `stats`."""
+        """Return what the server tells about itself: the `query` is `info`, `agents` or `stats`.
+
+        Raises OSError, and ValueError for an answer that makes no sense.
+        """
         reply = self._send(self._packet("", None, DISCOVER + query), None)
         if reply is None:  # never: the server answers these itself
             raise ConnectionError("no answer")
         return read_discovery(reply.body)
 
     def discover_agents(self) -> list[str]:
+        """Return the names of the agents that the server knows. Raises what `discover` raises."""
         agents: list[str] = self.discover("agents")["agents"]
         return agents
 
     @staticmethod
     def cache_endpoint(host: str, port: int, info: Mapping[str, Any]) -> None:
-        """Remember a server that answered, in `~/.keep/endpoints.json`."""
+        """Remember a server that answered, in `~/.keep/endpoints.json`: its `host`, its `port`, and the `info` it
+        gave. Raises OSError when the file cannot be written.
+        """
         cache.remember(host, port, info)
 
     @classmethod
@@ -155,7 +176,10 @@ class PacketClient(ABC, Generic[Shown]):
         private_key: Ed25519PrivateKey | None = None,
         timeout: float = CACHE_TIMEOUT,
     ) -> Self:
-        """A client, not connected yet, of the first remembered server that answers."""
+        """Return a client, not connected yet, of the first remembered server that answers.
+
+        `src`, `private_key` and `timeout` are the client's. Raises ConnectionError when none answers.
+        """
         for host, port in cache.endpoints():
             client = cls(host, port, private_key, timeout, src)
             try:
@@ -175,7 +199,10 @@ class PacketClient(ABC, Generic[Shown]):
         timeout: float = server.START_TIMEOUT,
         docker_image: str | None = None,  # keep wire 11: the signature stays; no container is run
     ) -> bool:
-        """Whether a server answers there, after starting one of our own if need be."""
+        """Return whether a server answers at `host` and `port`, after starting one of our own if need be.
+
+        `timeout` is how many seconds that may take. `docker_image` is not used. Raises nothing of its own.
+        """
         return server.ensure_server(host, port, timeout)
 
     def _packet(self, body: str, src: str | None, dst: str, **fields: Any) -> Packet:

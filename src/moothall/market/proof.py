@@ -32,10 +32,12 @@ class Proof(Struct, kw_only=True):
 
     @property
     def problems(self) -> list[str]:
+        """All sentences that keep it from holding."""
         return self.contradictions + self.unproven
 
     @property
     def holds(self) -> bool:
+        """True if there are no problems."""
         return not self.problems
 
     # -- for those who check -----------------------------------------------------------------------
