@@ -19,7 +19,6 @@ from moothall.gateways import health
 from moothall.gateways.callables import Event as Event  # for those who write hooks
 from moothall.gateways.callables import Hook, HookListener, name_of
 from moothall.gateways.keep import KeepPort
-from moothall.gateways.keep_directory import SkillDirectory
 from moothall.gateways.lag import LagMeter
 from moothall.gateways.port import Port
 from moothall.gateways.webhooks import Webhooks
@@ -38,7 +37,8 @@ from moothall.hall.revoked import RevokedKeys
 from moothall.identity import Identity, PrivateKey, load_or_create
 from moothall.identity.seals import Seal
 from moothall.market.courier import Courier, Listener
-from moothall.market.desk import Desk
+from moothall.market.desk import MarketDesk
+from moothall.market.directory import SkillDirectory
 from moothall.market.hooks import EVENTS, Subscription
 from moothall.market.reputation import RatingRules
 from moothall.market.rules import MarketRules, Quotas
@@ -126,7 +126,7 @@ class App:
         self._journal = None if settings.store else KeyJournal(directory)
         self._new_ids = None if self._journal is None else self._read_ids(directory, self._journal)
         self.courier = Courier(self._market_store, listeners)
-        self.desk = Desk(self._market_store, market_rules(settings), seal)
+        self.desk = MarketDesk(self._market_store, market_rules(settings), seal)
         self.court = CourtDesk(self._market_store, court_rules(settings), self.desk, seal)
         self.hall: Hall = open_hall(
             settings,

@@ -13,19 +13,15 @@ import pytest
 from moothall.app import App
 from moothall.gateways.keep import BESIDE_OTHERS, FULL_SPEED, READ_AT_ONCE, KeepPort
 from moothall.gateways.keep_connection import MAX_DISCARDED, TRANSPORT_HIGH_WATER, KeepConnection
-from moothall.gateways.keep_directory import SkillDirectory
 from moothall.hall.budgets import CONNECTION_FRAMES
 from moothall.hall.hall import LOG_LINES
-from moothall.hall.keep.bridge import Found
 from moothall.hall.keep.routing import ARRIVAL_FRAMES, FREED_AT_ONCE
-from moothall.market.records import Registration
 from moothall.settings import Settings
 from moothall.settings.limits import Rate
 from moothall.wire.keep.frames import HEADER, frame
 from moothall.wire.keep.packet import Packet, decode, encode
-from tests.court.books import MemoryBooks
 from tests.support.keep import ALICE, BOB, CAROL, VECTORS, Signer
-from tests.support.world import HeldStore, LogBook
+from tests.support.world import LogBook
 
 PATIENCE = 20.0
 BIG = "x" * 60_000
@@ -471,52 +467,6 @@ async def test_the_hall_closes_with_a_goodbye(open_hall: OpenHall) -> None:
         alice = await Client.connect(app, "bot:alice")
     await alice.assert_closed()
     alice.close()
-
-
-# -- the directory -------------------------------------------------------------------------------------
-
-
-def test_questions_that_come_together_are_one_unit_of_work() -> None:
-    books = MemoryBooks()
-    store = HeldStore(books)
-    directory = SkillDirectory(store)
-    answers: dict[str, Found] = {}
-    failures: list[BaseException] = []
-
-    def ask(skill: str) -> None:
-        directory.find(skill, [ALICE.pk], lambda found: answers.update({skill: found}), failures.append)
-
-    ask("first")
-    for number in range(50):
-        ask(f"skill {number}")
-    assert len(store.waiting) == 1
-    # What was committed before a question was asked counts for it, whatever is being answered just now.
-    books.skills[BOB.pk] = Registration(
-        key=BOB.pk, agent_id="b", skills=[{"capability": "Skill 7"}], registered_at=0, sig=""
-    )
-    store.do_next()
-    assert answers.keys() == {"first"}
-    assert len(store.waiting) == 1
-    store.do_next()
-    assert len(answers) == 51
-    assert answers["skill 7"].offering == {BOB.pk}
-    assert answers["skill 8"].offering == frozenset()
-    assert answers["skill 7"].standings.keys() == {ALICE.pk, BOB.pk}
-    assert store.waiting == []
-    assert failures == []
-
-
-def test_a_store_that_fails_fails_who_asked_and_serves_the_next() -> None:
-    failures: list[BaseException] = []
-    directory = SkillDirectory(FailingStore())
-    for _ in range(2):
-        directory.find("skill", [], lambda found: pytest.fail("there is no store"), failures.append)
-    assert [str(error) for error in failures] == ["disk", "disk"]
-
-
-class FailingStore:
-    def submit(self, work: Any, done: Any, failed: Callable[[BaseException], None]) -> None:
-        failed(OSError("disk"))
 
 
 # -- one connection with its time and its socket made up -----------------------------------------------

@@ -32,7 +32,7 @@ from moothall.hall.outside import Result, Store
 from moothall.hall.redaction import Redactor
 from moothall.hall.session import Agent, Session, Tier
 from moothall.identity import PrivateKey
-from moothall.market.desk import Desk
+from moothall.market.desk import MarketDesk
 from moothall.settings import PROFILES, Settings
 from moothall.settings.limits import Rate
 from moothall.wire.agentchat.signing import auth_text
@@ -292,7 +292,7 @@ class World:
         dice = dice or Random(1)  # noqa: S311  # the same every time is the point
         self.books = books or MemoryBooks()
         store = store or PromptStore(self.books)
-        self.desk = Desk(store, market_rules(self.settings), SEAL)
+        self.desk = MarketDesk(store, market_rules(self.settings), SEAL)
         self.court = CourtDesk(store, court_rules(self.settings), self.desk, SEAL)
         self.hall: Hall = open_hall(
             self.settings,

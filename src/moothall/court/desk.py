@@ -26,7 +26,7 @@ from moothall.hall.outside import Store
 from moothall.hall.session import Agent, Session, Tier
 from moothall.identity import PublicKey
 from moothall.identity.seals import Seal
-from moothall.market.desk import Desk
+from moothall.market.desk import MarketDesk
 from moothall.market.records import Proposal
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.server import Ack, ServerMessage
@@ -48,7 +48,7 @@ DRAWS: Final[Mapping[type[Draw], Callable[..., Outcome]]] = {
 
 
 class CourtDesk:
-    def __init__(self, store: Store[Books], rules: CourtRules, market: Desk, seal: Seal) -> None:
+    def __init__(self, store: Store[Books], rules: CourtRules, market: MarketDesk, seal: Seal) -> None:
         """`market` minds the deadlines of deals, also of those that a case gives back; `seal` signs cases."""
         self._store = store
         self._rules = rules

@@ -20,7 +20,7 @@ from moothall.hall.hall import Hall
 from moothall.hall.session import Tier
 from moothall.identity.certificates import timestamp_text
 from moothall.market.courier import Courier
-from moothall.market.desk import Desk
+from moothall.market.desk import MarketDesk
 from moothall.store.opening import MarketStore
 from moothall.wire.http import Request, Response
 
@@ -96,7 +96,7 @@ class HallMetrics(Collector):
 
 
 class StoreMetrics(Collector):
-    def __init__(self, store: MarketStore, desk: Desk, court: CourtDesk) -> None:
+    def __init__(self, store: MarketStore, desk: MarketDesk, court: CourtDesk) -> None:
         self._store = store
         self._desk = desk
         self._court = court
@@ -151,7 +151,7 @@ def routes(
     hall: Hall,
     port: Port,
     lag: LagMeter,
-    desk: Desk,
+    desk: MarketDesk,
     court: CourtDesk,
     store: MarketStore,
     courier: Courier,
@@ -188,7 +188,7 @@ def routes(
     return {"/health": health, "/metrics": metrics, "/api/connections": connections}
 
 
-def health_report(hall: Hall, desk: Desk, started: float) -> dict[str, object]:
+def health_report(hall: Hall, desk: MarketDesk, started: float) -> dict[str, object]:
     now = hall.clock.time()
     return {
         "status": "healthy",

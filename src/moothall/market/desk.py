@@ -38,7 +38,7 @@ from moothall.wire.agentchat.server import ServerMessage
 Step = client.Accept | client.Reject | client.Complete | client.Dispute
 
 
-class Desk:
+class MarketDesk:
     def __init__(self, store: Store[Books], rules: MarketRules, seal: Seal) -> None:
         """`seal` signs receipts."""
         self._store = store

@@ -8,12 +8,12 @@ town.post(alice, "bot:alice", "bot:bob", "hello")
 from collections.abc import Callable
 from typing import Any
 
-from moothall.gateways.keep_directory import SkillDirectory
 from moothall.hall.budgets import Meter
 from moothall.hall.keep.bridge import Bridge, Found
 from moothall.hall.keep.registry import Peer, Pins
 from moothall.hall.keep.routing import KeepRoom
 from moothall.identity.signatures import verify
+from moothall.market.directory import SkillDirectory
 from moothall.wire.keep.packet import Packet, decode, encode, signing_bytes
 from tests.support.keep import ALICE, Signer
 from tests.support.world import HALL_KEY, PromptStore, World
