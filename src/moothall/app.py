@@ -36,6 +36,7 @@ from moothall.hall.redaction import Redactor
 from moothall.hall.revoked import RevokedKeys
 from moothall.identity import Identity, PrivateKey, load_or_create
 from moothall.identity.seals import Seal
+from moothall.market.clerk import withdraw_skills
 from moothall.market.courier import Courier, Listener
 from moothall.market.desk import MarketDesk
 from moothall.market.directory import SkillDirectory
@@ -130,7 +131,11 @@ class App:
         self.court = CourtDesk(self._market_store, court_rules(settings), self.desk, seal)
         self.hall: Hall = open_hall(
             settings,
-            (*self.desk.commands(), *self.court.commands()),
+            (
+                *self.desk.commands(),
+                *self.court.commands(),
+                revocation.revoke_command(self._market_store, withdraw_skills),
+            ),
             clock=SystemClock(),
             entropy=os.urandom,
             pick=secrets.randbelow,

@@ -23,6 +23,7 @@ from moothall.app import court_rules, market_rules
 from moothall.court.books import Books
 from moothall.court.desk import CourtDesk
 from moothall.errors import OutcomeUnknown, Refusal
+from moothall.hall import revocation
 from moothall.hall.access import Allowlist, Approval, Ban, Bans, holder_of
 from moothall.hall.bindings import BindingBooks
 from moothall.hall.hall import Hall
@@ -32,6 +33,7 @@ from moothall.hall.outside import Result, Store
 from moothall.hall.redaction import Redactor
 from moothall.hall.session import Agent, Session, Tier
 from moothall.identity import PrivateKey
+from moothall.market.clerk import withdraw_skills
 from moothall.market.desk import MarketDesk
 from moothall.settings import PROFILES, Settings
 from moothall.settings.limits import Rate
@@ -296,7 +298,11 @@ class World:
         self.court = CourtDesk(store, court_rules(self.settings), self.desk, SEAL)
         self.hall: Hall = open_hall(
             self.settings,
-            (*self.desk.commands(), *self.court.commands()),
+            (
+                *self.desk.commands(),
+                *self.court.commands(),
+                revocation.revoke_command(store, withdraw_skills),
+            ),
             clock=self.clock,
             entropy=dice.randbytes,
             pick=dice.randrange,

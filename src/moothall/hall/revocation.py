@@ -5,14 +5,17 @@ Only keys that the hall has seen can be revoked, because keys cost nothing and r
 when it is answered, and holds on all wires. Deals of the key stay, for the other party to end.
 """
 
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
 
 from moothall.errors import InvalidCertificate, InvalidMessage, NotAllowed, Refusal
+from moothall.hall.commands import Command
+from moothall.hall.costs import STEP
 from moothall.hall.deadlines import RETRY_SECONDS
 from moothall.hall.hall import Hall
 from moothall.hall.outside import Store
 from moothall.hall.revoked import NOTICE_FIELDS, Notice, encode_notice
-from moothall.hall.session import Session
+from moothall.hall.session import Session, Tier
 from moothall.identity import PublicKey
 from moothall.identity.certificates import verify_revocation
 from moothall.wire.agentchat.client import RevokeKey
@@ -42,7 +45,38 @@ class RevocationBooks(Protocol):
     def revoke(self, key: bytes, notice: bytes, now: int) -> None: ...
 
 
-def read_notice(hall: Hall, session: Session, message: RevokeKey) -> tuple[PublicKey, Notice]:
+Kept = TypeVar("Kept", bound=RevocationBooks)
+
+
+def revoke_command(store: Store[Kept], withdraw: Callable[[Kept, bytes, int], None]) -> Command:
+    """The row of REVOKE_KEY. `withdraw` ends, in the same unit of work, what other rooms offer for the key."""
+
+    def revoke_key(hall: Hall, session: Session, message: RevokeKey) -> None:
+        key, notice = _read_notice(hall, session, message)
+        if key.raw in hall.revoked:
+            _confirm(hall, session, key)
+            return
+        is_seen, capacity, now = (
+            _is_seen(hall, session, key),
+            hall.settings.max_known_keys,
+            hall.timestamp(),
+        )
+
+        def work(books: Kept) -> None:
+            if record(books, key.raw, notice, is_seen=is_seen, capacity=capacity, now=now):
+                withdraw(books, key.raw, now)
+
+        def done(_: None) -> None:
+            hall.note("key_revoked", ip=session.ip, agent=key.fingerprint)
+            enact(hall, key, but=session)
+            _confirm(hall, session, key)
+
+        hall.transact(session, store, work, done)
+
+    return Command(RevokeKey, revoke_key, STEP, Tier.STRANGER)
+
+
+def _read_notice(hall: Hall, session: Session, message: RevokeKey) -> tuple[PublicKey, Notice]:
     """The key that a notice ends, if it holds. Its size is looked at before anything else."""
     notice = {name: message.notice[name] for name in NOTICE_FIELDS if name in message.notice}
     if sum(len(text) for text in notice.values() if isinstance(text, str)) > MAX_NOTICE:
@@ -55,7 +89,7 @@ def read_notice(hall: Hall, session: Session, message: RevokeKey) -> tuple[Publi
     return key, notice
 
 
-def is_seen(hall: Hall, session: Session, key: PublicKey) -> bool:
+def _is_seen(hall: Hall, session: Session, key: PublicKey) -> bool:
     """True if the hall knows the key without asking the store.
 
     An agent of another wire binds no id, and neither does an approval. Their keys count as new keys of the address
@@ -92,7 +126,7 @@ def enact(hall: Hall, key: PublicKey, but: Session | None = None) -> None:
         hall.close(bearer.session, NORMAL, "Key revoked")
 
 
-def confirm(hall: Hall, session: Session, key: PublicKey) -> None:
+def _confirm(hall: Hall, session: Session, key: PublicKey) -> None:
     hall.reply(session, _notice(hall, key))
     if session.agent is not None and session.agent.key == key:
         hall.close(session, NORMAL, "Key revoked")

@@ -102,7 +102,7 @@ def register_skills(
     return _saved(books, skills.register(order, agent_id, now))
 
 
-def withdraw_skills(books: Books, key: bytes, *, now: int) -> None:
+def withdraw_skills(books: Books, key: bytes, now: int) -> None:
     """Of a key that was revoked, if it offers any."""
     books.standing(key)  # what was imported for it comes to light now, not later
     if books.registration(key) is not None:

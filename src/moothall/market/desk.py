@@ -12,7 +12,6 @@ from typing import Final
 from msgspec import structs
 
 from moothall.errors import AgentNotFound, ProposalNotFound
-from moothall.hall import revocation
 from moothall.hall.commands import Command
 from moothall.hall.costs import LOOKUP, OFFER, REGISTRATION, SEARCH, STEP
 from moothall.hall.counts import Counts
@@ -80,7 +79,6 @@ class MarketDesk:
             Command(client.ListReceipts, self.list_receipts, LOOKUP, Tier.VERIFIED),
             Command(client.GetRating, self.get_rating, LOOKUP),
             Command(client.GetLeaderboard, self.get_leaderboard, LOOKUP),
-            Command(client.RevokeKey, self.revoke_key, STEP, Tier.STRANGER),
         )
 
     def open(self, hall: Hall) -> None:
@@ -154,29 +152,6 @@ class MarketDesk:
             return clerk.search_skills(books, message, online=_Present(hall), now=now, id_length=id_length)
 
         self._look_up(hall, session, work)
-
-    def revoke_key(self, hall: Hall, session: Session, message: client.RevokeKey) -> None:
-        """The notice and the end of the key's skills are one unit of work."""
-        key, notice = revocation.read_notice(hall, session, message)
-        if key.raw in hall.revoked:
-            revocation.confirm(hall, session, key)
-            return
-        is_seen, capacity, now = (
-            revocation.is_seen(hall, session, key),
-            hall.settings.max_known_keys,
-            hall.timestamp(),
-        )
-
-        def work(books: Books) -> None:
-            if revocation.record(books, key.raw, notice, is_seen=is_seen, capacity=capacity, now=now):
-                clerk.withdraw_skills(books, key.raw, now=now)
-
-        def done(_: None) -> None:
-            hall.note("key_revoked", ip=session.ip, agent=key.fingerprint)
-            revocation.enact(hall, key, but=session)
-            revocation.confirm(hall, session, key)
-
-        hall.transact(session, self._store, work, done)
 
     # -- what was imported -------------------------------------------------------------------------
 
