@@ -4,6 +4,7 @@ import json
 import os
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -12,7 +13,7 @@ from moothall.cli.main import app
 from moothall.settings import PROFILES, Settings
 from tests.support.server import environment, run_moothall
 
-Shown = dict[str, dict[str, str]]
+Shown = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(autouse=True)
@@ -49,11 +50,41 @@ def test_json_gives_value_origin_and_meaning() -> None:
     assert list(table) == [field.name for field in fields(Settings)]
     assert all(entry.keys() == {"value", "from", "help"} for entry in table.values())
     assert {entry["from"] for entry in table.values()} == {"default"}
-    assert table["port"]["value"] == "6667"
+    assert table["port"]["value"] == 6667
+    assert table["public_url"]["value"] == ""
+    assert table["cert"]["value"] is None
     assert table["host"]["value"] == "127.0.0.1"
     assert table["rate_post_auth"]["value"] == "60/10"
-    assert table["default_channels"]["value"] == "#general,#agents,#discovery"
-    assert table["echo"]["value"] == "false"
+    assert table["default_channels"]["value"] == ["#general", "#agents", "#discovery"]
+    assert table["echo"]["value"] is False
+
+
+def test_numbers_are_numbers_in_json() -> None:
+    table = shown("--set", "idle_timeout=1.5")
+    for field in fields(Settings):
+        value = getattr(Settings(), field.name)
+        if isinstance(value, bool | int | float) and field.name != "idle_timeout":
+            assert (type(table[field.name]["value"]), table[field.name]["value"]) == (type(value), value)
+    assert table["idle_timeout"]["value"] == 1.5
+
+
+def test_one_setting() -> None:
+    assert config("port").stdout.splitlines()[0] == "port  6667  (default)"
+    assert list(shown("max-frame", "port")) == ["port", "max_frame"]
+    refused = config("prot")
+    assert (refused.exit_code, "did you mean port?" in refused.stderr) == (2, True)
+
+
+def test_what_was_changed() -> None:
+    unchanged = config("--changed")
+    assert (unchanged.exit_code, unchanged.stdout) == (0, "")
+    assert "default" in unchanged.stderr
+    assert list(shown("--changed", MOOTHALL_PORT="7000", MOOTHALL_MOTD="hi")) == ["port", "motd"]
+    assert list(shown("--changed", "--profile", "agentchat-0.36")) == [
+        field.name
+        for field in fields(Settings)
+        if field.name in PROFILES["agentchat-0.36"] or field.name == "profile"
+    ]
 
 
 def test_the_first_to_speak_wins(elsewhere: Path) -> None:
@@ -71,12 +102,12 @@ def test_the_first_to_speak_wins(elsewhere: Path) -> None:
     )
     assert table["server_name"]["value"] == "flag"
     assert table["server_name"]["from"] == "flag"
-    assert (table["buffer_size"]["value"], table["buffer_size"]["from"]) == ("9", "MOOTHALL_BUFFER_SIZE")
+    assert (table["buffer_size"]["value"], table["buffer_size"]["from"]) == (9, "MOOTHALL_BUFFER_SIZE")
     assert (table["motd"]["value"], table["motd"]["from"]) == ("file", "moothall.toml")
-    assert (table["idle_timeout"]["value"], table["idle_timeout"]["from"]) == ("60.0", "moothall.toml")
-    assert (table["floor_ttl"]["value"], table["floor_ttl"]["from"]) == ("1.5", "AGENTCHAT_RESPOND_TTL_MS")
-    assert (table["id_length"]["value"], table["id_length"]["from"]) == ("16", "profile agentchat-0.36")
-    assert table["outbox_limit"]["from"] == "default"
+    assert (table["idle_timeout"]["value"], table["idle_timeout"]["from"]) == (60.0, "moothall.toml")
+    assert (table["floor_ttl"]["value"], table["floor_ttl"]["from"]) == (1.5, "AGENTCHAT_RESPOND_TTL_MS")
+    assert (table["id_length"]["value"], table["id_length"]["from"]) == (16, "profile agentchat-0.36")
+    assert table["port"]["from"] == "default"
 
 
 @pytest.mark.parametrize("way", ["flag", "variable", "file"])

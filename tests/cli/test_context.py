@@ -77,8 +77,10 @@ def test_a_context_is_added_used_listed_and_removed(path: Path, tmp_path: Path) 
     assert hall_url(None) == "ws://127.0.0.1:6667"
     succeed("context", "use", "work")
     assert contexts() == [{**work, "in_use": True}, {**home, "in_use": False}]
-    starred = [line for line in succeed("context", "list").splitlines() if line.startswith("*")]
-    assert ["work" in line for line in starred] == [True]
+    assert [line.split()[:2] for line in succeed("context", "list").splitlines()] == [
+        ["work", "yes"],
+        ["home", "-"],
+    ]
     assert hall_url(None) == "ws://hall.example.org:6667"
     succeed("context", "use", "home")
     assert hall_url(None) == "wss://localhost:7000"

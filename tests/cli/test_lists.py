@@ -12,6 +12,7 @@ from moothall import Agent, PrivateKey
 from moothall.cli import completion
 from moothall.cli.main import app
 from tests.support.server import HallProcess, running_hall
+from tests.support.terminal import in_terminal
 
 ALICE = PrivateKey(bytes(range(32)))
 
@@ -48,7 +49,7 @@ async def complaint(code: int, *arguments: str) -> str:
 async def test_channels_and_how_many_are_in_them(hall: HallProcess) -> None:
     async with Agent("bob", channels=["#general"]).connected(hall.url):
         lines = (await succeed("channels", hall.url)).splitlines()
-        assert lines[0].split() == ["#general", "1"]
+        assert lines[0].split() == ["#general", "1", "all"]
         listed = json.loads(await succeed("channels", hall.url, "--json"))
         assert {"name": "#general", "agents": 1, "verified_only": False} in listed
 
@@ -63,8 +64,8 @@ async def test_agents_of_a_channel(hall: HallProcess) -> None:
     ):
         await bob.set_presence("away", "gone \x1b[31mfishing")
         alice_line, bob_line = (await succeed("agents", hall.url, "#agents")).splitlines()
-        assert alice_line.split() == [alice.address, "alice", "online", "verified"]
-        assert bob_line.split() == [bob.address, "bob", "away", "human", "gone", "[31mfishing"]
+        assert alice_line.split() == [alice.address, "alice", "online", "verified", "agent", "-"]
+        assert bob_line.split() == [bob.address, "bob", "away", "-", "human", "gone", "[31mfishing"]
         listed = json.loads(await succeed("agents", "agents", "--json", "-u", hall.url))
         assert listed[1] == {
             "id": bob.address,
@@ -74,6 +75,25 @@ async def test_agents_of_a_channel(hall: HallProcess) -> None:
             "presence": "away",
             "status_text": "gone  [31mfishing",  # the hall took the escape character out
         }
+
+
+async def test_agents_of_the_whole_hall(hall: HallProcess, tmp_path: Path) -> None:
+    """In channels or not, but without the command itself."""
+    none = await moothall("agents", hall.url)
+    assert (none.exit_code, none.stdout, none.stderr) == (0, "", "no agent is here\n")
+    async with (
+        Agent("alice", channels=["#agents"]).connected(hall.url) as alice,
+        Agent("bob").connected(hall.url) as bob,
+    ):
+        lines = (await succeed("agents", "-u", hall.url)).splitlines()
+        assert [line.split()[:2] for line in lines] == [[alice.address, "alice"], [bob.address, "bob"]]
+        assert len(json.loads(await succeed("agents", "--json", hall.url))) == 2
+        shown = await asyncio.to_thread(in_terminal, tmp_path, "agents", hall.url)
+        header, first, _ = shown.text.splitlines()
+        assert header.split() == ["AGENT", "NAME", "PRESENCE", "KEY", "KIND", "STATUS"]
+        assert first.index("alice") == header.index("NAME")
+        empty = await moothall("agents", "discovery", "-u", hall.url)
+        assert (empty.stdout, empty.stderr) == ("", "no agent is in #discovery\n")
 
 
 async def test_agents_of_no_channel(hall: HallProcess) -> None:

@@ -170,7 +170,10 @@ class Reference:
         await peer.send(type="CHANNELS", list=entries)
 
     async def _do_list_agents(self, peer: Peer, frame: Frame) -> None:
-        channel = frame["channel"]
+        channel = frame.get("channel")
+        if channel is None:
+            await peer.send(type="ERROR", code="INVALID_MSG", message="Missing or invalid channel")
+            return
         if channel not in self.channels:
             await peer.send(type="ERROR", code="CHANNEL_NOT_FOUND", message=f"no channel {channel}")
             return

@@ -65,11 +65,12 @@ async def test_an_agent_answers(url: str, target: str, key: PrivateKey | None) -
         assert (answer.content, answer.is_dm, answer.sender) == ("bob says: WHY?", True, bob.address)
 
 
-async def test_an_agent_in_no_channel_has_an_id(url: str) -> None:
+async def test_an_agent_in_no_channel_is_found_too(url: str) -> None:
     async with answering(Agent("bob")).connected(url) as bob, Agent("ann").connected(url) as ann:
-        assert (await ann.ask(bob.address, "why?", timeout=PATIENCE)).sender == bob.address
+        for target in (bob.address, "@bob"):
+            assert (await ann.ask(target, "why?", timeout=PATIENCE)).sender == bob.address
         with pytest.raises(AgentNotFound, match="by its id"):
-            await ann.ask("@bob", "why?", timeout=PATIENCE)
+            await ann.ask("@eve", "why?", timeout=PATIENCE)
 
 
 async def test_the_floor_holder_need_not_say_that_it_replies(url: str) -> None:

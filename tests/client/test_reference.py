@@ -53,6 +53,13 @@ async def test_messages_come_without_joining_and_own_ones_are_not_heard(referenc
     assert all(message.sender != alice.address for message in at_alice.events)
 
 
+async def test_all_agents_are_those_of_the_public_channels(reference: Reference) -> None:
+    async with Agent("alice").connected(reference.url) as alice, Agent("bob").connected(reference.url) as bob:
+        assert {member.id for member in await alice.agents()} == {alice.address, bob.address}
+        with pytest.raises(InvalidMessage):
+            await alice.agents([bob.id])
+
+
 async def test_two_calls_at_once_get_their_own_answers(reference: Reference) -> None:
     async with Agent().connected(reference.url) as agent:
         await agent.create_channel("#mine")

@@ -94,7 +94,5 @@ def agent_id(word: str) -> str:
     """The same for what only an id is good for: a name that is taken for one would be accepted in silence."""
     address = agent_address(word)
     if _AGENT_ID.fullmatch(address) is None:
-        raise UsageError(
-            f"{word!r} is not an agent's id, such as @1f3a9c02; `moothall agents CHANNEL` lists them"
-        )
+        raise UsageError(f"{word!r} is not an agent's id, such as @1f3a9c02; `moothall agents` lists them")
     return address

@@ -1,49 +1,70 @@
-"""`moothall agents`: who is in a channel."""
+"""`moothall agents`: who is in a hall, or in a channel of it."""
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from moothall.cli import completion
 from moothall.cli.addresses import channel_name
-from moothall.cli.completion import ChannelArgument
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
-from moothall.tui.printable import one_line, shown_name
+from moothall.cli.tables import show_table
+from moothall.tui.printable import shown_name
 
 if TYPE_CHECKING:
+    from moothall import Agent
     from moothall.client.events import Member
 
 
 def agents(
-    channel: ChannelArgument,
+    channel: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[CHANNEL]",
+            help="Its name, with or without #; else the whole hall.",
+            autocompletion=completion.channels,
+            show_default=False,
+        ),
+    ] = None,
     url: Url = None,
     name: Name = None,
     identity: IdentityFile = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """List who is in a channel.
+    """List who is in a hall, or in a channel.
 
-    One line each: id, name, presence, whether the key is proven, and what they say about themselves.
+    One line each: id, name, presence, whether the key is proven, whether it is a person, and what they say about
+    themselves. The command itself is not listed.
 
     \b
+    moothall agents
     moothall agents general
     """
-    room = channel_name(channel)
-    members = Visit(url, name, identity, timeout).ask(lambda agent: agent.members(room))
+    room = None if channel is None else channel_name(channel)
+
+    async def look(agent: "Agent") -> "list[Member]":
+        found = await (agent.agents() if room is None else agent.members(room))
+        return [member for member in found if room is not None or member.id != agent.address]
+
+    members = Visit(url, name, identity, timeout).ask(look)
     if as_json:
         typer.echo(json.dumps([asdict(member) for member in members]))
         return
-    for member in members:
-        typer.echo(_line(member))
+    show_table(
+        ("agent", "name", "presence", "key", "kind", "status"),
+        map(_cells, members),
+        empty="no agent is here" if room is None else f"no agent is in {room}",
+    )
 
 
-def _line(member: "Member") -> str:
-    marks = [one_line(member.presence or "")]
-    if member.verified:
-        marks.append("verified")
-    if member.is_human:
-        marks.append("human")
-    status = f"  {one_line(member.status_text)}" if member.status_text else ""
-    return f"{one_line(member.id):<18}{shown_name(member.name or ''):<18}{' '.join(marks)}{status}"
+def _cells(member: "Member") -> tuple[object, ...]:
+    return (
+        member.id,
+        shown_name(member.name or ""),
+        member.presence,
+        "verified" if member.verified else None,
+        "human" if member.is_human else "agent",
+        member.status_text,
+    )

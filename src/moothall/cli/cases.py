@@ -35,6 +35,36 @@ def line(dispute: "Filing") -> str:
     return one_line("  ".join(column for column in columns if column))
 
 
+HEADERS: Final = (
+    "dispute",
+    "phase",
+    "you are",
+    "deal",
+    "disputant",
+    "name",
+    "respondent",
+    "name",
+    "reason",
+    "stand",
+)
+
+
+def cells(dispute: "Filing", names: Mapping[str, str]) -> tuple[object, ...]:
+    """A row of a table with these headers; `names` are those of agents, as far as they are known."""
+    return (
+        dispute.dispute_id,
+        dispute.phase,
+        dispute.role,
+        dispute.proposal_id,
+        dispute.disputant,
+        names.get(dispute.disputant or ""),
+        dispute.respondent,
+        names.get(dispute.respondent or ""),
+        dispute.reason,
+        _stand(dispute),
+    )
+
+
 def described(dispute: "Filing") -> dict[str, Any]:
     """With the names and the milliseconds of the wire (agentchat wire 6.5)."""
     ruling = dispute.ruling

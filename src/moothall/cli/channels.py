@@ -5,7 +5,7 @@ import json
 import typer
 
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
-from moothall.tui.printable import one_line
+from moothall.cli.tables import Right, show_table
 
 
 def channels(
@@ -29,7 +29,11 @@ def channels(
         ]
         typer.echo(json.dumps(rows))
         return
-    width = max((len(channel.name) for channel in found), default=0)
-    for channel in found:
-        note = "  verified agents only" if channel.verified_only else ""
-        typer.echo(f"{one_line(channel.name):<{width}}  {channel.members:>4}{note}")
+    show_table(
+        ("channel", Right("agents"), "for"),
+        (
+            (channel.name, channel.members, "verified agents" if channel.verified_only else "all")
+            for channel in found
+        ),
+        empty="this hall has no public channels; `moothall create CHANNEL` makes one",
+    )

@@ -26,6 +26,10 @@ def settings(incomplete: str) -> list[str]:
     return [f"{entry.name}=" for entry in described() if entry.name.startswith(incomplete.replace("-", "_"))]
 
 
+def setting_names(incomplete: str) -> list[str]:
+    return [assignment.removesuffix("=") for assignment in settings(incomplete)]
+
+
 def profiles(incomplete: str) -> list[str]:
     from moothall.settings.profiles import PROFILES
 

@@ -2,17 +2,33 @@
 
 import json
 import re
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from moothall.cli import completion
+from moothall.cli.exits import tell
 from moothall.cli.options import Config, Profile, Set, choose
+from moothall.settings import Chosen
 from moothall.settings.fields import described
+from moothall.settings.sources import check_name
+
+if TYPE_CHECKING:
+    from dataclasses import Field
+
+DEFAULT: Final = "default"  # where a value comes from
 
 _PASSWORD: Final = re.compile(r"(://[^:/@]*:)[^@]*@")  # of a store's URL
 
 
 def config(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAMES", help="Only these settings.", autocompletion=completion.setting_names),
+    ] = None,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Only settings that do not have their default.")
+    ] = False,
     config: Config = None,
     profile: Profile = None,
     assign: Set = None,
@@ -22,28 +38,52 @@ def config(
 
     \b
     moothall config
+    moothall config max_frame rate_message
+    moothall config --changed
     moothall config --profile agentchat-0.36 --json
     """
+    wanted = {check_name(name) for name in names or ()}
     chosen = choose(config, assign, profile=profile)
-    rows = []
-    for entry in described():
-        value = getattr(chosen.settings, entry.name)
-        shown = _hidden(value) if entry.metadata["secret"] else _PASSWORD.sub(r"\1***@", _text(value))
-        rows.append((entry.name, shown, chosen.origins[entry.name], entry.metadata["help"]))
+    rows = [
+        Row(entry.name, _value(entry, chosen), chosen.origins[entry.name], entry.metadata["help"])
+        for entry in described()
+        if (not wanted or entry.name in wanted) and not (changed and chosen.origins[entry.name] == DEFAULT)
+    ]
     if as_json:
-        table = {name: {"value": value, "from": origin, "help": text} for name, value, origin, text in rows}
+        table = {row.name: {"value": row.value, "from": row.origin, "help": row.help} for row in rows}
         typer.echo(json.dumps(table, indent=2))
         return
-    width = max(len(name) for name, *_ in rows)
-    for name, value, origin, text in rows:
-        typer.echo(f"{name:<{width}}  {value or '-'}  ({origin})")
-        typer.secho(f"{'':<{width}}  {text}", dim=True)
+    if not rows:
+        tell("no setting is changed: all have their default values")
+    _show(rows)
     for variable in chosen.ignored:
-        typer.echo(f"not a setting: {variable}", err=True)
+        tell(f"not a setting: {variable}")
 
 
-def _hidden(value: str) -> str:
-    return "(set)" if value else ""
+class Row(NamedTuple):
+    name: str
+    value: Any  # as JSON has it
+    origin: str
+    help: str
+
+
+def _show(rows: list[Row]) -> None:
+    width = max((len(row.name) for row in rows), default=0)
+    for row in rows:
+        typer.echo(f"{row.name:<{width}}  {_text(row.value) or '-'}  ({row.origin})")
+        typer.secho(f"{'':<{width}}  {row.help}", dim=True)
+
+
+def _value(entry: "Field[Any]", chosen: Chosen) -> Any:
+    """As JSON has it: numbers are numbers, lists are lists. Secrets are only known to be set."""
+    value = getattr(chosen.settings, entry.name)
+    if entry.metadata["secret"]:
+        return "(set)" if value else ""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, tuple) and not hasattr(value, "limit"):
+        return list(value)
+    return _PASSWORD.sub(r"\1***@", str(value))
 
 
 def _text(value: Any) -> str:
@@ -51,6 +91,4 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, tuple) and not hasattr(value, "limit"):
-        return ",".join(value)
-    return str(value)
+    return ",".join(value) if isinstance(value, list) else str(value)

@@ -12,6 +12,7 @@ from moothall.cli.addresses import URL_VARIABLE, hall_url
 from moothall.cli.connecting import AsJson
 from moothall.cli.context_file import NAME_VARIABLE, Context, ContextFile, name_in_use
 from moothall.cli.exits import group
+from moothall.cli.tables import show_table
 from moothall.errors import UsageError
 from moothall.identity import keyfile
 
@@ -71,7 +72,7 @@ def use(name: NameArgument) -> None:
 
 @app.command(name="list")
 def list_contexts(as_json: AsJson = False) -> None:
-    """List the contexts; the one in use has a star."""
+    """List the contexts, and which one is in use."""
     contexts = ContextFile().read()
     chosen = name_in_use(contexts)
     if as_json:
@@ -81,11 +82,14 @@ def list_contexts(as_json: AsJson = False) -> None:
         ]
         typer.echo(json.dumps(rows))
         return
-    if not contexts.by_name:
-        typer.echo("no contexts; `moothall context add NAME --url URL --identity FILE` makes one", err=True)
-    for name, context in contexts.by_name.items():
-        star = "*" if name == chosen else " "
-        typer.echo(f"{star} {name}  {context.url or '-'}  {context.identity or '-'}")
+    show_table(
+        ("name", "in use", "hall", "key file"),
+        (
+            (name, "yes" if name == chosen else None, context.url, context.identity)
+            for name, context in contexts.by_name.items()
+        ),
+        empty="there are no contexts; `moothall context add NAME --url URL --identity FILE` makes one",
+    )
     _warn_of_variables()
     if chosen is not None:
         contexts.named(chosen)

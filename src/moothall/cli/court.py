@@ -13,6 +13,7 @@ from moothall.cli.exits import FAILED, group
 from moothall.cli.proofs import HallOption, Verbose, described, expected_halls
 from moothall.cli.proofs import show as show_proof
 from moothall.cli.reading import read_json, read_objects
+from moothall.cli.tables import names_of, show_table
 from moothall.errors import InternalError, Refusal, UsageError
 from moothall.tui.printable import one_line
 
@@ -294,15 +295,23 @@ def list_disputes(
     \b
     moothall court list --open
     """
-    from moothall.cli.cases import described, line
+    from moothall.cli.cases import HEADERS, cells
+    from moothall.cli.cases import described as described_dispute
 
-    visit = Visit(url, name, signing_key(identity), timeout)
-    found = visit.ask(lambda agent: agent.disputes(open_only=open_only, limit=limit))
+    async def look(agent: "Agent") -> "tuple[list[Dispute], dict[str, str]]":
+        found = await agent.disputes(open_only=open_only, limit=limit)
+        parties = (party for dispute in found for party in (dispute.disputant, dispute.respondent))
+        return found, {} if as_json else await names_of(agent, parties)
+
+    found, names = Visit(url, name, signing_key(identity), timeout).ask(look)
     if as_json:
-        typer.echo(json.dumps([described(dispute) for dispute in found]))
+        typer.echo(json.dumps([described_dispute(dispute) for dispute in found]))
         return
-    for dispute in found:
-        typer.echo(line(dispute))
+    show_table(
+        HEADERS,
+        (cells(dispute, names) for dispute in found),
+        empty="you have no open disputes" if open_only else "you have no disputes",
+    )
 
 
 @app.command(cls=HallCommand)

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -61,6 +62,25 @@ def line(deal: "Deal") -> str:
     parties = f"{one_line(deal.proposer)} {_RIGHT} {one_line(deal.recipient)}"
     notes = [note for note in (_price(deal), _stakes(deal), _court(deal), _ending(deal)) if note]
     return "  ".join((one_line(deal.id), f"{deal.status:<9}", parties, one_line(deal.task), *notes)).rstrip()
+
+
+HEADERS: Final = ("deal", "status", "from", "name", "to", "name", "price", "stakes", "task", "notes")
+
+
+def cells(deal: "Deal", names: Mapping[str, str]) -> tuple[object, ...]:
+    """A row of a table with these headers; `names` are those of agents, as far as they are known."""
+    return (
+        deal.id,
+        deal.status,
+        deal.proposer,
+        names.get(deal.proposer),
+        deal.recipient,
+        names.get(deal.recipient),
+        _price(deal),
+        f"{deal.stake}+{deal.acceptor_stake}" if deal.stake or deal.acceptor_stake else None,
+        deal.task,
+        "  ".join(note for note in (_court(deal), _ending(deal)) if note),
+    )
 
 
 def described(deal: "Deal") -> dict[str, Any]:

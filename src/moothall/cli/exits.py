@@ -52,7 +52,7 @@ _DISK_FAULTS: Final = frozenset((EDQUOT, EFBIG, EIO, ENOSPC))
 _ADVICE: Final = {
     errors.ChannelNotFound.code: "`moothall channels` lists them, `moothall create` makes one",
     errors.ChannelExists.code: "choose another name, or `moothall listen` to it",
-    errors.AgentNotFound.code: "`moothall agents CHANNEL` lists the ids of those who are here",
+    errors.AgentNotFound.code: "`moothall agents` lists the ids of those who are here",
     errors.NotInvited.code: "ask a member to run `moothall invite CHANNEL YOUR_ID`",
     errors.AuthRequired.code: "prove who you are with --identity FILE",
     errors.SignatureRequired.code: "prove who you are with --identity FILE",

@@ -18,6 +18,7 @@ from moothall.cli.addresses import hall_url
 from moothall.cli.connecting import DEFAULT_TIMEOUT, Timeout, Visit
 from moothall.cli.context_file import chosen_key_file
 from moothall.cli.exits import group
+from moothall.cli.tables import show_table
 from moothall.errors import InvalidCertificate, UsageError
 from moothall.identity import keyfile
 from moothall.identity.certificates import (
@@ -198,8 +199,14 @@ def list_pins(
     if as_json:
         typer.echo(json.dumps({place: pin._asdict() for place, pin in pins.items()}, indent=2))
         return
-    for place, pin in pins.items():
-        typer.echo(f"{pin.key}  {_printable(place)}{'  (by you)' if pin.by_user else ''}")
+    show_table(
+        ("key", "hall", "pinned"),
+        (
+            (pin.key, _printable(place), "by you" if pin.by_user else "at the first contact")
+            for place, pin in pins.items()
+        ),
+        empty="you have met no hall yet",
+    )
 
 
 @app.command(name="pin")

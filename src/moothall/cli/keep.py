@@ -12,8 +12,9 @@ import typer
 
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Timeout, seconds
 from moothall.cli.exits import group
+from moothall.cli.tables import show_table
 from moothall.errors import ConnectionFailed, ConnectionLost, MoothallError, ReplyTimeout, UsageError
-from moothall.tui.printable import one_line, printable
+from moothall.tui.printable import printable
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -217,8 +218,7 @@ def agents(
     if as_json:
         typer.echo(json.dumps(found))
         return
-    for name in found:
-        typer.echo(one_line(str(name)))
+    show_table(("agent",), ((name,) for name in found), empty="no agent is connected")
 
 
 def _ask(errand: Errand, query: str) -> dict[str, Any]:

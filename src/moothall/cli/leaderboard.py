@@ -2,12 +2,16 @@
 
 import json
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import typer
 
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
 from moothall.cli.deals import Limit
-from moothall.tui.printable import one_line
+from moothall.cli.tables import Right, names_of, show_table
+
+if TYPE_CHECKING:
+    from moothall import Agent, RankedAgent
 
 
 def leaderboard(
@@ -20,14 +24,25 @@ def leaderboard(
 ) -> None:
     """List the best rated agents.
 
-    One line each: place, id, rating, and how many deals it comes from.
+    One line each: place, id, name if the agent is here, rating, and how many deals it comes from.
 
     \b
     moothall leaderboard --limit 3
     """
-    ranked = Visit(url, name, identity, timeout).ask(lambda agent: agent.leaderboard(limit))
+
+    async def rank(agent: "Agent") -> "tuple[list[RankedAgent], dict[str, str]]":
+        places = await agent.leaderboard(limit)
+        return places, {} if as_json else await names_of(agent, (place.agent for place in places))
+
+    ranked, names = Visit(url, name, identity, timeout).ask(rank)
     if as_json:
         typer.echo(json.dumps([asdict(place) for place in ranked]))
         return
-    for place in ranked:
-        typer.echo(f"{place.rank:>4}  {one_line(place.agent):<18}{place.rating:>6}{place.transactions:>7}")
+    show_table(
+        (Right("rank"), "agent", "name", Right("rating"), Right("deals")),
+        (
+            (place.rank, place.agent, names.get(place.agent), place.rating, place.transactions)
+            for place in ranked
+        ),
+        empty="no agent of this hall has completed a deal yet",
+    )

@@ -78,9 +78,9 @@ def described(proof: "Proof") -> dict[str, Any]:
 
 
 def show(name: str, proof: "Proof", halls: "Mapping[str, str]", *, verbose: bool) -> None:
-    """The result in the first line, then on what it rests. `halls` are the expected ones."""
+    """The result in the first line, then on what it rests: two lines, or all. `halls` are the expected ones."""
     typer.echo(f"{_id(name)}  {_result(proof)}")
-    for label, sentence in _lines(proof, halls, verbose=verbose):
+    for label, sentence in _everything(proof, halls) if verbose else _summary(proof, halls):
         typer.echo(f"  {label:<{MARGIN}}{_bounded(sentence)}")
 
 
@@ -101,19 +101,27 @@ def _result(proof: "Proof") -> str:
     return "does not hold" if proof.contradictions else "not proven"
 
 
-def _lines(proof: "Proof", halls: "Mapping[str, str]", *, verbose: bool) -> "Iterator[tuple[str, str]]":
-    for sentence in proof.contradictions:
-        yield "WRONG", sentence
-    for sentence in proof.unproven:
-        yield "MISSING", sentence
-    if proof.contradictions and not verbose:
-        return
-    if verbose:
-        yield from (("signed", sentence) for sentence in proof.proven)
-        yield from (("fits", sentence) for sentence in proof.consistent)
-    elif proof.steps:
+def _summary(proof: "Proof", halls: "Mapping[str, str]") -> "Iterator[tuple[str, str]]":
+    """Two lines: the first problem, or what was signed; and whose word the rest is."""
+    problems = [("WRONG", sentence) for sentence in proof.contradictions]
+    problems += [("MISSING", sentence) for sentence in proof.unproven]
+    if problems:
+        yield problems[0]
+    else:
         steps = [kind if count == 1 else f"{count} {kind}" for kind, count in Counter(proof.steps).items()]
         yield "signed", f"by parties and arbiters: {', '.join(steps)}."
+    if proof.contradictions:
+        yield "", f"{len(problems)} problem(s) in all: do not rely on it. -v lists all that was checked."
+    else:
+        rest = f"{len(proof.hall_word)} fact(s) rest on its word alone"
+        yield "hall", f"{_hall(proof, halls)}; {rest}: -v lists them."
+
+
+def _everything(proof: "Proof", halls: "Mapping[str, str]") -> "Iterator[tuple[str, str]]":
+    yield from (("WRONG", sentence) for sentence in proof.contradictions)
+    yield from (("MISSING", sentence) for sentence in proof.unproven)
+    yield from (("signed", sentence) for sentence in proof.proven)
+    yield from (("fits", sentence) for sentence in proof.consistent)
     yield "hall", f"{_hall(proof, halls)}. On its word alone rest:"
     yield from (("", sentence) for sentence in proof.hall_word)
 

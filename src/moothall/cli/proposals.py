@@ -1,12 +1,17 @@
 """`moothall proposals`: one's own deals."""
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
-from moothall.cli.deals import Count, KeyFile, described, line, signing_key
+from moothall.cli.deals import HEADERS, Count, KeyFile, cells, described, signing_key
+from moothall.cli.tables import names_of, show_table
+
+if TYPE_CHECKING:
+    from moothall import Agent
+    from moothall.client.proposal import Proposal
 
 
 def proposals(
@@ -27,9 +32,18 @@ def proposals(
     moothall proposals --json | jq '.[] | select(.status == "pending")'
     """
     visit = Visit(url, name, signing_key(identity), timeout)
-    found = visit.ask(lambda agent: agent.proposals(open_only=open_only, limit=limit))
+
+    async def look(agent: "Agent") -> "tuple[list[Proposal], dict[str, str]]":
+        found = await agent.proposals(open_only=open_only, limit=limit)
+        parties = (party for deal in found for party in (deal.proposer, deal.recipient))
+        return found, {} if as_json else await names_of(agent, parties)
+
+    found, names = visit.ask(look)
     if as_json:
         typer.echo(json.dumps([described(deal) for deal in found]))
         return
-    for deal in found:
-        typer.echo(line(deal))
+    show_table(
+        HEADERS,
+        (cells(deal, names) for deal in found),
+        empty="you have no open deals" if open_only else "you have no deals; `moothall propose` offers one",
+    )

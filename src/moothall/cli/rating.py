@@ -10,10 +10,11 @@ import typer
 
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
 from moothall.cli.deals import KeyFile, signing_key
+from moothall.cli.tables import names_of
 from moothall.tui.printable import one_line
 
 if TYPE_CHECKING:
-    from moothall import Rating
+    from moothall import Agent, Rating
 
 
 def rating(
@@ -38,11 +39,17 @@ def rating(
     moothall rating @1f3a9c02 --history 3
     """
     visit = Visit(url, name, _key(agent, identity), timeout)
-    found = visit.ask(lambda visitor: visitor.rating(agent, history=history))
+
+    async def look(visitor: "Agent") -> "tuple[Rating, str]":
+        found = await visitor.rating(agent, history=history)
+        names = {} if as_json else await names_of(visitor, [found.agent])
+        return found, names.get(found.agent, "")
+
+    found, called = visit.ask(look)
     if as_json:
         typer.echo(json.dumps(asdict(found), default=datetime.isoformat))
         return
-    for shown in _lines(found):
+    for shown in _lines(found, called):
         typer.echo(shown)
 
 
@@ -51,12 +58,11 @@ def _key(agent: str | None, identity: Path | None) -> Path | None:
     return signing_key(identity) if agent is None else identity
 
 
-def _lines(found: "Rating") -> list[str]:
+def _lines(found: "Rating", called: str) -> list[str]:
     at_stake = f", {found.escrowed} of it at stake" if found.escrowed else ""
     deals = "1 deal" if found.transactions == 1 else f"{found.transactions} deals"
-    lines = [
-        f"{one_line(found.agent)}  {found.rating} after {deals}{at_stake}; {found.available} can be staked"
-    ]
+    who = f"{one_line(found.agent)}  {called}".rstrip()
+    lines = [f"{who}  {found.rating} after {deals}{at_stake}; {found.available} can be staked"]
     lines += [
         f"  {one_line(capability)}  {skill.rating} ({skill.transactions})"
         for capability, skill in sorted(found.skills.items())

@@ -2,8 +2,9 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,8 +14,11 @@ from moothall.cli.deals import Count, KeyFile, signing_key
 from moothall.cli.exits import FAILED, group
 from moothall.cli.proofs import HallOption, Verbose, described, expected_halls, show
 from moothall.cli.reading import parse_json, read_content
+from moothall.cli.tables import names_of, show_table
 from moothall.errors import UsageError
-from moothall.tui.printable import one_line
+
+if TYPE_CHECKING:
+    from moothall import Agent
 
 app = group("receipts", "Proof of completed deals: list, export and verify it.")
 
@@ -30,12 +34,21 @@ def list_receipts(
 ) -> None:
     """List the receipts of your completed deals, newest first."""
     visit = Visit(url, name, signing_key(identity), timeout)
-    found = [receipt.raw for receipt in visit.ask(lambda agent: agent.receipts(limit=limit))]
+
+    async def look(agent: "Agent") -> tuple[list[dict[str, Any]], dict[str, str]]:
+        found = [receipt.raw for receipt in await agent.receipts(limit=limit)]
+        parties = (receipt.get(party) for receipt in found for party in ("from", "to"))
+        return found, {} if as_json else await names_of(agent, parties)
+
+    found, names = visit.ask(look)
     if as_json:
         typer.echo(json.dumps(found))
         return
-    for receipt in found:
-        typer.echo(_line(receipt))
+    show_table(
+        ("deal", "from", "name", "to", "name", "completed by", "task"),
+        (_cells(receipt, names) for receipt in found),
+        empty="you have no receipts: a completed deal makes one",
+    )
 
 
 @app.command(cls=HallCommand)
@@ -134,12 +147,15 @@ def _id(body: bytes) -> str:
     return found if isinstance(found, str) else "?"
 
 
-def _line(receipt: dict[str, Any]) -> str:
+def _cells(receipt: dict[str, Any], names: Mapping[str, str]) -> tuple[object, ...]:
     operations = receipt.get("operations") or [{}]
-    shown = (
+    proposer, recipient = str(receipt.get("from")), str(receipt.get("to"))
+    return (
         receipt.get("proposal_id"),
-        f"{receipt.get('from')} → {receipt.get('to')}",
-        f"completed by {receipt.get('completed_by')}",
-        operations[0].get("task") or "",
+        proposer,
+        names.get(proposer),
+        recipient,
+        names.get(recipient),
+        receipt.get("completed_by"),
+        operations[0].get("task"),
     )
-    return one_line("  ".join(str(part) for part in shown)).rstrip()

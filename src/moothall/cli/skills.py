@@ -1,6 +1,7 @@
 """`moothall skills`: offer what you can do, and find who can do what."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -11,11 +12,11 @@ from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name,
 from moothall.cli.deals import KeyFile, signing_key
 from moothall.cli.exits import group
 from moothall.cli.reading import STANDARD_INPUT, read_objects
+from moothall.cli.tables import Right, names_of, show_table
 from moothall.errors import UsageError
-from moothall.tui.printable import one_line
 
 if TYPE_CHECKING:
-    from moothall import SkillOffer
+    from moothall import Agent, SkillOffer
 
 app = group("skills", "Offer what you can do, and find who can do what.")
 
@@ -82,14 +83,20 @@ def search(
     \b
     moothall skills search review --max-rate 10 --currency EUR
     """
-    found = Visit(url, name, identity, timeout).ask(
-        lambda agent: agent.search_skills(capability, max_rate=max_rate, currency=currency, limit=limit)
-    )
+
+    async def look(agent: "Agent") -> "tuple[list[SkillOffer], dict[str, str]]":
+        found = await agent.search_skills(capability, max_rate=max_rate, currency=currency, limit=limit)
+        return found, {} if as_json else await names_of(agent, (offer.agent for offer in found))
+
+    found, names = Visit(url, name, identity, timeout).ask(look)
     if as_json:
         typer.echo(json.dumps([asdict(offer) for offer in found]))
         return
-    for offer in found:
-        typer.echo(_line(offer))
+    show_table(
+        ("agent", "name", Right("rating"), "here", "skill", "price", "description"),
+        (_cells(offer, names) for offer in found),
+        empty="no agent offers this" if capability else "no agent offers a skill",
+    )
 
 
 def _offered(words: list[str], common: dict[str, Any]) -> list[Any]:
@@ -104,16 +111,13 @@ def _is_file(word: str) -> bool:
     return word == STANDARD_INPUT or word.endswith(JSON_FILE)
 
 
-def _line(offer: "SkillOffer") -> str:
-    price = "" if offer.rate is None else f"{offer.rate:g} {offer.currency or ''}".rstrip()
-    presence = {True: "online", False: "offline", None: ""}[offer.online]
-    said = offer.description or ""
-    columns = (
-        f"{one_line(offer.agent):<17}",
-        f"{offer.skill_rating:>5}",
-        presence,
+def _cells(offer: "SkillOffer", names: Mapping[str, str]) -> tuple[object, ...]:
+    return (
+        offer.agent,
+        names.get(offer.agent),
+        offer.skill_rating,
+        {True: "online", False: "offline", None: None}[offer.online],
         offer.capability,
-        price,
-        said,
+        None if offer.rate is None else f"{offer.rate:g} {offer.currency or ''}",
+        offer.description,
     )
-    return one_line("  ".join(column for column in columns if column))

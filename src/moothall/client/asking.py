@@ -4,22 +4,19 @@
 
 import asyncio
 import re
-from functools import partial
 from typing import Any, Final
 
 from moothall.client import question
-from moothall.client.events import ChannelInfo, Member, Message
-from moothall.client.exchange import patiently
+from moothall.client.events import Message
 from moothall.client.handlers import Handlers
 from moothall.client.operations import Operations
 from moothall.client.question import Question
-from moothall.errors import AgentNotFound, ChannelNotFound, InvalidMessage, NoAnswer, NotConnected, UsageError
+from moothall.errors import AgentNotFound, ChannelNotFound, NoAnswer, NotConnected, UsageError
 from moothall.wire.agentchat.names import SERVER, bare_id, is_channel_name, with_hash
 
 ASK_TIMEOUT: Final = 60.0  # seconds
 # An agent that takes turns claims a question after 8 seconds at the latest (agentchat wire 9.5).
 GUESS_AFTER: Final = 10.0
-MAX_CHANNELS: Final = 20  # that are searched for an agent by its name
 
 _is_key_id: Final = re.compile("[0-9a-f]{8}|[0-9a-f]{16}").fullmatch  # agentchat wire 3.2
 _is_generated_id: Final = re.compile("[0-9a-z]{8}").fullmatch
@@ -78,7 +75,7 @@ class Asks(Operations):
         """The id. What looks like the id of a key is one: another agent could take it as its name."""
         if _is_key_id(word):
             return word
-        found = {bare_id(member.id): member for member in await self._members_of_all(deadline)}
+        found = {bare_id(member.id): member for member in await self.agents(timeout=_until(deadline))}
         if word in found:
             return word
         called = sorted(agent for agent, member in found.items() if member.name == word)
@@ -86,25 +83,10 @@ class Asks(Operations):
             ids = ", ".join(f"@{agent}" for agent in called)
             raise UsageError(f"{len(called)} agents are called {word}: {ids}. Ask one by its id")
         if not called and _is_generated_id(word):
-            return word  # of an agent without a key, in no public channel
+            return word  # of an agent without a key; not all servers tell of it
         if not called:
-            raise AgentNotFound(f"there is no agent {word!r} in the public channels; ask it by its id")
+            raise AgentNotFound(f"there is no agent {word!r} here; ask it by its id")
         return called[0]
-
-    async def _members_of_all(self, deadline: float) -> list[Member]:
-        """Of the agent's own channels, and of the largest others."""
-
-        def importance(channel: ChannelInfo) -> tuple[bool, int]:
-            return (channel.name in self._standing.rooms, channel.members)
-
-        listed = [channel for channel in await self.channels(timeout=_until(deadline)) if channel.members]
-        members: list[Member] = []
-        for channel in sorted(listed, key=importance, reverse=True)[:MAX_CHANNELS]:
-            try:
-                members += await patiently(partial(self.members, channel.name, timeout=_until(deadline)))
-            except (ChannelNotFound, InvalidMessage):
-                continue  # gone meanwhile, or for its members only
-        return members
 
 
 class _Answer:

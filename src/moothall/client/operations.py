@@ -10,21 +10,27 @@ from typing import Any, Final
 
 from msgspec import UNSET, ValidationError
 
-from moothall.client import deals, events, ratings
+from moothall.client import deals, ratings
 from moothall.client.admin import Admin
 from moothall.client.court import Court
 from moothall.client.deals import Deals
 from moothall.client.dispute import Dispute, Items
-from moothall.client.events import ChannelInfo, Member, Message
+from moothall.client.events import Member, Message
 from moothall.client.exchange import Exchange
 from moothall.client.hearing import Hearing, enter
 from moothall.client.proposal import Proposal
 from moothall.client.ratings import RankedAgent, Rating, Receipt, SkillOffer
+from moothall.client.roster import Roster
 from moothall.client.signed import UNSIGNED, as_json
 from moothall.client.speech import Speech
 from moothall.client.spelling import target
 from moothall.client.standing import Standing
-from moothall.errors import InvalidKey, ReplyTimeout, UnexpectedReply, VerificationFailed
+from moothall.errors import (
+    InvalidKey,
+    ReplyTimeout,
+    UnexpectedReply,
+    VerificationFailed,
+)
 from moothall.identity import PublicKey
 from moothall.wire.agentchat import client, market, server
 from moothall.wire.agentchat.client import PresenceState
@@ -33,7 +39,7 @@ from moothall.wire.agentchat.names import bare_id, with_hash
 VERIFY_TIMEOUT: Final = 35.0  # the hall gives the other agent 30 (agentchat wire 5.3)
 
 
-class Operations:
+class Operations(Roster):
     """What an agent can do in a hall. Every operation waits for its own answer, at most `timeout` seconds; without
     one the agent's own `timeout` counts.
 
@@ -144,25 +150,6 @@ class Operations:
         """
         message = client.Invite(channel=with_hash(channel), agent=f"@{bare_id(agent)}")
         await self._exchange.tell(message, server.Ack, patience=timeout)
-
-    async def channels(self, *, timeout: float | None = None) -> list[ChannelInfo]:
-        """Return the channels of the hall, without those that are by invitation. Raises nothing of its own."""
-        reply = await self._exchange.ask(client.ListChannels(), server.Channels, patience=timeout)
-        return [ChannelInfo(entry.name, entry.agents, entry.verified_only) for entry in reply.list]
-
-    async def members(self, channel: str, *, timeout: float | None = None) -> list[Member]:
-        """Return the agents and people in `channel`.
-
-        Raises ChannelNotFound, NotInvited, or AuthRequired for a verified-only channel.
-        """
-        channel = with_hash(channel)
-        reply = await self._exchange.ask(
-            client.ListAgents(channel=channel),
-            server.Agents,
-            lambda body: body.channel == channel,
-            patience=timeout,
-        )
-        return events.members(reply)
 
     async def history(self, channel: str, *, timeout: float | None = None) -> list[Message]:
         """Return what `channel` remembers, oldest first, the agent's own messages included. Enters the channel.

@@ -255,6 +255,9 @@ class SyncAgent:
     def members(self, channel: str, *, timeout: float | None = None) -> list[Member]:
         return self._wait(self._agent.members(channel, timeout=timeout))
 
+    def agents(self, ids: Iterable[str] | None = None, *, timeout: float | None = None) -> list[Member]:
+        return self._wait(self._agent.agents(ids, timeout=timeout))
+
     def set_nick(self, nick: str, *, timeout: float | None = None) -> None:
         self._wait(self._agent.set_nick(nick, timeout=timeout))
 
