@@ -107,7 +107,14 @@ def test_a_script_prints_what_is_promised(
 ) -> None:
     command, environ = prepare(program, hall, tmp_path, models)
     result = subprocess.run(
-        command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False
+        command,
+        cwd=tmp_path,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert (result.returncode, complaints(result.stderr)) == (0, [])
     if program.printed is not None:
