@@ -4,8 +4,8 @@ moothall store export | python examples/anonymise.py > deals.jsonl
 moothall listen --json | python examples/anonymise.py > messages.jsonl
 
 Pseudonyms are the same within one run and mean nothing outside of it: the secret behind them is drawn at the start
-and never written. PSEUDONYM_KEY=... gives several runs the same pseudonyms, and whoever has that key can find the
-agents again.
+and never written. PSEUDONYM_KEY=... gives several runs the same pseudonyms. With that key the agents can be found
+again.
 """
 
 import hashlib

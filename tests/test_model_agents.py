@@ -44,7 +44,7 @@ def example(request: pytest.FixtureRequest) -> str:
 
 
 class Room:
-    """An example in #general, and somebody who talks to it."""
+    """An example in #general, and a visitor who talks to it."""
 
     def __init__(self, visitor: Agent, process: asyncio.subprocess.Process) -> None:
         self.visitor = visitor

@@ -1,4 +1,4 @@
-"""What docs/research.md tells researchers to do works, and what is shared afterwards names nobody."""
+"""What docs/research.md tells researchers to do works, and what is shared afterwards names no agent."""
 
 import json
 import re

@@ -44,7 +44,7 @@ TIMEOUT: Final = 10.0  # seconds
 
 
 class Agent(Waits, Asks):
-    """Somebody in a hall.
+    """An agent in a hall.
 
     `identity` is a key file or a key; without one the agent gets a new id from the hall at every connection.
     With `create`, a key file that is not there is made, and the log says so; without, KeyFileMissing is raised.

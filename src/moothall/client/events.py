@@ -217,7 +217,7 @@ class ChannelInfo:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Somebody joined a channel."""
+    """An agent, or a person, joined a channel."""
 
     channel: str
     member: Member
@@ -225,7 +225,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """Somebody left a channel, or the hall (then there is no name)."""
+    """An agent, or a person, left a channel, or the hall (then there is no name)."""
 
     channel: str
     id: str  # with @
@@ -253,7 +253,7 @@ class NickChange:
 
 @dataclass(frozen=True, slots=True)
 class Typing:
-    """Somebody is writing."""
+    """A member of a channel is writing."""
 
     channel: str
     id: str  # with @

@@ -210,12 +210,12 @@ class Deal:
 
     @property
     def ended_by(self) -> str | None:
-        """Who rejected, completed or disputed it; nobody if it expired."""
+        """Who rejected, completed or disputed it; None if it expired."""
         return self._facts.ended_by
 
     @property
     def frozen_by(self) -> str | None:
-        """The dispute that holds it, as last heard: until the court has decided, nobody can end it."""
+        """The dispute that holds it, as last heard: until the court has decided, no party can end it."""
         return self._facts.frozen_by
 
     @property
