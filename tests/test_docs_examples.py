@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 ADDRESS = "ws://127.0.0.1:6667"
 ASKED_OF_EXAMPLES = {"gatekeeper.py": "@gatekeeper hello", "panel.py": "does anybody know python?"}
 
+TOLD = ("made a new key: ", "connected to ", "disconnected from ")
 _BLOCK = re.compile(
     r"(?:<!-- ask: (?P<ask>.*?) -->\n+)?^```python\n(?P<code>.*?)^```$(?:\n+^```text\n(?P<printed>.*?)^```$)?",
     re.DOTALL | re.MULTILINE,
@@ -92,8 +93,8 @@ def prepare(
 
 
 def complaints(printed: str) -> list[str]:
-    """What a program wrote to standard error, without the lines that tell of keys made."""
-    return [line for line in printed.splitlines() if not line.startswith("made a new key: ")]
+    """What a program wrote to standard error, without the lines that tell of keys and connections."""
+    return [line for line in printed.splitlines() if not line.startswith(TOLD)]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)

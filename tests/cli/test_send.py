@@ -141,6 +141,17 @@ async def test_a_direct_message(hall: HallProcess) -> None:
         assert message.content == "psst"
 
 
+async def test_it_is_quiet_unless_asked(hall: HallProcess) -> None:
+    async with listener(hall) as bob:
+        quiet = await send(hall.url, "general", "hello")
+        assert (quiet.exit_code, quiet.output) == (0, "")
+        await bob.next()
+        result = await send(hall.url, "general", "hello", "-v", "-n", "alice")
+        message = await bob.next()
+        told = f"sent to #general as {message.sender} (alice), id {message.id}\n"
+        assert (result.exit_code, result.stdout, result.stderr) == (0, "", told)
+
+
 async def test_json_tells_the_id(hall: HallProcess) -> None:
     async with listener(hall) as bob:
         result = await send(hall.url, "general", "hello", "--json")

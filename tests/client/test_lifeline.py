@@ -30,7 +30,7 @@ from tests.client.conftest import OpenHall
 from tests.client.door import Door
 from tests.client.meeting import QUICKLY, Heard, listen, settled, soon
 from tests.support.agentchat import AgentChat
-from tests.support.server import ADMIN_KEY, HallProcess, running_hall
+from tests.support.server import ADMIN_KEY, HallProcess, environment, running_hall
 
 ALICE = PrivateKey(bytes(range(32)))
 
@@ -440,8 +440,47 @@ async def test_run_ends_cleanly_on_a_signal(
         assert (await heard.next()).content == "waiting"
         bot.send_signal(number)
         output, errors = await soon(bot.communicate())
-        assert (output, errors, bot.returncode) == (b"tidied up\ndone\n", b"", 0)
+        assert (output, bot.returncode) == (b"tidied up\ndone\n", 0)
+        connected, left = errors.decode().splitlines()
+        assert connected.startswith(f"connected to {app.url} as @")
+        assert left == f"disconnected from {app.url}"
         await departures.next()
+
+
+@pytest.mark.parametrize("logging_of_its_own", [False, True])
+async def test_run_tells_of_connections_on_standard_error(
+    tmp_path: Path, open_hall: OpenHall, logging_of_its_own: bool
+) -> None:
+    program = tmp_path / "bot.py"
+    program.write_text(
+        "import logging, sys\n"
+        "from moothall import Agent, Backoff\n"
+        + ("logging.basicConfig(level='INFO', format='own %(message)s')\n" if logging_of_its_own else "")
+        + "Agent('bot', channels=['#general'], backoff=Backoff(0.01, 0.05)).run(sys.argv[1])\n"
+    )
+    async with (
+        open_hall() as app,
+        Door(app.port.address[1]) as door,
+        Agent("observer", channels=["#general"]).connected(app.url) as observer,
+    ):
+        arrivals: Heard[Arrival] = Heard()
+        observer.on_join(arrivals)
+        bot = await asyncio.create_subprocess_exec(
+            sys.executable, str(program), door.url, env=environment(), stderr=subprocess.PIPE
+        )
+        assert bot.stderr is not None
+        lines = [(await soon(bot.stderr.readline())).decode()]
+        await arrivals.next()
+        door.drop()
+        lines += [(await soon(bot.stderr.readline())).decode() for _ in range(2)]
+        bot.send_signal(signal.SIGINT)
+        _, rest = await soon(bot.communicate())
+    own = "own " if logging_of_its_own else ""
+    assert [line.startswith(f"{own}{how}") for line, how in zip(lines, STAGES, strict=True)] == [True] * 3
+    assert rest.decode().endswith(f"{own}disconnected from {door.url}\n")
+
+
+STAGES = ("connected to ws://", "disconnected: the connection to ws://", "reconnected to ws://")
 
 
 async def test_run_inside_a_loop_says_what_to_do() -> None:

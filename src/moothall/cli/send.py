@@ -14,6 +14,7 @@ import typer
 from moothall.cli import completion
 from moothall.cli.addresses import channel_name
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
+from moothall.cli.exits import tell
 from moothall.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ def send(
     lines: Annotated[
         bool, typer.Option("--lines", help="With -: each line is a message, sent as it arrives.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say where and as whom it was sent, and its id.")
+    ] = False,
     url: Url = None,
     name: Name = None,
     identity: IdentityFile = None,
@@ -48,8 +52,8 @@ def send(
 ) -> None:
     """Send a message to a channel or an agent.
 
-    Ends when the hall has taken the message; a refusal is exit code 4. Write -- before a text that starts
-    with a dash.
+    Ends without a word when the hall has taken the message; a refusal is exit code 4. Write -- before a text that
+    starts with a dash.
 
     \b
     moothall send general hello everybody
@@ -72,6 +76,8 @@ def send(
             msg_id = await agent.send(target, content, timeout=timeout)
             if as_json:
                 typer.echo(json.dumps({"to": target, "msg_id": msg_id}))
+            if verbose:
+                tell(f"sent to {target} as {agent.address} ({agent.name}), id {msg_id or 'unknown'}")
 
     Visit(url, name, identity, timeout).ask(deliver)
 

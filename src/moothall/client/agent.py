@@ -23,7 +23,7 @@ from moothall.client.handlers import Filter, Handlers
 from moothall.client.hearing import Hearing
 from moothall.client.inbox import Inbox
 from moothall.client.lifeline import Lifeline
-from moothall.client.logs import log
+from moothall.client.logs import log, show_log
 from moothall.client.memory import Memory
 from moothall.client.speech import Speech
 from moothall.client.spelling import channel_names, several
@@ -153,8 +153,9 @@ class Agent(Waits, Asks):
     def run(self, url: str | None = None) -> None:
         """Connect to `url` and stay until Ctrl-C, SIGTERM or `close()`. Raises what ends the stay otherwise.
 
-        `url` is as for `connect`. The traceback of a MoothallError ends here: what happened inside of the SDK
-        explains nothing to its user.
+        `url` is as for `connect`. A line on standard error tells of each connection, of its loss and of its return,
+        unless the program has set up logging: then its handlers get these lines. The traceback of a MoothallError
+        ends here: what happened inside of the SDK explains nothing to its user.
         """
         try:
             asyncio.get_running_loop()
@@ -162,6 +163,7 @@ class Agent(Waits, Asks):
             pass  # outside of this block, so that the errors of the stay do not seem to follow from it
         else:
             raise RuntimeError("an event loop is running here: use `await agent.connect()`, or SyncAgent")
+        show_log()
         try:
             asyncio.run(self._run(url))
         except MoothallError as error:

@@ -158,7 +158,7 @@ class HallConnection:
             elif isinstance(body, server.Welcome):
                 break
             elif incoming.type == "WELCOME":
-                raise UnexpectedReply(f"the server at {_shown(self._url)} welcomes in a way unknown here")
+                raise UnexpectedReply(f"the server at {shown_url(self._url)} welcomes in a way unknown here")
         if not echoes:
             self._replies = OneAtATime(self._transmit)
             self._pace = self._pace or FramePace()
@@ -176,7 +176,7 @@ class HallConnection:
                         return incoming
         except TimeoutError:
             raise ReplyTimeout(
-                f"{_shown(self._url)} accepted the connection but did not answer within {patience:g} s: "
+                f"{shown_url(self._url)} accepted the connection but did not answer within {patience:g} s: "
                 "is it a hall?"
             ) from None
         except ConnectionClosed:
@@ -210,7 +210,9 @@ class HallConnection:
         incoming = decode(payload)
         if incoming is None and not self._warned:
             self._warned = True
-            log.warning("%s sent a frame that is not a message; such frames are ignored", _shown(self._url))
+            log.warning(
+                "%s sent a frame that is not a message; such frames are ignored", shown_url(self._url)
+            )
         return incoming
 
     def _note_ending(self, incoming: Incoming) -> None:
@@ -227,7 +229,7 @@ class HallConnection:
         if code == ABNORMAL:
             code = None
         why = f": {code} {reason}".rstrip() if code is not None else ""
-        return ConnectionLost(f"the connection to {_shown(self._url)} was lost{why}", code, reason)
+        return ConnectionLost(f"the connection to {shown_url(self._url)} was lost{why}", code, reason)
 
 
 def _given_reason(incoming: Incoming) -> str:
@@ -288,7 +290,7 @@ async def _open_socket(url: str, patience: float) -> ClientConnection:
         )
     except InvalidURI:
         # the message of the library would show a password
-        raise ConnectionFailed(f"{_shown(url)}: a user name in the address needs a password") from None
+        raise ConnectionFailed(f"{shown_url(url)}: a user name in the address needs a password") from None
     except InvalidStatus as error:
         status = error.response.status_code
         raise ConnectionFailed(f"{place} answered HTTP {status}, not WebSocket: is it a hall?") from None
@@ -336,8 +338,8 @@ def _place(url: str) -> _Place:
     return _Place(parts.hostname or "", parts.port or (443 if parts.scheme == "wss" else 80))
 
 
-def _shown(url: str) -> str:
-    """Without user and password, if somebody put them there."""
+def shown_url(url: str) -> str:
+    """Without user and password, if the address has them."""
     place = _place(url)
     return f"{urlsplit(url).scheme}://{place.host}:{place.port}"
 

@@ -132,7 +132,6 @@ class Lifeline:
             self._paced = self._paced or was_too_fast(error)
             if asyncio.get_running_loop().time() - connection.opened_at >= self._backoff.steady:
                 self._attempt = 0
-            log.warning("%s; connecting again", error)
             self._traveller.departed(error)
             connection = await self._come_back()
 
@@ -144,7 +143,7 @@ class Lifeline:
                 connection = await self._traveller.dial(paced=self._paced)
                 await self._take(connection, again=True)
             except _PASSING as error:
-                log.info("attempt %d: %s", self._attempt, error)
+                log.debug("attempt %d: %s", self._attempt, error)
             else:
                 return connection
 

@@ -20,5 +20,15 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
+def show_log() -> None:
+    """Show the lines of INFO and above on standard error, unless the program has set up logging itself."""
+    if log.hasHandlers():
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+
+
 log: Final = logging.getLogger(LOGGER)
 log.addFilter(_make_printable)

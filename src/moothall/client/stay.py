@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import UNSET
 
-from moothall.client.connection import Applicant, HallConnection
+from moothall.client.connection import Applicant, HallConnection, shown_url
 from moothall.client.events import Gap, MissedIn
 from moothall.client.exchange import Exchange, patiently
 from moothall.client.handlers import Handlers
@@ -63,6 +63,8 @@ class Stay:
         return None
 
     def arrived(self, gap: Gap | None) -> None:
+        how, own = "connected" if gap is None else "reconnected", self._standing
+        log.info("%s to %s as %s (%s)", how, shown_url(self._url), own.address, own.name)
         self._handlers.tell("on_connect", self._standing.welcome)
         if gap is None:
             return
@@ -77,11 +79,13 @@ class Stay:
         self._marks = {channel: self._memory.mark(channel) for channel in self._standing.wanted}
         self._standing.rooms.clear()
         self._hearing.lost(error)
+        log.warning("disconnected: %s; reconnecting", error)
         self._handlers.tell("on_disconnect", error)
 
     def ended(self, error: BaseException | None) -> None:
         self._standing.rooms.clear()
         self._hearing.end(error)
+        log.info("disconnected from %s", shown_url(self._url))
         if error is not None:
             self._handlers.tell_last("on_disconnect", error)
         self._handlers.watches.end(error)
