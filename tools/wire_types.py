@@ -20,6 +20,7 @@ PATTERNS: Final = {
 }
 WORDS: Final = {
     str: "text",
+    bytes: "text, base64",
     int: "whole number",
     float: "number",
     bool: "boolean",

@@ -55,7 +55,7 @@ class Gathering(Echo):
 
     def say(self, sent: bytes) -> None:
         for guest in self.guests:
-            guest.put(sent)
+            guest.put_frame(sent)
 
     def disconnect(self, guest: Connection) -> None:
         self.guests.remove(guest)
@@ -77,7 +77,7 @@ async def until_stuck(link: Connection) -> int:
     for number in range(10_000):
         if link.stuck:
             return number
-        link.put(line(number))
+        link.put_frame(line(number))
         await turn()
     raise AssertionError("everything was taken")
 
@@ -88,13 +88,13 @@ async def test_what_is_unread_is_counted_whether_it_waits_here_or_in_the_transpo
     async with running(room, Journal()) as port, await Peer.upgraded(port, receive_buffer=SMALL):
         (link,) = room.guests
         assert link.unread == 0
-        link.put(line(0))
-        link.put(line(1))
+        link.put_frame(line(0))
+        link.put_frame(line(1))
         assert link.unread == 2 * len(line(0))
         await until_stuck(link)
         before = link.unread
         assert before >= TRANSPORT_HIGH_WATER
-        link.put(line(2))
+        link.put_frame(line(2))
         assert link.unread == before + len(line(2))
 
 
@@ -150,7 +150,7 @@ class Talkative(Gathering):
 
     def receive(self, guest: Connection, payload: bytes) -> None:
         self.asked += 1
-        guest.put(encode_text(bytes(LIMIT // 4)))
+        guest.put_frame(encode_text(bytes(LIMIT // 4)))
         self.most = max(self.most, guest.waiting_bytes + sum(map(len, guest.queue)))
 
 
@@ -252,9 +252,9 @@ async def test_what_is_queued_when_the_transport_is_full_counts_as_waiting() -> 
     room = Gathering()
     async with running(room) as port, await Peer.upgraded(port):
         (link,) = room.guests
-        link.put(line(0))
+        link.put_frame(line(0))
         link.pause_writing()
-        link.put(line(1))
+        link.put_frame(line(1))
         assert link.waiting_bytes == len(line(0)) + len(line(1))
         assert port.waiting_bytes == link.waiting_bytes
         link.resume_writing()
@@ -286,7 +286,7 @@ async def test_who_reads_again_gets_everything_in_order_and_no_copies_ahead_of_t
         (link,) = room.guests
         told = await until_stuck(link)
         for number in range(told, told + 1000):
-            link.put(line(number))
+            link.put_frame(line(number))
             await turn()
         for number in range(told + 1000):
             assert number_of(await peer.read_frame()) == number
@@ -294,7 +294,7 @@ async def test_who_reads_again_gets_everything_in_order_and_no_copies_ahead_of_t
             assert link._backlog == sum(map(len, link.queue))
         assert link.queue == []
         assert link.waiting_bytes == 0
-        link.put(line(7))
+        link.put_frame(line(7))
         assert number_of(await peer.read_frame()) == 7
         assert port.frames_sent == told + 1001
 
@@ -339,7 +339,7 @@ async def test_in_one_turn_everybody_gets_what_was_for_them() -> None:
         for told in product(((), (1,), (2,), (1, 2)), repeat=3):
             for link, numbers in zip(room.guests, told, strict=True):
                 for number in numbers:
-                    link.put(line(number))
+                    link.put_frame(line(number))
             for peer, numbers in zip(peers, told, strict=True):
                 assert [number_of(await peer.read_frame()) for _ in numbers] == list(numbers)
         for link in room.guests:
@@ -355,9 +355,9 @@ async def test_close_comes_after_what_was_queued_before_it() -> None:
     async with running(room) as port, await Peer.upgraded(port) as peer:
         (link,) = room.guests
         for number in range(3):
-            link.put(line(number))
+            link.put_frame(line(number))
         link.close(NORMAL, "That was all")
-        link.put(line(3))
+        link.put_frame(line(3))
         link.close(POLICY_VIOLATION, "Again")
         *lines, end = await peer.read_frames_until_close()
         assert [number_of(received) for received in lines] == [0, 1, 2]
@@ -373,7 +373,7 @@ async def test_also_for_a_reader_who_is_behind(who: str, monkeypatch: pytest.Mon
         (link,) = room.guests
         told = await until_stuck(link)
         for number in range(told, told + 300):
-            link.put(line(number))
+            link.put_frame(line(number))
         await turn()
         if who == "hall":
             link.close(NORMAL, "")
@@ -398,7 +398,7 @@ async def test_after_the_end_every_call_is_harmless() -> None:
             (link,) = room.guests
         await until_empty(port)
         sent = port.frames_sent
-        link.put(line(0))
+        link.put_frame(line(0))
         link.pause()
         link.resume()
         link.close(NORMAL, "")

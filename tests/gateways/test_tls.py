@@ -175,7 +175,7 @@ async def test_a_reader_that_stops_is_closed_over_tls_too(
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
         sent = encode_text(b"x" * 50_000)
         while not port.overflows:
-            room.listeners[0].put(sent)
+            room.listeners[0].put_frame(sent)
             await turn()
         await until_empty(port)
         writer.transport.abort()

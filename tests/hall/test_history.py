@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.hall.history import History, HistoryMemory
+from moothall.wire.agentchat.codec import framed
+from moothall.wire.agentchat.server import Chat
 from tests.identity.vectors import ALICE
 from tests.support.world import World, assert_consistent, assert_sent
 
@@ -14,12 +16,16 @@ PLENTY = 1_000_000
 def filled(memory: HistoryMemory, *sizes: int, most: int = 100) -> History:
     history = History(memory, most)
     for size in sizes:
-        history.add(b"x" * size)
+        history.add(line(size), size)
     return history
 
 
+def line(size: int, number: int = 0) -> Chat:
+    return Chat("@a", "a", "#general", f"{number}".ljust(size, "."), ts=0)
+
+
 def sizes(history: History) -> list[int]:
-    return [len(message) for message in history]
+    return [len(message.content) for message in history]
 
 
 def test_a_history_keeps_so_many_messages() -> None:
@@ -40,9 +46,9 @@ def test_the_fullest_channels_make_room_for_all() -> None:
     memory = HistoryMemory(limit=800, per_channel=PLENTY)
     short, long, longer = filled(memory, *[10] * 5), filled(memory, *[10] * 30), filled(memory, *[10] * 45)
     assert (short.size, long.size, longer.size) == (50, 300, 450)
-    short.add(b"x" * 10)
+    short.add(line(10), 10)
     assert (short.size, long.size, longer.size) == (60, 300, 340)  # 700 in all: an eighth is free again
-    longer.add(b"x" * 150)
+    longer.add(line(150), 150)
     assert (short.size, long.size, longer.size) == (60, 300, 300 + 40)
     assert sizes(longer)[-1] == 150
     assert sizes(short) == [10] * 6
@@ -65,18 +71,18 @@ def test_no_sequence_of_messages_takes_more_than_the_limits(
 ) -> None:
     memory = HistoryMemory(limit, per_channel)
     histories = [History(memory, 6) for _ in range(5)]
-    kept: list[list[bytes]] = [[] for _ in histories]
+    kept: list[list[Chat]] = [[] for _ in histories]
     for number, (channel, size) in enumerate(said):
-        message = str(number).encode().ljust(size, b".")
-        histories[channel].add(message)
+        message = line(size, number)
+        histories[channel].add(message, len(message.content))
         kept[channel].append(message)
         assert memory.used == sum(history.size for history in histories) <= limit
         for history, all_said in zip(histories, kept, strict=True):
             messages = list(history)
-            assert history.size == sum(map(len, messages)) <= per_channel
+            assert history.size == sum(sizes(history)) <= per_channel
             assert len(messages) <= 6
             assert messages == all_said[len(all_said) - len(messages) :]  # the newest, in order
-            assert history.replay().count(b'"replay":true}') == len(messages)
+            assert framed(history.replay()).count(b'"replay":true}') == len(messages)
 
 
 @pytest.mark.parametrize("profile", ["seeds", "agentchat-0.36"])

@@ -45,10 +45,10 @@ class Echo:
         pass
 
     def receive(self, guest: Connection, payload: bytes) -> None:
-        guest.put(encode_text(payload))
+        guest.put_frame(encode_text(payload))
 
     def receive_binary(self, guest: Connection, payload: bytes) -> None:
-        guest.put(encode_frame(BINARY, payload))
+        guest.put_frame(encode_frame(BINARY, payload))
 
     def disconnect(self, guest: Connection) -> None:
         pass

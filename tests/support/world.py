@@ -37,7 +37,9 @@ from moothall.market.clerk import withdraw_skills
 from moothall.market.desk import MarketDesk
 from moothall.settings import PROFILES, Settings
 from moothall.settings.limits import Rate
+from moothall.wire.agentchat.codec import encode, framed
 from moothall.wire.agentchat.signing import auth_text
+from moothall.wire.outgoing import Bundle, Outgoing
 from tests.court.books import MemoryBooks
 from tests.support.seals import SEAL
 
@@ -85,7 +87,7 @@ class Clock:
 
 
 class FakeLink:
-    """Takes WebSocket frames and gives back the JSON texts in them. After its end it takes nothing."""
+    """Takes messages as a WebSocket would, and gives back the JSON texts. After its end it takes nothing."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []  # as they were given
@@ -94,8 +96,9 @@ class FakeLink:
         self.paused = False
         self.unread = 0  # it takes everything at once, unless a test says otherwise
 
-    def put(self, frame: bytes) -> None:
+    def put(self, outgoing: Outgoing | Bundle) -> None:
         if self.closed is None:
+            frame = framed(outgoing)
             self.frames.append(frame)
             self.messages += [json.loads(text) for text in texts(frame)]
 
@@ -432,7 +435,7 @@ class World:
 
     def buffered(self, channel: str) -> list[dict[str, Any]]:
         """What those who join will hear of what was said."""
-        return [json.loads(encoded) for encoded in self.hall.channels.find(channel).buffer]
+        return [json.loads(encode(line)) for line in self.hall.channels.find(channel).buffer]
 
 
 # -- what tests say -------------------------------------------------------------------------------------
@@ -493,7 +496,8 @@ def assert_consistent(world: World) -> None:
     assert memory.used == sum(channel.buffer.size for channel in hall.channels) <= memory.limit
     for channel in hall.channels:
         assert len(channel.buffer) <= world.settings.buffer_size
-        assert channel.buffer.size == sum(map(len, channel.buffer)) <= memory.per_channel
+        sizes = [len(framed(Outgoing(line))) for line in channel.buffer]
+        assert channel.buffer.size == sum(sizes) <= memory.per_channel
         for agent_id, member in channel.members.items():
             assert hall.agents.get(agent_id) is member
             assert member.channels[channel.name] is channel

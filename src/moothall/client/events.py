@@ -1,6 +1,5 @@
 """What an agent hears: messages, and everything else that happens in a hall."""
 
-from binascii import a2b_base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -100,10 +99,7 @@ class ChatLine:
     def packet(self) -> bytes | None:
         """What its author signed there. With `decode` and `verify` of `moothall.keep` it can be checked without
         believing the hall."""
-        try:
-            return None if self._chat.packet is None else a2b_base64(self._chat.packet)
-        except ValueError:
-            return None  # the hall sent something else
+        return self._chat.packet
 
     @property
     def raw(self) -> dict[str, Any]:

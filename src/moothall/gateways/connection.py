@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from moothall.hall.budgets import CONNECTION_FRAMES, PIECE_FRAMES
 from moothall.settings.fields import MAX_FRAME
+from moothall.wire.agentchat.codec import framed
 from moothall.wire.http import (
     MAX_HEAD,
     BadRequest,
@@ -26,6 +27,7 @@ from moothall.wire.http import (
     usual_upgrade,
 )
 from moothall.wire.origins import is_known_host, is_loopback, may_connect
+from moothall.wire.outgoing import Bundle, Outgoing
 from moothall.wire.websocket import (
     BINARY,
     CLOSE,
@@ -204,10 +206,13 @@ class Connection(asyncio.Protocol):
     def unread(self) -> int:
         return self.waiting_bytes + (0 if self.stuck else sum(map(len, self.queue)))
 
-    def put(self, frame: bytes) -> None:
+    def put(self, outgoing: Outgoing | Bundle) -> None:
         if self._closing:
             return
         queue = self.queue
+        frame = outgoing.frame
+        if frame is None:
+            frame = framed(outgoing)
         if not queue:
             dirty = self._port.dirty  # as `Port.mark` does it, without the call: all messages pass here
             if not dirty:
@@ -217,11 +222,15 @@ class Connection(asyncio.Protocol):
         if self.stuck:
             self._count(frame)
 
+    def put_frame(self, frame: bytes) -> None:
+        """A frame that is not a message of the room."""
+        self.put(Bundle((), frame=frame))
+
     def close(self, code: int, reason: str) -> None:
         """Send what is queued and a close frame, then wait a moment for the peer's."""
         if self._closing:
             return
-        self.put(encode_close(code, reason))
+        self.put_frame(encode_close(code, reason))
         self._closing = True
         self.flush()
         self._port.cut_later(self)
@@ -389,7 +398,7 @@ class Connection(asyncio.Protocol):
                 room.receive_piece(self._guest, len(payload))
                 room.receive_control(self._guest, 0)
             elif room.receive_control(self._guest, len(payload)) and opcode == PING:
-                self.put(encode_frame(PONG, payload))
+                self.put_frame(encode_frame(PONG, payload))
             if self.paused:
                 self._rest = frames
                 return
@@ -400,7 +409,7 @@ class Connection(asyncio.Protocol):
 
     def _answer_close(self, payload: bytes) -> None:
         decode_close(payload)  # or it is a violation
-        self.put(encode_frame(CLOSE, payload[:2]))  # its code, if it has one
+        self.put_frame(encode_frame(CLOSE, payload[:2]))  # its code, if it has one
         self._hang_up()
 
     def _break(self) -> None:
@@ -411,7 +420,7 @@ class Connection(asyncio.Protocol):
 
     def _fail(self, code: int, reason: str) -> None:
         """No answer is waited for: what follows a violation is not to be read (RFC 6455, 7.1.7)."""
-        self.put(encode_close(code, reason))
+        self.put_frame(encode_close(code, reason))
         self._hang_up()
 
     # -- HTTP --------------------------------------------------------------------------------------

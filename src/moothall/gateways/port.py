@@ -267,7 +267,7 @@ class Port:
             connection.heard = False
             if connection.missed >= 2:
                 self.loop.call_later(self._settings.ping_timeout, self._drop_silent, connection)
-            connection.put(PING_FRAME)
+            connection.put_frame(PING_FRAME)
 
     def _drop_silent(self, connection: Connection) -> None:
         # `missed` too: it may have answered since, and be asked once more just now.

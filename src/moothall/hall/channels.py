@@ -15,6 +15,7 @@ from moothall.errors import ChannelExists, ChannelNotFound
 from moothall.hall.history import History, HistoryMemory
 from moothall.hall.outside import Relay
 from moothall.hall.session import Agent
+from moothall.wire.agentchat.server import Chat
 
 
 class Channel:
@@ -57,7 +58,7 @@ class Channel:
         self.unannounced: set[str] = set()  # ids of members whose arrival the watchers are yet to be told
         self.buffer = buffer
         self.last_activity = now
-        self.nudge: bytes | None = None  # the last idle prompt
+        self.nudge: Chat | None = None  # the last idle prompt
 
     @property
     def is_shown(self) -> bool:

@@ -22,9 +22,9 @@ from moothall.hall.session import Agent, Session
 from moothall.settings import Settings
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import FileChunk, Msg, Typing
-from moothall.wire.agentchat.codec import frame
 from moothall.wire.agentchat.jstext import utf16_length
 from moothall.wire.agentchat.names import SERVER, bare_id
+from moothall.wire.outgoing import Outgoing
 
 FIRED: Final = "@@cb-fire@@"  # what the content of a fired callback starts with (agentchat wire 6.2)
 
@@ -81,7 +81,7 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
         if hall.floor.concerns(agent.id):
             hall.floor.answer(agent.id, channel.name, line.in_reply_to, hall.now())
     elif target is not None:
-        target.link.put(frame(line))
+        target.link.put(Outgoing(line))
         if hall.settings.echo and target is not agent:
             hall.tell(agent, line)
     else:

@@ -85,7 +85,7 @@ def _entry(hall: "Hall", session: Session, message: Any) -> int:
 
 def _replay(hall: "Hall", session: Session, message: Any) -> int:
     channel = hall.channels.get(message.channel)
-    return 0 if channel is None else len(channel.buffer.replay())
+    return 0 if channel is None else channel.buffer.size
 
 
 def _audience(hall: "Hall", session: Session, message: Any) -> int:

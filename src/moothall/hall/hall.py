@@ -1,8 +1,8 @@
 """The hall: everybody in it, and the way of every message through it.
 
 A frame comes in through `receive`, which decodes it, looks up its command and runs the checks of the table;
-the command's handler answers through `reply`, `tell` and `broadcast`, which encode once and put the same
-bytes into every outbox. Nothing here waits. What has to wait for a disk goes through `durably`: the session
+the command's handler answers through `reply`, `tell` and `broadcast`, which hand the same `Outgoing` to every
+connection. Nothing here waits. What has to wait for a disk goes through `durably`: the session
 it concerns keeps its later frames in its own inbox until the answer is there, and nobody else notices.
 """
 
@@ -65,15 +65,14 @@ from moothall.wire.agentchat.codec import (
     Slow,
     decode,
     decode_plain,
-    encode,
-    frame,
+    framed,
     read_ref,
-    with_ref,
 )
 from moothall.wire.agentchat.names import SERVER
 from moothall.wire.agentchat.server import Ack, AgentLeft, Chat, Error, ServerMessage
 from moothall.wire.authority import host_header
-from moothall.wire.websocket import INTERNAL_ERROR, NORMAL, POLICY_VIOLATION, encode_text
+from moothall.wire.outgoing import Outgoing
+from moothall.wire.websocket import INTERNAL_ERROR, NORMAL, POLICY_VIOLATION
 
 LOG_LINES: Final = Rate(60, 60)  # in the log, of one kind of event that clients can cause
 # Text with half a character in it takes many times as long to read (see `codec`), and is charged as so many bytes.
@@ -579,17 +578,11 @@ class Hall:
 
     def reply(self, session: Session, message: ServerMessage) -> None:
         """The direct answer to the command being handled: it carries the command's `ref`."""
-        encoded = encode(message)
-        if len(encoded) > LONG_ANSWER:
-            throttle.owe(self, session, len(encoded))
-        if session.ref is None or session.answered:
-            session.link.put(encode_text(encoded))
-        else:
-            self._answer(session, session.ref, encoded)
-
-    def _answer(self, session: Session, ref: str, encoded: bytes) -> None:
+        outgoing = Outgoing(message, None if session.answered else session.ref)
         session.answered = True
-        session.link.put(encode_text(with_ref(encoded, ref)))
+        session.link.put(outgoing)
+        if session.meter is not None and (size := len(framed(outgoing))) > LONG_ANSWER:
+            throttle.owe(self, session, size)
 
     def refuse(self, session: Session, refusal: Refusal) -> None:
         self.tally.refused[refusal.code] += 1
@@ -602,12 +595,12 @@ class Hall:
 
     def tell(self, agent: Agent, message: ServerMessage) -> None:
         """Something the agent did not ask for."""
-        agent.link.put(frame(message))
+        agent.link.put(Outgoing(message))
 
     def tell_all(self, agents: Iterable[Agent], message: ServerMessage) -> None:
-        framed = frame(message)
+        outgoing = Outgoing(message)
         for agent in agents:
-            agent.link.put(framed)
+            agent.link.put(outgoing)
 
     def is_local(self, key: bytes) -> bool:
         """The agent with this key is here, and connected from the hall's own machine. Any thread may ask."""
@@ -616,37 +609,35 @@ class Hall:
 
     def tell_keys(self, keys: Iterable[bytes], message: ServerMessage, actor: Session | None = None) -> None:
         """The agents with these keys, as far as they are here. For `actor` it is the answer to its command."""
-        here = [agent for key in keys if (agent := self.by_key.get(key)) is not None]
-        if not here:
-            return
-        encoded = encode(message)
-        framed = encode_text(encoded)
-        for agent in here:
+        outgoing = Outgoing(message)
+        for key in keys:
+            agent = self.by_key.get(key)
+            if agent is None:
+                continue
             if agent.session is actor and actor.ref is not None and not actor.answered:
-                self._answer(actor, actor.ref, encoded)
+                self.reply(actor, message)
             else:
-                agent.link.put(framed)
+                agent.link.put(outgoing)
 
     def tell_sessions(self, sessions: Iterable[Session], message: ServerMessage) -> None:
         """Every open connection, whether it has identified or not."""
-        framed = frame(message)
+        outgoing = Outgoing(message)
         for session in sessions:
-            session.link.put(framed)
+            session.link.put(outgoing)
 
     def broadcast(self, channel: Channel, message: ServerMessage, but: Agent | None = None) -> None:
         """A notice, for the watchers of the channel. Lines for all of its members go through `say`."""
-        self._spread(channel, frame(message), but)
+        self._spread(channel, Outgoing(message), but)
         self.tally.fanout[len(channel.watchers)] += 1
 
     def say(self, channel: Channel, message: Chat, but: Agent | None, *, by_agent: bool) -> None:
-        """A line that stays in the channel's buffer, encoded once for now and for later."""
-        encoded = encode(message)
-        framed = encode_text(encoded)
-        self._spread(channel, framed, but)
+        """A line that stays in the channel's history."""
+        outgoing = Outgoing(message)
+        self._spread(channel, outgoing, but)
         if channel.relays:
-            _relay(channel, framed, but)
+            _relay(channel, outgoing, but)
         self.tally.fanout[channel.audience] += 1
-        channel.buffer.add(encoded)
+        channel.buffer.add(message, len(framed(outgoing)))
         if message.msg_id is not None and (not by_agent or "@" in message.content):
             self.exemptions.note(message.msg_id, message.content, by_agent=by_agent)
 
@@ -697,15 +688,15 @@ class Hall:
             self.note("secrets_redacted", ip=author.session.ip, agent=author.id, kinds=kinds)
         return content
 
-    def _spread(self, channel: Channel, framed: bytes, but: Agent | None) -> None:
+    def _spread(self, channel: Channel, outgoing: Outgoing, but: Agent | None) -> None:
         watchers = channel.watchers.values()
         if but is None:
             for watcher in watchers:
-                watcher.link.put(framed)
+                watcher.link.put(outgoing)
         else:
             for watcher in watchers:
                 if watcher is not but:
-                    watcher.link.put(framed)
+                    watcher.link.put(outgoing)
 
     # -- what operators see ----------------------------------------------------------------------
 
@@ -744,9 +735,9 @@ class Hall:
         self.close(session, INTERNAL_ERROR, "Internal error")
 
 
-def _relay(channel: Channel, framed: bytes, but: Agent | None) -> None:
+def _relay(channel: Channel, outgoing: Outgoing, but: Agent | None) -> None:
     """Once to each relay with a member other than `but`."""
     own = but.relay if but is not None else None
     for relay, members in channel.relays.items():
         if relay is not own or members > 1:
-            relay.put(framed)
+            relay.put(outgoing)

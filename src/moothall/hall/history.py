@@ -8,8 +8,8 @@ with a short history keeps it, however much is said elsewhere.
 from collections import deque
 from collections.abc import Iterator
 
-from moothall.wire.agentchat.codec import as_replay
-from moothall.wire.websocket import encode_text
+from moothall.wire.agentchat.server import Chat
+from moothall.wire.outgoing import Bundle, Outgoing
 
 
 class HistoryMemory:
@@ -45,34 +45,34 @@ class HistoryMemory:
 
 
 class History:
-    """The last messages of one channel, as they were sent, without frames."""
+    """The last messages of one channel. What each takes is counted as its size on the WebSocket."""
 
     __slots__ = ("_memory", "_messages", "_most", "_replay", "size")
 
     def __init__(self, memory: HistoryMemory, most: int) -> None:
         self._memory = memory
         self._most = most
-        self._messages: deque[bytes] = deque()
-        self._replay: bytes | None = None
+        self._messages: deque[tuple[Chat, int]] = deque()  # with its size
+        self._replay: Bundle | None = None
         self.size = 0  # bytes
         memory.add(self)
 
     def __len__(self) -> int:
         return len(self._messages)
 
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self._messages)
+    def __iter__(self) -> Iterator[Chat]:
+        return (message for message, _ in self._messages)
 
     @property
-    def last(self) -> bytes | None:
-        return self._messages[-1] if self._messages else None
+    def last(self) -> Chat | None:
+        return self._messages[-1][0] if self._messages else None
 
-    def add(self, encoded: bytes) -> None:
+    def add(self, message: Chat, size: int) -> None:
         messages, memory = self._messages, self._memory
-        messages.append(encoded)
-        added = len(encoded)
+        messages.append((message, size))
+        added = size
         if len(messages) > self._most:
-            added -= len(messages.popleft())
+            added -= messages.popleft()[1]
         self.size += added
         memory.used += added
         self._replay = None
@@ -83,20 +83,20 @@ class History:
 
     def remove_last(self) -> None:
         """Of a history that is not empty."""
-        self._forget(len(self._messages.pop()))
+        self._forget(self._messages.pop()[1])
 
     def shrink(self, size: int) -> None:
         """Forget the oldest messages until the others have at most so many bytes."""
         while self.size > size:
-            self._forget(len(self._messages.popleft()))
+            self._forget(self._messages.popleft()[1])
 
     def _forget(self, size: int) -> None:
         self.size -= size
         self._memory.used -= size
         self._replay = None
 
-    def replay(self) -> bytes:
-        """All of it as frames, made once for all agents that join before the next message."""
+    def replay(self) -> Bundle:
+        """All of it, encoded once for all agents that join before the next message."""
         if self._replay is None:
-            self._replay = b"".join([encode_text(as_replay(encoded)) for encoded in self._messages])
+            self._replay = Bundle([Outgoing(message) for message in self], is_replay=True)
         return self._replay

@@ -225,15 +225,12 @@ def _send_room(hall: Hall, session: Session, channel: Channel) -> None:
     unannounced = channel.unannounced
     entries = [_entry(member) for member in channel.members.values() if member.id not in unannounced]
     joined = server.Joined(ts=hall.timestamp(), channel=channel.name, agents=entries)
-    replay = channel.buffer.replay()
+    if not hall.settings.replay_first:
+        hall.reply(session, joined)
+    if len(channel.buffer):
+        session.link.put(channel.buffer.replay())
     if hall.settings.replay_first:
-        if replay:
-            session.link.put(replay)
         hall.reply(session, joined)
-    else:
-        hall.reply(session, joined)
-        if replay:
-            session.link.put(replay)
 
 
 def _entry(agent: Agent) -> server.MemberEntry:

@@ -7,6 +7,8 @@ life in a second, and twice the same.
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from moothall.wire.outgoing import Bundle, Outgoing
+
 Result = TypeVar("Result")
 Books = TypeVar("Books", covariant=True)
 
@@ -26,8 +28,8 @@ class Link(Protocol):
     def unread(self) -> int:
         """Bytes that were put and that the connection has not taken yet."""
 
-    def put(self, frame: bytes) -> None:
-        """Queue a frame that is ready to go on this link's wire."""
+    def put(self, outgoing: Outgoing | Bundle) -> None:
+        """Queue a message, as this link's wire has it; one that the wire cannot say is dropped."""
 
     def close(self, code: int, reason: str) -> None:
         """Send what is queued, then close."""
@@ -43,7 +45,7 @@ class Relay(Protocol):
 
     is_gone: bool  # it has ended, and its agents are about to be removed
 
-    def put(self, frame: bytes) -> None:
+    def put(self, outgoing: Outgoing) -> None:
         """A line of a channel: once, however many of its agents are members."""
 
 

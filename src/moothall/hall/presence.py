@@ -1,6 +1,5 @@
 """How agents appear to others: nick and presence (seed 001, presence; agentchat wire 5.1)."""
 
-from collections.abc import Iterable
 from typing import Final
 
 from msgspec import UNSET
@@ -13,8 +12,8 @@ from moothall.hall.session import Agent, Session
 from moothall.hall.voice import one_line
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import SetNick, SetPresence
-from moothall.wire.agentchat.codec import frame
 from moothall.wire.agentchat.names import is_reserved_nick
+from moothall.wire.outgoing import Bundle, Outgoing
 
 TICK: Final = 0.1  # seconds in which presence changes are collected
 
@@ -62,27 +61,9 @@ def _end_tick(hall: Hall) -> None:
         _begin_tick(hall)
 
 
-class _Joined:
-    """Notices about several agents as one piece, and where in it each of them is."""
-
-    def __init__(self, frames: dict[str, bytes], agent_ids: Iterable[str]) -> None:
-        self.places: dict[str, tuple[int, int]] = {}
-        pieces: list[bytes] = []
-        end = 0
-        for agent_id in dict.fromkeys(agent_ids):
-            piece = frames[agent_id]
-            pieces.append(piece)
-            self.places[agent_id] = (end, end := end + len(piece))
-        self.whole = b"".join(pieces)
-
-    def without(self, agent_id: str) -> bytes:
-        start, end = self.places.get(agent_id, (0, 0))
-        return self.whole[:start] + self.whole[end:]
-
-
 def _tell_together(hall: Hall, changed: list[Agent]) -> None:
-    """Members that share the same channels with the changed agents get the same bytes, without their own notice."""
-    frames = {agent.id: frame(_notice(hall, agent)) for agent in changed}
+    """Members that share the same channels with the changed agents get the same bundle, less their own notice."""
+    notices = {agent.id: Outgoing(_notice(hall, agent)) for agent in changed}
     by_channel: dict[str, list[str]] = {}
     members: dict[str, Agent] = {}
     for agent in changed:
@@ -91,15 +72,18 @@ def _tell_together(hall: Hall, changed: list[Agent]) -> None:
                 by_channel[channel.name] = []
                 members.update(channel.watchers)
             by_channel[channel.name].append(agent.id)
-    joined: dict[tuple[str, ...], _Joined] = {}
+    bundles: dict[tuple[str, ...], Bundle] = {}
     for member in members.values():
         shared = tuple(name for name in member.channels if name in by_channel)
-        news = joined.get(shared)
-        if news is None:
-            news = joined[shared] = _Joined(frames, (other for name in shared for other in by_channel[name]))
-        told = news.without(member.id) if member.id in frames else news.whole
-        if told:
-            member.link.put(told)
+        bundle = bundles.get(shared)
+        if bundle is None:
+            others = dict.fromkeys(other for name in shared for other in by_channel[name])
+            bundle = bundles[shared] = Bundle([notices[other] for other in others])
+        own = notices.get(member.id)
+        if own is not None:
+            bundle = Bundle([notice for notice in bundle.parts if notice is not own])
+        if bundle.parts:
+            member.link.put(bundle)
 
 
 def _notice(hall: Hall, agent: Agent) -> server.PresenceChanged:

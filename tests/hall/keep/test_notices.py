@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moothall.hall.keep import notices
+from moothall.hall.keep.bridge import Party, Resident
 from moothall.hall.keep.notices import NOTICES
 from moothall.settings.limits import Rate
-from moothall.wire.agentchat.codec import frame
+from moothall.wire.agentchat.server import ServerMessage
+from moothall.wire.outgoing import Outgoing
 from tests.hall.keep.town import FakePeer, Town
 from tests.support.keep import ALICE, BOB
 from tests.support.world import Guest, assert_consistent, assert_sent, assert_silent
@@ -107,14 +109,14 @@ def test_what_a_notice_costs_does_not_depend_on_the_number_of_residents(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Twelve connections with a thousand identities each: what is told, is told to the watcher alone."""
-    framed = 0
+    told = 0
 
-    def counting(message: object) -> bytes:
-        nonlocal framed
-        framed += 1
-        return frame(message)  # type: ignore[arg-type]  # whatever it is
+    def counting(message: ServerMessage) -> Outgoing:
+        nonlocal told
+        told += 1
+        return Outgoing(message)
 
-    monkeypatch.setattr(notices, "frame", counting)
+    monkeypatch.setattr(notices, "Outgoing", counting)
     town = Town()
     watcher = watching(town, "watcher")
     peers = [FakePeer(f"192.0.2.{number}") for number in range(12)]
@@ -122,14 +124,15 @@ def test_what_a_notice_costs_does_not_depend_on_the_number_of_residents(
         for serial in range(1000):
             town.post(peer, f"bot:{number}-{serial}", "server")
         peer.read()
-    converted: list[bytes] = []
-    monkeypatch.setattr(town.bridge, "as_packet", lambda content, identity="": converted.append(content))
+    converted: list[object] = []
+    monkeypatch.setattr(Party, "put", lambda party, outgoing: converted.append(outgoing))
+    monkeypatch.setattr(Resident, "put", lambda resident, outgoing: converted.append(outgoing))
     before = len(watcher.guest.link.frames)
     town.room.leave(peers[0])
     while town.room.free_some():
         pass
     assert len(watcher.guest.link.frames) - before <= NOTICES.limit
-    assert framed <= 2 * NOTICES.limit
+    assert told <= 2 * NOTICES.limit
     assert converted == []
     assert len(town.room.registry) == 11_000
 

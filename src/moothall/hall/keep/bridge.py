@@ -1,9 +1,9 @@
 """Keep agents in the hall: one roster for all wires (keep wire 5; agentchat wire 9).
 
-Every keep identity has a resident, which the hall takes for an agent like any other. What the hall sends it is
-a WebSocket frame; the resident reads the one kind a keep client understands, a chat message, and passes it on as
-a packet signed with the hall's own key, from `agent:<id>`. A chat message that a keep client wrote itself travels
-on as the packet it was, so that it can be checked against its author's key on either side.
+Every keep identity has a resident, which the hall takes for an agent like any other. Of what the hall tells it, a
+keep client understands one kind, a chat message: it becomes a packet signed with the hall's own key, from
+`agent:<id>`. A chat message that a keep client wrote itself travels on as the packet it was, so that it can be
+checked against its author's key on either side.
 
 The residents of one connection share a `Party`. What is meant for several of them, a line of a channel or a packet
 to a swarm, goes to their connection once.
@@ -12,15 +12,11 @@ A packet can be replayed, so it proves less than a challenge: residents are neve
 key in the hall's eyes, and leave their id to the agent that proves the key.
 """
 
-import json
 import re
-from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable
 from hashlib import sha256
 from itertools import islice
 from typing import Final, NamedTuple
-
-import msgspec
 
 from moothall.errors import Refusal
 from moothall.hall.channels import Channel
@@ -32,10 +28,12 @@ from moothall.hall.outside import Relay
 from moothall.hall.session import Agent, Session
 from moothall.identity import PublicKey
 from moothall.settings.limits import Rate
+from moothall.wire.agentchat.codec import is_utf8
 from moothall.wire.agentchat.jstext import utf16_length
 from moothall.wire.agentchat.names import SERVER
-from moothall.wire.agentchat.server import Chat
+from moothall.wire.agentchat.server import Chat, ServerMessage
 from moothall.wire.keep.packet import Packet, encode, signing_bytes
+from moothall.wire.outgoing import Bundle, Outgoing
 
 AGENT: Final = "agent:"  # what a WebSocket agent's identity on keep starts with
 HUMAN: Final = "human:"
@@ -58,7 +56,6 @@ TOO_LONG: Final = "error:too_long"
 DELIVERY_FAILED: Final = "error:delivery_failed"
 
 _not_in_names: Final = re.compile(r"[^A-Za-z0-9_-]+").sub
-_CHAT: Final = b'{"type":"MSG"'
 
 Sign = Callable[[bytes], bytes]
 
@@ -92,8 +89,8 @@ class Party:
         self.window = None if settings.no_limits else settings.rate_message.window()  # counts messages
         self.arrivals = None if settings.no_limits else ARRIVALS.window()
 
-    def put(self, frame: bytes) -> None:
-        payload = self._bridge.as_packet(frame)
+    def put(self, outgoing: Outgoing) -> None:
+        payload = outgoing.encoded(self._bridge.line_packet)
         if payload is not None:
             self.peer.deliver(payload, None, "", 0)
 
@@ -117,9 +114,10 @@ class Resident:
         """Always 0: what the hall asks this for, chunks of files, has no packet on this wire."""
         return 0
 
-    def put(self, frame: bytes) -> None:
-        payload = self._bridge.as_packet(frame, self.identity)
-        if payload is not None:
+    def put(self, outgoing: Outgoing | Bundle) -> None:
+        """A direct message. Notices have no packet, and lines of channels go to the `Party`."""
+        if isinstance(outgoing, Outgoing) and isinstance(outgoing.message, Chat):
+            payload = self._bridge.packet(outgoing.message, self.identity)
             self.peer.deliver(payload, None, "", 0)
 
     def close(self, code: int, reason: str) -> None:
@@ -129,19 +127,6 @@ class Resident:
         """The hall does nothing for a resident that would have to wait for a disk."""
 
     resume = pause
-
-
-class _Line(msgspec.Struct):
-    """What matters in a MSG."""
-
-    content: str
-    to: str
-    from_: str = msgspec.field(name="from")
-    msg_id: str | None = None
-    packet: str | None = None
-
-
-_read_line: Final = msgspec.json.Decoder(_Line).decode
 
 
 class Bridge:
@@ -155,8 +140,6 @@ class Bridge:
         self._by_id: dict[str, Resident] = {}  # by agent id
         self._by_key: dict[bytes, dict[str, Resident]] = {}  # by key and identity
         self._sign = sign
-        self._last_frame = b""
-        self._last_packet: bytes | None = None
         hall.departures.append(self._leave_channels)
         if channel and hall.channels.get(channel) is None:
             hall.channels.create(channel, hall.now(), on_demand=True)
@@ -279,32 +262,17 @@ class Bridge:
 
     # -- from the hall to keep ---------------------------------------------------------------------
 
-    def as_packet(self, frame: bytes, identity: str = "") -> bytes | None:
-        """A chat message of the hall as a packet; None for everything else.
+    def line_packet(self, line: ServerMessage) -> bytes | None:
+        """A line of a channel as a packet.
 
-        A direct message is for the `identity`. All members of a channel get the same frame, one after the other:
-        it is signed once.
+        None for lines of @server, such as an idle prompt: a client that waits for a reply would take it for one.
         """
-        if frame is self._last_frame:
-            return self._last_packet
-        length = frame[1]
-        start = 2 if length < 126 else 4 if length == 126 else 10
-        if not frame.startswith(_CHAT, start):
-            return None
-        line = _parse(frame[start:])
-        is_to_all = line.to.startswith("#")
-        payload: bytes | None
-        if is_to_all and line.from_ == SERVER:
-            payload = None  # a nudge for idle agents: a client that waits for a reply would take it for one
-        elif line.packet is not None:
-            payload = a2b_base64(line.packet)
-        else:
-            payload = self._signed(line, line.to if is_to_all else identity)
-        if is_to_all:
-            self._last_frame, self._last_packet = frame, payload
-        return payload
+        return self.packet(line, line.to) if isinstance(line, Chat) and line.from_ != SERVER else None
 
-    def _signed(self, line: _Line, dst: str) -> bytes:
+    def packet(self, line: Chat, dst: str) -> bytes:
+        """A chat message as a packet to `dst`: the one it came in, or one that the hall signs."""
+        if line.packet is not None:
+            return line.packet
         packet = Packet(
             id=line.msg_id or "",
             src=AGENT + line.from_.removeprefix("@"),
@@ -416,7 +384,7 @@ class Bridge:
             agent.kind,
             via=VIA,
             # With a secret taken out of the text, the packet that has it must not be passed on either.
-            packet=b2a_base64(forwarded, newline=False).decode() if content == body else None,
+            packet=forwarded if content == body else None,
             ts=now,
         )
 
@@ -468,12 +436,12 @@ def _name(identity: str) -> str:
 
 
 def _fitting(content: str) -> str:
-    """What a packet can hold of a text. A text that is too long ends with a note that says so."""
-    if len(content) * MAX_UTF8 <= MAX_BRIDGED:
+    """What a packet can hold of a text: no lone surrogates, and not too much. What is cut ends with a note."""
+    if len(content) * MAX_UTF8 <= MAX_BRIDGED and is_utf8(content):
         return content
-    encoded = content.encode()
+    encoded = content.encode(errors="replace")
     if len(encoded) <= MAX_BRIDGED:
-        return content
+        return encoded.decode()
     return f"{encoded[:MAX_BRIDGED].decode(errors='ignore')}… [cut: {len(content)} characters]"
 
 
@@ -486,17 +454,3 @@ def _derived_id(key: bytes, text: bytes, length: int) -> tuple[str, bytes]:
     text from which the next one follows."""
     digest = sha256(key + text).digest()
     return "k" + digest.hex()[1:length], digest
-
-
-def _parse(encoded: bytes) -> _Line:
-    try:
-        return _read_line(encoded)
-    except msgspec.DecodeError:
-        # A lone surrogate, which UTF-8 cannot express and a packet cannot carry.
-        fields = json.loads(encoded)
-        text = {
-            name: value.encode(errors="replace").decode()
-            for name, value in fields.items()
-            if isinstance(value, str)
-        }
-        return _Line(text["content"], text["to"], text["from"], text.get("msg_id"), text.get("packet"))

@@ -13,8 +13,8 @@ from moothall.hall.channels import Channel
 from moothall.hall.hall import Hall
 from moothall.hall.session import Agent
 from moothall.settings.limits import Rate, Window
-from moothall.wire.agentchat.codec import frame
 from moothall.wire.agentchat.server import AgentJoined, AgentLeft
+from moothall.wire.outgoing import Bundle, Outgoing
 
 # For all channels together. Each notice goes to all watchers of a channel: with a thousand of them, this is about a
 # tenth of what one core delivers.
@@ -49,7 +49,7 @@ class Notices:
         before = self._waiting.get(place)
         change = _Change(channel, before.left if before is not None else None, agent)
         if before is None and self._may_tell():
-            self._tell(channel, _frames(self._hall, change))
+            self._tell(channel, _notices(self._hall, change))
             return
         self._waiting[place] = change
         channel.unannounced.add(agent.id)
@@ -65,7 +65,7 @@ class Notices:
         elif channel.watchers:
             change = _Change(channel, agent if before is None else before.left, None)
             if before is None and self._may_tell():
-                self._tell(channel, _frames(self._hall, change))
+                self._tell(channel, _notices(self._hall, change))
             else:
                 self._waiting[place] = change
                 self._plan()
@@ -77,7 +77,7 @@ class Notices:
         change = self._waiting.pop((channel.name, agent.id), None)
         if change is not None:
             channel.unannounced.discard(agent.id)
-            self._tell(channel, _frames(self._hall, change))
+            self._tell(channel, _notices(self._hall, change))
 
     def _may_tell(self) -> bool:
         """A notice does not overtake those that wait."""
@@ -89,37 +89,37 @@ class Notices:
 
     def _catch_up(self) -> None:
         self._planned = None
-        told: dict[Channel, list[bytes]] = {}
+        told: dict[Channel, list[Outgoing]] = {}
         waiting, now = self._waiting, self._hall.now()
         while waiting and self._window.admit(now):
             change = waiting.pop(next(iter(waiting)))
             if change.joined is not None:
                 change.channel.unannounced.discard(change.joined.id)
-            told.setdefault(change.channel, []).append(_frames(self._hall, change))
-        for channel, frames in told.items():
-            self._tell(channel, b"".join(frames))
+            told.setdefault(change.channel, []).extend(_notices(self._hall, change))
+        for channel, notices in told.items():
+            self._tell(channel, notices)
         if waiting:
             self._plan()
 
-    def _tell(self, channel: Channel, frames: bytes) -> None:
+    def _tell(self, channel: Channel, notices: list[Outgoing]) -> None:
+        bundle = Bundle(notices)
         for watcher in channel.watchers.values():
-            watcher.link.put(frames)
+            watcher.link.put(bundle)
 
 
-def _frames(hall: Hall, change: _Change) -> bytes:
+def _notices(hall: Hall, change: _Change) -> list[Outgoing]:
     channel, left, joined = change
-    frames, now = b"", hall.timestamp()
+    notices, now = [], hall.timestamp()
     if left is not None:
-        frames += frame(AgentLeft(ts=now, channel=channel.name, agent=left.address))
+        notices.append(Outgoing(AgentLeft(ts=now, channel=channel.name, agent=left.address)))
     if joined is not None:
-        frames += frame(
-            AgentJoined(
-                ts=now,
-                channel=channel.name,
-                agent=joined.address,
-                name=joined.name,
-                verified=joined.verified,
-                kind=joined.kind,
-            )
+        arrival = AgentJoined(
+            ts=now,
+            channel=channel.name,
+            agent=joined.address,
+            name=joined.name,
+            verified=joined.verified,
+            kind=joined.kind,
         )
-    return frames
+        notices.append(Outgoing(arrival))
+    return notices

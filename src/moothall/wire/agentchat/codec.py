@@ -16,6 +16,7 @@ import msgspec
 from moothall.errors import InvalidMessage
 from moothall.wire.agentchat.client import MAX_REF, AnyClientMessage, ClientMessage
 from moothall.wire.agentchat.server import ServerMessage
+from moothall.wire.outgoing import Bundle, Outgoing
 from moothall.wire.websocket import encode_text
 
 # The decoder itself, for the path that every message takes. Who meets one of the errors asks `decode`.
@@ -91,13 +92,23 @@ def encode(message: ServerMessage) -> bytes:
         return json.dumps(msgspec.to_builtins(message), separators=(",", ":")).encode()
 
 
-def frame(message: ServerMessage) -> bytes:
-    """The message as a WebSocket frame, ready to be sent: what most messages become."""
-    try:
-        payload = _encode(message)
-    except UnicodeEncodeError:
-        payload = encode(message)
-    return encode_text(payload)
+def framed(outgoing: Outgoing | Bundle) -> bytes:
+    """As WebSocket frames, ready to be sent. They are made once."""
+    frame = outgoing.frame
+    if frame is None:
+        frame = outgoing.frame = _frame(outgoing) if isinstance(outgoing, Outgoing) else _frames(outgoing)
+    return frame
+
+
+def _frame(outgoing: Outgoing) -> bytes:
+    encoded = encode(outgoing.message)
+    return encode_text(encoded if outgoing.ref is None else with_ref(encoded, outgoing.ref))
+
+
+def _frames(bundle: Bundle) -> bytes:
+    if bundle.is_replay:
+        return b"".join([encode_text(as_replay(encode(part.message))) for part in bundle.parts])
+    return b"".join([part.frame or framed(part) for part in bundle.parts])
 
 
 def with_ref(encoded: bytes, ref: str) -> bytes:

@@ -191,7 +191,9 @@ class Chat(ServerMessage, tag="MSG"):
     cb_origin: str | None = None
     replay: bool = False
     via: str | None = None  # the wire it came in on, if that is another
-    packet: str | None = None  # base64: the signed packet it came in, to be checked against its author's key
+    packet: bytes | None = (
+        None  # the signed packet it came in (base64 in JSON): its author's key can be checked
+    )
 
 
 class TypingNotice(ServerMessage, tag="TYPING", kw_only=True):
