@@ -4,11 +4,10 @@ from typing import Any, get_args
 
 import pytest
 
-from moothall.hall import commands, opening
+from moothall.hall import commands
 from moothall.hall.commands import Command
 from moothall.hall.costs import ANSWER
 from moothall.hall.session import Tier
-from moothall.settings import Settings
 from moothall.wire.agentchat import client
 from tests.identity.vectors import ALICE, BOB
 from tests.support.world import (
@@ -78,7 +77,7 @@ TABLE: dict[str, tuple[Tier, bool, bool, dict[str, Any]]] = {
     "ADMIN_MOTD": (S, False, True, ADMIN),
     "ADMIN_VERIFY": (S, False, True, {**ADMIN, "agent_id": "x", "verified": True}),
 }
-ALL_ROWS = (*opening.commands(Settings()), *World().desk.commands(), *World().court.commands())
+ALL_ROWS = tuple(World().hall.commands)
 
 
 def lurker(world: World) -> Guest:
