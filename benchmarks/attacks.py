@@ -292,6 +292,7 @@ AGENTCHAT: Final = (
     _admin("ADMIN_KICK", agent_id="x"),
     _admin("ADMIN_BAN", agent_id="x"),
     _admin("ADMIN_UNBAN", agent_id="x"),
+    _admin("ADMIN_BANS"),
     _admin("ADMIN_MOTD", motd="x"),
     _admin("ADMIN_VERIFY", agent_id="x", verified=True),
 )

@@ -91,6 +91,7 @@ if TYPE_CHECKING:
         UsageError,
         VerificationFailed,
         VerificationRequired,
+        WrongAdminKey,
     )
     from moothall.identity import Identity, PrivateKey, PublicKey
 
@@ -184,6 +185,7 @@ __all__ = [
     "VerificationRequired",
     "Vote",
     "Welcome",
+    "WrongAdminKey",
     "verify_case",
     "verify_receipt",
 ]

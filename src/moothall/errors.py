@@ -151,6 +151,10 @@ class AuthRequired(Refusal, code="AUTH_REQUIRED"):
     pass
 
 
+class WrongAdminKey(AuthRequired):
+    """The hall does not take this admin key for this operation."""
+
+
 class NotAllowed(Refusal, code="NOT_ALLOWED"):
     pass
 

@@ -20,6 +20,7 @@ from moothall import (
     NotAllowed,
     NotConnected,
     NotInvited,
+    NotOffered,
     PrivateKey,
     RateLimited,
     Refusal,
@@ -27,13 +28,16 @@ from moothall import (
     SyncAgent,
     UsageError,
     VerificationFailed,
+    WrongAdminKey,
 )
+from moothall.client.admin import operator
 from moothall.client.events import Arrival, Departure, NickChange, PresenceChange, Typing, Welcome
 from moothall.errors import AuthRequired, Banned, CaptchaFailed, InvalidName, Kicked
 from moothall.settings import PROFILES
 from moothall.settings.limits import Rate
 from tests.client.conftest import OpenHall
 from tests.client.meeting import QUICKLY, Heard, listen, settled, soon
+from tests.client.reference import Reference
 from tests.support.agentchat import AgentChat
 from tests.support.server import running_hall
 
@@ -541,9 +545,9 @@ async def test_the_allow_list(open_hall: OpenHall) -> None:
 async def test_the_operators_work(open_hall: OpenHall) -> None:
     async with (
         open_hall(admin_key="k", allowlist=True, allowlist_strict=False) as app,
-        Agent("op", identity=BOB).connected(app.url) as operator,
+        Agent("op", identity=BOB).connected(app.url) as op,
     ):
-        admin = operator.admin("k")
+        admin = op.admin("k")
         assert await admin.approve(ALICE.public, "friend") == f"@{ALICE.public.agent_id()}"
         [entry] = await admin.list_approved()
         assert (entry.agent_id, entry.note) == (ALICE.public.agent_id(), "friend")
@@ -567,11 +571,37 @@ async def test_the_operators_work(open_hall: OpenHall) -> None:
             await soon(alice.wait_closed())
         with pytest.raises(Banned):
             await alice.connect(app.url)
+        bans = await admin.bans()
+        assert (bans.total, bans.newest[0].agent_id, bans.newest[0].reason) == (1, alice.id, "far too loud")
+        assert bans.newest[0].key == ALICE.public.pem
         await admin.unban(alice.id)
+        assert (await admin.bans()).newest == []
         async with alice.connected(app.url):
             assert alice.is_connected
-        with pytest.raises(AuthRequired):
-            await operator.admin("wrong").kick(alice.id)
+        with pytest.raises(WrongAdminKey) as refused:
+            await op.admin("wrong").kick(alice.id)
+        assert isinstance(refused.value, AuthRequired)
+
+
+async def test_the_operator_need_not_join(open_hall: OpenHall) -> None:
+    async with open_hall(admin_key="k", allowlist=True) as app:
+        with pytest.raises(NotAllowed):  # without a key, and with one that is not approved
+            await Agent("op").connect(app.url)
+        async with operator(app.url, "k", timeout=10) as admin:
+            await admin.approve(ALICE.public)
+            await admin.approve(BOB.public)
+            assert len(await admin.list_approved()) == 2
+            with pytest.raises(AgentNotFound):
+                await admin.kick(ALICE.public.agent_id())
+        async with Agent(identity=ALICE).connected(app.url), operator(app.url, "no", timeout=10) as stranger:
+            with pytest.raises(WrongAdminKey):
+                await stranger.kick(ALICE.public.agent_id())
+
+
+async def test_an_operator_of_a_server_that_lists_no_bans() -> None:
+    async with Reference() as server, operator(server.url, "k", timeout=10) as admin:
+        with pytest.raises(NotOffered, match="this server does not offer it: ADMIN_BANS"):
+            await admin.bans()
 
 
 async def test_an_unknown_question_goes_to_the_callback(

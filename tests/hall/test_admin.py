@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 import pytest
 
 from moothall.hall.access import BANS_FILE, Doorkeeper
+from moothall.hall.admin import MAX_BANS_LISTED, MAX_REASON_LISTED
 from moothall.hall.session import Tier
 from moothall.settings import PROFILES
 from moothall.settings.limits import Rate
@@ -40,6 +41,7 @@ OPERATIONS: dict[str, dict[str, Any]] = {
     "ADMIN_KICK": {"agent_id": "deadbeef"},
     "ADMIN_BAN": {"agent_id": "deadbeef"},
     "ADMIN_UNBAN": {"agent_id": "deadbeef"},
+    "ADMIN_BANS": {},
     "ADMIN_MOTD": {"motd": "hello"},
     "ADMIN_VERIFY": {"agent_id": "deadbeef", "verified": True},
 }
@@ -608,3 +610,34 @@ def test_every_admin_result_carries_the_ref() -> None:
     assert_sent(admin, "MOTD_UPDATE", ref=ABSENT)
     assert_sent(admin, "ADMIN_RESULT", ref="m")
     assert_silent(admin)
+
+
+# -- the list of bans ----------------------------------------------------------------------------------
+
+
+def test_bans_are_listed_newest_first() -> None:
+    world = World(**BOTH_KEYS)
+    admin, alice = world.connect(), world.agent("alice", key=ALICE)
+    order(world, admin, "ADMIN_BANS")
+    assert_sent(admin, "ADMIN_RESULT", action="bans", bans=[], total=0)
+    order(world, admin, "ADMIN_BAN", reason="first")
+    world.advance(1)
+    order(world, admin, "ADMIN_BAN", agent_id=alice.id)
+    admin.read()
+    order(world, admin, "ADMIN_BANS", ACCESS_KEY)
+    result = assert_sent(admin, "ADMIN_RESULT", action="bans", total=2)
+    newest, oldest = result["bans"]
+    assert (newest["agentId"], newest["reason"], newest["pubkey"]) == (ALICE_ID, None, ALICE.public.pem)
+    assert (oldest["agentId"], oldest["reason"], "pubkey" in oldest) == ("deadbeef", "first", False)
+    assert newest["bannedAt"] > oldest["bannedAt"]
+
+
+def test_the_list_of_bans_is_bounded() -> None:
+    world = World(**BOTH_KEYS, banned=[f"{number:08x}" for number in range(MAX_BANS_LISTED + 5)])
+    admin = world.connect()
+    order(world, admin, "ADMIN_BAN", reason="\ud800" + "x" * 5000)
+    admin.read()
+    order(world, admin, "ADMIN_BANS")
+    result = assert_sent(admin, "ADMIN_RESULT", total=MAX_BANS_LISTED + 6)
+    assert len(result["bans"]) == MAX_BANS_LISTED
+    assert len(result["bans"][0]["reason"]) == MAX_REASON_LISTED

@@ -74,6 +74,7 @@ TABLE: dict[str, tuple[Tier, bool, bool, dict[str, Any]]] = {
     "ADMIN_KICK": (S, False, True, {**ADMIN, "agent_id": "x"}),
     "ADMIN_BAN": (S, False, True, {**ADMIN, "agent_id": "x"}),
     "ADMIN_UNBAN": (S, False, True, {**ADMIN, "agent_id": "x"}),
+    "ADMIN_BANS": (S, False, True, ADMIN),
     "ADMIN_MOTD": (S, False, True, ADMIN),
     "ADMIN_VERIFY": (S, False, True, {**ADMIN, "agent_id": "x", "verified": True}),
 }

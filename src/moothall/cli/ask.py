@@ -7,6 +7,7 @@ import typer
 
 from moothall.cli import completion
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Url, Visit, seconds
+from moothall.cli.exits import tell
 from moothall.cli.reading import STANDARD_INPUT, read_content
 from moothall.errors import UsageError
 from moothall.tui.printable import one_line, printable, shown_name
@@ -70,7 +71,5 @@ def _show(answer: "Message", *, as_json: bool) -> None:
         return
     where = "directly" if answer.is_dm else f"in {one_line(answer.to)}"
     mark = "✓" if answer.verified else ""
-    typer.echo(
-        f"{shown_name(answer.sender_name)}{mark} ({one_line(answer.sender)}) answers {where}:", err=True
-    )
+    tell(f"{shown_name(answer.sender_name)}{mark} ({one_line(answer.sender)}) answers {where}:")
     typer.echo(printable(answer.content))

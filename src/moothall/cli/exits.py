@@ -178,7 +178,8 @@ def explain(error: BaseException) -> str:
     text = one_line(str(error))
     if isinstance(error, errors.Refusal):
         text = f"{error.code}: {text}"
-        if advice := _ADVICE.get(error.code):
+        notes: list[str] = getattr(error, "__notes__", [])  # what the command itself advises
+        if advice := "; ".join(notes) or _ADVICE.get(error.code):
             text = f"{text.rstrip('.')}; {advice}"
     elif isinstance(error, errors.NoAnswer):
         text = f"{text}; `moothall agents` shows who is there, and a longer --timeout waits longer"

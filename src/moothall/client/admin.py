@@ -2,9 +2,14 @@
 
 # ruff: noqa: ASYNC109  # as for all operations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from moothall.client.connection import HallConnection
 from moothall.client.exchange import Exchange
+from moothall.client.incoming import Incoming
+from moothall.errors import AuthRequired, WrongAdminKey
 from moothall.identity import PublicKey
 from moothall.wire.agentchat import client, server
 from moothall.wire.agentchat.names import bare_id
@@ -20,11 +25,27 @@ class Approved:
     note: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Ban:
+    """An entry of the list of bans. Without a `key` it holds for every key with this id."""
+
+    agent_id: str  # without @
+    reason: str | None
+    banned_at: str
+    key: str | None  # PEM
+
+
+@dataclass(frozen=True, slots=True)
+class Bans:
+    newest: list[Ban]  # a hall lists a thousand at most
+    total: int
+
+
 class Admin:
     """What the operator of a hall can do: `agent.admin(key)`. The key is shown nowhere, and sent with every
     operation: use it over TLS or on loopback.
 
-    Every operation raises AuthRequired for a wrong key, RateLimited after too many of them, InvalidMessage when
+    Every operation raises WrongAdminKey for a wrong key, RateLimited after too many of them, InvalidMessage when
     the hall has no admin key or the allow list is off, and what every operation of an Agent raises.
     """
 
@@ -75,6 +96,16 @@ class Admin:
         """Lift the ban of `agent`, an `@id`. Raises AgentNotFound when it is not banned."""
         await self._ask(client.AdminUnban(admin_key=self._key, agent_id=bare_id(agent)), "unban", timeout)
 
+    async def bans(self, *, timeout: float | None = None) -> Bans:
+        """Who is banned, newest first. Raises NotOffered on a server that does not list bans."""
+        result = await self._ask(client.AdminBans(admin_key=self._key), "bans", timeout)
+        listed = result.bans if isinstance(result.bans, list) else []
+        bans = [
+            Ban(ban.agent_id, ban.reason, ban.banned_at, ban.pubkey if isinstance(ban.pubkey, str) else None)
+            for ban in listed
+        ]
+        return Bans(bans, result.total if isinstance(result.total, int) else len(bans))
+
     async def set_motd(self, motd: str | None, *, kick: bool = False, timeout: float | None = None) -> None:
         """Change the message of the day to `motd`, or take it away with None.
 
@@ -91,9 +122,41 @@ class Admin:
     async def _ask(
         self, message: client.AdminMessage, action: str, timeout: float | None
     ) -> server.AdminResult:
-        return await self._exchange.ask(
-            message, server.AdminResult, lambda body: body.action == action, patience=timeout
-        )
+        try:
+            return await self._exchange.ask(
+                message, server.AdminResult, lambda body: body.action == action, patience=timeout
+            )
+        except AuthRequired:
+            # Admin operations need no identity, so it is the key (agentchat wire 5.6).
+            raise WrongAdminKey("the hall does not take this admin key") from None
 
     def __repr__(self) -> str:
         return "<Admin>"
+
+
+class _Deaf:
+    """Hears nothing: an operator only asks."""
+
+    def welcomed(self, welcome: server.Welcome) -> None:
+        pass
+
+    def heard(self, incoming: Incoming) -> None:
+        pass
+
+
+@asynccontextmanager
+async def operator(url: str, key: str, *, timeout: float) -> AsyncIterator[Admin]:
+    """`async with operator(url, key, timeout=10) as admin:` without joining the hall.
+
+    A hall with a strict allow list lets in approved agents only, and the operator need not be one. Raises
+    ConnectionFailed.
+    """
+    connection = await HallConnection.knock(url, _Deaf(), patience=timeout)
+
+    async def this_one() -> HallConnection:
+        return connection
+
+    try:
+        yield Admin(Exchange(this_one, timeout), key)
+    finally:
+        await connection.close()

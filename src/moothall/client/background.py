@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from threading import Thread
 from typing import Any, TypeVar
 
-from moothall.client.admin import Admin, Approved
+from moothall.client.admin import Admin, Approved, Bans
 from moothall.client.dispute import Dispute, Filing, Items
 from moothall.client.docket import Ruling
 from moothall.client.events import ChatLine, Message
@@ -150,6 +150,9 @@ class SyncAdmin:
 
     def unban(self, agent: str, *, timeout: float | None = None) -> None:
         self._loop.wait(self._admin.unban(agent, timeout=timeout))
+
+    def bans(self, *, timeout: float | None = None) -> Bans:
+        return self._loop.wait(self._admin.bans(timeout=timeout))
 
     def set_motd(self, motd: str | None, *, kick: bool = False, timeout: float | None = None) -> None:
         self._loop.wait(self._admin.set_motd(motd, kick=kick, timeout=timeout))

@@ -98,6 +98,14 @@ class HallConnection:
         connection._reading = asyncio.create_task(connection._read())
         return connection
 
+    @classmethod
+    async def knock(cls, url: str, listener: Listener, *, patience: float) -> Self:
+        """A connection that does not say who it is: good for the operator's commands only."""
+        connection = cls(await _open_socket(url, patience), url, listener, paced=False)
+        connection._replies = OneAtATime(connection._transmit)  # whether the server echoes `ref` is not known
+        connection._reading = asyncio.create_task(connection._read())
+        return connection
+
     @property
     def is_open(self) -> bool:
         return self._reading is not None and not self._reading.done()

@@ -105,6 +105,9 @@ class Bans:
         """True if the id itself is banned, whichever key has it."""
         return agent_id in self._by_id
 
+    def entries(self) -> list[Ban]:
+        return [*self._by_id.values(), *self._by_key.values()]
+
     def find(self, key: PublicKey) -> Ban | None:
         if not self:
             return None
@@ -128,7 +131,7 @@ class Bans:
         return bool(ids or keys)
 
     def encode(self) -> bytes:
-        return _encode([*self._by_id.values(), *self._by_key.values()])
+        return _encode(self.entries())
 
 
 @lru_cache(maxsize=4096)
@@ -259,14 +262,14 @@ class Doorkeeper:
 
     def check_admin(self, given: str) -> None:
         if not self._admin_key:
-            raise InvalidMessage("This hall has no admin key")
+            raise InvalidMessage("This hall has no admin key; the operator sets one with `admin_key`")
         if not _same(given, self._admin_key):
             raise AuthRequired("Wrong admin key")
 
     def check_access(self, given: str) -> None:
         """Either key opens the lists: tools for kick and ban send the one, the allow list's the other."""
         if not self.has_access_key:
-            raise InvalidMessage("This hall has no admin key")
+            raise InvalidMessage("This hall has no admin key; the operator sets one with `admin_key`")
         # Both are compared, whichever matches, so that the time taken tells nothing.
         if not _same(given, self._access_key) | _same(given, self._admin_key):
             raise AuthRequired("Wrong admin key")

@@ -35,6 +35,8 @@ from moothall.wire.agentchat.names import bare_id
 from moothall.wire.websocket import GOING_AWAY, NORMAL
 
 MAINTENANCE_DELAY: Final = 0.5  # seconds between a MOTD with `kick` and the closing (agentchat wire 1.5)
+MAX_BANS_LISTED: Final = 1000
+MAX_REASON_LISTED: Final = 200  # characters; a frame's worth of them would fit into a ban
 _PREFIX_LENGTH: Final = 40  # of a PEM text, in ADMIN_LIST (agentchat wire 6.6)
 
 Message = TypeVar("Message", bound=client.AdminMessage)
@@ -163,6 +165,22 @@ def unban(hall: Hall, session: Session, message: client.AdminUnban) -> None:
     _save(hall, session, BANS_FILE, hall.bans, _result(hall, "unban", success=True, agent_id=agent_id))
 
 
+@guarded(Doorkeeper.check_access)
+def list_bans(hall: Hall, session: Session, message: client.AdminBans) -> None:
+    """The newest first; `total` tells how many there are."""
+    newest = sorted(hall.bans.entries(), key=lambda ban: ban.banned_at, reverse=True)
+    listed = [
+        server.BanEntry(
+            agent_id=ban.agent_id,
+            reason=None if ban.reason is None else ban.reason[:MAX_REASON_LISTED],
+            banned_at=ban.banned_at,
+            pubkey=ban.pubkey,
+        )
+        for ban in newest[:MAX_BANS_LISTED]
+    ]
+    hall.reply(session, _result(hall, "bans", bans=listed, total=len(newest)))
+
+
 @guarded(Doorkeeper.check_admin)
 def set_motd(hall: Hall, session: Session, message: client.AdminMotd) -> None:
     hall.motd = message.motd or None
@@ -193,7 +211,7 @@ def set_verified(hall: Hall, session: Session, message: client.AdminVerify) -> N
 
 def _require_allowlist(hall: Hall) -> None:
     if not hall.settings.allowlist:
-        raise InvalidMessage("The allow list is off")
+        raise InvalidMessage("The allow list is off; the operator turns it on with `allowlist`")
 
 
 def _find(hall: Hall, agent_id: str) -> Agent:
@@ -262,6 +280,7 @@ COMMANDS: Final = (
     Command(client.AdminKick, kick, ANSWER, Tier.STRANGER),
     Command(client.AdminBan, ban, ANSWER, Tier.STRANGER),
     Command(client.AdminUnban, unban, ANSWER, Tier.STRANGER),
+    Command(client.AdminBans, list_bans, ANSWER, Tier.STRANGER),
     Command(client.AdminMotd, set_motd, ANSWER, Tier.STRANGER),
     Command(client.AdminVerify, set_verified, ANSWER, Tier.STRANGER),
 )

@@ -178,7 +178,7 @@ def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
     """Read what is given as the name of a file, and check what only makes sense together."""
     for name in SECRETS:
         if (path := values.get(f"{name}_file")) and not values.get(name):
-            values[name], origins[name] = _read_secret(path), str(path)
+            values[name], origins[name] = read_secret(path), str(path)
     if (path := values.get("motd_file")) and not values.get("motd"):
         values["motd"], origins["motd"] = _read_text(path), str(path)
     settings = Settings(**values)
@@ -304,7 +304,8 @@ def _check_webhooks(settings: Settings, origins: Mapping[str, str]) -> None:
         raise SettingsError(f"webhook_timeout from {origins['webhook_timeout']}: must be more than 0")
 
 
-def _read_secret(path: Path) -> str:
+def read_secret(path: Path) -> str:
+    """What a file of the operator's holds. Raises SettingsError if others can read it, or it is empty."""
     secret = _read_text(path)
     if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise SettingsError(f"{path} can be read by others; run: chmod 600 {path}")

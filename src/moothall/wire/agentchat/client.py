@@ -347,6 +347,10 @@ class AdminUnban(AdminMessage, tag="ADMIN_UNBAN", kw_only=True):
     agent_id: Text
 
 
+class AdminBans(AdminMessage, tag="ADMIN_BANS", kw_only=True):
+    """Ours: the list of bans."""
+
+
 class AdminMotd(AdminMessage, tag="ADMIN_MOTD", kw_only=True):
     motd: Annotated[str, Meta(max_length=MAX_CONTENT)] | None = None
     kick: bool | None = None
@@ -403,6 +407,7 @@ AnyClientMessage = (
     | AdminKick
     | AdminBan
     | AdminUnban
+    | AdminBans
     | AdminMotd
     | AdminVerify
 )

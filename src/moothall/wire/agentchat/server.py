@@ -287,6 +287,15 @@ class AllowlistEntry(Struct, kw_only=True, gc=False, rename="camel"):
     note: str | None
 
 
+class BanEntry(Struct, kw_only=True, gc=False, rename="camel"):
+    """Ours: one ban in ADMIN_RESULT. With a key it holds for that key, without for every key with the id."""
+
+    agent_id: str
+    reason: str | None
+    banned_at: str
+    pubkey: str | UnsetType = UNSET
+
+
 class AdminResult(ServerMessage, tag="ADMIN_RESULT", kw_only=True, rename={"agent_id": "agentId"}):
     """Which fields are set depends on `action` (agentchat wire 6.6)."""
 
@@ -294,6 +303,8 @@ class AdminResult(ServerMessage, tag="ADMIN_RESULT", kw_only=True, rename={"agen
     success: bool | UnsetType = UNSET
     agent_id: str | UnsetType = UNSET
     entries: list[AllowlistEntry] | UnsetType = UNSET
+    bans: list[BanEntry] | UnsetType = UNSET
+    total: int | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
     strict: bool | UnsetType = UNSET
     motd: str | UnsetType | None = UNSET

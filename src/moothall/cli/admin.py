@@ -1,0 +1,376 @@
+"""`moothall admin`: what the operator of a hall does from afar (agentchat wire 16).
+
+The key is read from the environment or from a file: every user of a machine can see the flags of a command.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from moothall.cli.addresses import HallCommand, agent_id, hall_url, is_local
+from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Timeout, Url
+from moothall.cli.exits import group, tell
+from moothall.cli.reading import read_content
+from moothall.errors import AgentNotFound, InvalidKey, UsageError, WrongAdminKey
+from moothall.tui.printable import one_line
+
+if TYPE_CHECKING:
+    from moothall.client.admin import Admin
+    from moothall.identity import PublicKey
+
+KEY_VARIABLE: Final = "MOOTHALL_ADMIN_KEY"
+OTHER_KEY_VARIABLE: Final = "AGENTCHAT_ADMIN_KEY"  # as for `moothall serve`
+FILE_VARIABLE: Final = "MOOTHALL_ADMIN_KEY_FILE"
+
+app = group(
+    "admin",
+    f"Kick, ban, approve and more, as the operator. The admin key comes from ${KEY_VARIABLE} or --admin-key-file.",
+)
+
+Result = TypeVar("Result")
+
+AgentId = Annotated[
+    str, typer.Argument(metavar="AGENT", help="The agent's id, with or without @.", show_default=False)
+]
+Reason = Annotated[
+    list[str] | None, typer.Argument(metavar="[REASON]", help="What the agent is told.", show_default=False)
+]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--admin-key-file",
+        metavar="FILE",
+        help=f"The file that holds the admin key. Default: ${KEY_VARIABLE}, else ${FILE_VARIABLE}.",
+        show_default=False,
+    ),
+]
+NoTls = Annotated[
+    bool, typer.Option("--no-tls", help="Send the admin key unencrypted to a hall on another machine.")
+]
+
+
+class Desk:
+    """Where an admin command goes, with which key."""
+
+    def __init__(self, url: str | None, key_file: Path | None, timeout: float, *, no_tls: bool) -> None:
+        self._url = hall_url(url)
+        self._timeout = timeout
+        if self._url.startswith("ws:") and not is_local(self._url) and not no_tls:
+            raise UsageError(
+                f"{self._url} is another machine without TLS, where others can read the admin key; use a wss://"
+                " address or a tunnel, or --no-tls in a network that you trust"
+            )
+        self._key = admin_key(key_file, os.environ)
+
+    def ask(self, order: "Callable[[Admin], Awaitable[Result]]", advice: str = "") -> Result:
+        """`advice` is for an agent that the hall does not know."""
+        with _advised(advice):
+            return asyncio.run(self._ask(order))
+
+    async def _ask(self, order: "Callable[[Admin], Awaitable[Result]]") -> Result:
+        from moothall.client.admin import operator
+
+        async with operator(self._url, self._key, timeout=self._timeout) as admin:
+            return await order(admin)
+
+
+def admin_key(file: Path | None, environment: Mapping[str, str]) -> str:
+    from moothall.settings.sources import read_secret
+
+    if file is not None:
+        return read_secret(file.expanduser())
+    for variable in (KEY_VARIABLE, OTHER_KEY_VARIABLE):
+        if key := environment.get(variable):
+            return key
+    if path := environment.get(FILE_VARIABLE):
+        return read_secret(Path(path).expanduser())
+    raise UsageError(f"there is no admin key; set {KEY_VARIABLE}, or name a file with --admin-key-file")
+
+
+@contextmanager
+def _advised(advice: str) -> Iterator[None]:
+    try:
+        yield
+    except WrongAdminKey as refused:
+        refused.add_note(f"compare ${KEY_VARIABLE}, or the file, with the hall's `admin_key`")
+        raise
+    except AgentNotFound as refused:
+        if advice:
+            refused.add_note(advice)
+        raise
+
+
+# -- agents that are here ------------------------------------------------------------------------------
+
+
+@app.command(cls=HallCommand)
+def kick(
+    agent: AgentId,
+    reason: Reason = None,
+    key_file: KeyFile = None,
+    url: Url = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    no_tls: NoTls = False,
+    as_json: AsJson = False,
+) -> None:
+    """Close the connection of an agent. It may come back.
+
+    \b
+    moothall admin kick @1f3a9c02 too loud
+    """
+    target = agent_id(agent)
+    desk = Desk(url, key_file, timeout, no_tls=no_tls)
+    desk.ask(lambda admin: admin.kick(target, _words(reason)))
+    _done(f"kicked {target}", as_json=as_json, action="kick", agent_id=target)
+
+
+@app.command(cls=HallCommand)
+def grant(
+    agent: AgentId,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the flag away.")] = False,
+    key_file: KeyFile = None,
+    url: Url = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    no_tls: NoTls = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show an agent as verified, or no longer, until it leaves.
+
+    \b
+    moothall admin grant @1f3a9c02
+    moothall admin grant @1f3a9c02 --remove
+    """
+    target = agent_id(agent)
+    Desk(url, key_file, timeout, no_tls=no_tls).ask(lambda admin: admin.set_verified(target, not remove))
+    text = f"{target} is {'no longer ' if remove else ''}shown as verified"
+    _done(text, as_json=as_json, action="grant", agent_id=target, verified=not remove)
+
+
+# -- bans ----------------------------------------------------------------------------------------------
+
+
+@app.command(cls=HallCommand)
+def ban(
+    agent: AgentId,
+    reason: Reason = None,
+    key_file: KeyFile = None,
+    url: Url = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    no_tls: NoTls = False,
+    as_json: AsJson = False,
+) -> None:
+    """Keep the key of an agent out, from now on.
+
+    \b
+    moothall admin ban @1f3a9c02 spam
+    """
+    target = agent_id(agent)
+    desk = Desk(url, key_file, timeout, no_tls=no_tls)
+    desk.ask(lambda admin: admin.ban(target, _words(reason)))
+    _done(f"banned {target}", as_json=as_json, action="ban", agent_id=target)
+
+
+@app.command(cls=HallCommand)
+def unban(
+    agent: AgentId,
+    key_file: KeyFile = None,
+    url: Url = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    no_tls: NoTls = False,
+    as_json: AsJson = False,
+) -> None:
+    """Lift a ban.
+
+    \b
+    moothall admin unban @1f3a9c02
+    """
+    target = agent_id(agent)
+    desk = Desk(url, key_file, timeout, no_tls=no_tls)
+    desk.ask(lambda admin: admin.unban(target), "`moothall admin bans` lists them")
+    _done(f"{target} is no longer banned", as_json=as_json, action="unban", agent_id=target)
+
+
+@app.command(cls=HallCommand)
+def bans(
+    key_file: KeyFile = None,
+    url: Url = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    no_tls: NoTls = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the bans, newest first.
+
+    \b
+    moothall admin bans
+    """
+    found = Desk(url, key_file, timeout, no_tls=no_tls).ask(lambda admin: admin.bans())
+    if as_json:
+        typer.echo(json.dumps({"bans": [asdict(entry) for entry in found.newest], "total": found.total}))
+        return
+    for entry in found.newest:
+        _show_row(f"@{entry.agent_id}", entry.banned_at, entry.reason)
+    if not found.total:
+        tell("no agent is banned")
+    elif found.total > len(found.newest):
+        tell(f"{found.total - len(found.newest)} older bans are not shown; `bans.json` has them")
+
+
+# -- the allow list ------------------------------------------------------------------------------------
+
+
+@app.command(cls=HallCommand)
+def approve(
+    key: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="The agent's public key: a PEM file, a key file, or - for standard input.",
+            show_default=False,
+        ),
+    ],
+    note: Annotated[
+        str | None, typer.Option("--note", metavar="TEXT", help="For the list: who this is.")
+    ] = None,
+    key_file: KeyFile = None,
+    url: Url = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    no_tls: NoTls = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put a key on the allow list.
+
+    \b
+    moothall admin approve alice.pem --note 'the reviewer'
+    moothall identity show alice.json | moothall admin approve -
+    """
+    public = read_public_key(key)
+    desk = Desk(url, key_file, timeout, no_tls=no_tls)
+    address = desk.ask(lambda admin: admin.approve(public, note))
+    _done(f"approved {one_line(address)}", as_json=as_json, action="approve", agent_id=address)
+
+
+@app.command(cls=HallCommand)
+def revoke(
+    agent: Annotated[
+        str,
+        typer.Argument(
+            metavar="AGENT", help="The agent's id, or a file that holds its public key.", show_default=False
+        ),
+    ],
+    key_file: KeyFile = None,
+    url: Url = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    no_tls: NoTls = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take a key off the allow list. An agent that is here stays until it leaves.
+
+    \b
+    moothall admin revoke @1f3a9c02
+    moothall admin revoke alice.pem
+    """
+    target: PublicKey | str = read_public_key(agent) if Path(agent).is_file() else agent_id(agent)
+    desk = Desk(url, key_file, timeout, no_tls=no_tls)
+    desk.ask(lambda admin: admin.revoke(target), "`moothall admin allowlist` lists them")
+    _done(f"{agent} is no longer approved", as_json=as_json, action="revoke", agent=agent)
+
+
+@app.command(cls=HallCommand)
+def allowlist(
+    key_file: KeyFile = None,
+    url: Url = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    no_tls: NoTls = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the approved keys.
+
+    \b
+    moothall admin allowlist
+    """
+    approved = Desk(url, key_file, timeout, no_tls=no_tls).ask(lambda admin: admin.list_approved())
+    if as_json:
+        typer.echo(json.dumps([asdict(entry) for entry in approved]))
+        return
+    for entry in approved:
+        _show_row(f"@{entry.agent_id}", entry.approved_at, entry.note)
+    if not approved:
+        tell("the allow list is empty")
+
+
+# -- the message of the day ----------------------------------------------------------------------------
+
+
+@app.command(cls=HallCommand)
+def motd(
+    text: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TEXT]", help="The message of the day.", show_default=False),
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Have none.")] = False,
+    kick_all: Annotated[
+        bool, typer.Option("--kick", help="Then close every connection, before maintenance.")
+    ] = False,
+    key_file: KeyFile = None,
+    url: Url = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    no_tls: NoTls = False,
+    as_json: AsJson = False,
+) -> None:
+    """Set the message of the day, which agents are told at once and when they come.
+
+    It lasts until the hall stops; `motd` in its settings is there after a restart too.
+
+    \b
+    moothall admin motd 'Maintenance at noon'
+    moothall admin motd --clear
+    """
+    words = _words(text)
+    if (words is None) != clear:
+        raise UsageError("give either the message of the day or --clear")
+    desk = Desk(url, key_file, timeout, no_tls=no_tls)
+    desk.ask(lambda admin: admin.set_motd(words, kick=kick_all))
+    said = "the message of the day is " + ("gone" if words is None else "set")
+    if kick_all:
+        said += ", and every connection is closed"
+    _done(said, as_json=as_json, action="motd", motd=words, kick=kick_all)
+
+
+# -- what they share -----------------------------------------------------------------------------------
+
+
+def read_public_key(word: str) -> "PublicKey":
+    """From a PEM text, also as `identity show` prints it, or from the JSON of a key file."""
+    from moothall.identity import PublicKey, keyfile
+
+    text = read_content(word).decode(errors="replace")
+    try:
+        content: Any = json.loads(text)
+    except ValueError:
+        content = None
+    try:
+        if isinstance(content, dict):
+            return keyfile.public_key(content)
+        return PublicKey.from_pem(text[max(0, text.find("-----BEGIN")) :])
+    except InvalidKey as error:
+        raise UsageError(f"{word} does not hold a public key: {error}") from None
+
+
+def _words(given: list[str] | None) -> str | None:
+    """Several words are one text."""
+    return " ".join(given).encode(errors="replace").decode() if given else None
+
+
+def _show_row(address: str, since: str, text: str | None) -> None:
+    typer.echo(f"{one_line(address):<18}{one_line(since):<26}{one_line(text or '')}".rstrip())
+
+
+def _done(text: str, *, as_json: bool, **facts: Any) -> None:
+    typer.echo(json.dumps(facts) if as_json else text)
