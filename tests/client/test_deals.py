@@ -38,7 +38,8 @@ from moothall import (
 )
 from moothall.client import book, deals, ratings
 from moothall.client.connection import HallConnection
-from moothall.client.deals import checked_amount, checked_deadline, checked_stake, skill_list
+from moothall.client.deals import checked_amount, checked_deadline, skill_list
+from moothall.client.drafts import checked_stake
 from moothall.client.exchange import Exchange
 from moothall.client.handlers import Handlers
 from moothall.client.incoming import decode, encode

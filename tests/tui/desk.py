@@ -52,7 +52,8 @@ class Clock:
 class Desk:
     """A person in front of a terminal, and the other end of the hall."""
 
-    def __init__(self, app: ChatApp, pilot: Pilot[Any], bob: Agent, clock: Clock) -> None:
+    def __init__(self, url: str, app: ChatApp, pilot: Pilot[Any], bob: Agent, clock: Clock) -> None:
+        self.url = url
         self.app = app
         self.pilot = pilot
         self.bob = bob
@@ -122,6 +123,6 @@ async def desk(
             await bob.send("#general", before)
         await stack.enter_async_context(ada.connected(url))
         pilot = await stack.enter_async_context(app.run_test(size=size))
-        here = Desk(app, pilot, bob, clock)
+        here = Desk(url, app, pilot, bob, clock)
         await here.until(lambda: here.shown("members"))
         yield here

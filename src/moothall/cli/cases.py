@@ -1,20 +1,17 @@
-"""How the commands about the court show disputes and the files of cases."""
+"""How the commands about the court show disputes."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from moothall.tui.cases import local_time
 from moothall.tui.printable import one_line
 
 if TYPE_CHECKING:
     from moothall.client.dispute import Filing
-    from moothall.court.casefile import Arbiter, Case, Evidence
-
-MARGIN: Final = 12
-SHOWN_HASH: Final = 12  # digits; `--json` and `export` have them all
 
 
 def show(dispute: "Filing", *, as_json: bool) -> None:
@@ -97,92 +94,8 @@ def _stand(dispute: "Filing") -> str:
     if dispute.slot is not None:
         parts.append(f"you: {dispute.slot}")
     if dispute.deadline is not None:
-        parts.append(f"until {_local(dispute.deadline)}")
+        parts.append(f"until {local_time(dispute.deadline)}")
     return "  ".join(part for part in parts if part)
-
-
-# -- the file of a case --------------------------------------------------------------------------------
-
-
-def case_lines(case: "Case") -> Iterator[str]:
-    until = "" if case.deadline is None else f" until {_local(_moment(case.deadline))}"
-    yield one_line(f"{case.dispute_id}  {case.phase}{until}")
-    yield _row("deal", f"{case.proposal_id}  {case.deal.from_} → {case.deal.to}  {_offer(case)}")
-    yield _row("disputant", f"{case.disputant.id}: {case.reason}")
-    yield _row("respondent", case.respondent.id)
-    if case.seed is not None:
-        yield _row("seed", case.seed)
-    for passed in case.skipped:
-        yield _row("passed over", f"{passed.id}  {passed.why.replace('_', ' ')}")
-    for arbiter in case.arbiters:
-        yield _row("arbiter", _arbiter(arbiter))
-    yield from _evidence("disputant", case.evidence.disputant)
-    yield from _evidence("respondent", case.evidence.respondent)
-    if case.fallback is not None:
-        yield _row("no verdict", case.fallback.reason)
-    if case.judgement is not None:
-        yield _row("verdict", case.judgement.verdict)
-    yield from _settlement(case)
-
-
-def _offer(case: "Case") -> str:
-    offer, accept = case.deal.proposal, case.deal.accept
-    price = "" if offer.amount is None else f"{offer.amount} {offer.currency or ''}".rstrip()
-    staked = offer.elo_stake or accept.elo_stake
-    stakes = f"stakes {offer.elo_stake or 0} and {accept.elo_stake or 0}" if staked else ""
-    return "  ".join(part for part in (offer.task, price, stakes) if part)
-
-
-def _arbiter(arbiter: "Arbiter") -> str:
-    said = f"{arbiter.id}  {arbiter.status}" + (" (replacement)" if arbiter.is_replacement else "")
-    if arbiter.declined is not None and arbiter.declined.reason:
-        said += f": {arbiter.declined.reason}"
-    if arbiter.vote is not None:
-        said += f" for {arbiter.vote.verdict}"
-        said += f": {arbiter.vote.reasoning}" if arbiter.vote.reasoning else ""
-    return said
-
-
-def _evidence(party: str, shown: "Evidence | None") -> Iterator[str]:
-    if shown is None:
-        return
-    yield _row("evidence", f"of the {party}: {shown.statement}" if shown.statement else f"of the {party}")
-    for item, digest in zip(shown.items, shown.hashes, strict=False):
-        yield _row("", item_line(item, digest))
-
-
-def item_line(item: Mapping[str, Any], digest: str) -> str:
-    """The hash stands for the item: whoever refers to it later can be held to it."""
-    known = [str(item[name]) for name in ("kind", "value", "label", "url") if item.get(name)]
-    others = {name: value for name, value in item.items() if name not in ("kind", "value", "label", "url")}
-    rest = [json.dumps(others, ensure_ascii=False)] if others else []
-    return one_line("  ".join((digest[:SHOWN_HASH], *known, *rest)))
-
-
-def _settlement(case: "Case") -> Iterator[str]:
-    if case.settlement is None:
-        return
-    for share in case.settlement.shares:
-        moved = share.earned + share.awarded - share.staked
-        yield _row("rating", f"{share.agent}  {share.rating_before} → {share.rating_after} ({moved:+d})")
-    stakes = case.settlement.stakes
-    if stakes.disputant or stakes.respondent:
-        where = f"{stakes.settlement} to {stakes.to}" if stakes.to else stakes.settlement
-        yield _row("stakes", f"{stakes.amount} {where}")
-
-
-def _row(name: str, text: str) -> str:
-    return one_line(f"  {name:<{MARGIN}}{text}")
-
-
-def _moment(ms: float) -> datetime:
-    from moothall.client.ratings import moment
-
-    return moment(ms)
-
-
-def _local(moment: datetime) -> str:
-    return f"{moment.astimezone():%Y-%m-%d %H:%M}"
 
 
 def _milliseconds(moment: datetime | None) -> int | None:

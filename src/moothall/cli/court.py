@@ -183,8 +183,8 @@ def evidence(
 
 
 def _show_submitted(dispute_id: str, items: list[dict[str, Any]], *, as_json: bool) -> None:
-    from moothall.cli.cases import item_line
     from moothall.court.evidence import item_hash
+    from moothall.tui.cases import item_line
 
     hashes = [item_hash(item) for item in items]
     if as_json:
@@ -331,8 +331,8 @@ def show(
     moothall court show disp_m0abcdg3_cafef00d
     moothall court show prop_m0abcdf2_deadbeef --json
     """
-    from moothall.cli.cases import case_lines
     from moothall.client.casefile import read
+    from moothall.tui.cases import case_lines
 
     visit = Visit(url, name, signing_key(identity), timeout)
     case = visit.ask(lambda agent: agent.case_file(case_id))

@@ -13,9 +13,9 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from moothall.client import casefile, incoming
+from moothall.client import casefile, drafts, incoming
 from moothall.client.court_news import CourtNews, DealBook
-from moothall.client.dispute import Dispute, Items, checked_verdict
+from moothall.client.dispute import Dispute, Items
 from moothall.client.docket import PROGRESS, Docket, Dockets, Ruling
 from moothall.client.evidence import evidence_items
 from moothall.client.exchange import Exchange, patiently
@@ -196,19 +196,17 @@ class Court:
     # -- judging -------------------------------------------------------------------------------------
 
     async def accept(self, dispute_id: str, patience: float | None) -> None:
-        draft = client.ArbiterAccept(dispute_id=dispute_id, sig=UNSIGNED)
+        draft = drafts.accept_case(dispute_id)
         message = signed(draft, signing.arbiter_accept_text, self._key)
         await self._take_part(message, dispute_id, "accepted", patience)
 
     async def decline(self, dispute_id: str, reason: str | None, patience: float | None) -> None:
-        draft = client.ArbiterDecline(dispute_id=dispute_id, reason=reason or None, sig=UNSIGNED)
+        draft = drafts.decline_case(dispute_id, reason)
         message = signed(draft, signing.arbiter_decline_text, self._key)
         await self._take_part(message, dispute_id, "declined", patience)
 
     async def vote(self, dispute_id: str, verdict: str, reasoning: str, patience: float | None) -> None:
-        draft = client.ArbiterVote(
-            dispute_id=dispute_id, verdict=checked_verdict(verdict), reasoning=reasoning, sig=UNSIGNED
-        )
+        draft = drafts.vote(dispute_id, verdict, reasoning)
         message = signed(draft, signing.vote_text, self._key)
         await self._take_part(message, dispute_id, "voted", patience)
 

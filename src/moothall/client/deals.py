@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from moothall.client import incoming
+from moothall.client import drafts, incoming
 from moothall.client.book import MAX_OPEN, Book
 from moothall.client.court import Court
 from moothall.client.dispute import Dispute
@@ -24,7 +24,7 @@ from moothall.client.incoming import Offer, Settled, Step
 from moothall.client.logs import log
 from moothall.client.proposal import PROGRESS, DealChange, Facts, Proposal, packed
 from moothall.client.ratings import Receipt
-from moothall.client.signed import UNSIGNED, as_json, signed
+from moothall.client.signed import as_json, signed
 from moothall.client.standing import Standing
 from moothall.errors import (
     ConnectionLost,
@@ -98,23 +98,19 @@ class Deals:
     async def accept(
         self, proposal_id: str, stake: int | None, payment_code: str | None, patience: float | None
     ) -> Proposal:
-        draft = client.Accept(
-            proposal_id=proposal_id, payment_code=payment_code, elo_stake=checked_stake(stake), sig=UNSIGNED
-        )
+        draft = drafts.accept(proposal_id, stake, payment_code)
         return await self._step(self._signed(draft, signing.accept_text), incoming.Accepted, patience)
 
     async def reject(self, proposal_id: str, reason: str | None, patience: float | None) -> Proposal:
-        draft = client.Reject(proposal_id=proposal_id, reason=reason, sig=UNSIGNED)
+        draft = drafts.reject(proposal_id, reason)
         return await self._step(self._signed(draft, signing.reject_text), incoming.Rejected, patience)
 
     async def complete(self, proposal_id: str, proof: str | None, patience: float | None) -> Proposal:
-        draft = client.Complete(proposal_id=proposal_id, proof=proof, sig=UNSIGNED)
+        draft = drafts.complete(proposal_id, proof)
         return await self._step(self._signed(draft, signing.complete_text), incoming.Completed, patience)
 
     async def dispute(self, proposal_id: str, reason: str, patience: float | None) -> Proposal:
-        if not reason:
-            raise UsageError("a dispute needs a reason")
-        draft = client.Dispute(proposal_id=proposal_id, reason=reason, sig=UNSIGNED)
+        draft = drafts.dispute(proposal_id, reason)
         return await self._step(self._signed(draft, signing.dispute_text), incoming.Disputed, patience)
 
     async def file_dispute(
@@ -446,12 +442,6 @@ class Deals:
 
 
 # -- what goes into a message --------------------------------------------------------------------------
-
-
-def checked_stake(stake: Any) -> int | None:
-    if stake is None or (type(stake) is int and stake >= 0):
-        return stake
-    raise UsageError(f"a stake is a whole number of rating points, not {stake!r}")
 
 
 def checked_amount(amount: Any) -> Number | str | None:

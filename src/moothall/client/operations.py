@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, ValidationError
 
-from moothall.client import deals, ratings
+from moothall.client import deals, drafts, ratings
 from moothall.client.admin import Admin
 from moothall.client.court import Court
 from moothall.client.deals import Deals
@@ -251,7 +251,7 @@ class Operations(Roster):
             terms=as_json(terms, "terms"),
             capability=capability,
             expires=deals.checked_deadline(expires_in),
-            elo_stake=deals.checked_stake(stake),
+            elo_stake=drafts.checked_stake(stake),
             sig=UNSIGNED,
         )
         return await self._deals.propose(draft, timeout)

@@ -19,6 +19,7 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Footer, Input, TextArea
 
 from moothall.errors import MoothallError, Refusal
+from moothall.tui.affairs import MAX_KEPT, Affairs
 from moothall.tui.browser import Browser
 from moothall.tui.cells import fitted
 from moothall.tui.commands import Commands
@@ -27,6 +28,7 @@ from moothall.tui.entry import Command, Mistake, parse
 from moothall.tui.history import History
 from moothall.tui.keys import bindings, free_alt_digits
 from moothall.tui.overlays import Help
+from moothall.tui.panel import Panel
 from moothall.tui.printable import MAX_NAME, steady_line
 from moothall.tui.rendering import VERIFIED, member_list, room_list
 from moothall.tui.rooms import Kind, Line, Room, Rooms
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
 
 TYPING_EVERY: Final = 3.0  # seconds between two notices that one is typing
 REFRESH_EVERY: Final = 1.0  # seconds; signs of typing and answering fade by themselves
+
+NEWS_EVERY: Final = (
+    2.0  # seconds between two lines about deals or cases; others decide how many offers they make
+)
 
 CONNECTED: Final = "connected"
 RECONNECTING: Final = "reconnecting…"
@@ -88,12 +94,13 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
         self.agent = agent
         self.rooms = Rooms()
         self.clock = clock
+        self.affairs = Affairs()
         self.known_channels: set[str] = set(channels)
         self._first = tuple(channels)
         self._state = CONNECTED
         self._sending = 0
         self._sides_are_stale = False
-        self._typed_at = float("-inf")
+        self._typed_at = self._told_at = float("-inf")
         self._is_built = False
         self._found = ""  # which of how many lines a search has found
         self._commands = Commands(self)
@@ -141,6 +148,8 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
         if self.agent.motd:
             self.note(self.agent.motd)
         await self.known_and_listed()
+        with suppress(MoothallError):  # F3 asks again, and tells what is wrong
+            await self.load_affairs()
 
     async def _until_closed(self) -> None:
         try:
@@ -187,6 +196,8 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
         status = Text(self._state, style="bold yellow" if self._state == RECONNECTING else "")
         status.append(f" | {fitted(self.agent.server, MAX_NAME)}")
         status.append(f" | {fitted(self.agent.name, MAX_NAME)}{mark} {steady_line(self.agent.address)}")
+        if waiting := self.affairs.waiting():
+            status.append(f" | F3: {waiting} waiting for you", style="bold red")
         if self._sending:
             status.append(f" | sending {self._sending}…")
         return status
@@ -326,6 +337,33 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
         channels = await self.agent.channels()
         self.known_channels.update(channel.name for channel in channels)
         return channels
+
+    def action_deals(self) -> None:
+        self.push_screen(Panel(self.agent, self.affairs, self.name_of, self.load_affairs))
+
+    async def load_affairs(self) -> None:
+        """Ask the hall for the latest deals and cases."""
+        if self.agent.identity is not None:
+            self.affairs.keep(await self.agent.proposals(open_only=False, limit=MAX_KEPT))
+            self.affairs.keep(await self.agent.disputes(open_only=False, limit=MAX_KEPT))
+            self.affairs_changed()
+
+    def affairs_changed(self) -> None:
+        self.refresh_sides()
+        if isinstance(self.screen, Panel):
+            self.screen.show_list()
+
+    def tell_news(self, text: str) -> None:
+        """Something about deals or cases. In a flood of offers the status line counts what is not told here."""
+        if self.clock() - self._told_at >= NEWS_EVERY:
+            self._told_at = self.clock()
+            self.note(f"{steady_line(text)} (F3)")
+            self.bell()
+        self.affairs_changed()
+
+    def name_of(self, address: str) -> str:
+        people = self.rooms.find(address)
+        return people[0].name if people else address
 
     def action_help(self) -> None:
         self.push_screen(Help())

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.text import Text
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -103,24 +104,29 @@ class Browser(Overlay[Choice]):
         self._joined = joined
         self._channels: list[ChannelInfo] = []
         self._known: dict[str, str] = {}  # channel -> who is in it
+        # Kept by name: answers of the hall may come while the screen is taken down, when no query finds them.
+        self._wanted = Input(id="wanted", placeholder="a part of a name", compact=True)
+        self._listed = OptionList(id="channels", markup=False, compact=True)
+        self._who = Plain(id="who")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
             frame.border_title = "Channels"
-            yield Input(id="wanted", placeholder="a part of a name", compact=True)
-            yield OptionList(id="channels", markup=False, compact=True)
-            yield Plain(id="who")
+            yield self._wanted
+            yield self._listed
+            yield self._who
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
-        self.query_one("#channels").can_focus = False
-        self.query_one(Input).focus()
+        self._listed.can_focus = False
+        self._wanted.focus()
         self.say("asking the hall…")
-        self.run_worker(self._load())
+        self._load()
 
     def say(self, text: str) -> None:
-        self.query_one("#who", Plain).update(text)
+        self._who.update(text)
 
+    @work
     async def _load(self) -> None:
         try:
             self._channels = await self._ask_channels()
@@ -134,24 +140,24 @@ class Browser(Overlay[Choice]):
         self._list()
 
     def _list(self) -> None:
-        found = matching(self._channels, self.query_one(Input).value)
-        listed = self.query_one(OptionList)
-        listed.set_options(
+        found = matching(self._channels, self._wanted.value)
+        self._listed.set_options(
             Option(channel_row(channel, self._joined), id=channel.name) for channel in found[:MAX_SHOWN]
         )
         if found:
-            listed.highlighted = 0
+            self._listed.highlighted = 0
         else:
             self.say("No channel has this name. F4 creates it." if self._channels else "")
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         if event.option.id:
-            self.run_worker(self._show_members(event.option.id), group="members", exclusive=True)
+            self._show_members(event.option.id)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """A click."""
         self.dismiss(event.option.id)
 
+    @work(group="members", exclusive=True)
     async def _show_members(self, channel: str) -> None:
         if channel not in self._known:
             self.say("")
@@ -163,10 +169,10 @@ class Browser(Overlay[Choice]):
         self.say(self._known[channel])
 
     async def action_move(self, how: str) -> None:
-        await self.query_one(OptionList).run_action(how)
+        await self._listed.run_action(how)
 
     def action_choose(self) -> None:
-        option = self.query_one(OptionList).highlighted_option
+        option = self._listed.highlighted_option
         if option is not None:
             self.dismiss(option.id)
         else:
@@ -177,7 +183,7 @@ class Browser(Overlay[Choice]):
             if channel is not None:
                 self.dismiss(channel)
 
-        self.app.push_screen(Create(self.query_one(Input).value), created)
+        self.app.push_screen(Create(self._wanted.value), created)
 
 
 class Create(Overlay[NewChannel | None]):

@@ -34,6 +34,7 @@ class Commands:
             "list": self._list,
             "create": self._create,
             "invite": self._invite,
+            "deals": self._deals,
             "search": self._search,
             "clear": self._clear,
             "help": self._help,
@@ -151,6 +152,9 @@ class Commands:
             self._app.attempt(partial(self.create, choice))
         elif choice is not None:
             self._app.attempt(partial(self._look_into, choice))
+
+    async def _deals(self, command: entry.Command) -> None:
+        self._app.action_deals()
 
     async def _search(self, command: entry.Command) -> None:
         self._app.search(" ".join(command.words))

@@ -10,7 +10,9 @@ from moothall.wire.agentchat.names import SERVER
 
 if TYPE_CHECKING:
     from moothall import Agent, Gap, Message
+    from moothall.client.dispute import Assignment, Case, Dispute
     from moothall.client.events import Arrival, Departure, Member, NickChange, PresenceChange, Typing
+    from moothall.client.proposal import DealChange, Proposal
     from moothall.tui.app import ChatApp
 
 
@@ -62,6 +64,11 @@ class Ears:
         agent.on_gap(self._queued(self._hear_gap))
         agent.on_connect(self._queued(self._hear_connected))
         agent.on_disconnect(self._queued(self._hear_disconnected))
+        agent.on_proposal(self._queued(self._hear_offer))
+        agent.on_deal(self._queued(self._hear_deal))
+        agent.on_dispute(self._queued(self._hear_dispute))
+        agent.on_arbiter_assigned(self._queued(self._hear_assignment))
+        agent.on_case(self._queued(self._hear_case))
         for claim in ("FLOOR_CLAIMED", "RESPONDING_TO"):
             agent.on_event(claim)(self._queued(self._hear_claim))
 
@@ -122,6 +129,29 @@ class Ears:
             self._hear(message)
         if not gap.complete:
             self._app.note("more may have been said meanwhile than the hall remembers")
+
+    def _hear_offer(self, proposal: "Proposal") -> None:
+        self._app.affairs.keep([proposal])
+        self._app.tell_news(f"{self._app.name_of(proposal.proposer)} offers you a deal: {proposal.task}")
+
+    def _hear_deal(self, change: "DealChange") -> None:
+        self._app.affairs.keep([change.proposal])
+        if change.by == self._agent.address:
+            self._app.affairs_changed()
+        else:
+            self._app.tell_news(f"{change.proposal.task} is {change.status}")
+
+    def _hear_dispute(self, dispute: "Dispute") -> None:
+        self._app.affairs.keep([dispute])
+        self._app.tell_news(f"{self._app.name_of(dispute.disputant)} takes you to court: {dispute.reason}")
+
+    def _hear_assignment(self, assignment: "Assignment") -> None:
+        self._app.attempt(self._app.load_affairs)
+        self._app.tell_news(f"you were drawn to judge a case: {assignment.reason}")
+
+    def _hear_case(self, case: "Case") -> None:
+        self._app.attempt(self._app.load_affairs)
+        self._app.tell_news(f"the case about {case.proposal.get('task', 'a deal')} waits for your vote")
 
     def _hear_connected(self, welcome: object) -> None:
         self._app.connected()

@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "who": Usage("[CHANNEL]", "who is here, with ids"),
     "nick": Usage("NAME", "appear under another name", 1),
     "away": Usage("[WHY]", "be away; say anything to be back"),
+    "deals": Usage("", "your deals and cases (F3)"),
     "search": Usage("TEXT", "find a text in this room (Ctrl-R)", 1),
     "clear": Usage("", "forget the lines of this room"),
     "help": Usage("[COMMAND]", "all keys and commands (F1), or one command"),

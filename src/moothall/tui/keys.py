@@ -19,6 +19,7 @@ class Key(NamedTuple):
 KEYS: Final = (
     Key("f1", "help", "F1", "this page", "Help"),
     Key("f2", "channels", "F2", "the channels of the hall: look, join, create", "Channels"),
+    Key("f3", "deals", "F3", "your deals and cases: accept, reject, complete, vote", "Deals"),
     Key("ctrl+q", "quit", "Ctrl-Q, Ctrl-C", "leave the hall", "Quit"),
     Key("ctrl+c", "quit", "", ""),
     Key("ctrl+r", "search", "Ctrl-R", "search in this room", "Search"),

@@ -34,7 +34,8 @@ class Overlay(ModalScreen[Result], Generic[Result]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close", key_display="Esc", priority=True),
-        Binding("ctrl+q,ctrl+c", "app.quit", "Quit", key_display="Ctrl-Q", priority=True),
+        Binding("ctrl+q", "app.quit", "Quit", key_display="Ctrl-Q", priority=True),
+        Binding("ctrl+c", "app.quit", show=False, priority=True),
     ]
 
     def action_close(self) -> None:

@@ -1,11 +1,13 @@
 """Rooms as text for the terminal. Whatever strangers wrote comes out as plain text, never as markup."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from moothall.tui.cells import column, fitted
@@ -175,6 +177,16 @@ def _member_entry(person: Person, *, is_me: bool, is_answering: bool) -> Text:
     if is_answering:
         entry.append(" …", style="bold cyan")
     return entry
+
+
+def labelled(rows: Iterable[tuple[str, str]]) -> Table:
+    """A column of labels, and one of texts. Text that wraps stays in its column, so it cannot pass for a label."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, text in rows:
+        table.add_row(Text(label, style="bright_black"), Text(steady(text)))
+    return table
 
 
 def who_line(person: Person) -> str:
