@@ -1,5 +1,6 @@
 import asyncio
 import json
+import re
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -7,8 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from typer.testing import CliRunner
 
-from moothall import Agent, PrivateKey
+from moothall import Agent, Message, PrivateKey, ReplyTimeout
+from moothall.cli.listen import Printer, next_message
+from moothall.cli.main import app
 from moothall.identity import save
 from moothall.identity.keyfile import Identity
 from tests.support.faults import FaultProxy
@@ -16,6 +20,7 @@ from tests.support.server import PROGRAM, HallProcess, environment, running_hall
 
 PATIENCE: Final = 15.0
 ALICE = PrivateKey(bytes(range(32)))
+CAROL = PrivateKey(bytes(range(2, 34)))
 NASTY: Final = "\x1b[2J\x1b]0;pwned\x07 \x9b31m one\n12:00:00 #general bob: two \u202e"
 
 
@@ -115,7 +120,8 @@ async def test_it_ends_after_so_many_messages(hall: HallProcess) -> None:
         await bob.say("one", "two", "three")
         code, output, errors = await listen.end()
         assert [json.loads(line)["content"] for line in output.splitlines()] == ["one", "two"]
-        assert (code, errors) == (0, "")
+        assert code == 0
+        assert_connected(errors, hall)
 
 
 async def test_people_get_text_that_cannot_steer_their_terminal(hall: HallProcess) -> None:
@@ -148,7 +154,9 @@ async def test_ctrl_c_is_a_clean_end(hall: HallProcess, number: signal.Signals) 
     async with speaker(hall) as bob, listening(hall.url) as listen:
         await bob.arrival()
         listen.process.send_signal(number)
-        assert await listen.end() == (0, "", "")
+        code, output, errors = await listen.end()
+        assert (code, output) == (0, "")
+        assert_connected(errors, hall)
 
 
 async def test_a_reader_that_leaves_is_a_clean_end(hall: HallProcess) -> None:
@@ -165,22 +173,25 @@ async def test_a_reader_that_leaves_is_a_clean_end(hall: HallProcess) -> None:
         async with asyncio.timeout(PATIENCE):
             output, errors = await process.communicate()
         assert json.loads(output)["content"] == "the only line"
-        assert errors == b"0\n"
+        connected, code = errors.decode().splitlines()
+        assert code == "0"
+        assert_connected(connected, hall)
 
 
 async def test_silence_is_exit_code_5(hall: HallProcess) -> None:
     async with listening(hall.url, "--timeout", "0.5") as listen:
         code, output, errors = await listen.end()
         assert (code, output) == (5, "")
-        assert errors == "error: nothing was said for 0.5 s; a longer --timeout waits longer\n"
+        assert errors.endswith("\nerror: nothing was said for 0.5 s; a longer --timeout waits longer\n")
 
 
 async def test_no_such_channel_is_exit_code_4(hall: HallProcess) -> None:
     async with listening(hall.url, "nowhere") as listen:
         code, _, errors = await listen.end()
         assert code == 4
-        assert errors.startswith("error: CHANNEL_NOT_FOUND")
-        assert errors.count("\n") == 1
+        *connected, error = errors.splitlines()
+        assert error.startswith("error: CHANNEL_NOT_FOUND")
+        assert len(connected) <= 1
 
 
 async def test_no_hall_is_exit_code_3() -> None:
@@ -198,7 +209,9 @@ async def test_being_displaced_ends_it(hall: HallProcess, tmp_path: Path) -> Non
         async with Agent("alice", identity=ALICE).connected(hall.url):
             code, _, errors = await listen.end()
         assert code == 3
-        assert errors.count("\n") == 1
+        connected, error = errors.splitlines()
+        assert_connected(connected, hall)
+        assert error.startswith("error: ")
 
 
 @pytest.mark.parametrize("history", [(), ("--history",)], ids=["live", "history"])
@@ -222,4 +235,69 @@ async def test_what_was_said_during_a_break_is_caught_up(hall: HallProcess, hist
         listen.process.send_signal(signal.SIGINT)
         code, output, errors = await listen.end()
         assert (code, output) == (0, "")
-        assert errors == "the connection is lost; trying to get it back\n"
+        connected, lost, back = errors.splitlines()
+        assert connected.startswith(f"connected to {line.url} as @")
+        assert lost.startswith(f"disconnected: the connection to {line.url} was lost")
+        assert back == f"re{connected}".replace(connected.split()[4], back.split()[4])  # an id for each time
+
+
+# everything else that happens
+
+
+async def test_events_are_streamed_for_programs(hall: HallProcess, tmp_path: Path) -> None:
+    save(Identity(ALICE, name="alice"), tmp_path / "alice.json")
+    key = ("-i", str(tmp_path / "alice.json"))
+    async with (
+        Agent("carol", identity=CAROL, channels=["#general"]).connected(hall.url) as carol,
+        listening(hall.url, "--json", "--events", *key) as listen,
+    ):
+        bob = Speaker(carol)
+        alice = await bob.arrival()
+        await carol.set_presence("busy", "thinking")
+        await carol.send("#general", "hello")
+        deal = await carol.propose(alice, "paint the hall")
+        seen = [await listen.object()]
+        while not {frame["type"] for frame in seen} >= {"PRESENCE_CHANGED", "MSG", "PROPOSAL"}:
+            seen.append(await listen.object())
+        offered = next(frame for frame in seen if frame["type"] == "PROPOSAL")
+        assert (offered["proposal_id"], offered["task"]) == (deal.id, "paint the hall")
+        listen.process.send_signal(signal.SIGINT)
+        await listen.end()
+        async with Agent("alice", identity=ALICE).connected(hall.url) as party:
+            await party.accept(deal.id)
+        async with listening(hall.url, "--json", "--events", *key) as listen:
+            await bob.arrival()
+            dispute = await carol.file_dispute(deal.id, "still grey")  # there are no arbiters
+            await carol.dispute(deal.id, "still grey")
+            frames: dict[str, dict[str, Any]] = {}
+            async with Agent("dave", channels=["#general"]).connected(hall.url):
+                while not frames.keys() >= {"DISPUTE_FALLBACK", "DISPUTE", "AGENT_JOINED"}:
+                    frame = await listen.object()
+                    frames[frame["type"]] = frame
+            assert frames["DISPUTE_FALLBACK"]["dispute_id"] == dispute.dispute_id
+            assert frames.keys() - {"MSG"} == {"DISPUTE_FALLBACK", "DISPUTE", "AGENT_JOINED"}
+
+
+async def test_an_event_is_no_silence(capsys: pytest.CaptureFixture[str]) -> None:
+    async def never() -> AsyncIterator[Message]:
+        await asyncio.Event().wait()
+        yield  # type: ignore[misc]
+
+    printer = Printer(as_json=True, limit=None)
+    now = asyncio.get_running_loop().time()
+    printer.last = now - 1000
+    printer.show_event({"type": "TYPING"})
+    assert printer.last >= now
+    assert capsys.readouterr().out == '{"type": "TYPING"}\n'
+    printer.last = now - 1000
+    with pytest.raises(ReplyTimeout, match="nothing was said for 999 s"):
+        await next_message(never(), 999, printer)
+
+
+def test_events_are_not_for_people() -> None:
+    result = CliRunner().invoke(app, ["listen", "--events"])
+    assert (result.exit_code, "add --json" in result.stderr) == (2, True)
+
+
+def assert_connected(line: str, hall: HallProcess) -> None:
+    assert re.fullmatch(rf"connected to {hall.url} as @[0-9a-z]{{8}} \(\w+\)\n?", line)

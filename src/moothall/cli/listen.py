@@ -6,9 +6,9 @@ import os
 import stat
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 import typer
 
@@ -16,11 +16,11 @@ from moothall.cli.addresses import channel_name, hall_url
 from moothall.cli.completion import ChannelsArgument
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Url, Visit, seconds
 from moothall.cli.exits import tell
-from moothall.errors import ConnectionLost, MoothallError, ReplyTimeout
+from moothall.errors import ConnectionLost, MoothallError, ReplyTimeout, UsageError
 from moothall.tui.printable import indented, one_line, shown_name
 
 if TYPE_CHECKING:
-    from moothall import Gap, Message
+    from moothall import Agent, Gap, Message, Welcome
 
 DEFAULT_CHANNEL: Final = "general"
 REMEMBERED: Final = 200  # ids; what a channel repeats at most
@@ -34,6 +34,10 @@ def listen(
         int | None, typer.Option("-m", "--max", metavar="N", min=1, help="End after N messages.")
     ] = None,
     history: Annotated[bool, typer.Option("--history", help="First what the channels remember.")] = False,
+    events: Annotated[
+        bool,
+        typer.Option("--events", help="With --json: also presence, claims, and your deals and disputes."),
+    ] = False,
     url: Url = None,
     name: Name = None,
     identity: IdentityFile = None,
@@ -50,13 +54,16 @@ def listen(
     \b
     moothall listen
     moothall listen general builds --json | jq -r .content
+    moothall listen --json --events -i alice.json | jq -r .type
     moothall listen -m 1 --timeout 30 wss://hall.example.org general
     """
+    if events and not as_json:
+        raise UsageError("--events is for programs: add --json")
     rooms = [channel_name(word) for word in channels or [DEFAULT_CHANNEL]]
     visit = Visit(url, name, identity, DEFAULT_TIMEOUT if timeout is None else timeout)
     printer = Printer(as_json=as_json, limit=limit)
     with suppress(KeyboardInterrupt):
-        asyncio.run(_listen(visit, rooms, printer, history=history, silence=timeout))
+        asyncio.run(_listen(visit, rooms, printer, history=history, events=events, silence=timeout))
 
 
 class Printer:
@@ -66,6 +73,7 @@ class Printer:
         self._as_json = as_json
         self._left = limit
         self._shown: deque[str] = deque(maxlen=REMEMBERED)
+        self.last = 0.0  # when something was written, by the clock of the loop
 
     @property
     def is_done(self) -> bool:
@@ -76,12 +84,22 @@ class Printer:
             return  # what was missed comes twice: as missed, and as what the channel repeats
         if message.id is not None:
             self._shown.append(message.id)
+        self._write(_json_line(message.raw) if self._as_json else as_text(message))
+
+    def show_event(self, frame: Mapping[str, Any]) -> None:
+        if not self.is_done:
+            self._write(_json_line(frame))
+
+    def _write(self, text: str) -> None:
+        self.last = asyncio.get_running_loop().time()
         if self._left is not None:
             self._left -= 1
-        # JSON with everything outside ASCII escaped cannot steer a terminal either.
-        text = json.dumps(message.raw) if self._as_json else as_text(message)
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
+
+
+def _json_line(frame: Mapping[str, Any]) -> str:
+    return json.dumps(frame)  # what is outside ASCII is escaped, so it cannot steer a terminal
 
 
 def as_text(message: "Message") -> str:
@@ -92,7 +110,13 @@ def as_text(message: "Message") -> str:
 
 
 async def _listen(
-    visit: Visit, rooms: list[str], printer: Printer, *, history: bool, silence: float | None
+    visit: Visit,
+    rooms: list[str],
+    printer: Printer,
+    *,
+    history: bool,
+    events: bool,
+    silence: float | None,
 ) -> None:
     url = hall_url(visit.url)
     agent = visit.agent()
@@ -108,24 +132,59 @@ async def _listen(
             if printer.is_done:
                 ending.now()
 
-        @agent.on_disconnect
-        async def tell_loss(error: MoothallError) -> None:
-            if isinstance(error, ConnectionLost):  # anything else ends the command, which says so itself
-                tell("the connection is lost; trying to get it back")
+        async def stream(frame: dict[str, Any]) -> None:
+            printer.show_event(frame)
+            if printer.is_done:
+                ending.now()
 
+        if events:
+            for kind in _event_types():
+                agent.on_event(kind)(stream)
+        _tell_of_connections(agent, url)
         _when_reader_leaves(ending.now)
         async with agent.connected(url):
+            printer.last = asyncio.get_running_loop().time()
             while not printer.is_done:
-                printer.show(await _next(heard, silence))
+                printer.show(await next_message(heard, silence, printer))
 
 
-async def _next(heard: "AsyncIterator[Message]", silence: float | None) -> "Message":
+def _event_types() -> list[str]:
+    from moothall.cli.listen_events import event_types
+
+    return event_types()
+
+
+def _tell_of_connections(agent: "Agent", url: str) -> None:
+    """A line on standard error for each: connected, disconnected, reconnected."""
+    from moothall.client.connection import shown_url
+
+    how = "connected"
+
+    @agent.on_connect
+    async def tell_arrival(welcome: "Welcome") -> None:
+        nonlocal how
+        tell(one_line(f"{how} to {shown_url(url)} as {welcome.id} ({shown_name(welcome.name)})"))
+        how = "reconnected"
+
+    @agent.on_disconnect
+    async def tell_loss(error: MoothallError) -> None:
+        if isinstance(error, ConnectionLost):  # anything else ends the command, which says so itself
+            tell(one_line(f"disconnected: {error}; reconnecting"))
+
+
+async def next_message(heard: "AsyncIterator[Message]", silence: float | None, printer: Printer) -> "Message":
+    """The next message. Raises ReplyTimeout when nothing was written for so many seconds of silence."""
+    waiting = asyncio.ensure_future(anext(heard))
     try:
-        return await asyncio.wait_for(anext(heard), silence)
-    except ReplyTimeout:
-        raise  # the hall did not answer, which is another silence
-    except TimeoutError:
-        raise ReplyTimeout(f"nothing was said for {silence:g} s; a longer --timeout waits longer") from None
+        while not waiting.done():
+            now = asyncio.get_running_loop().time()
+            patience = None if silence is None else printer.last + silence - now
+            if patience is not None and patience <= 0:
+                raise ReplyTimeout(f"nothing was said for {silence:g} s; a longer --timeout waits longer")
+            await asyncio.wait((waiting,), timeout=patience)
+        return waiting.result()
+    finally:
+        waiting.cancel()
 
 
 class Ending:
