@@ -18,6 +18,7 @@ from moothall.cli.addresses import HallCommand, agent_id, hall_url, is_local
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Timeout, Url
 from moothall.cli.exits import group, tell
 from moothall.cli.reading import read_content
+from moothall.cli.tables import show_table
 from moothall.errors import AgentNotFound, InvalidKey, UsageError, WrongAdminKey
 from moothall.tui.printable import one_line
 
@@ -214,11 +215,9 @@ def bans(
     if as_json:
         typer.echo(json.dumps({"bans": [asdict(entry) for entry in found.newest], "total": found.total}))
         return
-    for entry in found.newest:
-        _show_row(f"@{entry.agent_id}", entry.banned_at, entry.reason)
-    if not found.total:
-        tell("no agent is banned")
-    elif found.total > len(found.newest):
+    rows = [(f"@{entry.agent_id}", entry.banned_at, entry.reason) for entry in found.newest]
+    show_table(("agent", "banned at", "reason"), rows, empty="no agent is banned")
+    if found.total > len(found.newest):
         tell(f"{found.total - len(found.newest)} older bans are not shown; `bans.json` has them")
 
 
@@ -299,10 +298,8 @@ def allowlist(
     if as_json:
         typer.echo(json.dumps([asdict(entry) for entry in approved]))
         return
-    for entry in approved:
-        _show_row(f"@{entry.agent_id}", entry.approved_at, entry.note)
-    if not approved:
-        tell("the allow list is empty")
+    rows = [(f"@{entry.agent_id}", entry.approved_at, entry.note) for entry in approved]
+    show_table(("agent", "approved at", "note"), rows, empty="the allow list is empty")
 
 
 # -- the message of the day ----------------------------------------------------------------------------
@@ -324,9 +321,10 @@ def motd(
     no_tls: NoTls = False,
     as_json: AsJson = False,
 ) -> None:
-    """Set the message of the day, which agents are told at once and when they come.
+    """Set the message of the day.
 
-    It lasts until the hall stops; `motd` in its settings is there after a restart too.
+    Agents are told at once, and when they come. It lasts until the hall stops; `motd` in the settings of the hall
+    is there after a restart too.
 
     \b
     moothall admin motd 'Maintenance at noon'
@@ -366,10 +364,6 @@ def read_public_key(word: str) -> "PublicKey":
 def _words(given: list[str] | None) -> str | None:
     """Several words are one text."""
     return " ".join(given).encode(errors="replace").decode() if given else None
-
-
-def _show_row(address: str, since: str, text: str | None) -> None:
-    typer.echo(f"{one_line(address):<18}{one_line(since):<26}{one_line(text or '')}".rstrip())
 
 
 def _done(text: str, *, as_json: bool, **facts: Any) -> None:
