@@ -8,12 +8,12 @@ from typing import Final, NoReturn
 
 from moothall.errors import (
     AgentNotFound,
-    AuthRequired,
     ChannelNotFound,
     InvalidMessage,
     NotInvited,
     RateLimited,
 )
+from moothall.hall.channels import Channel
 from moothall.hall.commands import Check, Command
 from moothall.hall.costs import CHANNEL, DIRECT, MESSAGE
 from moothall.hall.hall import Hall
@@ -44,15 +44,34 @@ def message_check(limit: int) -> Check:
 
 
 def message(hall: Hall, session: Session, message: Msg) -> None:
-    agent = session.agent
-    if agent is None:
-        raise AuthRequired("IDENTIFY first")
+    agent = hall.agent_of(session)
     to = message.to
-    content = message.content
     channel = agent.channels.get(to)
     target = hall.find(to[1:]) if to[0] == "@" else None
-    if channel is None and target is None and MARKER not in content:
+    if channel is None and target is None and MARKER not in message.content:
         _refuse_address(hall, to)
+    line = compose(hall, session, message, channel)
+    if line is None:
+        return
+    if channel is not None:
+        say(hall, agent, channel, line)
+    elif target is not None:
+        target.link.put(Outgoing(line))
+        if hall.settings.echo and target is not agent:
+            hall.tell(agent, line)
+    else:
+        _refuse_address(hall, to)
+    if session.ref is not None:
+        hall.reply(session, server.Ack(ts=line.ts, msg_id=line.msg_id))
+
+
+def compose(hall: Hall, session: Session, message: Msg, channel: Channel | None) -> server.Chat | None:
+    """What others get to read of a message, whatever wire it came by. None: it had callbacks only.
+
+    Raises Refusal, if it is moderated.
+    """
+    agent = hall.agent_of(session)
+    content = message.content
     if hall.order is not None:
         hall.order.review(hall, agent, content, channel.name if channel is not None else None)
     if hall.suspects is not None and hall.suspects(content):
@@ -60,13 +79,13 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
     if MARKER in content:
         rest = _take_callbacks(hall, agent, content)
         if rest is None:
-            return
+            return None
         content = rest
     now = hall.timestamp()
     line = server.Chat(
         agent.address,
         agent.name,
-        to,
+        message.to,
         content,
         hall.ids.message_id(now),
         agent.verified,
@@ -75,19 +94,20 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
         message.in_reply_to or None,
         ts=now,
     )
-    if channel is not None:
-        hall.say(channel, line, None if hall.settings.echo else agent, by_agent=agent.kind is None)
-        channel.last_activity = hall.now()
-        if hall.floor.concerns(agent.id):
-            hall.floor.answer(agent.id, channel.name, line.in_reply_to, hall.now())
-    elif target is not None:
-        target.link.put(Outgoing(line))
-        if hall.settings.echo and target is not agent:
-            hall.tell(agent, line)
-    else:
-        _refuse_address(hall, to)
-    if session.ref is not None:
-        hall.reply(session, server.Ack(ts=now, msg_id=line.msg_id))
+    if agent.via is not None:
+        line.via = agent.via
+        # With a secret taken out of the text, the packet that has it must not be passed on either.
+        line.packet = session.original if content == message.content else None
+    return line
+
+
+def say(hall: Hall, agent: Agent, channel: Channel, line: server.Chat) -> None:
+    """Into a channel that the agent is in. Other wires have no echo."""
+    has_echo = hall.settings.echo and agent.via is None
+    hall.say(channel, line, None if has_echo else agent, by_agent=agent.kind is None)
+    channel.last_activity = hall.now()
+    if hall.floor.concerns(agent.id):
+        hall.floor.answer(agent.id, channel.name, line.in_reply_to, hall.now())
 
 
 def file_chunk(hall: Hall, session: Session, message: FileChunk) -> None:

@@ -150,7 +150,7 @@ class Hall:
         self.new_keys = NewKeys(
             0 if settings.no_limits else settings.new_keys_per_hour, settings.loopback_factor
         )
-        self.arrivals: list[Callable[[Agent], None]] = []  # told after an agent's WELCOME
+        self.arrivals: list[Callable[[Agent], None]] = []  # told after an agent of any wire was welcomed
         self.departures: list[Callable[[Agent], None]] = []  # told before an agent is gone
         # Agents of other wires, by id: they leave it to whoever proves the key that it comes from.
         self.makes_way: dict[str, Callable[[], None]] = {}
@@ -283,6 +283,12 @@ class Hall:
                 session.meter.belongs_to(agent.key.raw)
         session.windows = None  # a rate is an agent's; what it tried as a stranger is forgotten
 
+    def arrived(self, agent: Agent) -> None:
+        """It is in the roster, and has been welcomed in the way of its wire."""
+        self.announce_move(agent, "#general", "came online")
+        for told in self.arrivals:
+            told(agent)
+
     def rename(self, agent: Agent, name: str) -> None:
         self._forget_name(agent)
         agent.name = name
@@ -365,18 +371,8 @@ class Hall:
         try:
             if command.cost.is_heavy and not self._can_pay(session, command, message, payload):
                 return
-            if command.check is not None:
-                command.check(message)
-            if command.rate is not None and self._limited:
-                self._check_rate(session, command)
-            if session.tier < command.tier:
-                if command.silent:
-                    return
-                self._refuse_tier(session)
-            if not command.lurkers and session.agent is not None and session.agent.lurking:
-                if command.silent:
-                    return
-                raise LurkMode("You may only listen here")
+            if not self._passes(session, command, message):
+                return
             if not command.cost.is_heavy and not self._can_pay(session, command, message, payload):
                 return
             command.handler(self, session, message)
@@ -385,6 +381,25 @@ class Hall:
             return
         if session.ref is not None and not session.answered and not session.busy:
             self.reply(session, Ack(ts=self.timestamp()))
+
+    def check(self, session: Session, message: ClientMessage) -> None:
+        """The checks of the table, for a message that another wire has translated. Raises Refusal."""
+        self._passes(session, self._commands[type(message)], message)
+
+    def _passes(self, session: Session, command: Command, message: ClientMessage) -> bool:
+        """Fields, rate, tier, lurking, in this order. False: the message is dropped without an answer."""
+        if command.check is not None:
+            command.check(message)
+        if command.rate is not None and self._limited:
+            self._check_rate(session, command)
+        agent = session.agent
+        if session.tier >= command.tier and (command.lurkers or agent is None or not agent.lurking):
+            return True
+        if command.silent:
+            return False
+        if session.tier < command.tier:
+            self._refuse_tier(session)
+        raise LurkMode("You may only listen here")
 
     def _can_pay(self, session: Session, command: Command, message: ClientMessage, payload: bytes) -> bool:
         """Charge what the command costs. False: it was put off; or it is refused as over a budget."""

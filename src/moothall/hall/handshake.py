@@ -406,9 +406,7 @@ def _welcome(hall: Hall, session: Session, applicant: Applicant, *, lurking: boo
     )
     if hall.settings.auto_join:
         enter_public_channels(hall, agent)
-    hall.announce_move(agent, "#general", "came online")
-    for told in hall.arrivals:
-        told(agent)
+    hall.arrived(agent)
 
 
 def _choose_id(hall: Hall, key: PublicKey | None) -> str:

@@ -45,6 +45,7 @@ class Session:
         "line",
         "link",
         "meter",
+        "original",
         "paused",
         "pending",
         "ref",
@@ -71,6 +72,8 @@ class Session:
         self.takeover: Waiting | None = None  # it waits to displace another session of its key
         self.line: WaitingLine | None = None  # of those who must identify or answer, while it has to
         self.ref: str | None = None  # of the command being handled
+        # The packet that the command being handled came in, as its author signed it; None on the WebSocket.
+        self.original: bytes | None = None
         self.answered = False  # whether it had a direct reply
         self.busy = False  # a durable command is in flight
         self.inbox: deque[bytes] | None = None  # what arrived meanwhile
@@ -129,6 +132,7 @@ class Agent:
         "session",
         "status_text",
         "verified",
+        "via",
     )
 
     def __init__(
@@ -136,6 +140,7 @@ class Agent:
     ) -> None:
         self.session = session
         self.link = session.link
+        self.via: str | None = None  # the wire it is on, if that is not the WebSocket
         self.relay: Relay | None = None  # the connection of an agent of another wire
         self.id = agent_id
         self.address = f"@{agent_id}"

@@ -588,3 +588,28 @@ def test_a_swarm_that_nobody_can_be_told_of_is_refused(town: Town) -> None:
     planner = town.agent("planner")
     assert town.ask(asking, "bot:asking", "swarm:planner", "x" * 5000) == "error:too_long"
     assert_silent(planner)
+
+
+def test_a_callback_that_a_keep_agent_asks_for_fires_as_a_packet_to_it() -> None:
+    town = Town()
+    listener = town.agent("listener", join="#general")
+    peer = town.peer("bot:alice")
+    listener.read()
+    town.post(peer, "bot:alice", "#general", "back in a moment @@cb:5s@@look again")
+    assert_sent(listener, "AGENT_JOINED", name="alice")
+    line = assert_sent(listener, "MSG", content="back in a moment")
+    assert "packet" not in line, "its text is not what its author signed"
+    town.advance(5)
+    fired = peer.only()
+    assert (fired.src, fired.dst) == ("agent:server", "bot:alice")
+    assert fired.body.endswith("look again")
+    assert_signed_by_the_hall(fired)
+
+
+def test_the_arrival_of_a_keep_agent_is_an_arrival() -> None:
+    town = Town()
+    arrived: list[str] = []
+    town.hall.arrivals.append(lambda agent: arrived.append(agent.name))
+    town.peer("bot:alice")
+    assert arrived == ["alice"]
+    assert "agent:" + next(iter(town.hall.agents)) not in town.room.listing

@@ -18,7 +18,10 @@ from hashlib import sha256
 from itertools import islice
 from typing import Final, NamedTuple
 
-from moothall.errors import Refusal
+from msgspec.structs import replace
+
+from moothall.errors import InvalidMessage, RateLimited, Refusal
+from moothall.hall import chat
 from moothall.hall.channels import Channel
 from moothall.hall.hall import Hall
 from moothall.hall.keep.notices import Notices
@@ -27,9 +30,9 @@ from moothall.hall.membership import check_joined
 from moothall.hall.outside import Relay
 from moothall.hall.session import Agent, Session
 from moothall.identity import PublicKey
-from moothall.settings.limits import Rate
+from moothall.settings.limits import Rate, Window
+from moothall.wire.agentchat.client import Msg
 from moothall.wire.agentchat.codec import is_utf8
-from moothall.wire.agentchat.jstext import utf16_length
 from moothall.wire.agentchat.names import SERVER
 from moothall.wire.agentchat.server import Chat, ServerMessage
 from moothall.wire.keep.packet import Packet, encode, signing_bytes
@@ -78,7 +81,7 @@ class Found(NamedTuple):
 class Party:
     """What the residents of one connection share; for the hall, the relay of their agents."""
 
-    __slots__ = ("_bridge", "arrivals", "is_gone", "peer", "window")
+    __slots__ = ("_bridge", "arrivals", "is_gone", "peer", "windows")
 
     def __init__(self, bridge: "Bridge", peer: Peer) -> None:
         settings = bridge.hall.settings
@@ -86,7 +89,7 @@ class Party:
         self.peer = peer
         self.is_gone = False
         # One of each for all identities of a connection: names are free, time is not.
-        self.window = None if settings.no_limits else settings.rate_message.window()  # counts messages
+        self.windows: dict[str, Window] = {}  # of commands that have a rate
         self.arrivals = None if settings.no_limits else ARRIVALS.window()
 
     def put(self, outgoing: Outgoing) -> None:
@@ -205,15 +208,17 @@ class Bridge:
         agent = Agent(session, agent_id, _name(resident.identity) or agent_id, None, kind)
         agent.claimed_key = PublicKey(resident.key)
         agent.relay = resident.party
+        agent.via = VIA
         resident.agent = agent
         self._by_id[agent_id] = resident
         hall.add(agent)
+        session.windows = resident.party.windows
         hall.makes_way[agent_id] = lambda: self._make_way(resident)
         for name in channels:
             channel = hall.channels.get(name)
             if channel is not None:
                 self._join(channel, agent)
-        hall.announce_move(agent, "#general", "came online")
+        hall.arrived(agent)
 
     def _join(self, channel: Channel, agent: Agent) -> None:
         channel.enter(agent)
@@ -298,19 +303,20 @@ class Bridge:
                 check_joined(hall, agent)
             except Refusal:
                 raise Refused(NOT_ALLOWED) from None
-        line = self._line(resident, packet, forwarded, packet.dst, channel)
+        line = self._compose(resident, packet, forwarded, packet.dst, channel)
         if is_new:
             self._join(channel, agent)
-        self.notices.introduce(channel, agent)
-        hall.say(channel, line, agent, by_agent=agent.kind is None)
-        channel.last_activity = hall.now()
+        if line is not None:
+            self.notices.introduce(channel, agent)
+            chat.say(hall, agent, channel, line)
 
     def tell(self, src: str, agent: Agent, packet: Packet, forwarded: bytes) -> None:
         """One agent, whatever wire it is on."""
         other = self.resident_of(agent)
         if other is None:
-            resident = self.residents[src]
-            self.hall.tell(agent, self._line(resident, packet, forwarded, agent.address, None))
+            line = self._compose(self.residents[src], packet, forwarded, agent.address, None)
+            if line is not None:
+                self.hall.tell(agent, line)
         elif not other.peer.deliver(forwarded, self.residents[src].peer, packet.id, packet.ttl):
             raise Refused(DELIVERY_FAILED)
 
@@ -350,43 +356,31 @@ class Bridge:
 
     def _tell_strangers(self, src: str, agents: list[Agent], packet: Packet, forwarded: bytes) -> int:
         """One message, as far as the limits are concerned."""
-        line = self._line(self.residents[src], packet, forwarded, agents[0].address, None)
-        for agent in agents:
-            line.to = agent.address
-            self.hall.tell(agent, line)
+        line = self._compose(self.residents[src], packet, forwarded, agents[0].address, None)
+        if line is not None:
+            for agent in agents:
+                self.hall.tell(agent, replace(line, to=agent.address))
         return len(agents)
 
-    def _line(
+    def _compose(
         self, resident: Resident, packet: Packet, forwarded: bytes, to: str, channel: Channel | None
-    ) -> Chat:
-        """The packet as a chat message, after all that the hall asks of one (agentchat wire 9.3)."""
-        hall, agent = self.hall, resident.agent
-        body = packet.body
-        if utf16_length(body) > hall.settings.max_content or len(forwarded) > MAX_BRIDGED:
+    ) -> Chat | None:
+        """The packet as a chat message, after all that the hall asks of one. None: it had callbacks only."""
+        if len(forwarded) > MAX_BRIDGED:
             raise Refused(TOO_LONG)
-        window = resident.party.window
-        if window is not None and not window.admit(hall.now()):
-            raise Refused(RATE_LIMITED)
-        if hall.order is not None:
-            try:
-                hall.order.review(hall, agent, body, channel.name if channel is not None else None)
-            except Refusal:
-                raise Refused(NOT_ALLOWED) from None
-        content = hall.redacted(body, agent)
-        now = hall.timestamp()
-        return Chat(
-            agent.address,
-            agent.name,
-            to,
-            content,
-            hall.ids.message_id(now),
-            agent.verified,
-            agent.kind,
-            via=VIA,
-            # With a secret taken out of the text, the packet that has it must not be passed on either.
-            packet=forwarded if content == body else None,
-            ts=now,
-        )
+        session, message = resident.agent.session, Msg(to=to, content=packet.body)
+        session.original = forwarded
+        try:
+            self.hall.check(session, message)
+            return chat.compose(self.hall, session, message, channel)
+        except InvalidMessage:
+            raise Refused(TOO_LONG) from None
+        except RateLimited:
+            raise Refused(RATE_LIMITED) from None
+        except Refusal:
+            raise Refused(NOT_ALLOWED) from None
+        finally:
+            session.original = None
 
     # -- who is meant ------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from moothall.hall.keep.bridge import (
     DELIVERY_FAILED,
     OFFLINE,
     RATE_LIMITED,
+    VIA,
     Bridge,
     Found,
     Refused,
@@ -84,9 +85,14 @@ class KeepRoom:
         self._per_address = AddressCounts(0)
         self._truncations = {question: Window(TRUNCATION_LOG) for question in QUESTIONS}
         # Identities that start "agent:" are the hall's to give, so these two never meet those of keep clients.
-        self.hall.arrivals.append(lambda agent: self.listing.add(AGENT + agent.id))
+        self.hall.arrivals.append(self._list_agent)
         self.hall.departures.append(lambda agent: self.listing.discard(AGENT + agent.id))
         self._replays = Replays(settings.keep_replay_window) if settings.keep_replay_window else None
+
+    def _list_agent(self, agent: Agent) -> None:
+        """Those of this wire are listed under the identity they have here."""
+        if agent.via != VIA:
+            self.listing.add(AGENT + agent.id)
 
     def accept(self, peer: Peer, packet: Packet, forwarded: bytes) -> None:
         """A packet whose signature held; `forwarded` are the bytes in which it travels on (keep wire 4)."""
