@@ -18,7 +18,7 @@ EXPERTS = {
 
 
 def expert(name: str, skills: list[str]) -> Agent:
-    agent = Agent(name, skills=skills, answer_humans="one")
+    agent = Agent(name, skills=skills)
 
     @agent.on_message("#general", floor=True)
     async def answer(message: Message) -> None:

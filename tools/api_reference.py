@@ -37,6 +37,8 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "Gap",
         "MissedIn",
         "Member",
+        "Answering",
+        "FloorChange",
         "Arrival",
         "Departure",
         "PresenceChange",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from moothall.client import (
         Agent,
+        Answering,
         ArbiterResult,
         Arrival,
         Assignment,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
         Dispute,
         Evidence,
         EvidenceItem,
+        FloorChange,
         FloorPolicy,
         Gap,
         Member,
@@ -100,6 +102,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent",
     "AgentNotFound",
+    "Answering",
     "ArbiterResult",
     "Arrival",
     "Assignment",
@@ -126,6 +129,7 @@ __all__ = [
     "DisputeNotParty",
     "Evidence",
     "EvidenceItem",
+    "FloorChange",
     "FloorLost",
     "FloorPolicy",
     "FloorTaken",

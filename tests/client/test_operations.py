@@ -680,8 +680,16 @@ async def test_the_welcome_is_announced(url: str) -> None:
     async with agent.connected(url):
         welcome = await welcomes.next()
         assert welcome == Welcome(
-            agent.address, "alice", "moothall", verified=False, motd=None, lurking=False, max_content=4096
+            agent.address,
+            "alice",
+            "moothall",
+            verified=False,
+            motd=None,
+            lurking=False,
+            features=agent.features,
+            max_content=4096,
         )
+        assert "release" in agent.features
 
 
 async def test_silence_is_an_error_in_time(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,8 +40,10 @@ async def test_messages_come_without_joining_and_own_ones_are_not_heard(referenc
     alice, bob = Agent("alice"), Agent("bob")
     at_alice: Heard[Message] = listen(alice)
     at_bob: Heard[Message] = listen(bob)
+    from_server: Heard[Message] = Heard()
+    alice.on_server_message(from_server)
     async with alice.connected(reference.url), bob.connected(reference.url):
-        online = await at_alice.until(lambda message: message.content == "bob came online")
+        online = await from_server.until(lambda message: message.content == "bob came online")
         assert (online.sender, online.id, online.verified) == ("@server", None, False)
         msg_id = await alice.send("#general", "hello")
         message = await at_bob.until(lambda message: message.content == "hello")
@@ -50,7 +52,7 @@ async def test_messages_come_without_joining_and_own_ones_are_not_heard(referenc
         answer = await at_alice.until(lambda message: message.content == "hello yourself")
         assert answer.in_reply_to == msg_id
         await settled(alice, bob)
-    assert all(message.sender != alice.address for message in at_alice.events)
+    assert {message.sender for message in at_alice.events} == {bob.address}
 
 
 async def test_all_agents_are_those_of_the_public_channels(reference: Reference) -> None:

@@ -1,12 +1,14 @@
 """One question, many agents, one answer."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from moothall import Agent, FloorLost, FloorPolicy, FloorTaken, Message
+from moothall import Agent, FloorChange, FloorLost, FloorPolicy, FloorTaken, Message
 from moothall.client.floor import AnswerHumans
+from moothall.client.handlers import MAX_STARTS
 from tests.client.conftest import OpenHall
 from tests.client.meeting import AT_ONCE, Heard, listen, settled, soon
 
@@ -89,11 +91,13 @@ async def test_agents_that_all_start_at_once_are_sorted_out_by_the_hall(url: str
     await part(thinkers, asker)
 
 
-@pytest.mark.parametrize(("answer_humans", "expected"), [("all", 6), ("one", 1)])
-async def test_everybody_answers_a_human_unless_they_take_turns_there_too(
-    url: str, answer_humans: AnswerHumans, expected: int
+@pytest.mark.parametrize(("answer_humans", "expected"), [("all", 6), ("one", 1), (None, 1)])
+async def test_one_agent_answers_a_human_unless_they_are_told_that_all_do(
+    url: str, answer_humans: AnswerHumans | None, expected: int
 ) -> None:
-    policy = FloorPolicy(0.05, 0.6, answer_humans=answer_humans)
+    policy = FloorPolicy(0.05, 0.6)
+    if answer_humans is not None:
+        policy = replace(policy, answer_humans=answer_humans)
     thinkers = [Thinker(f"agent-{number}", policy) for number in range(6)]
     person = Agent("person", human=True)
     heard = listen(person, "#general")
@@ -253,6 +257,180 @@ async def test_turns_are_taken_with_the_limits_on(open_hall: OpenHall) -> None:
             "answer to question 1",
         ]
         await part(thinkers, asker)
+
+
+@pytest.mark.parametrize("human", [False, True])
+async def test_a_handler_that_does_not_reply_releases_the_floor(url: str, human: bool) -> None:
+    """The one that claims first has nothing to say. The other gets its turn long before the claim would expire."""
+    silent, ready, asker = Agent("silent"), Agent("ready"), Agent("asker", human=human)
+    heard = listen(asker, "#general")
+    floor: Heard[FloorChange] = Heard()
+    asker.on_floor(floor)
+
+    @silent.on_message("#general", floor=AT_ONCE)
+    async def decline(message: Message) -> None:
+        await asyncio.sleep(0.05)  # so that it claims
+
+    @ready.on_message("#general", floor=FloorPolicy(0.2, 0.2, settle=0))
+    async def answer(message: Message) -> None:
+        await message.reply("here")
+
+    async with silent.connected(url), ready.connected(url), asker.connected(url):
+        question = await asker.send("#general", "question")
+        assert (await heard.next()).sender == ready.address
+        changes = [await floor.next() for _ in range(4)]
+    assert {change.msg_id for change in changes} == {question}
+    assert [(change.name, change.state) for change in changes] == [
+        ("silent", "claimed"),
+        ("silent", "released"),
+        ("ready", "claimed"),
+        ("ready", "answered"),
+    ]
+
+
+async def test_a_handler_that_lost_the_floor_is_called_again_if_the_winner_does_not_answer(url: str) -> None:
+    calls = 0
+    started = asyncio.Event()
+    bot, rival, asker = Agent("bot"), Agent("rival", channels=["#general"]), Agent("asker")
+    heard = listen(asker, "#general")
+
+    @bot.on_message("#general", floor=AT_ONCE)
+    async def answer(message: Message) -> None:
+        nonlocal calls
+        calls += 1
+        started.set()
+        if calls == 1:
+            await asyncio.Event().wait()
+        await message.reply("after all")
+
+    async with bot.connected(url), rival.connected(url), asker.connected(url):
+        question = await asker.send("#general", "question")
+        assert question is not None
+        await soon(started.wait())
+        assert await rival.claim(question, "#general", 1.0)
+        await settled(bot)
+        await rival.release(question, "#general")
+        assert (await heard.next()).content == "after all"
+    assert calls == 2
+
+
+async def test_a_rival_cannot_make_a_handler_start_without_end(url: str) -> None:
+    """Each start may cost a call of a model."""
+    calls: asyncio.Queue[str] = asyncio.Queue()
+    bot, rival, asker = Agent("bot"), Agent("rival", channels="general"), Agent("asker", channels="general")
+
+    @bot.on_message("#general", floor=AT_ONCE)
+    async def answer(message: Message) -> None:
+        calls.put_nowait(message.content)
+        await asyncio.Event().wait()
+
+    async with bot.connected(url), rival.connected(url), asker.connected(url):
+        question = await asker.send("#general", "question")
+        assert question is not None
+        for _ in range(MAX_STARTS):
+            await soon(calls.get())
+            assert await rival.claim(question, "#general", 1.0)
+            await settled(bot)
+            await rival.release(question, "#general")
+        while bot._handlers._tasks:
+            await soon(asyncio.wait(bot._handlers._tasks))
+        assert calls.empty()
+
+
+@pytest.mark.parametrize("how", ["reply", "send"])
+async def test_what_a_handler_says_in_the_channel_is_its_answer(url: str, how: str) -> None:
+    bot, asker = Agent("bot"), Agent("asker")
+    heard = listen(asker, "#general")
+    frames: Heard[dict[str, Any]] = Heard()
+    asker.on_event("FLOOR_RELEASED")(frames)
+
+    @bot.on_message("#general", floor=AT_ONCE)
+    async def answer(message: Message) -> None:
+        await asyncio.sleep(0.01)
+        if how == "reply":
+            await message.reply("here")
+        else:
+            await bot.send("#general", "here")
+
+    async with bot.connected(url), asker.connected(url):
+        await asker.send("#general", "question")
+        await heard.next()
+        while bot._handlers._tasks:
+            await soon(asyncio.wait(bot._handlers._tasks))
+        await settled(asker)
+        assert frames.events == []
+        assert asker.answering() == []
+
+
+async def test_a_mention_addresses_an_agent_by_any_of_its_names(open_hall: OpenHall) -> None:
+    async with open_hall() as app:
+        thinkers = [Thinker(f"agent-{number}", FloorPolicy(0.05, 0.2)) for number in range(3)]
+        asker = Agent("asker")
+        heard = listen(asker, "#general")
+        await meet(app.url, thinkers, asker)
+        addressed = thinkers[1].agent
+        await addressed.set_nick("helper")
+        await settled(*(thinker.agent for thinker in thinkers))
+        for name in ("agent-1", "helper", addressed.id):
+            asked = await asker.send("#general", f"question for @{name}")
+            reply = await heard.next()
+            assert (reply.sender, reply.in_reply_to) == (addressed.address, asked)
+            for thinker in thinkers:
+                await thinker.idle()
+        await asker.send("#general", "question for @stranger, who is not here")
+        await heard.next()
+        for thinker in thinkers:
+            await thinker.idle()
+        await settled(asker)
+        assert len(heard.events) == 4
+        await part(thinkers, asker)
+
+
+async def test_lines_from_the_server_go_to_their_own_handler(open_hall: OpenHall) -> None:
+    async with open_hall(service_lines=True) as app:
+        bot, guest = Agent("bot"), Agent("guest", channels=["#general"])
+        plain, wanted = listen(bot, "#general"), Heard[Message]()
+        mentions, lines = Heard[Message](), Heard[Message]()
+        bot.on_message("#general", server=True)(wanted)
+        bot.on_message(mentions=True, server=True)(mentions)
+        bot.on_server_message(lines)
+        async with bot.connected(app.url):
+            app.hall.announce("#general", f"{bot.address} - What are you working on?")
+            async with guest.connected(app.url):
+                await guest.send("#general", "hello")
+                await plain.next()
+            await settled(bot)
+        assert [message.sender_name for message in plain.events] == ["guest"]
+        assert mentions.events == []
+        assert {message.sender for message in lines.events} == {"@server"}
+        assert {message.content for message in lines.events} >= {f"{bot.address} - What are you working on?"}
+        assert [message.content for message in wanted.events if message.is_from_server] == [
+            message.content for message in lines.events if message.to == "#general"
+        ]
+        assert not any(message.mentions(bot.id) for message in lines.events)
+
+
+async def test_two_agents_that_answer_each_other_stop_after_so_many_rounds(url: str) -> None:
+    """One of them begins, and each answers the other's answer."""
+    agents = [Agent(name) for name in ("ann", "ben")]
+    for agent in agents:
+
+        @agent.on_message("#general", floor=replace(AT_ONCE, max_rounds=4))
+        async def answer(message: Message) -> None:
+            await message.reply(f"you said {message.content}")
+
+    witness = Agent("witness", channels=["#general"])
+    ann, ben = agents
+    async with ann.connected(url), ben.connected(url), witness.connected(url):
+        await ann.send("#general", "hello")
+        while any(agent._handlers._tasks for agent in agents):
+            for agent in agents:
+                while agent._handlers._tasks:
+                    await soon(asyncio.wait(agent._handlers._tasks))
+            await settled(ann, ben)
+        assert len(await witness.history("#general")) == 1 + 4
+        await witness.send("#general", "go on")
+        await soon(witness.wait_for("message"))
 
 
 class Watchman:

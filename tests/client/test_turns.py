@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from moothall.client import turns as module
+from moothall.client.board import Change
 from moothall.client.floor import Asked, FloorPolicy
 from moothall.client.turns import Turns, current_turn
 from moothall.errors import FloorLost, FloorTaken, ReplyTimeout
@@ -13,6 +16,7 @@ from moothall.errors import FloorLost, FloorTaken, ReplyTimeout
 AT_ONCE = FloorPolicy(min_delay=0, max_delay=0, settle=0)
 NEVER = FloorPolicy(min_delay=3600, max_delay=3600)
 QUESTION = Asked("@bob", "#general", "1-a", "who knows?", is_human=False)
+ANSWER = Asked("@other", "#general", "1-b", "I know", is_human=False, in_reply_to="1-a")
 NOW = 1_760_000_000.0
 NOW_MS = NOW * 1000
 
@@ -22,10 +26,12 @@ class MadeUp:
 
     def __init__(self) -> None:
         self.claims: list[tuple[str, str, float | None]] = []
+        self.releases: list[tuple[str, str]] = []
+        self.announces_release = True
         self.granted: asyncio.Future[bool] | bool | Exception = True
         self.tasks: set[asyncio.Task[object]] = set()
 
-    def names(self) -> tuple[str, str]:
+    def names(self) -> tuple[str, ...]:
         return ("me", "myself")
 
     async def claim(self, msg_id: str, channel: str, started_at: float | None = None) -> bool:
@@ -33,6 +39,9 @@ class MadeUp:
         if isinstance(self.granted, Exception):
             raise self.granted
         return self.granted if isinstance(self.granted, bool) else await self.granted
+
+    async def release(self, msg_id: str, channel: str) -> None:
+        self.releases.append((msg_id, channel))
 
     def in_background(self, work: Coroutine[Any, Any, object]) -> "asyncio.Task[object]":
         task: asyncio.Task[object] = asyncio.create_task(work)
@@ -87,11 +96,13 @@ async def test_the_earliest_claims_and_answers(turns: Turns, speaker: MadeUp) ->
     assert speaker.claims == [("1-a", "#general", NOW)]
 
 
-async def test_who_hears_a_claim_while_waiting_does_not_start(turns: Turns, speaker: MadeUp) -> None:
-    answer = Answer(turns, NEVER)
-    await step()
+async def test_who_hears_a_claim_while_waiting_holds_back(turns: Turns, speaker: MadeUp) -> None:
+    answer = Answer(turns)
     turns.heard_claim("#general", "1-a", "@other", NOW_MS + 5)
-    with pytest.raises(FloorTaken, match="@other"):
+    await step()
+    assert not answer.started.is_set()
+    turns.heard(ANSWER)
+    with pytest.raises(FloorTaken, match="answered"):
         await answer.task
     assert not answer.started.is_set()
     assert speaker.claims == []
@@ -100,15 +111,157 @@ async def test_who_hears_a_claim_while_waiting_does_not_start(turns: Turns, spea
 async def test_who_hears_an_answer_while_waiting_does_not_start(turns: Turns) -> None:
     answer = Answer(turns, NEVER)
     await step()
-    turns.heard_answer("#general", "1-a")
+    turns.heard(ANSWER)
     with pytest.raises(FloorTaken, match="answered"):
         await answer.task
 
 
+async def test_an_answer_from_before_the_agent_came_counts(turns: Turns) -> None:
+    turns.heard_of_answer("#general", "1-a", "@other")
+    with pytest.raises(FloorTaken, match="answered"):
+        await Answer(turns).task
+
+
+async def test_an_agent_that_says_nothing_of_what_it_answers_has_answered_its_claim(turns: Turns) -> None:
+    answer = Answer(turns)
+    turns.heard_claim("#general", "1-a", "@other", 1)
+    turns.heard(ANSWER._replace(in_reply_to=None))
+    with pytest.raises(FloorTaken, match="answered"):
+        await answer.task
+
+
+@pytest.mark.parametrize("end", ["released", "expired", "left", "connection lost"])
+async def test_who_held_back_gets_its_turn_when_the_claim_ends(
+    turns: Turns, speaker: MadeUp, end: str
+) -> None:
+    answer = Answer(turns)
+    turns.heard_claim("#general", "1-a", "@other", 1)
+    await step()
+    assert not answer.started.is_set()
+    match end:
+        case "released" | "expired":
+            turns.heard_release("#general", "1-a", "@other", is_expired=end == "expired")
+        case "left":
+            turns.heard_departure("#general", "@other")
+        case "connection lost":
+            turns.lost_sight()
+    await answer.started.wait()
+    answer.thought.set()
+    assert await answer.task == "answered"
+    assert len(speaker.claims) == 1
+
+
+@pytest.mark.parametrize("announces", [False, True])
+async def test_where_no_end_is_announced_a_claim_ends_after_its_time(
+    turns: Turns, speaker: MadeUp, monkeypatch: pytest.MonkeyPatch, announces: bool
+) -> None:
+    monkeypatch.setattr(module, "UNANNOUNCED_TTL", 0)
+    monkeypatch.setattr(module, "MAX_HELD_BACK", 0.05)
+    speaker.announces_release = announces
+    answer = Answer(turns)
+    turns.heard_claim("#general", "1-a", "@other", 1)
+    if announces:
+        with pytest.raises(FloorTaken, match="@other has the floor for too long"):
+            await answer.task
+    else:
+        answer.thought.set()
+        assert await answer.task == "answered"
+
+
+async def test_claims_and_releases_one_after_another_do_not_make_the_wait_start_over(turns: Turns) -> None:
+    """Otherwise a few agents that only claim and release could silence the rest."""
+    answer = Answer(turns, FloorPolicy(min_delay=0.05, max_delay=0.05, settle=0))
+    for number in range(10_000):
+        turns.heard_claim("#general", "1-a", f"@other{number}", 1)
+        await asyncio.sleep(0)
+        turns.heard_release("#general", "1-a", f"@other{number}", is_expired=False)
+        await asyncio.sleep(0.001)
+        if answer.started.is_set():
+            break
+    assert answer.started.is_set()
+    answer.thought.set()
+    assert await answer.task == "answered"
+
+
 async def test_a_claim_heard_before_the_message_was_looked_at_counts(turns: Turns) -> None:
     turns.heard_claim("#general", "1-a", "@other", 1)
+    answer = Answer(turns)
+    await step()
+    assert not answer.started.is_set()
+    turns.heard(ANSWER)
     with pytest.raises(FloorTaken):
-        await Answer(turns, NEVER).task
+        await answer.task
+
+
+# -- ending without an answer --------------------------------------------------------------------------
+
+
+async def ended(turns: Turns, *, waits: bool, error: Exception | None = None) -> None:
+    async with turns.take(QUESTION, AT_ONCE):
+        if waits:
+            await asyncio.sleep(0)
+        if error is not None:
+            raise error
+
+
+async def test_a_block_without_an_answer_releases_the_claim(turns: Turns, speaker: MadeUp) -> None:
+    await asyncio.create_task(ended(turns, waits=True))
+    await step()
+    assert len(speaker.claims) == 1
+    assert speaker.releases == [("1-a", "#general")]
+
+
+async def test_so_does_a_block_that_fails(turns: Turns, speaker: MadeUp) -> None:
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.create_task(ended(turns, waits=True, error=ZeroDivisionError()))
+    await step()
+    assert speaker.releases == [("1-a", "#general")]
+
+
+async def test_a_block_that_ends_at_once_has_claimed_nothing(turns: Turns, speaker: MadeUp) -> None:
+    await asyncio.create_task(ended(turns, waits=False))
+    await step()
+    assert speaker.claims == []
+    assert speaker.releases == []
+
+
+async def test_an_answer_releases_nothing(turns: Turns, speaker: MadeUp) -> None:
+    answer = Answer(turns)
+    answer.thought.set()
+    await answer.task
+    await step()
+    assert len(speaker.claims) == 1
+    assert speaker.releases == []
+
+
+async def test_a_release_comes_after_its_claim(turns: Turns, speaker: MadeUp) -> None:
+    granted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    speaker.granted = granted
+    await asyncio.create_task(ended(turns, waits=True))
+    await step()
+    assert speaker.releases == []
+    granted.set_result(True)
+    await step()
+    assert speaker.releases == [("1-a", "#general")]
+
+
+async def test_a_denied_claim_is_not_released(turns: Turns, speaker: MadeUp) -> None:
+    speaker.granted = False
+    with pytest.raises(FloorLost):
+        await Answer(turns).task
+    await step()
+    assert speaker.releases == []
+
+
+async def test_who_loses_by_a_relayed_claim_takes_its_own_back(turns: Turns, speaker: MadeUp) -> None:
+    """On a person's message the hall decides nothing, and would wait for the loser's answer as well."""
+    answer = Answer(turns, asked=QUESTION._replace(is_human=True))
+    await answer.started.wait()
+    turns.heard_claim("#general", "1-a", "@other", NOW_MS - 1)
+    with pytest.raises(FloorLost):
+        await answer.task
+    await step()
+    assert speaker.releases == [("1-a", "#general")]
 
 
 async def test_claims_of_other_messages_do_not_matter(turns: Turns) -> None:
@@ -311,14 +464,92 @@ async def test_a_yield_after_the_block_cancels_nobody(turns: Turns, speaker: Mad
     assert await asyncio.create_task(silent()) == "alive"
 
 
-async def test_exempt_messages_are_answered_at_once_and_without_a_claim(
-    turns: Turns, speaker: MadeUp
-) -> None:
+# -- messages that are not for all ---------------------------------------------------------------------
+
+
+async def test_a_mention_is_answered_at_once_and_without_a_claim(turns: Turns, speaker: MadeUp) -> None:
     turns.heard_claim("#general", "1-a", "@other", 1)
     answer = Answer(turns, NEVER, QUESTION._replace(content="@myself what do you think?"))
     answer.thought.set()
     assert await answer.task == "answered"
     assert speaker.claims == []
+
+
+async def test_a_person_sees_a_claim_also_where_none_is_needed(turns: Turns, speaker: MadeUp) -> None:
+    asked = QUESTION._replace(content="@myself what do you think?", is_human=True)
+    turns.heard_claim("#general", "1-a", "@other", 1)
+    answer = Answer(turns, NEVER, asked)
+    await answer.started.wait()
+    turns.heard_claim("#general", "1-a", "@another", 1)
+    turns.heard_yield("#general", "1-a", "@another")
+    answer.thought.set()
+    assert await answer.task == "answered"
+    assert len(speaker.claims) == 1
+
+
+async def test_all_answer_a_person_without_claims_if_told_so(turns: Turns, speaker: MadeUp) -> None:
+    answer = Answer(turns, FloorPolicy(3600, 3600, answer_humans="all"), QUESTION._replace(is_human=True))
+    answer.thought.set()
+    assert await answer.task == "answered"
+    assert speaker.claims == []
+
+
+async def test_what_is_addressed_to_a_member_is_left_to_it(turns: Turns) -> None:
+    turns.members.fill("#general", [("@q1", "qa1"), ("@me", "myself")])
+    asked = QUESTION._replace(content="@qa1 number 1?")
+    with pytest.raises(FloorTaken, match="addressed to @q1"):
+        await Answer(turns, asked=asked).task
+    turns.members.leave("#general", "@q1")
+    answer = Answer(turns, asked=asked)
+    answer.thought.set()
+    assert await answer.task == "answered"
+
+
+async def test_replies_to_others_are_left_alone_and_those_to_the_agent_are_not(turns: Turns) -> None:
+    reply = QUESTION._replace(in_reply_to="0-z")
+    with pytest.raises(FloorTaken, match="a reply to another agent"):
+        await Answer(turns, asked=reply).task
+    turns.wrote("0-z")
+    answer = Answer(turns, NEVER, reply)
+    answer.thought.set()
+    assert await answer.task == "answered"
+
+
+async def test_the_agent_goes_quiet_after_so_many_rounds_and_logs_that_once(
+    turns: Turns, caplog: pytest.LogCaptureFixture
+) -> None:
+    turns.wrote("0-z")
+    policy = FloorPolicy(0, 0, settle=0, max_rounds=4)
+    reply = QUESTION._replace(in_reply_to="0-z")
+    answered = 0
+    for _ in range(10):
+        turns.heard(reply)
+        try:
+            async with turns.take(reply, policy):
+                turns.said(ANSWER._replace(in_reply_to=reply.msg_id))
+                answered += 1
+        except FloorTaken:
+            continue
+    assert answered == 2  # each answer is a reply too
+    assert caplog.text.count("stays quiet") == 1
+    turns.heard(QUESTION)
+    for _ in range(10):
+        turns.heard(reply)
+        with suppress(FloorTaken):
+            async with turns.take(reply, policy):
+                pass
+    assert caplog.text.count("stays quiet") == 2
+
+
+async def test_what_others_claim_and_how_it_ends_is_told(turns: Turns) -> None:
+    changes: list[Change] = []
+    turns.changed = changes.append
+    turns.heard_claim("#general", "1-a", "@other", 1)
+    turns.heard_claim("#general", "1-a", "@other", 1, granted=True)
+    turns.heard_claim("#general", "1-b", "@me", 1)  # its own
+    turns.heard(ANSWER)
+    key = ("#general", "1-a")
+    assert changes == [Change(key, "other", "claimed"), Change(key, "other", "answered")]
 
 
 async def test_the_running_code_knows_its_turn(turns: Turns) -> None:

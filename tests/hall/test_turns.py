@@ -9,6 +9,7 @@ from moothall.hall import exemptions
 from moothall.hall.turns import possible_start
 from tests.identity.vectors import ALICE
 from tests.support.world import (
+    ABSENT,
     Guest,
     World,
     assert_consistent,
@@ -365,7 +366,7 @@ def release(turns: Turns, guest: Guest, **fields: Any) -> None:
     turns.world.send(guest, "RELEASE", **{"msg_id": turns.msg_id, "channel": "#general", **fields})
 
 
-def released(turns: Turns, guest: Guest, reason: str = "released") -> dict[str, Any]:
+def released(turns: Turns, guest: Guest, reason: str | object = ABSENT) -> dict[str, Any]:
     return {"msg_id": turns.msg_id, "channel": "#general", "from_": guest.id, "reason": reason}
 
 

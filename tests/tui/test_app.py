@@ -11,7 +11,6 @@ from textual.widgets import Footer
 from moothall import Agent, Displaced, Message
 from moothall.settings import PROFILES
 from moothall.tui.history import History
-from moothall.tui.rooms import CLAIM_LASTS
 from moothall.tui.widgets import MAX_TEXT
 from tests.support.faults import FaultProxy
 from tests.tui.desk import ALICE, PATIENCE, desk, hall
@@ -232,12 +231,26 @@ async def test_who_is_answering_is_shown_until_the_answer(url: str) -> None:
         await here.until(lambda: here.shown("activity") == "")
 
 
-async def test_an_answer_that_never_comes_is_not_waited_for(url: str) -> None:
-    async with desk(url) as here:
+@pytest.mark.parametrize("end", ["released", "gone", "expired"])
+async def test_a_claim_that_ended_is_not_shown(tmp_path: Path, end: str) -> None:
+    ttl = 1.0 if end == "expired" else 45.0
+    async with hall(tmp_path, floor_ttl=ttl) as opened, desk(opened.url) as here:
         assert await here.bob.claim("some-question", "#general")
         await here.until(lambda: here.shown("activity") == "bob is answering…")
-        here.clock.now += CLAIM_LASTS
+        if end == "released":
+            await here.bob.release("some-question", "#general")
+        elif end == "gone":
+            await here.bob.close()
         await here.until(lambda: here.shown("activity") == "")
+
+
+async def test_a_person_sees_who_works_on_the_question(url: str) -> None:
+    """The hall gives nobody the floor for a person's question, but relays the claims."""
+    async with desk(url) as here:
+        question = await here.app.agent.send("#general", "who knows?")
+        assert question is not None
+        assert await here.bob.claim(question, "#general")
+        await here.until(lambda: here.shown("activity") == "bob is answering…")
 
 
 async def test_who_is_typing_is_shown(url: str) -> None:

@@ -109,8 +109,8 @@ def test_a_rule_is_as_wide_as_the_history() -> None:
 def test_members_show_presence_verification_and_kind() -> None:
     rooms = Rooms()
     rooms.set_members("#ops", [ALICE, Person("@b2", "bob"), Person("@c3", "carol", presence="dancing")])
-    rooms.claim("#ops", "m1", "@b2", 0.0, has_floor=True)
-    assert str(member_list(rooms["#ops"], "@b2", 0.0)).splitlines() == [
+    rooms["#ops"].answering = ["@b2"]
+    assert str(member_list(rooms["#ops"], "@b2")).splitlines() == [
         "■ alice✓ human",
         "● bob …",
         "● carol",
@@ -120,7 +120,7 @@ def test_members_show_presence_verification_and_kind() -> None:
 def test_a_crowd_is_counted() -> None:
     rooms = Rooms()
     rooms.set_members("#ops", [Person(f"@{number}", f"agent{number:04}") for number in range(MAX_LISTED + 7)])
-    *listed, more = str(member_list(rooms["#ops"], "", 0.0)).splitlines()
+    *listed, more = str(member_list(rooms["#ops"], "")).splitlines()
     assert len(listed) == MAX_LISTED
     assert more == "  and 7 more"
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.tui.rooms import CLAIM_LASTS, MAX_LINES, MAX_TALKS, TYPING_LASTS, Kind, Line, Person, Rooms
+from moothall.tui.rooms import MAX_LINES, MAX_TALKS, TYPING_LASTS, Kind, Line, Person, Rooms
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 ALICE = Person("@a1", "alice", verified=True)
@@ -159,7 +159,6 @@ def test_people_come_and_go(rooms: Rooms) -> None:
 def test_events_of_channels_one_is_not_in_are_ignored(rooms: Rooms) -> None:
     rooms.enter("#else", ALICE)
     rooms.leave("#else", ALICE.address)
-    claim(rooms, ALICE, channel="#else")
     rooms.typed("#else", ALICE.address, 0.0)
     assert "#else" not in rooms
 
@@ -193,78 +192,36 @@ def test_nobody_can_take_an_address_for_a_name(rooms: Rooms) -> None:
 # who is answering
 
 
-def claim(
-    rooms: Rooms, person: Person, msg_id: str = "m1", *, channel: str = "#ops", floor: bool = False
-) -> None:
-    rooms.claim(channel, msg_id, person.address, 0.0, has_floor=floor)
-
-
-def test_answering_ends_with_the_answer(rooms: Rooms) -> None:
-    claim(rooms, ALICE)
-    assert rooms["#ops"].activity(0.0) == "alice is answering…"
-    assert rooms["#ops"].answers.by(0.0) == [ALICE.address]
-    rooms.hear("#ops", said())
-    assert rooms["#ops"].activity(0.0) == ""
-
-
-def test_answering_and_typing_fade(rooms: Rooms) -> None:
+def test_answering_stays_and_typing_fades(rooms: Rooms) -> None:
     room = rooms["#ops"]
-    claim(rooms, ALICE)
+    room.answering = [ALICE.address]
     rooms.typed("#ops", BOB.address, 0.0)
     assert room.activity(0.0) == "alice is answering…; bob is typing…"
     assert room.activity(TYPING_LASTS) == "alice is answering…"
-    assert room.activity(CLAIM_LASTS) == ""
+    room.answering = []
+    assert room.activity(TYPING_LASTS) == ""
 
 
-def test_whoever_answers_is_not_also_typing(rooms: Rooms) -> None:
+def test_an_agent_that_answers_is_not_also_typing(rooms: Rooms) -> None:
     rooms.typed("#ops", ALICE.address, 0.0)
-    claim(rooms, ALICE)
+    rooms["#ops"].answering = [ALICE.address]
     assert rooms["#ops"].activity(0.0) == "alice is answering…"
-
-
-def test_the_one_with_the_floor_is_the_one_who_answers(rooms: Rooms) -> None:
-    claim(rooms, ALICE)
-    claim(rooms, ALICE, floor=True)
-    claim(rooms, BOB)  # too late: the hall will make it yield
-    assert rooms["#ops"].activity(0.0) == "alice is answering…"
-    claim(rooms, BOB, floor=True)  # it had begun earlier after all
-    assert rooms["#ops"].activity(0.0) == "bob is answering…"
-    rooms.hear("#ops", said(sender=BOB))
-    assert rooms["#ops"].activity(0.0) == ""
 
 
 def test_a_human_may_get_many_answers(rooms: Rooms) -> None:
-    claim(rooms, ALICE)
-    claim(rooms, BOB)
+    rooms["#ops"].answering = [ALICE.address, BOB.address]
     assert rooms["#ops"].activity(0.0) == "alice, bob are answering…"
-    rooms.hear("#ops", said())
-    assert rooms["#ops"].activity(0.0) == "bob is answering…"
-
-
-def test_the_floor_for_one_message_is_not_the_floor_for_another(rooms: Rooms) -> None:
-    claim(rooms, ALICE, "m1", floor=True)
-    claim(rooms, BOB, "m2", floor=True)
-    assert rooms["#ops"].activity(0.0) == "alice, bob are answering…"
-
-
-def test_a_floor_that_expired_can_be_claimed_again(rooms: Rooms) -> None:
-    claim(rooms, ALICE, floor=True)
-    room = rooms["#ops"]
-    assert room.activity(CLAIM_LASTS) == ""
-    rooms.claim("#ops", "m1", BOB.address, CLAIM_LASTS, has_floor=False)
-    assert room.activity(CLAIM_LASTS) == "bob is answering…"
 
 
 def test_many_are_counted(rooms: Rooms) -> None:
     crowd = [Person(f"@x{number}", f"x{number}") for number in range(5)]
     rooms.set_members("#ops", crowd)
-    for person in crowd:
-        claim(rooms, person)
+    rooms["#ops"].answering = [person.address for person in crowd]
     assert rooms["#ops"].activity(0.0) == "5 agents are answering…"
 
 
-def test_whoever_leaves_answers_no_more(rooms: Rooms) -> None:
-    claim(rooms, ALICE)
+def test_an_agent_that_left_is_not_named(rooms: Rooms) -> None:
+    rooms["#ops"].answering = [ALICE.address]
     rooms.leave("#ops", ALICE.address)
     assert rooms["#ops"].activity(0.0) == ""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 import typer
 
 from moothall.cli.addresses import channel_name, hall_url
+from moothall.cli.answerers import Answerers
 from moothall.cli.completion import ChannelsArgument
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Url, Visit, seconds
 from moothall.cli.exits import tell
@@ -20,7 +21,7 @@ from moothall.errors import ConnectionLost, MoothallError, ReplyTimeout, UsageEr
 from moothall.tui.printable import indented, one_line, shown_name
 
 if TYPE_CHECKING:
-    from moothall import Agent, Gap, Message, Welcome
+    from moothall import Agent, FloorChange, Gap, Message, Welcome
 
 DEFAULT_CHANNEL: Final = "general"
 REMEMBERED: Final = 200  # ids; what a channel repeats at most
@@ -72,6 +73,7 @@ class Printer:
     def __init__(self, *, as_json: bool, limit: int | None) -> None:
         self._as_json = as_json
         self._left = limit
+        self.answerers: Answerers | None = None  # a line below the messages
         self._shown: deque[str] = deque(maxlen=REMEMBERED)
         self.last = 0.0  # when something was written, by the clock of the loop
 
@@ -94,8 +96,25 @@ class Printer:
         self.last = asyncio.get_running_loop().time()
         if self._left is not None:
             self._left -= 1
+        self.clear()
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
+        if self.answerers is not None:
+            self.answerers.show()
+
+    def attach(self, agent: "Agent") -> None:
+        """Show who is answering, too. JSON is for programs, which read no line that disappears."""
+        if not self._as_json:
+            self.answerers = answerers = Answerers(agent)
+
+            @agent.on_floor
+            async def changed(change: "FloorChange") -> None:
+                answerers.changed(change)
+
+    def clear(self) -> None:
+        """Make room for a line of another kind."""
+        if self.answerers is not None:
+            self.answerers.hide()
 
 
 def _json_line(frame: Mapping[str, Any]) -> str:
@@ -120,7 +139,8 @@ async def _listen(
 ) -> None:
     url = hall_url(visit.url)
     agent = visit.agent()
-    heard = agent.messages(*rooms, dms=True, replay=history)
+    heard = agent.messages(*rooms, dms=True, replay=history, server=True)
+    printer.attach(agent)
     with Ending() as ending:
 
         @agent.on_gap
@@ -128,6 +148,7 @@ async def _listen(
             for message in gap.missed:
                 printer.show(message)
             if not gap.complete:
+                printer.clear()
                 tell("more may have been said meanwhile than the hall remembers")
             if printer.is_done:
                 ending.now()
@@ -140,12 +161,15 @@ async def _listen(
         if events:
             for kind in _event_types():
                 agent.on_event(kind)(stream)
-        _tell_of_connections(agent, url)
+        _tell_of_connections(agent, url, printer)
         _when_reader_leaves(ending.now)
-        async with agent.connected(url):
-            printer.last = asyncio.get_running_loop().time()
-            while not printer.is_done:
-                printer.show(await next_message(heard, silence, printer))
+        try:
+            async with agent.connected(url):
+                printer.last = asyncio.get_running_loop().time()
+                while not printer.is_done:
+                    printer.show(await next_message(heard, silence, printer))
+        finally:
+            printer.clear()
 
 
 def _event_types() -> list[str]:
@@ -154,7 +178,7 @@ def _event_types() -> list[str]:
     return event_types()
 
 
-def _tell_of_connections(agent: "Agent", url: str) -> None:
+def _tell_of_connections(agent: "Agent", url: str, printer: Printer) -> None:
     """A line on standard error for each: connected, disconnected, reconnected."""
     from moothall.client.connection import shown_url
 
@@ -163,12 +187,14 @@ def _tell_of_connections(agent: "Agent", url: str) -> None:
     @agent.on_connect
     async def tell_arrival(welcome: "Welcome") -> None:
         nonlocal how
+        printer.clear()
         tell(one_line(f"{how} to {shown_url(url)} as {welcome.id} ({shown_name(welcome.name)})"))
         how = "reconnected"
 
     @agent.on_disconnect
     async def tell_loss(error: MoothallError) -> None:
         if isinstance(error, ConnectionLost):  # anything else ends the command, which says so itself
+            printer.clear()
             tell(one_line(f"disconnected: {error}; reconnecting"))
 
 

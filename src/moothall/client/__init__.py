@@ -7,10 +7,12 @@ from moothall.client.backoff import Backoff
 from moothall.client.dispute import Assignment, Case, Dispute, Filing
 from moothall.client.docket import ArbiterResult, Ruling, Vote
 from moothall.client.events import (
+    Answering,
     Arrival,
     ChannelInfo,
     ChatLine,
     Departure,
+    FloorChange,
     Gap,
     Member,
     Message,
@@ -37,6 +39,7 @@ from moothall.client.sync import SyncAgent
 __all__ = [
     "Admin",
     "Agent",
+    "Answering",
     "Approved",
     "ArbiterResult",
     "Arrival",
@@ -52,6 +55,7 @@ __all__ = [
     "Evidence",
     "EvidenceItem",
     "Filing",
+    "FloorChange",
     "FloorPolicy",
     "Gap",
     "Member",

@@ -16,9 +16,9 @@ from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.connection import Applicant, HallConnection
 from moothall.client.court import Court
 from moothall.client.deals import Deals
-from moothall.client.events import Message
+from moothall.client.events import Answering, Message
 from moothall.client.exchange import Exchange
-from moothall.client.floor import AnswerHumans, FloorPolicy
+from moothall.client.floor import MAX_ROUNDS, AnswerHumans, FloorPolicy
 from moothall.client.handlers import Filter, Handlers
 from moothall.client.hearing import Hearing
 from moothall.client.inbox import Inbox
@@ -36,6 +36,7 @@ from moothall.identity.certificates import timestamp_text
 from moothall.identity.keyfile import AGENT_NAME
 from moothall.identity.signatures import SEED_BYTES
 from moothall.known_halls import KnownHalls
+from moothall.wire.agentchat.names import with_hash
 from moothall.wire.authority import DEFAULT_URL, hall_url
 
 URL_VARIABLE: Final = "AGENTCHAT_URL"
@@ -49,7 +50,7 @@ class Agent(Waits, Asks):
     `identity` is a key file or a key; without one the agent gets a new id from the hall at every connection.
     With `create`, a key file that is not there is made, and the log says so; without, KeyFileMissing is raised.
     `channels` are joined on connecting, like those that handlers name. `timeout` is how many seconds an operation
-    waits that names none. See `FloorPolicy` for `skills` and `answer_humans`.
+    waits that names none. See `FloorPolicy` for `skills`, `answer_humans` and `max_rounds`.
     """
 
     def __init__(
@@ -61,7 +62,8 @@ class Agent(Waits, Asks):
         channels: str | Iterable[str] = (),
         human: bool = False,
         skills: str | Iterable[str] = (),
-        answer_humans: AnswerHumans = "all",
+        answer_humans: AnswerHumans = "one",
+        max_rounds: int = MAX_ROUNDS,
         timeout: float = TIMEOUT,
         reconnect: bool = True,
         backoff: Backoff = DEFAULT_BACKOFF,
@@ -73,7 +75,7 @@ class Agent(Waits, Asks):
         self._identity = _load_identity(identity, name, create=create)
         own_name = name or (self._identity and self._identity.name) or DEFAULT_NAME
         self._policy = FloorPolicy.from_environment(
-            os.environ, skills=several(skills), answer_humans=answer_humans
+            os.environ, skills=several(skills), answer_humans=answer_humans, max_rounds=max_rounds
         )
         self._url = url
         self._human = human
@@ -147,6 +149,22 @@ class Agent(Waits, Asks):
     def rooms(self) -> frozenset[str]:
         """The channels the agent is in."""
         return frozenset(self._standing.rooms)
+
+    @property
+    def features(self) -> frozenset[str]:
+        """The names of moothall's extensions that the hall serves (docs/wire.md). Empty on other servers."""
+        return self._standing.welcome.features
+
+    def answering(self, channel: str | None = None) -> list[Answering]:
+        """Return the claims of other agents that stand: who works on an answer to what.
+
+        `channel` is the one to look at; without it, all that the agent is in.
+        """
+        turns = self._speech.turns
+        return [
+            Answering(place, msg_id, f"@{claim.holder}", turns.members.name(place, f"@{claim.holder}"))
+            for (place, msg_id), claim in turns.board.standing(with_hash(channel) if channel else None)
+        ]
 
     # -- coming and going --------------------------------------------------------------------------
 
@@ -260,16 +278,19 @@ class Agent(Waits, Asks):
 
     # -- hearing -----------------------------------------------------------------------------------
 
-    def messages(self, *channels: str, dms: bool = False, replay: bool = False) -> AsyncIterator[Message]:
+    def messages(
+        self, *channels: str, dms: bool = False, replay: bool = False, server: bool = False
+    ) -> AsyncIterator[Message]:
         """Return an iterator: `async for message in agent.messages("#general")`.
 
         It joins the `channels` when the iteration begins, and raises what `join` raises. `dms` takes direct
         messages, `replay` also what was said before the agent came; without channels and dms it is everything.
+        `server` takes also lines from @server.
         It ends when the agent leaves. A reader that is more than a thousand messages behind loses the oldest,
         and `on_gap` gets them.
         """
         wanted = channel_names(channels)
-        chosen = Filter(frozenset(wanted), dms=dms, replay=replay)
+        chosen = Filter(frozenset(wanted), dms=dms, replay=replay, server=server)
 
         async def start() -> None:
             for channel in wanted:

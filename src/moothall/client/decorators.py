@@ -14,6 +14,7 @@ from moothall.client.dispute import Assignment, Case, Dispute
 from moothall.client.events import (
     Arrival,
     Departure,
+    FloorChange,
     Gap,
     NickChange,
     PresenceChange,
@@ -89,6 +90,7 @@ class Decorators(ABC):
         verified: bool = False,
         floor: bool | FloorPolicy = False,
         replay: bool = False,
+        server: bool = False,
     ) -> Callable[[MessageHandler], MessageHandler]: ...
     def on_message(
         self,
@@ -98,13 +100,15 @@ class Decorators(ABC):
         verified: bool = False,
         floor: bool | FloorPolicy = False,
         replay: bool = False,
+        server: bool = False,
     ) -> MessageHandler | Callable[[MessageHandler], MessageHandler]:
         """`@agent.on_message("#general")`: the function gets every Message it asks for.
 
         `channels` are joined by themselves. `mentions` takes only those that name the agent, `dms` direct
         messages, `verified` only senders the hall vouches for; without channels, mentions and dms it is
         everything. `floor` makes agents take turns: the function is not called, or is cancelled, when another
-        agent answers. `replay` takes also what was said before the agent came.
+        agent answers, and is called again if that one does not answer after all. `replay` takes also what was said
+        before the agent came, `server` also lines from @server, which `on_server_message` gets anyway.
         """
         alone = channels[0] if len(channels) == 1 and callable(channels[0]) else None
         wanted = channel_names(() if alone is not None else channels)
@@ -112,13 +116,23 @@ class Decorators(ABC):
 
         def register(function: MessageHandler) -> MessageHandler:
             require_handler(function, "on_message")
-            chosen = Filter(frozenset(wanted), mentions, dms, verified, replay)
+            chosen = Filter(frozenset(wanted), mentions, dms, verified, replay, server)
             self._handlers.for_messages.append(Registered(function, chosen, policy))
             for channel in wanted:
                 self._want(channel)
             return function
 
         return register if alone is None else register(alone)
+
+    @_with_or_without_parentheses
+    def on_server_message(self, function: MessageHandler) -> MessageHandler:
+        """The function gets every Message of the hall itself: lines from @server, and callbacks that fire."""
+        return self._on("on_server_message", function)
+
+    @_with_or_without_parentheses
+    def on_floor(self, function: Handler[FloorChange]) -> Handler[FloorChange]:
+        """The function gets a FloorChange when another agent claims a message, and when its claim ends."""
+        return self._on("on_floor", function)
 
     # -- the connection ----------------------------------------------------------------------------
 

@@ -6,10 +6,12 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
+from moothall.client.board import State
 from moothall.client.floor import Asked, FloorPolicy, is_mentioned
 from moothall.client.incoming import raw
 from moothall.client.turns import Turn, current_turn
 from moothall.wire.agentchat import server
+from moothall.wire.agentchat.names import SERVER
 
 
 class ChatLine:
@@ -112,10 +114,16 @@ class ChatLine:
         return len(self._payload)
 
     def mentions(self, name_or_id: str) -> bool:
-        """Return whether `@name` or `@id` occurs in it, not as the beginning of a longer name: `name_or_id` is
-        either.
+        """Return whether `@name` or `@id` occurs in it, not as the beginning of a longer name.
+
+        `name_or_id` is either. A line from @server mentions none: it lists or quotes, and addresses no agent.
         """
-        return is_mentioned(self._chat.content, (name_or_id,))
+        return not self.is_from_server and is_mentioned(self._chat.content, (name_or_id,))
+
+    @property
+    def is_from_server(self) -> bool:
+        """True if the hall itself says it."""
+        return self._chat.from_ == SERVER
 
     @property
     def reply_to(self) -> str:
@@ -125,7 +133,7 @@ class ChatLine:
     @property
     def asked(self) -> Asked:
         """As the rules of taking turns see it."""
-        return Asked(self.sender, self.channel, self.id, self.content, self.is_human)
+        return Asked(self.sender, self.channel, self.id, self.content, self.is_human, self.in_reply_to)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.to} {self.sender} {self.content!r}>"
@@ -158,9 +166,10 @@ class Message(ChatLine):
     def floor(self, policy: FloorPolicy | None = None) -> Turn:
         """Take the floor for the length of a block: `async with message.floor():`. Returns the context manager.
 
-        `policy` says how long to wait; without one it is the agent's. Entering waits a moment and raises
-        FloorTaken when another agent answers; the block is cancelled and ends in FloorLost when another one
-        started earlier. A handler may let both pass: they end it quietly.
+        `policy` says how long to wait; without one it is the agent's. Entering waits a moment, and for as long as
+        another agent has the floor. It raises FloorTaken when another agent has answered, or when the message is
+        not for this one. The block is cancelled and ends in FloorLost when another agent started earlier. A handler
+        may let both pass: they end it quietly. A block that ends without an answer releases the floor.
         """
         return self._voice.turn(self, policy)
 
@@ -176,6 +185,7 @@ class Welcome:
     motd: str | None
     lurking: bool  # it may listen but not speak
     max_content: int | None = None  # UTF-16 code units of the longest message, where the hall tells
+    features: frozenset[str] = frozenset()  # names of moothall's extensions that the server serves
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +267,23 @@ class Typing:
 
 
 @dataclass(frozen=True, slots=True)
+class Answering:
+    """An agent has claimed a message and works on an answer."""
+
+    channel: str
+    msg_id: str
+    id: str  # with @
+    name: str | None  # None if the hall has not told it
+
+
+@dataclass(frozen=True, slots=True)
+class FloorChange(Answering):
+    """A claim began ("claimed"), or ended in one of the other ways."""
+
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
 class MissedIn:
     """What was missed in one channel; `complete` is False when more may be lost than is shown here."""
 
@@ -299,6 +326,14 @@ def welcome(body: server.Welcome) -> Welcome:
         motd=body.motd,
         lurking=body.lurk,
         max_content=body.max_content if type(body.max_content) is int else None,
+        features=_names(body.features),
+    )
+
+
+def _names(found: object) -> frozenset[str]:
+    """Another server may mean something else by it."""
+    return (
+        frozenset(each for each in found if isinstance(each, str)) if isinstance(found, list) else frozenset()
     )
 
 

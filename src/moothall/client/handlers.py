@@ -7,6 +7,7 @@ and FloorLost are no errors here, they are how a handler learns to be silent.
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
@@ -33,22 +34,26 @@ MAX_BYTES: Final = (
     32 * 1024 * 1024
 )  # that calls of message handlers hold at once, and those of others as many
 TYPICAL_SIZE: Final = 1000  # bytes of an event that holds nothing that others wrote
+MAX_STARTS: Final = 3  # of one handler for one message, when it loses the floor to agents that do not answer
 CLOSING_TIMEOUT: Final = 5.0  # seconds for cancelled handlers to put things in order
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which messages are wanted. Without any of the first three: all of them."""
+    """Which messages are wanted. Without any of the first three: all of them, except lines from @server."""
 
     channels: frozenset[str] = frozenset()
     mentions: bool = False
     dms: bool = False
     verified: bool = False
     replay: bool = False
+    server: bool = False
 
     def wants(self, message: Message, names: Collection[str]) -> bool:
         if message.is_replay and not self.replay:
             return False
+        if message.is_from_server and (not self.server or self.mentions):
+            return False  # what @server says mentions no agent
         if self.verified and not message.verified:
             return False
         if message.is_dm:
@@ -146,7 +151,7 @@ class Handlers:
 
     def hear(self, message: Message, names: Collection[str]) -> bool:
         """Start every handler that wants the message; False when one could not be started."""
-        if not message.is_replay:
+        if not (message.is_replay or message.is_from_server):
             self.watches.tell("on_message", message)
         in_time = True
         for registered in self.for_messages:
@@ -207,5 +212,10 @@ async def _call(registered: Registered, message: Message) -> None:
     if registered.policy is None:
         await registered.function(message)
         return
+    for _ in range(MAX_STARTS - 1):
+        with suppress(FloorLost):
+            async with message.floor(registered.policy):
+                await registered.function(message)
+            return
     async with message.floor(registered.policy):
         await registered.function(message)

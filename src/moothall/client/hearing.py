@@ -7,11 +7,14 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from moothall.client import events
+from moothall.client.board import Change
 from moothall.client.court import Court
 from moothall.client.deals import Deals
 from moothall.client.events import (
     Departure,
+    FloorChange,
     Gap,
+    Member,
     Message,
     MissedIn,
     NickChange,
@@ -30,7 +33,6 @@ from moothall.client.standing import Standing
 from moothall.errors import ConnectionLost, MoothallError
 from moothall.identity import PrivateKey
 from moothall.wire.agentchat import client, server
-from moothall.wire.agentchat.names import SERVER
 from moothall.wire.agentchat.signing import is_peer_nonce
 
 EVERYTHING: Final = "*"  # on_event("*")
@@ -114,6 +116,7 @@ class Hearing:
             server.AgentJoined: self._hear_arrival,
             server.AgentLeft: self._hear_departure,
             server.FloorClaimed: self._hear_claim,
+            server.FloorReleased: self._hear_release,
             server.Joined: self._hear_joined,
             server.Left: self._hear_left,
             server.MotdUpdate: self._hear_motd,
@@ -129,6 +132,7 @@ class Hearing:
     def attach(self, speech: Speech, exchange: Exchange, deals: Deals, court: Court) -> None:
         """With whom messages are answered, and who keeps the books of deals and disputes."""
         self._speech = speech
+        speech.turns.changed = self._tell_floor
         self._exchange = exchange
         self._deals = deals
         self._court = court
@@ -144,9 +148,11 @@ class Hearing:
 
     def lost(self, error: MoothallError) -> None:
         """The connection is gone, and with it what was still to come."""
+        self._speech.turns.lost_sight()
         self.verdicts.fail(lambda: ConnectionLost(str(error)))
 
     def end(self, error: BaseException | None) -> None:
+        self._speech.turns.lost_sight()
         self.verdicts.fail(lambda: ConnectionLost("the agent left the hall"))
         self._deals.end(error)
         self._court.end(error)
@@ -203,21 +209,28 @@ class Hearing:
         is_news = True
         if (channel := message.channel) is not None:
             key = key_of(message)
+            turns = self._speech.turns
+            if is_own and message.id is not None:
+                turns.wrote(message.id)
+            elif message.is_replay and message.in_reply_to is not None:
+                turns.heard_of_answer(channel, message.in_reply_to, message.sender)
             if message.is_replay and channel in self._asking:
                 is_news = not is_own and not self._memory.knows(channel, key)
                 for asker in self._asking[channel]:
                     asker.collect(key, Replayed(message, is_news))
                 return
             is_news = self._memory.hear(channel, key, message.ts_ms)
-            if not is_own and message.in_reply_to is not None:
-                self._speech.turns.heard_answer(channel, message.in_reply_to)
-        elif message.sender == SERVER:
+            if is_news and not is_own and not message.is_replay:
+                turns.heard(message.asked)
+        elif message.is_from_server:
             self._court.hinted()
         if is_news and not is_own:
             self.pass_on(message)
 
     def pass_on(self, message: Message) -> None:
         """To the handlers and iterators that want it."""
+        if message.is_from_server and not message.is_replay:
+            self._handlers.tell("on_server_message", message, AS_OBJECTS * len(message.content))
         names = self._standing.names()
         if not self._handlers.hear(message, names):
             self.miss(message)
@@ -229,16 +242,21 @@ class Hearing:
 
     def _hear_joined(self, body: server.Joined) -> None:
         self._standing.rooms.add(body.channel)
+        members = (Member.from_entry(entry) for entry in body.agents)
+        self._speech.turns.members.fill(body.channel, ((member.id, member.name) for member in members))
 
     def _hear_left(self, body: server.Left) -> None:
         self._standing.rooms.discard(body.channel)
+        self._speech.turns.members.forget(body.channel)
 
     def _hear_arrival(self, body: server.AgentJoined) -> None:
+        self._speech.turns.members.enter(body.channel, body.agent, body.name)
         if self._handlers.listens_for("on_join"):
             self._handlers.tell("on_join", events.arrival(body))
 
     def _hear_departure(self, body: server.AgentLeft) -> None:
         self._speech.turns.heard_departure(body.channel, body.agent)
+        self._speech.turns.members.leave(body.channel, body.agent)
         if self._handlers.listens_for("on_leave"):
             self._handlers.tell("on_leave", Departure(body.channel, body.agent, body.name))
 
@@ -248,6 +266,7 @@ class Hearing:
 
     def _hear_nick(self, body: server.NickChanged) -> None:
         self._standing.renamed(body)
+        self._speech.turns.members.rename(body.agent_id, body.new_nick)
         change = NickChange(body.agent_id, body.old_nick, body.new_nick)
         # A hall says it once for every channel that one shares (agentchat wire 5.1).
         if change != self._last_nick:
@@ -261,10 +280,23 @@ class Hearing:
         self._speech.turns.heard_claim(body.channel, body.msg_id, body.from_, body.started_at)
 
     def _hear_claim(self, body: server.FloorClaimed) -> None:
-        self._speech.turns.heard_claim(body.channel, body.msg_id, body.holder, body.started_at)
+        turns = self._speech.turns
+        turns.heard_claim(body.channel, body.msg_id, body.holder, body.started_at, granted=True)
+
+    def _hear_release(self, body: server.FloorReleased) -> None:
+        is_expired = body.reason == "expired"
+        self._speech.turns.heard_release(body.channel, body.msg_id, body.from_, is_expired=is_expired)
 
     def _hear_yield(self, body: Yield) -> None:
-        self._speech.turns.heard_yield(body.channel, body.msg_id, body.speaker)
+        started_at = body.holder_started_at or 0
+        self._speech.turns.heard_yield(body.channel, body.msg_id, body.speaker, started_at)
+
+    def _tell_floor(self, change: Change) -> None:
+        if self._handlers.listens_for("on_floor"):
+            channel, msg_id = change.key
+            address = f"@{change.holder}"
+            name = self._speech.turns.members.name(channel, address)
+            self._handlers.tell("on_floor", FloorChange(channel, msg_id, address, name, change.state))
 
     def _hear_motd(self, body: server.MotdUpdate) -> None:
         self._standing.motd = body.motd

@@ -177,6 +177,7 @@ _KNOWN: Final[tuple[type[ServerMessage], ...]] = (
     server.Chat,
     server.Error,
     server.FloorClaimed,
+    server.FloorReleased,
     server.Joined,
     server.KeyRevoked,
     server.Left,

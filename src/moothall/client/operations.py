@@ -100,6 +100,15 @@ class Operations(Roster):
         """
         return await self._speech.claim(msg_id, with_hash(channel), started_at, timeout)
 
+    async def release(self, msg_id: str, channel: str, *, timeout: float | None = None) -> None:
+        """Take a claim back, so that other agents take their turn.
+
+        `msg_id` is the message, `channel` where it was said. On a server that does not serve this (`features`)
+        nothing is sent: there a claim ends with a message of its agent, or with its time. Raises nothing of its
+        own.
+        """
+        await self._speech.release(msg_id, with_hash(channel), timeout)
+
     # -- channels ----------------------------------------------------------------------------------
 
     async def join(self, channel: str, *, timeout: float | None = None) -> list[Member]:

@@ -8,18 +8,19 @@ from typing import Any, Final
 
 from moothall.client.events import Message
 from moothall.client.exchange import Exchange
-from moothall.client.floor import FloorPolicy
+from moothall.client.floor import Asked, FloorPolicy
 from moothall.client.incoming import Yield
 from moothall.client.memory import Memory
 from moothall.client.pace import CHUNK_SPACING, MESSAGE_SPACING, Spacing
 from moothall.client.replies import Request
 from moothall.client.standing import Standing
-from moothall.client.turns import Turn, Turns
-from moothall.errors import InvalidMessage, RateLimited, ReplyTimeout
+from moothall.client.turns import Turn, Turns, turn_in
+from moothall.errors import InvalidMessage, RateLimited, Refusal, ReplyTimeout
 from moothall.wire.agentchat import client, server
 from moothall.wire.agentchat.jstext import utf16_length
 from moothall.wire.agentchat.server import ServerMessage
 
+RELEASE: Final = "release"  # among the features of a hall
 SEND_TIMEOUT: Final = 60.0  # seconds: a message may have to wait for its turn at one a second
 
 Start = Callable[[Coroutine[Any, Any, object]], "asyncio.Task[object]"]
@@ -43,8 +44,12 @@ class Speech:
         self._messages = Spacing(MESSAGE_SPACING)
         self._chunks = Spacing(CHUNK_SPACING)
 
-    def names(self) -> tuple[str, str]:
+    def names(self) -> tuple[str, ...]:
         return self._standing.names()
+
+    @property
+    def announces_release(self) -> bool:
+        return RELEASE in self._standing.welcome.features
 
     # -- messages ----------------------------------------------------------------------------------
 
@@ -59,6 +64,8 @@ class Speech:
         """The id of the message, from the ACK of one hall or the echo of another. Raises InvalidMessage if the
         content is longer than the hall takes: a frame that is too large would end the connection."""
         self._check_length(content)
+        if turn is None and (turn := turn_in(to, in_reply_to)) is not None:
+            await turn.settle()
         request = Request(
             client.Msg(to=to, content=content, in_reply_to=in_reply_to),
             lambda body: self._is_echo(body, to),
@@ -66,8 +73,11 @@ class Speech:
         )
         reply = await self._in_order(request, self._messages, turn, patience)
         msg_id = reply.msg_id if isinstance(reply, server.Ack | server.Chat) else None
-        if msg_id is not None and to.startswith("#"):
-            self._memory.hear(to, msg_id, reply.ts)
+        if to.startswith("#"):
+            self.turns.said(Asked(self._standing.address, to, msg_id, content, False, in_reply_to))
+            if msg_id is not None:
+                self.turns.wrote(msg_id)
+                self._memory.hear(to, msg_id, reply.ts)
         return msg_id
 
     def _check_length(self, content: str) -> None:
@@ -126,7 +136,7 @@ class Speech:
         turn.speak()
         try:
             return await self._exchange.request(request, patience)
-        except RateLimited:
+        except Refusal:
             turn.unspeak()
             raise
 
@@ -146,3 +156,9 @@ class Speech:
             patience=patience,
         )
         return denied is None or denied.speaker == self._standing.address
+
+    async def release(self, msg_id: str, channel: str, patience: float | None = None) -> None:
+        if self.announces_release:
+            await self._exchange.tell(
+                client.Release(msg_id=msg_id, channel=channel), server.Ack, patience=patience
+            )

@@ -9,6 +9,7 @@ from moothall.wire.agentchat.names import bare_id
 
 class Standing:
     def __init__(self, name: str) -> None:
+        self._first_name = name
         self.name = name  # a nick replaces it, also for the next IDENTIFY (agentchat wire 3.3)
         self.verified = False
         self.motd: str | None = None
@@ -33,8 +34,9 @@ class Standing:
     def address(self) -> str:
         return self.welcome.id
 
-    def names(self) -> tuple[str, str]:
-        return (bare_id(self.welcome.id), self.name)
+    def names(self) -> tuple[str, ...]:
+        """The id, without @, the name, and the one from before if the name is a nick."""
+        return (bare_id(self.welcome.id), *dict.fromkeys((self.name, self._first_name)))
 
     def is_own(self, sender: str) -> bool:
         return sender in self._own

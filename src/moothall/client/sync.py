@@ -19,8 +19,8 @@ from moothall.client.background import (
 )
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.dispute import Dispute, Items
-from moothall.client.events import ChannelInfo, Member, Message
-from moothall.client.floor import AnswerHumans
+from moothall.client.events import Answering, ChannelInfo, Member, Message
+from moothall.client.floor import MAX_ROUNDS, AnswerHumans
 from moothall.client.proposal import Proposal
 from moothall.client.ratings import RankedAgent, Rating, Receipt, SkillOffer
 from moothall.errors import NotConnected
@@ -44,7 +44,8 @@ class SyncAgent:
         channels: str | Iterable[str] = (),
         human: bool = False,
         skills: str | Iterable[str] = (),
-        answer_humans: AnswerHumans = "all",
+        answer_humans: AnswerHumans = "one",
+        max_rounds: int = MAX_ROUNDS,
         timeout: float = TIMEOUT,
         reconnect: bool = True,
         backoff: Backoff = DEFAULT_BACKOFF,
@@ -59,6 +60,7 @@ class SyncAgent:
             human=human,
             skills=skills,
             answer_humans=answer_humans,
+            max_rounds=max_rounds,
             timeout=timeout,
             reconnect=reconnect,
             backoff=backoff,
@@ -118,6 +120,16 @@ class SyncAgent:
     def rooms(self) -> frozenset[str]:
         return self._agent.rooms
 
+    @property
+    def features(self) -> frozenset[str]:
+        return self._agent.features
+
+    def answering(self, channel: str | None = None) -> list[Answering]:
+        async def look() -> list[Answering]:
+            return self._agent.answering(channel)
+
+        return self._wait(look())
+
     # -- coming and going --------------------------------------------------------------------------
 
     def connect(self, url: str | None = None) -> None:
@@ -148,17 +160,22 @@ class SyncAgent:
     # -- hearing -----------------------------------------------------------------------------------
 
     def messages(
-        self, *channels: str, dms: bool = False, replay: bool = False, timeout: float | None = None
+        self,
+        *channels: str,
+        dms: bool = False,
+        replay: bool = False,
+        server: bool = False,
+        timeout: float | None = None,
     ) -> Iterator[SyncMessage]:
         """Return an iterator: `for message in agent.messages("#general")`. It raises what `join` raises.
 
-        `channels`, `dms` and `replay` are as for `Agent.messages`. It ends when the agent leaves, or when `timeout`
-        seconds were quiet.
+        `channels`, `dms`, `replay` and `server` are as for `Agent.messages`. It ends when the agent leaves, or when
+        `timeout` seconds were quiet.
         """
         loop = self._running()
 
         async def subscribe() -> AsyncIterator[Message]:
-            return self._agent.messages(*channels, dms=dms, replay=replay)
+            return self._agent.messages(*channels, dms=dms, replay=replay, server=server)
 
         return self._read(loop, loop.wait(subscribe()), timeout)
 
@@ -225,6 +242,9 @@ class SyncAgent:
         self, msg_id: str, channel: str, started_at: float | None = None, *, timeout: float | None = None
     ) -> bool:
         return self._wait(self._agent.claim(msg_id, channel, started_at, timeout=timeout))
+
+    def release(self, msg_id: str, channel: str, *, timeout: float | None = None) -> None:
+        self._wait(self._agent.release(msg_id, channel, timeout=timeout))
 
     def join(self, channel: str, *, timeout: float | None = None) -> list[Member]:
         return self._wait(self._agent.join(channel, timeout=timeout))

@@ -13,6 +13,7 @@ from moothall.client.dispute import Assignment, Case, Dispute
 from moothall.client.events import (
     Arrival,
     Departure,
+    FloorChange,
     Gap,
     Message,
     NickChange,
@@ -99,6 +100,14 @@ class Waits(Decorators):
     ) -> Waiting[Message]: ...
     @overload
     def wait_for(
+        self, event: Literal["server_message"], check: Check[Message] = None, timeout: float | None = None
+    ) -> Waiting[Message]: ...
+    @overload
+    def wait_for(
+        self, event: Literal["floor"], check: Check[FloorChange] = None, timeout: float | None = None
+    ) -> Waiting[FloorChange]: ...
+    @overload
+    def wait_for(
         self, event: Literal["connect"], check: Check[Welcome] = None, timeout: float | None = None
     ) -> Waiting[Welcome]: ...
     @overload
@@ -159,10 +168,10 @@ class Waits(Decorators):
     def wait_for(self, event: str, check: Check[Any] = None, timeout: float | None = None) -> Waiting[Any]:
         """`await agent.wait_for("message", lambda message: message.content == "go")`: the next event of a kind.
 
-        `event` is a decorator's name without `on_`: message, connect, disconnect, gap, join, leave, presence, nick,
-        typing, proposal, deal, dispute, arbiter_assigned, case. In capitals it is a type of the wire, such as
-        FILE_CHUNK, and "*" is every frame. `check` is a plain function; the first event for which it returns a true
-        value is the result. `timeout` is in seconds, 60 by default, `math.inf` for no limit.
+        `event` is a decorator's name without `on_`: message, server_message, floor, connect, disconnect, gap, join,
+        leave, presence, nick, typing, proposal, deal, dispute, arbiter_assigned, case. In capitals it is a type of
+        the wire, such as FILE_CHUNK, and "*" is every frame. `check` is a plain function; the first event for which
+        it returns a true value is the result. `timeout` is in seconds, 60 by default, `math.inf` for no limit.
 
         Events count from the call on, also before the result is awaited, and through reconnects. Handlers get them
         too. Raises UsageError for an event that does not exist, ReplyTimeout when none comes in time, what `check`

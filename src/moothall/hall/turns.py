@@ -101,11 +101,7 @@ def release(hall: Hall, session: Session, message: Release) -> None:
         _note(hall, released.lapse)
     if released.stood:
         notice = server.FloorReleased(
-            ts=hall.timestamp(),
-            msg_id=message.msg_id,
-            channel=channel.name,
-            from_=agent.address,
-            reason="released",
+            ts=hall.timestamp(), msg_id=message.msg_id, channel=channel.name, from_=agent.address
         )
         hall.broadcast(channel, notice, but=agent)
 

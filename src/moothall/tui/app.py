@@ -175,9 +175,11 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
         if not self.has_screen:
             return
         room, now = self.rooms.current, self.clock()
+        if room is not None and room.is_channel:
+            room.answering = list(dict.fromkeys(each.id for each in self.agent.answering(room.name)))
         self._parts["rooms"].update(room_list(self.rooms))
         self._parts["title"].update(self._title(room))
-        self._parts["members"].update(member_list(room, self.agent.address, now) if room else "")
+        self._parts["members"].update(member_list(room, self.agent.address) if room else "")
         self._parts["activity"].update(self._found or (steady_line(room.activity(now)) if room else ""))
         self._parts["status"].update(self._status())
 

@@ -55,7 +55,7 @@ class Ears:
     def listen(self) -> None:
         """To be called before the agent connects, so that nothing is missed."""
         agent = self._agent
-        agent.on_message()(self._queued(self._hear))
+        agent.on_message(server=True)(self._queued(self._hear))
         agent.on_join(self._queued(self._hear_arrival))
         agent.on_leave(self._queued(self._hear_departure))
         agent.on_nick(self._queued(self._hear_nick))
@@ -69,8 +69,7 @@ class Ears:
         agent.on_dispute(self._queued(self._hear_dispute))
         agent.on_arbiter_assigned(self._queued(self._hear_assignment))
         agent.on_case(self._queued(self._hear_case))
-        for claim in ("FLOOR_CLAIMED", "RESPONDING_TO"):
-            agent.on_event(claim)(self._queued(self._hear_claim))
+        agent.on_floor(self._queued(self._hear_floor))
 
     def _queued(self, hear: Callable[[Any], None]) -> Callable[[Any], Any]:
         def hear_on_screen(event: Any) -> None:
@@ -116,13 +115,9 @@ class Ears:
         self._rooms.typed(typing.channel, typing.id, self._app.clock())
         self._app.refresh_sides()
 
-    def _hear_claim(self, claim: dict[str, Any]) -> None:
-        """What the claimant says (RESPONDING_TO), or the hall about it (FLOOR_CLAIMED) (agentchat wire 10)."""
-        holder = claim.get("holder", claim.get("from"))
-        channel, msg_id = claim.get("channel"), claim.get("msg_id")
-        if isinstance(holder, str) and isinstance(channel, str) and isinstance(msg_id, str):
-            self._rooms.claim(channel, msg_id, holder, self._app.clock(), has_floor="holder" in claim)
-            self._app.refresh_sides()
+    def _hear_floor(self, change: object) -> None:
+        """The agent knows which claims stand; the app asks it when it draws."""
+        self._app.refresh_sides()
 
     def _hear_gap(self, gap: "Gap") -> None:
         for message in gap.missed:

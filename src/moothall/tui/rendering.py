@@ -154,13 +154,13 @@ def _room_entry(room: Room, number: int, *, is_current: bool) -> Text:
     )
 
 
-def member_list(room: Room, me: str, now: float) -> Text:
+def member_list(room: Room, me: str) -> Text:
     listed = Text(no_wrap=True, overflow="ellipsis")
-    people, answering = room.people(), room.answers.by(now)
+    people = room.people()
     for person in people[:MAX_LISTED]:
         if listed:
             listed.append("\n")
-        is_answering = person.address in answering
+        is_answering = person.address in room.answering
         listed.append_text(_member_entry(person, is_me=person.address == me, is_answering=is_answering))
     if len(people) > MAX_LISTED:
         listed.append(f"\n  and {len(people) - MAX_LISTED} more", style="bright_black")

@@ -15,7 +15,6 @@ MAX_LINES: Final = 1000  # a room remembers
 TYPING_LASTS: Final = 6.0  # seconds after the last sign of it
 MAX_TALKS: Final = 50
 MAX_NAMED: Final = 3  # in the line that says who is answering
-CLAIM_LASTS: Final = 45.0  # seed 003: the time to live of a claim
 
 
 class Kind(Enum):
@@ -53,40 +52,6 @@ class Person:
     status: str | None = None
 
 
-class Answers:
-    """Who said that they are answering what, until they have, or too much time has passed (seed 003).
-
-    Many may say so about one message. Once the hall has given one of them the floor, the others will be
-    silent; about what a human said it gives it to nobody, and all of them may answer.
-    """
-
-    def __init__(self) -> None:
-        self._claims: dict[str, dict[str, float]] = {}  # message id -> address -> until
-        self._floor: dict[str, str] = {}  # message id -> address
-
-    def claim(self, msg_id: str, address: str, now: float) -> None:
-        if self._floor.get(msg_id, address) == address:
-            self._claims.setdefault(msg_id, {})[address] = now + CLAIM_LASTS
-
-    def give_floor(self, msg_id: str, address: str, now: float) -> None:
-        self._floor[msg_id] = address
-        self._claims[msg_id] = {address: now + CLAIM_LASTS}
-
-    def drop(self, address: str) -> None:
-        for claims in self._claims.values():
-            claims.pop(address, None)
-
-    def by(self, now: float) -> list[str]:
-        """The addresses, in the order they began."""
-        for msg_id, claims in list(self._claims.items()):
-            for address in [address for address, until in claims.items() if until <= now]:
-                del claims[address]
-            if not claims:
-                del self._claims[msg_id]
-                self._floor.pop(msg_id, None)
-        return list(dict.fromkeys(address for claims in self._claims.values() for address in claims))
-
-
 @dataclass(slots=True)
 class Room:
     name: str
@@ -97,7 +62,7 @@ class Room:
     left_at: int | None = None  # how many those were when the person looked away; None: nothing is unread
     unread: int = 0
     mentioned: bool = False
-    answers: Answers = field(default_factory=Answers)
+    answering: list[str] = field(default_factory=list)  # addresses, in the order in which they began
     typing: dict[str, float] = field(default_factory=dict)  # address -> until
 
     @property
@@ -130,12 +95,14 @@ class Room:
         return sorted(self.members.values(), key=lambda person: (person.name.casefold(), person.address))
 
     def activity(self, now: float) -> str:
-        """Who is answering, who is typing; empty when nobody is."""
-        answering = self.answers.by(now)
+        """Who is answering, who is typing; empty if none is."""
         typing = [
-            address for address, until in self.typing.items() if until > now and address not in answering
+            address for address, until in self.typing.items() if until > now and address not in self.answering
         ]
-        parts = [_sentence(self._names(answering), "answering"), _sentence(self._names(typing), "typing")]
+        parts = [
+            _sentence(self._names(self.answering), "answering"),
+            _sentence(self._names(typing), "typing"),
+        ]
         return "; ".join(part for part in parts if part)
 
     def _names(self, addresses: Iterable[str]) -> list[str]:
@@ -215,7 +182,6 @@ class Rooms:
     def hear(self, name: str, line: Line, title: str | None = None) -> Room:
         room = self.open(name, title)
         room.hear(line)
-        room.answers.drop(line.sender)
         room.typing.pop(line.sender, None)
         if line.kind is Kind.SAID and room is not self.current:
             room.unread += 1
@@ -243,7 +209,6 @@ class Rooms:
     def leave(self, channel: str, address: str) -> None:
         if room := self._rooms.get(channel):
             room.members.pop(address, None)
-            room.answers.drop(address)
             room.typing.pop(address, None)
 
     def rename(self, address: str, name: str) -> None:
@@ -253,12 +218,6 @@ class Rooms:
 
     def set_presence(self, address: str, presence: str, status: str | None) -> None:
         self._change(address, lambda person: replace(person, presence=presence, status=status))
-
-    def claim(self, channel: str, msg_id: str, address: str, now: float, *, has_floor: bool) -> None:
-        """Somebody says that an answer is on its way, or the hall says whose."""
-        if room := self._rooms.get(channel):
-            take = room.answers.give_floor if has_floor else room.answers.claim
-            take(msg_id, address, now)
 
     def typed(self, channel: str, address: str, now: float) -> None:
         if room := self._rooms.get(channel):

@@ -236,12 +236,12 @@ class Yield(ServerMessage, tag="YIELD", kw_only=True):
 
 
 class FloorReleased(ServerMessage, tag="FLOOR_RELEASED", kw_only=True):
-    """Ours: a claim ended without an answer. `reason` says whether its agent gave it back, or its time was over."""
+    """Ours: a claim ended without an answer. Its agent gave it back, or the reason is "expired"."""
 
     msg_id: str
     channel: str
     from_: str = field(name="from")
-    reason: Literal["released", "expired"]
+    reason: Literal["expired"] | None = None
 
 
 # -- peer verification -----------------------------------------------------------------------------

@@ -1,0 +1,58 @@
+"""Who is in the channels that an agent is in, and under which names."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+MAX_MEMBERS: Final = 10_000  # of one channel; more are not remembered, so a mention of them addresses none
+MAX_CHANNELS: Final = 2048
+
+_find_mentions: Final = re.compile(r"@([A-Za-z0-9_-]+)").findall
+
+
+class Members:
+    def __init__(self) -> None:
+        # By channel and address: the name that the member came with, and its nick if it has taken one.
+        self._names: dict[str, dict[str, tuple[str, ...]]] = {}
+
+    def fill(self, channel: str, members: Iterable[tuple[str, str | None]]) -> None:
+        """The hall lists the members, each by address and name."""
+        if channel in self._names or len(self._names) < MAX_CHANNELS:
+            self._names[channel] = {}
+            for address, name in members:
+                self.enter(channel, address, name)
+
+    def enter(self, channel: str, address: str, name: str | None) -> None:
+        names = self._names.get(channel)
+        if names is not None and (address in names or len(names) < MAX_MEMBERS):
+            names[address] = () if name is None else (name,)
+
+    def leave(self, channel: str, address: str) -> None:
+        self._names.get(channel, {}).pop(address, None)
+
+    def rename(self, address: str, nick: str) -> None:
+        """A nick stands beside the name that the member came with."""
+        for names in self._names.values():
+            if address in names:
+                names[address] = (*names[address][:1], nick)
+
+    def forget(self, channel: str) -> None:
+        self._names.pop(channel, None)
+
+    def clear(self) -> None:
+        self._names.clear()
+
+    def name(self, channel: str, address: str) -> str | None:
+        """What the member is called now, if the agent knows."""
+        return next(reversed(self._names.get(channel, {}).get(address, ())), None)
+
+    def mentioned(self, channel: str, content: str, author: str) -> set[str]:
+        """The addresses of the members, other than the author, that a text mentions by id, name or nick."""
+        if "@" not in content:
+            return set()
+        words = set(_find_mentions(content))
+        return {
+            address
+            for address, names in self._names.get(channel, {}).items()
+            if address != author and (address.removeprefix("@") in words or not words.isdisjoint(names))
+        }
