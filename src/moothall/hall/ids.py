@@ -9,6 +9,7 @@ from typing import Final
 from moothall.hall.outside import Entropy
 
 _BASE36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+_is_message_id: Final = re.compile(r"[0-9]{13}-[0-9a-z]{6}").fullmatch
 _find_time: Final = re.compile(r"([0-9]{1,16})-").match
 _is_hex: Final = re.compile("[0-9a-f]+").fullmatch
 _TRIPLES: Final = tuple("".join(digits) for digits in product(_BASE36, repeat=3))
@@ -61,6 +62,11 @@ class IdMint:
 
     def callback_id(self, now: int) -> str:
         return f"cb_{now}_{next(self._tails)}"
+
+
+def is_message_id(text: str) -> bool:
+    """True if a hall, this or another, may have given a message this id."""
+    return _is_message_id(text) is not None
 
 
 def time_of(message_id: str) -> int | None:

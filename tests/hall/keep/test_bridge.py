@@ -11,7 +11,7 @@ from moothall.identity.certificates import revoke
 from moothall.identity.signatures import verify
 from moothall.market.records import Registration, Standing
 from moothall.settings.limits import Rate
-from moothall.wire.keep.packet import MAX_PACKET, Packet, decode, encode, signing_bytes
+from moothall.wire.keep.packet import ASK, MAX_PACKET, OFFER, Packet, decode, encode, signing_bytes
 from tests.hall.keep.town import FakePeer, Town, assert_signed_by_the_hall
 from tests.identity.vectors import ALICE as DEALER
 from tests.identity.vectors import SEEDS
@@ -260,6 +260,29 @@ def test_an_answer_goes_to_whoever_wrote(town: Town) -> None:
 
 
 # -- from keep to the hall -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dst", ["#general", "agent"])
+def test_an_offer_under_the_id_of_a_message_is_a_reply_to_it(town: Town, dst: str) -> None:
+    """So agents on the other wire do not take the answer for a question."""
+    carol, alice = town.agent("carol", join="#general"), town.peer("bot:alice")
+    town.post(alice, "bot:alice", "#general", "here I am")
+    msg_id = town.say(carol, "#general", "who knows?")
+    town.hush()
+    to = f"agent:{carol.id[1:]}" if dst == "agent" else dst
+    town.advance(1)
+    town.post(alice, "bot:alice", to, "I know", typ=OFFER, id=msg_id)
+    assert_sent(carol, "MSG", content="I know", in_reply_to=msg_id)
+
+
+@pytest.mark.parametrize(
+    ("typ", "packet_id"),
+    [(ASK, "1760000000123-0a1b2c"), (OFFER, "12345678-1234-4123-8123-123456789012"), (OFFER, "")],
+)
+def test_any_other_packet_replies_to_nothing(town: Town, typ: int, packet_id: str) -> None:
+    carol, alice = town.agent("carol"), town.peer("bot:alice")
+    town.post(alice, "bot:alice", f"agent:{carol.id[1:]}", "hi", typ=typ, id=packet_id)
+    assert_sent(carol, "MSG", content="hi", in_reply_to=ABSENT)
 
 
 def attached(message: dict[str, Any]) -> Packet:

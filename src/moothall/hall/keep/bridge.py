@@ -24,6 +24,7 @@ from moothall.errors import InvalidMessage, RateLimited, Refusal
 from moothall.hall import chat
 from moothall.hall.channels import Channel
 from moothall.hall.hall import Hall
+from moothall.hall.ids import is_message_id
 from moothall.hall.keep.notices import Notices
 from moothall.hall.keep.registry import Peer
 from moothall.hall.membership import check_joined
@@ -35,7 +36,7 @@ from moothall.wire.agentchat.client import Msg
 from moothall.wire.agentchat.codec import is_utf8
 from moothall.wire.agentchat.names import SERVER
 from moothall.wire.agentchat.server import Chat, ServerMessage
-from moothall.wire.keep.packet import Packet, encode, signing_bytes
+from moothall.wire.keep.packet import OFFER, Packet, encode, signing_bytes
 from moothall.wire.outgoing import Bundle, Outgoing
 
 AGENT: Final = "agent:"  # what a WebSocket agent's identity on keep starts with
@@ -368,7 +369,10 @@ class Bridge:
         """The packet as a chat message, after all that the hall asks of one. None: it had callbacks only."""
         if len(forwarded) > MAX_BRIDGED:
             raise Refused(TOO_LONG)
-        session, message = resident.agent.session, Msg(to=to, content=packet.body)
+        # An offer under the id of a message answers that message, as the keep SDK's `reply` does it.
+        answered = packet.id if packet.typ == OFFER and is_message_id(packet.id) else None
+        session = resident.agent.session
+        message = Msg(to=to, content=packet.body, in_reply_to=answered)
         session.original = forwarded
         try:
             self.hall.check(session, message)
