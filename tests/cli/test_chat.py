@@ -2,12 +2,14 @@ import getpass
 import importlib.util
 import sys
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from moothall.cli.chat import login_name
 from moothall.cli.main import app
+from tests.support.terminal import in_terminal
 
 
 def chat(*arguments: str) -> Result:
@@ -41,6 +43,13 @@ def test_what_goes_wrong_before_the_screen_is_one_line(monkeypatch: pytest.Monke
     assert chat("ws://127.0.0.1:1").exit_code == 3
     assert chat("ftp://example.org").exit_code == 2
     assert chat("ws://127.0.0.1:1", "no such channel").exit_code == 2
+
+
+def test_a_missing_key_file_is_refused_and_not_made(tmp_path: Path) -> None:
+    shown = in_terminal(tmp_path, "chat", "-i", "typo.json")
+    assert shown.code == 2
+    assert "`moothall identity new typo.json`" in shown.text
+    assert not (tmp_path / "typo.json").exists()
 
 
 @pytest.mark.parametrize(

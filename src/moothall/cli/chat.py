@@ -59,6 +59,6 @@ def login_name() -> str:
     """The name on this machine, as far as a hall takes it (agentchat wire 3.3)."""
     try:
         name = getpass.getuser()
-    except (OSError, KeyError):  # nobody: a container without a user database
+    except (OSError, KeyError):  # a container without a user database
         name = ""
     return re.sub(r"[^a-zA-Z0-9_-]", "", name)[:24] or "human"

@@ -8,7 +8,7 @@ import typer
 from moothall.cli.addresses import hall_url, is_local
 from moothall.errors import UsageError
 
-PATIENCE: Final = 0.5  # seconds; whoever pressed Tab is waiting
+PATIENCE: Final = 0.5  # seconds; the user who pressed Tab is waiting
 MAX_ANSWER: Final = 256 * 1024
 
 
@@ -54,7 +54,7 @@ def _url_given(ctx: typer.Context) -> str | None:
 
 
 def offered_channels(given: str | None) -> list[str]:
-    """A hall lists its public channels to strangers, so nobody has to identify (agentchat wire 5.2)."""
+    """A hall lists its public channels to clients that have not identified (agentchat wire 5.2)."""
     from websockets.exceptions import WebSocketException
     from websockets.sync.client import connect
 
@@ -73,4 +73,4 @@ def offered_channels(given: str | None) -> list[str]:
             answer: Any = json.loads(connection.recv(timeout=PATIENCE))
             return [entry["name"] for entry in answer["list"] if is_channel_name(entry["name"])]
     except (OSError, WebSocketException, UsageError, ValueError, LookupError, TypeError):
-        return []  # nobody there, or not a hall: nothing to offer, and no place to say so
+        return []  # no hall answers: nothing to offer, and no place to say so

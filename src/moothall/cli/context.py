@@ -16,7 +16,7 @@ from moothall.cli.tables import show_table
 from moothall.errors import UsageError
 from moothall.identity import keyfile
 
-app = group("context", "Name a hall and a key file, and choose which commands use.")
+app = group("context", "Name a hall and a key file, and choose the one that commands use.")
 
 NameArgument = Annotated[
     str,
@@ -90,7 +90,8 @@ def list_contexts(as_json: AsJson = False) -> None:
         ),
         empty="there are no contexts; `moothall context add NAME --url URL --identity FILE` makes one",
     )
-    _warn_of_variables()
+    if contexts.by_name:
+        _warn_of_variables()
     if chosen is not None:
         contexts.named(chosen)
 
@@ -103,7 +104,7 @@ def remove(name: NameArgument) -> None:
 
 
 def _warn_of_variables() -> None:
-    for variable, what in ((NAME_VARIABLE, "the context that is chosen"), (URL_VARIABLE, "its URL")):
+    for variable, what in ((NAME_VARIABLE, "the context in use"), (URL_VARIABLE, "the hall of a context")):
         if os.environ.get(variable):
             typer.echo(f"${variable} is set and wins over {what}", err=True)
 

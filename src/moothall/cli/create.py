@@ -31,7 +31,9 @@ def create(
     room = channel_name(channel)
     if private and chosen_key_file(identity) is None:
         # Its maker is the first one invited, and without a key will never have that id again.
-        raise UsageError("nobody could enter a private channel made without --identity FILE; add it")
+        raise UsageError(
+            "a private channel made without a key could never be entered again: add --identity FILE"
+        )
     visit = Visit(url, name, identity, timeout)
     visit.ask(lambda agent: agent.create_channel(room, invite_only=private, verified_only=verified_only))
     typer.echo(f"created {room}")

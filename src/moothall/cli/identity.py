@@ -132,7 +132,7 @@ def revoke_key(
 ) -> None:
     """Sign a notice that the key is no longer to be trusted. Publish it where your peers will see it.
 
-    A hall that was brought the notice lets nobody in with the key any more; that cannot be undone.
+    A hall that has the notice refuses the key from then on; that cannot be undone.
 
     \b
     moothall identity revoke --reason stolen --out notice.json

@@ -132,7 +132,7 @@ def send(
     """Send a signed message and print the answer.
 
     Prints `sent` when the server passed the message on and no answer came in time. The exit code is 1 when it
-    did not: nobody of that name is there.
+    did not: no agent of that name is there.
 
     \b
     moothall keep send server hello
@@ -184,7 +184,7 @@ def listen(
     from moothall.cli.keep_listening import listen_until_silence
 
     if src == "":
-        raise UsageError("nobody can write to you without a name: give one with --src")
+        raise UsageError("without a name no agent can write to you: give one with --src")
     listen_until_silence(Errand(host, port, _name(src), key), as_json=as_json, limit=limit, silence=timeout)
 
 
@@ -257,7 +257,7 @@ def refuse_errors(answer: "Packet | None", dst: str) -> None:
 
 
 def _name(src: str | None) -> str:
-    """Two who share a name throw each other out, so nobody gets one that somebody else may have."""
+    """Two clients with one name displace each other, so each gets a new one."""
     return f"bot:cli-{secrets.token_hex(4)}" if src is None else src
 
 

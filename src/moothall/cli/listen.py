@@ -214,7 +214,7 @@ async def next_message(heard: "AsyncIterator[Message]", silence: float | None, p
 
 
 class Ending:
-    """A block that somebody else may end: it is cancelled wherever it waits, and the code after it goes on."""
+    """A block that `now` ends: it is cancelled wherever it waits, and the code after it goes on."""
 
     def __enter__(self) -> Self:
         self._task = asyncio.current_task()

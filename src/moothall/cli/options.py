@@ -45,6 +45,6 @@ def _open_setting(name: str) -> str:
     name = check_name(name)
     if name in SECRETS:
         raise SettingsError(
-            f"{name} is a secret; everybody can read a command line. Set MOOTHALL_{name.upper()}"
+            f"{name} is a secret, and other users can read a command line. Set MOOTHALL_{name.upper()}"
         )
     return name

@@ -16,7 +16,7 @@ def read_content(word: str) -> bytes:
         return sys.stdin.buffer.read() if word == STANDARD_INPUT else Path(word).expanduser().read_bytes()
     except OSError as error:
         raise UsageError(f"{word}: {error.strerror}") from None
-    except RuntimeError:  # of `~somebody`
+    except RuntimeError:  # of `~name`
         raise UsageError(f"{word}: there is no such home directory") from None
 
 
@@ -36,7 +36,7 @@ def parse_json(content: bytes, word: str) -> Any:
 
 
 def read_objects(word: str, what: str, example: str) -> list[dict[str, Any]]:
-    """A list of them; `what` and `example` are for whoever has something else in there."""
+    """A list of JSON objects; `what` and `example` are for the error when it is something else."""
     found = read_json(word)
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise UsageError(f"{word} is not a list of {what} like {example}")

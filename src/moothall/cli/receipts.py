@@ -69,7 +69,7 @@ def export(
 ) -> None:
     """Write receipts out, one JSON object a line.
 
-    Each carries the signed operations behind it, so that anybody can check it.
+    Each carries the signed operations behind it, so that it can be checked anywhere.
 
     \b
     moothall receipts export -o receipts.jsonl

@@ -112,7 +112,7 @@ async def _spoken_lines() -> AsyncIterator[str]:
     room = threading.Semaphore(LINES_AHEAD)
 
     def hear(line: str | None) -> None:
-        with suppress(RuntimeError):  # the loop has ended: nobody waits for this line any more
+        with suppress(RuntimeError):  # the loop has ended, and with it the need for this line
             loop.call_soon_threadsafe(heard.put_nowait, line)
 
     def read() -> None:
@@ -121,7 +121,7 @@ async def _spoken_lines() -> AsyncIterator[str]:
             hear(line)
         hear(None)
 
-    # A daemon, because nothing can end a read that nobody feeds.
+    # A daemon, because nothing can end a read of an input that stays silent.
     threading.Thread(target=read, daemon=True).start()
     while (line := await heard.get()) is not None:
         room.release()

@@ -136,7 +136,7 @@ def _greet(app: "App", log: "structlog.stdlib.BoundLogger") -> None:
     _introduce(app, log)
     try:
         _say_where(app)
-    except OSError:  # a full disk, or nobody reads it: the log has to do
+    except OSError:  # a full disk, or a closed pipe: the log has to do
         drop_output()
     host, port = app.port.address
     log.info("server_start", host=host, port=port, profile=settings.profile, tls=settings.cert is not None)
