@@ -55,7 +55,7 @@ async def administer(hall: HallProcess, operation: str, **fields: str) -> Messag
 async def test_a_ban_survives_kill_9(hall: HallProcess) -> None:
     async with await AgentChat.connect(hall.url, "bob", BOB) as bob:
         result = await administer(hall, "ADMIN_BAN", agent_id=bob.agent_id, reason="spam")
-        assert (result["action"], result["success"], result["agentId"]) == ("ban", True, BOB_ID)
+        assert (result["action"], result["success"], result["agentId"]) == ("ban", True, f"@{BOB_ID}")
         assert (await bob.expect("BANNED"))["reason"] == "spam"
         assert await bob.closed() == (1000, "Banned by admin")
     hall.kill()
@@ -73,7 +73,7 @@ async def test_a_ban_survives_kill_9(hall: HallProcess) -> None:
 
 async def test_an_approval_survives_kill_9(hall: HallProcess) -> None:
     result = await administer(hall, "ADMIN_APPROVE", pubkey=ALICE.public.pem, note="founder")
-    assert (result["action"], result["success"], result["agentId"]) == ("approve", True, ALICE_ID)
+    assert (result["action"], result["success"], result["agentId"]) == ("approve", True, f"@{ALICE_ID}")
     hall.kill()
     hall.restart()
     async with (
@@ -85,7 +85,7 @@ async def test_an_approval_survives_kill_9(hall: HallProcess) -> None:
     listed = await administer(hall, "ADMIN_LIST")
     assert (listed["enabled"], listed["strict"]) == (True, False)
     (entry,) = listed["entries"]
-    assert (entry["agentId"], entry["note"]) == (ALICE.public.agent_id(), "founder")
+    assert (entry["agentId"], entry["note"]) == (f"@{ALICE_ID}", "founder")
 
 
 async def test_a_list_that_cannot_be_saved_is_not_acknowledged(hall: HallProcess) -> None:

@@ -136,6 +136,16 @@ async def test_people_get_text_that_cannot_steer_their_terminal(hall: HallProces
         assert (await listen.line())[8:] == " (to you) bob: psst\n"
 
 
+async def test_lines_of_the_hall_are_marked(tmp_path: Path) -> None:
+    """No name has a star or an @, so no agent's line looks like this."""
+    with running_hall(tmp_path, "--set", "service_lines=true") as hall:
+        async with speaker(hall) as bob, listening(hall.url, "-n", "ear") as listen:
+            await bob.arrival()
+            assert (await listen.line())[8:] == " #general * @server: ear joined #general\n"
+            await bob.say("hello")
+            assert (await listen.line())[8:] == " #general bob: hello\n"
+
+
 async def test_history_comes_first_if_asked_for(hall: HallProcess) -> None:
     async with speaker(hall) as bob:
         await bob.say("once upon a time")

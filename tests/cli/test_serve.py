@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from os import urandom
 from pathlib import Path
 from signal import SIG_IGN, SIGHUP, SIGINT, SIGTERM, Signals, signal
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 from prometheus_client.parser import text_string_to_metric_families
+from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from moothall import __version__
@@ -232,6 +233,21 @@ def test_a_data_directory_that_is_closed_to_us_is_one_line_and_exit_code_2(tmp_p
 # -- administration (agentchat wire 16) ----------------------------------------------------------------
 
 
+@pytest.mark.parametrize("how", ["flag", "variable"])
+async def test_log_messages_of_the_reference_is_taken_and_contents_are_not_logged(
+    tmp_path: Path, how: str
+) -> None:
+    flags = ("--profile", "agentchat-0.36", *(("--log-messages",) if how == "flag" else ()))
+    environment = {"LOG_MESSAGES": "true"} if how == "variable" else {}
+    with running_hall(tmp_path, *flags, environment=environment) as hall:
+        note = await hall.logged("log_messages_ignored")
+        assert "never logged" in str(note["reason"])
+        async with await AgentChat.connect(hall.url) as agent:
+            await agent.say("#general", "between us")
+            await agent.expect("MSG", content="between us")
+        assert "between us" not in hall.stderr.text
+
+
 async def test_an_admin_kicks_and_verifies_with_the_shared_key(hall: HallProcess) -> None:
     async with await AgentChat.open(hall.url) as admin, await AgentChat.connect(hall.url) as agent:
         result = await admin.ask(
@@ -242,7 +258,7 @@ async def test_an_admin_kicks_and_verifies_with_the_shared_key(hall: HallProcess
         result = await admin.ask(
             "ADMIN_RESULT", type="ADMIN_KICK", agent_id=agent.agent_id, reason="noise", admin_key=ADMIN_KEY
         )
-        assert (result["action"], result["agentId"]) == ("kick", agent.agent_id[1:])
+        assert (result["action"], result["agentId"]) == ("kick", agent.agent_id)
         assert (await agent.expect("KICKED"))["reason"] == "noise"
         assert await agent.closed() == (1000, "Kicked by admin")
 
@@ -312,7 +328,17 @@ async def test_connections_are_listed_for_the_admin_only(hall: HallProcess) -> N
         mine = next(entry for entry in report["connections"] if entry["agent_id"] == alice.agent_id[1:])
         assert mine["ip"] == "127.0.0.1"
         assert "websockets" in mine["user_agent"]
-        assert datetime.fromisoformat(mine["connected_at"]) <= datetime.now(UTC)
+        assert type(mine["connected_at"]) is int
+        assert 0 <= time() * 1000 - mine["connected_at"] < 3_600_000
+
+
+async def test_a_client_that_sends_no_user_agent_is_listed_as_unknown(hall: HallProcess) -> None:
+    async with connect(hall.url, user_agent_header=None, proxy=None) as socket:
+        await socket.send(json.dumps({"type": "IDENTIFY", "name": "plain"}))
+        agent_id = json.loads(await socket.recv())["agent_id"].removeprefix("@")
+        _, _, body = await hall.get("/api/connections", {"X-Admin-Key": ADMIN_KEY})
+        listed = {entry["agent_id"]: entry["user_agent"] for entry in json.loads(body)["connections"]}
+        assert listed[agent_id] == "unknown"
 
 
 async def test_a_wrong_key_can_be_tried_ten_times_a_minute_and_none_is_no_try(tmp_path: Path) -> None:

@@ -550,7 +550,7 @@ async def test_the_operators_work(open_hall: OpenHall) -> None:
         admin = op.admin("k")
         assert await admin.approve(ALICE.public, "friend") == f"@{ALICE.public.agent_id()}"
         [entry] = await admin.list_approved()
-        assert (entry.agent_id, entry.note) == (ALICE.public.agent_id(), "friend")
+        assert (entry.agent_id, entry.note) == (f"@{ALICE.public.agent_id()}", "friend")
         await admin.revoke(ALICE.public)
         await admin.approve(ALICE.public.pem)
         await admin.revoke(f"@{ALICE.public.agent_id()}")
@@ -572,7 +572,11 @@ async def test_the_operators_work(open_hall: OpenHall) -> None:
         with pytest.raises(Banned):
             await alice.connect(app.url)
         bans = await admin.bans()
-        assert (bans.total, bans.newest[0].agent_id, bans.newest[0].reason) == (1, alice.id, "far too loud")
+        assert (bans.total, bans.newest[0].agent_id, bans.newest[0].reason) == (
+            1,
+            alice.address,
+            "far too loud",
+        )
         assert bans.newest[0].key == ALICE.public.pem
         await admin.unban(alice.id)
         assert (await admin.bans()).newest == []

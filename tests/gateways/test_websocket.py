@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK
-from websockets.typing import Data
+from websockets.typing import Data, Subprotocol
 
 from moothall.gateways import port as port_module
 from moothall.gateways.connection import LONG_MESSAGE, PING_FRAME, Connection
@@ -177,6 +177,22 @@ async def test_a_message_over_the_limit_is_refused_at_its_header() -> None:
         kept, refused = await peer.read_frames()
         assert kept == Frame(TEXT, b"x" * 1000)
         assert refused.close_code == TOO_BIG
+
+
+@pytest.mark.parametrize(
+    ("subprotocols", "chosen"), [((), None), (("*",), "b"), (("a", "c"), "a")], ids=["none", "any", "listed"]
+)
+@on_uvloop
+async def test_a_client_that_offers_subprotocols_gets_one_of_the_operators(
+    subprotocols: tuple[str, ...], chosen: str | None
+) -> None:
+    async with running(subprotocols=subprotocols) as port:
+        url = "ws://{}:{}".format(*port.address)
+        for _ in range(2):  # the second handshake is read from memory
+            async with connect(url, subprotocols=[Subprotocol("b"), Subprotocol("a")], proxy=None) as socket:
+                assert socket.subprotocol == chosen
+                await socket.send("hello")
+                assert await socket.recv() == "hello"
 
 
 async def upgraded_from(port: Port, address: str) -> Peer:

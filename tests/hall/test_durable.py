@@ -35,7 +35,7 @@ def test_it_is_answered_when_it_is_on_disk() -> None:
     assert_silent(operator)
     assert world.shelf.files == {}
     world.held.do_next()
-    assert_sent(operator, "ADMIN_RESULT", action="ban", success=True, agentId="deadbeef")
+    assert_sent(operator, "ADMIN_RESULT", action="ban", success=True, agentId="@deadbeef")
     assert len(decode_bans(world.shelf.files[BANS_FILE])) == 1
 
 

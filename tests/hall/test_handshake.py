@@ -11,6 +11,7 @@ from moothall.hall.captcha import Difficulty
 from moothall.hall.handshake import CaptchaTest
 from moothall.hall.session import Tier
 from moothall.identity import PrivateKey
+from moothall.settings import PROFILES
 from moothall.wire.agentchat.signing import unbound_time
 from tests.identity.vectors import ALICE, BOB, SEEDS, VECTORS
 from tests.support.world import (
@@ -727,3 +728,29 @@ def test_rooms_hear_of_an_arrival_after_the_agent_was_welcomed() -> None:
     )
     world.identify(guest, "alice", key=ALICE)
     assert heard == [(f"@{ALICE.public.agent_id()}", ["CHALLENGE", "WELCOME"])]
+
+
+# -- no agent is called Server -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", list(PROFILES))
+@pytest.mark.parametrize("key", [None, ALICE], ids=["anonymous", "with a key"])
+@pytest.mark.parametrize("name", ["Server", "server", "SERVER", "5erver", "_s3rver_"])
+def test_the_name_of_the_hall_is_refused_as_a_nick_is(
+    name: str, key: PrivateKey | None, profile: str
+) -> None:
+    world = World(profile)
+    guest = world.connect()
+    world.send(guest, "IDENTIFY", name=name, pubkey=key and key.public.pem)
+    assert_refused(guest, "INVALID_NAME", name)
+    assert_open(guest)
+    world.identify(guest, "alice", key=key)
+    assert_sent(guest, "WELCOME", name="alice")
+
+
+@pytest.mark.parametrize("name", ["\uff33erver", "S\u0435rver", "Ser\u200bver"])
+def test_letters_that_look_like_those_of_server_are_in_no_name(name: str) -> None:
+    world = World()
+    guest = world.connect()
+    world.send(guest, "IDENTIFY", name=name)
+    assert_refused(guest, "INVALID_MSG", "`name`")

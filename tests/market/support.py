@@ -168,6 +168,9 @@ class MemoryBooks(Books):
     def counts(self) -> dict[str, int]:
         return Counter(deal.status for deal in self.deals.values())
 
+    def parties(self) -> int:
+        return len({key for deal in self.deals.values() for key in (deal.proposer, deal.recipient)})
+
     def receipts(
         self,
         key: bytes | None = None,

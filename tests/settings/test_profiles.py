@@ -57,6 +57,7 @@ def test_a_profile_sets_settings_that_exist_to_values_that_differ() -> None:
         (1, "id_length", 16),
         (2, "verified_means", "grant"),
         (6, "challenge_timeout", 60.0),
+        (0, "subprotocols", ("*",)),
         (8, "takeover_delay", 5.0),
         (11, "max_content", 2 * 1024 * 1024),
         (12, "answer_malformed", True),

@@ -335,6 +335,10 @@ def test_what_is_wrong_in_a_variable_is_said_with_its_name(environment: dict[str
         ({"profile": "irc"}, "profile from flag: 'irc' is not one of seeds, agentchat-0.36"),
         ({"captcha": "perhaps"}, "captcha from flag: 'perhaps' is not true or false"),
         ({"key": Path("k.pem")}, "TLS needs both --cert and --key"),
+        (
+            {"subprotocols": "chat, two words"},
+            "subprotocols from flag: 'two words' is not the name of a subprotocol",
+        ),
         ({"max_content": 0}, "max_content from flag: 0 is not between 1 and 16777216"),
         (
             {"max_content": 50_000},

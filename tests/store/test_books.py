@@ -157,6 +157,7 @@ def test_deals_of_an_agent_are_listed_newest_first_whichever_side_it_is_on(place
         assert books.proposals_of(alice, before=books.proposal("prop_0")).items == []
         assert books.proposals_of(DAVE.public.raw).items == []
         assert books.counts() == {"completed": 1, "pending": 1, "accepted": 2, "disputed": 1, "expired": 1}
+        assert books.parties() == 3
 
 
 def test_only_open_and_unfrozen_deals_become_due(place: Place) -> None:
@@ -451,6 +452,7 @@ def test_a_decision_without_its_audit_row_is_not_saved(place: Place) -> None:
         with pytest.raises(ValueError, match="one audit row"):
             books.save(offer(1), audit(), audit())
         assert books.counts() == {}
+        assert books.parties() == 0
 
 
 def test_an_entry_that_does_not_sum_to_zero_is_not_saved(place: Place) -> None:

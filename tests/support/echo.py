@@ -14,8 +14,9 @@ from typing import Any, Final
 
 import uvloop
 
-from moothall.gateways.connection import Connection, Room
+from moothall.gateways.connection import Connection
 from moothall.gateways.port import Port
+from moothall.gateways.room import Room
 from moothall.settings import Settings
 from moothall.wire.websocket import BINARY, INTERNAL_ERROR, encode_frame, encode_text
 

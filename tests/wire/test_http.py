@@ -15,6 +15,7 @@ from moothall.wire.http import (
     accept_upgrade,
     parse_head,
     usual_upgrade,
+    with_subprotocol,
 )
 from tests.support.sockets import ACCEPT, HANDSHAKE, head
 
@@ -169,6 +170,33 @@ def test_what_browsers_and_proxies_also_send(changes: dict[str, str]) -> None:
     answer = accept_upgrade(request)
     assert b"Sec-WebSocket-Protocol" not in answer
     assert b"Sec-WebSocket-Extensions" not in answer
+
+
+@pytest.mark.parametrize(
+    ("offered", "served", "chosen"),
+    [
+        ("agentchat", ("*",), "agentchat"),
+        ("b, a", ("*",), "b"),
+        ("b,a", ("a",), "a"),
+        ("x, b , a", ("a", "b"), "b"),
+        ("Agentchat", ("agentchat",), None),
+        ("agentchat", (), None),
+        ("", ("*",), None),
+        ("two words, (), fine", ("*",), "fine"),
+        ("a\x01b, \u00e9", ("*",), None),
+    ],
+)
+def test_a_client_gets_the_first_subprotocol_that_is_served(
+    offered: str, served: tuple[str, ...], chosen: str | None
+) -> None:
+    plain = accept_upgrade(parsed(head()))
+    answer = with_subprotocol(plain, offered, served)
+    lines = answer.decode().split("\r\n")
+    assert [line for line in lines if line.startswith("Sec-WebSocket-Protocol")] == (
+        [] if chosen is None else [f"Sec-WebSocket-Protocol: {chosen}"]
+    )
+    assert lines[-2:] == ["", ""]
+    assert set(plain.decode().split("\r\n")) <= set(lines)
 
 
 @pytest.mark.parametrize("upgrade", [None, "", "h2c", "websockets", "web socket"])

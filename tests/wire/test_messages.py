@@ -163,7 +163,7 @@ def test_server_messages_carry_their_type_their_time_and_no_empty_options(
         (server.Chat(ts=1, from_="@a", from_name="n", to="#c", content="x", verified=False), "verified"),
         (server.VerifyFailed(ts=1, request_id="r", verified=False), "verified"),
         (server.AdminResult(ts=1, action="verify", verified=False), "verified"),
-        (server.AdminResult(ts=1, action="motd", kicked=0), "kicked"),
+        (server.AdminResult(ts=1, action="motd", kicked=False), "kicked"),
         (server.AdminResult(ts=1, action="ban", agent_id="a"), "agentId"),
     ],
 )

@@ -16,6 +16,7 @@ from moothall.wire.agentchat.names import (
     Nick,
     bare_id,
     is_channel_name,
+    is_like_server,
     is_reserved_nick,
 )
 from tests.identity.vectors import VECTORS
@@ -56,6 +57,56 @@ def test_reserved_nicks_are_reserved_in_any_case(nick: str) -> None:
     for spelled in (nick, nick.upper(), nick.capitalize()):
         assert is_reserved_nick(spelled)
     assert not is_reserved_nick(f"{nick}s2")
+
+
+LIKE_SERVER = (
+    "server",
+    "Server",
+    "SERVER",
+    "sErVeR",
+    "5erver",
+    "s3rv3r",
+    "_Server_",
+    "-server",
+    "ser-ver",
+    "S_E_R_V_E_R",
+)
+
+
+@pytest.mark.parametrize("name", LIKE_SERVER)
+def test_server_is_recognised_however_it_is_spelled(name: str) -> None:
+    assert is_like_server(name)
+    assert is_reserved_nick(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["servers", "server2", "observer", "serve", "servo", "mcp-server", "", "_", "sever"]
+)
+def test_other_names_are_not_taken_for_server(name: str) -> None:
+    assert not is_like_server(name)
+
+
+# Full-width, Cyrillic, Greek and Armenian letters, combining marks, zero-width and soft-hyphen characters.
+@pytest.mark.parametrize(
+    "name",
+    [
+        "\uff33\uff45\uff52\uff56\uff45\uff52",
+        "S\u0435rver",
+        "\u0405erver",
+        "Ser\u03bder",
+        "Serv\u0565r",
+        "Se\u0301rver",
+        "Ser\u200bver",
+        "\ufeffServer",
+        "Ser\u00adver",
+        "Server\u2060",
+        "\U0001d412erver",
+        "Server ",
+    ],
+)
+def test_other_alphabets_and_invisible_characters_are_in_no_name(name: str) -> None:
+    assert not fits(name, Name)
+    assert not fits(name, Nick)
 
 
 @given(st.text(st.sampled_from("aZ09_-#@ \n\u0663é"), max_size=40))

@@ -215,7 +215,7 @@ def bans(
     if as_json:
         typer.echo(json.dumps({"bans": [asdict(entry) for entry in found.newest], "total": found.total}))
         return
-    rows = [(f"@{entry.agent_id}", entry.banned_at, entry.reason) for entry in found.newest]
+    rows = [(entry.agent_id, entry.banned_at, entry.reason) for entry in found.newest]
     show_table(("agent", "banned at", "reason"), rows, empty="no agent is banned")
     if found.total > len(found.newest):
         tell(f"{found.total - len(found.newest)} older bans are not shown; `bans.json` has them")
@@ -298,7 +298,7 @@ def allowlist(
     if as_json:
         typer.echo(json.dumps([asdict(entry) for entry in approved]))
         return
-    rows = [(f"@{entry.agent_id}", entry.approved_at, entry.note) for entry in approved]
+    rows = [(entry.agent_id, entry.approved_at, entry.note) for entry in approved]
     show_table(("agent", "approved at", "note"), rows, empty="the allow list is empty")
 
 

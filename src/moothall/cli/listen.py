@@ -19,6 +19,7 @@ from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name,
 from moothall.cli.exits import tell
 from moothall.errors import ConnectionLost, MoothallError, ReplyTimeout, UsageError
 from moothall.tui.printable import indented, one_line, shown_name
+from moothall.wire.agentchat.names import SERVER
 
 if TYPE_CHECKING:
     from moothall import Agent, FloorChange, Gap, Message, Welcome
@@ -122,8 +123,11 @@ def _json_line(frame: Mapping[str, Any]) -> str:
 
 
 def as_text(message: "Message") -> str:
-    """`12:03:59 #general alice✓: hello`"""
-    name = shown_name(message.sender_name) + ("✓" if message.verified else "")
+    """`12:03:59 #general alice✓: hello`, or `12:03:59 #general * @server: hello`: no agent's name has a star."""
+    if message.sender == SERVER:
+        name = f"* {SERVER}"
+    else:
+        name = shown_name(message.sender_name) + ("✓" if message.verified else "")
     where = "(to you)" if message.is_dm else one_line(message.to)
     return f"{message.ts.astimezone():%H:%M:%S} {where} {name}: {indented(message.content, MARGIN)}"
 

@@ -17,6 +17,7 @@ from moothall.cli.exits import drop_output
 from moothall.cli.options import Config, Profile, Set, choose
 from moothall.errors import UsageError
 from moothall.settings import Settings
+from moothall.settings.profiles import LOG_MESSAGES
 from moothall.wire.origins import is_loopback
 
 if TYPE_CHECKING:
@@ -70,6 +71,10 @@ def serve(
         bool,
         typer.Option("--no-limits", help="Turn all rate and connection limits off; for trusted networks."),
     ] = False,
+    log_messages: Annotated[
+        bool,
+        typer.Option("--log-messages", help="Has no effect, for agentchat users: contents are never logged."),
+    ] = False,
     log_format: Annotated[str | None, typer.Option(metavar="FORMAT", help="console, json, or auto.")] = None,
     log_level: Annotated[
         str | None, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")
@@ -110,7 +115,12 @@ def serve(
     )
     log = logs.configure(chosen.settings)
     for variable in chosen.ignored:
-        log.warning("unknown_setting", variable=variable)
+        if variable == LOG_MESSAGES:
+            log_messages = True
+        else:
+            log.warning("unknown_setting", variable=variable)
+    if log_messages:
+        log.warning("log_messages_ignored", reason="message contents are never logged; events are")
     _take_all_files()
     uvloop.run(_run(chosen.settings, log))
 

@@ -19,7 +19,7 @@ from moothall.wire.agentchat.names import bare_id
 class Approved:
     """An entry of the allow list."""
 
-    agent_id: str  # without @, and in some halls longer than the id the agent goes by
+    agent_id: str  # with @; in some halls longer than the id the agent goes by
     key_prefix: str
     approved_at: str
     note: str | None
@@ -29,7 +29,7 @@ class Approved:
 class Ban:
     """An entry of the list of bans. Without a `key` it holds for every key with this id."""
 
-    agent_id: str  # without @
+    agent_id: str  # with @
     reason: str | None
     banned_at: str
     key: str | None  # PEM
@@ -79,7 +79,8 @@ class Admin:
         result = await self._ask(client.AdminList(admin_key=self._key), "list", timeout)
         entries = result.entries if isinstance(result.entries, list) else []
         return [
-            Approved(entry.agent_id, entry.pubkey_prefix, entry.approved_at, entry.note) for entry in entries
+            Approved(f"@{bare_id(entry.agent_id)}", entry.pubkey_prefix, entry.approved_at, entry.note)
+            for entry in entries
         ]
 
     async def kick(self, agent: str, reason: str | None = None, *, timeout: float | None = None) -> None:
@@ -101,7 +102,12 @@ class Admin:
         result = await self._ask(client.AdminBans(admin_key=self._key), "bans", timeout)
         listed = result.bans if isinstance(result.bans, list) else []
         bans = [
-            Ban(ban.agent_id, ban.reason, ban.banned_at, ban.pubkey if isinstance(ban.pubkey, str) else None)
+            Ban(
+                f"@{bare_id(ban.agent_id)}",
+                ban.reason,
+                ban.banned_at,
+                ban.pubkey if isinstance(ban.pubkey, str) else None,
+            )
             for ban in listed
         ]
         return Bans(bans, result.total if isinstance(result.total, int) else len(bans))

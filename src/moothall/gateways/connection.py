@@ -12,7 +12,7 @@ and the peer has a moment to hang up too. Or the line is cut.
 import asyncio
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from moothall.hall.budgets import CONNECTION_FRAMES, PIECE_FRAMES
 from moothall.settings.fields import MAX_FRAME
@@ -25,6 +25,7 @@ from moothall.wire.http import (
     accept_upgrade,
     parse_head,
     usual_upgrade,
+    with_subprotocol,
 )
 from moothall.wire.origins import is_known_host, is_loopback, may_connect
 from moothall.wire.outgoing import Bundle, Outgoing
@@ -62,35 +63,6 @@ PING_FRAME: Final = encode_frame(PING, b"")
 class TooManyRequests(BadRequest):
     def __init__(self) -> None:
         super().__init__(429, "Too many requests from this address; wait a moment")
-
-
-class Room(Protocol):
-    """Who lives behind the socket: the hall, or an echo."""
-
-    def admit(self, ip: str, frames: float, *, is_loopback: bool) -> bool:
-        """Charge an address for a connection or a request, as so many frames. False: it is over its budget."""
-
-    def connect(self, link: Any, ip: str, user_agent: str, *, is_loopback: bool, host: str) -> Any: ...
-
-    def receive(self, guest: Any, payload: bytes) -> None: ...
-
-    def receive_binary(self, guest: Any, payload: bytes) -> None: ...
-
-    def receive_control(self, guest: Any, size: int) -> bool:
-        """A control frame or a fragment. False: it is over a limit, and is not answered."""
-
-    def receive_piece(self, guest: Any, size: int) -> None:
-        """So many bytes of a message that is not complete yet."""
-
-    def disconnect(self, guest: Any) -> None: ...
-
-    def fail(self, guest: Any) -> None: ...
-
-    def note(self, event: str, **facts: object) -> None:
-        """A security event of the socket's, to be counted and logged with the room's own."""
-
-    def turn_away(self, ip: str, *, is_news: bool) -> None:
-        """This address has as many connections as it may: to be counted, and logged if that is news."""
 
 
 class Connection(asyncio.Protocol):
@@ -174,7 +146,7 @@ class Connection(asyncio.Protocol):
             if text is None or self._closing:
                 self._read_frames(reader.feed(data))
                 if self.reserved or (self._reader and reader.unfinished > LONG_MESSAGE):
-                    self._reserve(reader.unfinished)
+                    self._port.reserve(self, reader.unfinished)
             else:
                 self._port.room.receive(self._guest, text)
         except Violation as violation:
@@ -403,10 +375,6 @@ class Connection(asyncio.Protocol):
                 self._rest = frames
                 return
 
-    def _reserve(self, size: int) -> None:
-        if not self._port.reserve(self, size if size > LONG_MESSAGE else 0):
-            raise Violation(POLICY_VIOLATION, "Too many long messages at once from this address")
-
     def _answer_close(self, payload: bytes) -> None:
         decode_close(payload)  # or it is a violation
         self.put_frame(encode_frame(CLOSE, payload[:2]))  # its code, if it has one
@@ -462,6 +430,8 @@ class Connection(asyncio.Protocol):
         peer = self._peer(request)
         if peer != self.ip and not self._port.pays(peer, CONNECTION_FRAMES):
             raise TooManyRequests
+        if (offered := request.headers.get("sec-websocket-protocol")) is not None:
+            answer = with_subprotocol(answer, offered, self._port.subprotocols)
         self.transport.write(answer)
         self._reader = FrameReader(self._port.max_message)
         self._port.upgraded(self)

@@ -207,7 +207,7 @@ def health_report(hall: Hall, desk: MarketDesk, started: float) -> dict[str, obj
         "proposals": {
             "total": sum(desk.counts.values()),
             "byStatus": desk.counts,
-            "agents": sum(agent.key is not None for agent in hall.agents.values()),
+            "agents": desk.parties,
         },
         "timestamp": _iso(now),
         "hall_key": hall.public_key,  # ours
@@ -219,8 +219,8 @@ def connection_report(hall: Hall) -> dict[str, object]:
         {
             "agent_id": agent.id,
             "ip": agent.session.ip,
-            "connected_at": _iso(agent.session.connected_at),
-            "user_agent": agent.session.user_agent,
+            "connected_at": int(agent.session.connected_at * 1000),
+            "user_agent": agent.session.user_agent or "unknown",
         }
         for agent in hall.agents.values()
     ]

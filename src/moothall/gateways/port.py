@@ -7,15 +7,16 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from itertools import takewhile
 from typing import Final
 
-from moothall.gateways.connection import PING_FRAME, Connection, Room, TooManyRequests
+from moothall.gateways.connection import LONG_MESSAGE, PING_FRAME, Connection, TooManyRequests
 from moothall.gateways.listening import address_of, listen, load_tls, until_gone
+from moothall.gateways.room import Room
 from moothall.hall.access import AddressCounts, holder_of
 from moothall.hall.budgets import CONNECTION_FRAMES
 from moothall.hall.outside import Log
 from moothall.settings import Settings
 from moothall.wire.http import Request, Response
 from moothall.wire.origins import is_loopback
-from moothall.wire.websocket import GOING_AWAY
+from moothall.wire.websocket import GOING_AWAY, POLICY_VIOLATION, Violation
 
 HEAD_TIMEOUT: Final = 10.0  # seconds for a request head to arrive
 LINGER: Final = 2.0  # seconds for a peer to take the rest, answer our close frame and hang up
@@ -44,6 +45,7 @@ class Port:
         self.max_message = settings.max_frame
         self.outbox_limit = settings.outbox_limit
         self.allowed_origins = frozenset(settings.allowed_origins)
+        self.subprotocols = frozenset(settings.subprotocols)
         self.allowed_hosts = frozenset(map(str.lower, settings.allowed_hosts))
         self._proxies = tuple(map(ip_network, settings.trusted_proxies))
         self.secure = settings.cert is not None
@@ -162,16 +164,19 @@ class Port:
         self._connections.add(connection)
         self._heads[connection] = self.loop.time() + HEAD_TIMEOUT
 
-    def reserve(self, connection: Connection, size: int) -> bool:
-        """So many bytes of a long message have arrived, and its end has not. False: its address has too many."""
+    def reserve(self, connection: Connection, size: int) -> None:
+        """So many bytes of a message arrived, but not its end. Raises Violation if its address has too many."""
         if not self._limited or is_loopback(connection.ip):
-            return True
+            return
+        if size <= LONG_MESSAGE:
+            size = 0
         address = holder_of(connection.ip)
         self._reserved[address] += size - connection.reserved
         connection.reserved = size
         if not self._reserved[address]:
             del self._reserved[address]
-        return self._reserved[address] <= LONG_AT_ONCE * self.max_message
+        elif size and self._reserved[address] > LONG_AT_ONCE * self.max_message:
+            raise Violation(POLICY_VIOLATION, "Too many long messages at once from this address")
 
     def uncount(self, connection: Connection) -> None:
         """It calls no more."""

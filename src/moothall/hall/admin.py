@@ -84,7 +84,7 @@ def approve(hall: Hall, session: Session, message: client.AdminApprove) -> None:
         )
     except InvalidKey as error:
         raise InvalidMessage(f"Invalid `pubkey`: {error}") from None
-    result = _result(hall, "approve", success=True, agent_id=key.agent_id(hall.settings.id_length))
+    result = _result(hall, "approve", success=True, agent_id=f"@{key.agent_id(hall.settings.id_length)}")
     _save(hall, session, ALLOWLIST_FILE, hall.allowlist, result)
 
 
@@ -103,7 +103,7 @@ def list_approved(hall: Hall, session: Session, message: client.AdminList) -> No
     settings = hall.settings
     entries = [
         server.AllowlistEntry(
-            agent_id=approval.agent_id[: settings.id_length],  # as APPROVE has it, and as it is in the hall
+            agent_id=f"@{approval.agent_id[: settings.id_length]}",  # as it is in the hall
             pubkey_prefix=approval.pubkey[:_PREFIX_LENGTH] + "...",
             approved_at=approval.approved_at,
             note=approval.note,
@@ -119,7 +119,7 @@ def list_approved(hall: Hall, session: Session, message: client.AdminList) -> No
 @guarded(Doorkeeper.check_access)
 def kick(hall: Hall, session: Session, message: client.AdminKick) -> None:
     agent = _find(hall, message.agent_id)
-    result = _result(hall, "kick", success=True, agent_id=agent.id)
+    result = _result(hall, "kick", success=True, agent_id=agent.address)
     hall.reply(session, result)
     hall.tell(agent, server.Kicked(ts=hall.timestamp(), reason=message.reason or "Kicked by admin"))
     hall.close(agent.session, NORMAL, "Kicked by admin")
@@ -138,7 +138,7 @@ def ban(hall: Hall, session: Session, message: client.AdminBan) -> None:
         for agent in _all_with(hall, agent_id):
             hall.tell(agent, server.BannedNotice(ts=hall.timestamp(), reason=ban.reason or "Banned by admin"))
             hall.close(agent.session, NORMAL, "Banned by admin")
-        result = _result(hall, "ban", success=True, agent_id=agent_id)
+        result = _result(hall, "ban", success=True, agent_id=f"@{agent_id}")
         _save(hall, session, BANS_FILE, hall.bans, result)
 
     present = _all_with(hall, agent_id)
@@ -162,7 +162,8 @@ def unban(hall: Hall, session: Session, message: client.AdminUnban) -> None:
     agent_id = bare_id(message.agent_id)
     if not hall.bans.remove(agent_id) and hall.bans.on_disk:
         raise AgentNotFound(f"{agent_id[:64]} is not banned")
-    _save(hall, session, BANS_FILE, hall.bans, _result(hall, "unban", success=True, agent_id=agent_id))
+    result = _result(hall, "unban", success=True, agent_id=f"@{agent_id}")
+    _save(hall, session, BANS_FILE, hall.bans, result)
 
 
 @guarded(Doorkeeper.check_access)
@@ -171,7 +172,7 @@ def list_bans(hall: Hall, session: Session, message: client.AdminBans) -> None:
     newest = sorted(hall.bans.entries(), key=lambda ban: ban.banned_at, reverse=True)
     listed = [
         server.BanEntry(
-            agent_id=ban.agent_id,
+            agent_id=f"@{ban.agent_id}",
             reason=None if ban.reason is None else ban.reason[:MAX_REASON_LISTED],
             banned_at=ban.banned_at,
             pubkey=ban.pubkey,
@@ -186,8 +187,7 @@ def set_motd(hall: Hall, session: Session, message: client.AdminMotd) -> None:
     hall.motd = message.motd or None
     others = [other for other in hall.sessions if other is not session]
     hall.tell_sessions(hall.sessions, server.MotdUpdate(ts=hall.timestamp(), motd=hall.motd))
-    kicked = len(others) if message.kick else 0
-    hall.reply(session, _result(hall, "motd", success=True, motd=hall.motd, kicked=kicked))
+    hall.reply(session, _result(hall, "motd", success=True, motd=hall.motd, kicked=bool(message.kick)))
     if message.kick:
         hall.agenda.at(hall.now() + MAINTENANCE_DELAY, lambda: _close_all(hall, others))
 

@@ -16,6 +16,7 @@ from moothall.errors import (
     CaptchaFailed,
     InvalidKey,
     InvalidMessage,
+    InvalidName,
     NotAllowed,
     RateLimited,
     Refusal,
@@ -35,7 +36,7 @@ from moothall.hall.waiting import WaitingLine
 from moothall.identity import PublicKey
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import CaptchaResponse, Identify, Ping, VerifyIdentity
-from moothall.wire.agentchat.names import bare_id
+from moothall.wire.agentchat.names import bare_id, is_like_server
 from moothall.wire.agentchat.signing import auth_text, bound_nonce, is_unbound_time
 from moothall.wire.websocket import NORMAL
 
@@ -83,6 +84,13 @@ class CaptchaTest:
 
 
 Pending = Challenge | CaptchaTest
+
+
+def check_name(message: Identify) -> None:
+    if is_like_server(message.name):
+        raise InvalidName(
+            f"The name {message.name} is reserved: the hall speaks as Server; choose another one"
+        )
 
 
 def identify(hall: Hall, session: Session, message: Identify) -> None:
@@ -439,7 +447,7 @@ def _displace(hall: Hall, old: Agent, new_ip: str) -> None:
 
 
 COMMANDS: Final = (
-    Command(Identify, identify, ARRIVAL, Tier.STRANGER),
+    Command(Identify, identify, ARRIVAL, Tier.STRANGER, check=check_name),
     Command(VerifyIdentity, verify_identity, ARRIVAL, Tier.STRANGER),
     Command(CaptchaResponse, answer_captcha, ARRIVAL, Tier.STRANGER),
     Command(Ping, ping, ANSWER, Tier.STRANGER),

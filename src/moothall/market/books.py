@@ -105,6 +105,9 @@ class Books(RevocationBooks, Protocol):
     def counts(self) -> dict[str, int]:
         """Proposals by status."""
 
+    def parties(self) -> int:
+        """Agents that made or got a proposal."""
+
     def receipts(
         self,
         key: bytes | None = None,

@@ -7,7 +7,7 @@ deal being verified does not keep anybody's chat waiting. Nothing here decides; 
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -37,6 +37,15 @@ from moothall.wire.agentchat.server import ServerMessage
 Step = client.Accept | client.Reject | client.Complete | client.Dispute
 
 
+class DealCounts(NamedTuple):
+    by_status: dict[str, int]
+    parties: int
+
+
+def count_deals(books: Books) -> DealCounts:
+    return DealCounts(books.counts(), books.parties())
+
+
 class MarketDesk:
     def __init__(self, store: Store[Books], rules: MarketRules, seal: Seal) -> None:
         """`seal` signs receipts."""
@@ -52,7 +61,7 @@ class MarketDesk:
         self.disk: Final = Disk(rules.quotas)
         # Fingerprints that the reference server knew and no key has shown yet; None: they were not read yet.
         self._missed: set[str] | None = None
-        self._counts: Counts[Books, dict[str, int]] = Counts(store, lambda books: books.counts(), {})
+        self._counts: Counts[Books, DealCounts] = Counts(store, count_deals, DealCounts({}, 0))
         self._expiries: Deadlines[Books, Outcome] = Deadlines(
             store,
             find=lambda books, now: ([deal.id for deal in books.due(now, AT_ONCE)], books.next_deadline()),
@@ -63,7 +72,12 @@ class MarketDesk:
     @property
     def counts(self) -> dict[str, int]:
         """Proposals by status, as of a moment ago."""
-        return self._counts.latest
+        return self._counts.latest.by_status
+
+    @property
+    def parties(self) -> int:
+        """Agents that are a party of a proposal, as of a moment ago."""
+        return self._counts.latest.parties
 
     def commands(self) -> tuple[Command, ...]:
         signed = partial(Command, cost=STEP, tier=Tier.VERIFIED, lurkers=False)

@@ -91,6 +91,9 @@ class Settings:
         (),
         "Host names under which /metrics and /api are served on loopback, besides loopback names; * is any",
     )
+    subprotocols: tuple[str, ...] = option(
+        (), "WebSocket subprotocols: a client that offers one of them gets it; * is any"
+    )
     trusted_proxies: tuple[str, ...] = option(
         (), "proxies whose X-Forwarded-For is believed: IP addresses, or networks such as 10.0.0.0/8"
     )

@@ -14,12 +14,14 @@ from moothall.settings.limits import Rate
 WITH_REFERENCE_VARIABLES: Final = frozenset(("agentchat-0.36",))
 # Those that do something there and nothing here: message content is not written anywhere, and events go to the log.
 # (LURK_DISABLED and AGENTCHAT_CB_POLL_MS ask for what is so anyway.)
-NOT_SERVED: Final = frozenset(("AUDIT_LOG", "LOG_MESSAGES"))
+LOG_MESSAGES: Final = "LOG_MESSAGES"
+NOT_SERVED: Final = frozenset(("AUDIT_LOG", LOG_MESSAGES))
 
 PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
     "seeds": {},
     "agentchat-0.36": {
         "server_name": "agentchat",
+        "subprotocols": ("*",),  # the reference takes what a client offers
         "id_length": 16,  # 1
         "verified_means": "grant",  # 2
         "challenge_timeout": 60.0,  # 6

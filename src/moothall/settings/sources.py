@@ -19,6 +19,7 @@ from moothall.settings.profiles import NOT_SERVED, PROFILES, WITH_REFERENCE_VARI
 from moothall.wire.agentchat.client import PresenceState
 from moothall.wire.agentchat.names import is_channel_name
 from moothall.wire.authority import authority_of
+from moothall.wire.http import is_subprotocol
 
 CONFIG_FILE: Final = "moothall.toml"
 PREFIX: Final = "MOOTHALL_"
@@ -201,6 +202,7 @@ def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
         )
     _check_sizes(settings, origins)
     _check_addresses(settings, origins)
+    _check_subprotocols(settings, origins)
     _check_channels(settings, origins)
     _check_webhooks(settings, origins)
     _check_court(settings, origins)
@@ -254,6 +256,15 @@ def _check_addresses(settings: Settings, origins: Mapping[str, str]) -> None:
             raise SettingsError(
                 f"allowed_origins from {origins['allowed_origins']}: {origin!r} is not an origin, "
                 "such as https://hall.example.org (no path, no slash at the end), or *"
+            )
+
+
+def _check_subprotocols(settings: Settings, origins: Mapping[str, str]) -> None:
+    for name in settings.subprotocols:
+        if not is_subprotocol(name):
+            raise SettingsError(
+                f"subprotocols from {origins['subprotocols']}: {name!r} is not the name of a subprotocol, "
+                "such as agentchat, or *"
             )
 
 

@@ -208,6 +208,15 @@ class SqlBooks(CaseBooks, IdBooks, StoreBooks):
     def counts(self) -> dict[str, int]:
         return dict(self._query("SELECT status, count(*) FROM proposals GROUP BY status"))
 
+    def parties(self) -> int:
+        # DISTINCT walks an index, so that only one row of each agent goes into the union.
+        rows = self._query(
+            "SELECT count(*) FROM (SELECT DISTINCT proposer FROM proposals"
+            " UNION SELECT DISTINCT recipient FROM proposals) AS parties"
+        )
+        parties: int = rows[0][0]
+        return parties
+
     def _known_proposal(self, proposal_id: str) -> Stored[Proposal] | None:
         return (
             self._draft.proposals.get(proposal_id)

@@ -6,13 +6,14 @@ served here is a GET.
 
 import re
 from binascii import b2a_base64
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from hashlib import sha1
 from typing import Final, NamedTuple
 
 MAX_HEAD: Final = 16 * 1024
 MAX_HEADERS: Final = 100
+ANY: Final = "*"  # in a list of subprotocols
 
 _ACCEPT_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, 1.3
 _SWITCHING: Final = (
@@ -161,9 +162,25 @@ def accept_upgrade(request: Request) -> bytes:
     return _switching_protocols(key.encode())
 
 
+def with_subprotocol(answer: bytes, offered: str, served: Collection[str]) -> bytes:
+    """The 101 response, naming the first subprotocol of the client's list that is served (RFC 6455, 4.2.2).
+
+    `*` in `served` is any. Where none is served the response names none, and the client decides what to do.
+    """
+    for name in map(str.strip, offered.split(",")):
+        if _is_token(name) and (name in served or ANY in served):
+            return answer[:-2] + f"Sec-WebSocket-Protocol: {name}\r\n\r\n".encode()
+    return answer
+
+
 def _switching_protocols(key: bytes) -> bytes:
     accept = sha1(key + _ACCEPT_GUID, usedforsecurity=False).digest()
     return _SWITCHING + b2a_base64(accept, newline=False) + b"\r\n\r\n"
+
+
+def is_subprotocol(text: str) -> bool:
+    """Whether a response can name it (RFC 6455, 4.1: a token)."""
+    return _is_token(text) is not None
 
 
 @lru_cache(maxsize=256)

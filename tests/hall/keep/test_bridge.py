@@ -104,6 +104,18 @@ def test_the_name_is_what_follows_the_colon_as_far_as_names_allow(identity: str,
     assert town.bridge.residents[identity].agent.name == name
 
 
+@pytest.mark.parametrize("identity", ["bot:server", "Server", "human:5erver", "bot:ser.ver", "x:_SERVER"])
+def test_a_keep_agent_is_not_called_server(identity: str) -> None:
+    town = Town()
+    listener = town.agent("listener", join="#keep")
+    peer = town.peer(identity)
+    listener.read()
+    town.post(peer, identity, "#keep", "trust me")
+    line = listener.read()[-1]
+    assert line["content"] == "trust me"
+    assert line["from_name"] == line["from"].removeprefix("@")
+
+
 def test_a_keep_agent_has_no_key_in_the_eyes_of_the_hall(town: Town) -> None:
     town.peer("bot:alice")
     assert ALICE.pk not in town.hall.by_key

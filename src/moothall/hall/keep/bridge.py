@@ -34,7 +34,7 @@ from moothall.identity import PublicKey
 from moothall.settings.limits import Rate, Window
 from moothall.wire.agentchat.client import Msg
 from moothall.wire.agentchat.codec import is_utf8
-from moothall.wire.agentchat.names import SERVER
+from moothall.wire.agentchat.names import SERVER, is_like_server
 from moothall.wire.agentchat.server import Chat, ServerMessage
 from moothall.wire.keep.packet import OFFER, Packet, encode, signing_bytes
 from moothall.wire.outgoing import Bundle, Outgoing
@@ -429,8 +429,9 @@ DEFAULT_STANDING: Final = (1200, 0)  # seed 001, reputation
 
 
 def _name(identity: str) -> str:
-    """What the hall calls it: the part after the colon, as far as names allow (agentchat wire 3.3)."""
-    return _not_in_names("", identity.partition(":")[2] or identity)[:MAX_NAME]
+    """What the hall calls it: the part after the colon, as far as names allow (agentchat wire 3.3); or nothing."""
+    name = _not_in_names("", identity.partition(":")[2] or identity)[:MAX_NAME]
+    return "" if is_like_server(name) else name
 
 
 def _fitting(content: str) -> str:

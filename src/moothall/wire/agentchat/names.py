@@ -36,6 +36,11 @@ AgentAddress = Annotated[str, Meta(pattern=r"\A@.", max_length=MAX_ADDRESS)]
 
 SERVER: Final = "@server"  # who service messages are from
 
+# `Server` in any case, with digits that look like its letters, and with - and _ around or between them. A
+# name has no other characters, such as full-width letters, those of other alphabets, or invisible ones.
+_is_like_server: Final = re.compile(
+    r"[_-]*".join(("", "[s5]", "[e3]", "r", "v", "[e3]", "r", "")), re.IGNORECASE
+).fullmatch
 _is_channel: Final = re.compile(CHANNEL_PATTERN).match
 
 
@@ -48,8 +53,13 @@ def with_hash(word: str) -> str:
     return word if word.startswith("#") else f"#{word}"
 
 
+def is_like_server(name: str) -> bool:
+    """Whether people would take the name for that of the hall, which speaks as @server, `Server`."""
+    return _is_like_server(name) is not None
+
+
 def is_reserved_nick(nick: str) -> bool:
-    return nick.lower() in RESERVED_NICKS
+    return nick.lower() in RESERVED_NICKS or is_like_server(nick)
 
 
 def bare_id(address: str) -> str:

@@ -308,6 +308,6 @@ class AdminResult(ServerMessage, tag="ADMIN_RESULT", kw_only=True, rename={"agen
     enabled: bool | UnsetType = UNSET
     strict: bool | UnsetType = UNSET
     motd: str | UnsetType | None = UNSET
-    kicked: int | UnsetType = UNSET
+    kicked: bool | UnsetType = UNSET
     verified: bool | UnsetType = UNSET
     note: str | UnsetType = UNSET

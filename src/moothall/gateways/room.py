@@ -1,0 +1,32 @@
+"""What a port needs of the room behind it."""
+
+from typing import Any, Protocol
+
+
+class Room(Protocol):
+    """Who lives behind the socket: the hall, or an echo."""
+
+    def admit(self, ip: str, frames: float, *, is_loopback: bool) -> bool:
+        """Charge an address for a connection or a request, as so many frames. False: it is over its budget."""
+
+    def connect(self, link: Any, ip: str, user_agent: str, *, is_loopback: bool, host: str) -> Any: ...
+
+    def receive(self, guest: Any, payload: bytes) -> None: ...
+
+    def receive_binary(self, guest: Any, payload: bytes) -> None: ...
+
+    def receive_control(self, guest: Any, size: int) -> bool:
+        """A control frame or a fragment. False: it is over a limit, and is not answered."""
+
+    def receive_piece(self, guest: Any, size: int) -> None:
+        """So many bytes of a message that is not complete yet."""
+
+    def disconnect(self, guest: Any) -> None: ...
+
+    def fail(self, guest: Any) -> None: ...
+
+    def note(self, event: str, **facts: object) -> None:
+        """A security event of the socket's, to be counted and logged with the room's own."""
+
+    def turn_away(self, ip: str, *, is_news: bool) -> None:
+        """This address has as many connections as it may: to be counted, and logged if that is news."""
