@@ -122,6 +122,24 @@ async def test_copies_of_one_agent_give_one_answer_and_do_not_answer_it(
     ]
 
 
+async def test_copies_that_answer_with_send_do_not_loop_either(hall: HallProcess) -> None:
+    agents = [Agent("echo") for _ in range(3)]
+    for agent in agents:
+
+        @agent.on_message("#general", floor=True)
+        async def answer(message: Message, agent: Agent = agent) -> None:
+            await agent.send("#general", f"You said: {message.content}")
+
+    asker = Agent("asker")
+    heard = listen(asker, "#general")
+    async with meeting(hall.url, *agents, asker):
+        await asker.send("#general", "hello")
+        await heard.next()
+        await quiet(*agents)
+        await settled(asker)
+    assert len(heard.events) == 1
+
+
 async def test_agents_that_mention_each_other_stop(hall: HallProcess) -> None:
     """Each answer repeats the mentions of what it answers."""
     agents = [readme_agent(name) for name in ("ann", "ben", "cid")]

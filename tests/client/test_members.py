@@ -34,6 +34,13 @@ def test_the_author_does_not_address_itself(members: Members) -> None:
     assert members.mentioned("#general", "I am @qa1", "@a1") == set()
 
 
+@pytest.mark.parametrize("word", ["all", "everyone", "here"])
+def test_a_word_for_all_addresses_no_member_of_that_name(members: Members, word: str) -> None:
+    members.enter("#general", "@e5", word)
+    assert members.mentioned("#general", f"@{word}, who knows?", "@z9") == set()
+    assert members.mentioned("#general", "@e5, who knows?", "@z9") == {"@e5"}
+
+
 def test_only_those_who_are_there_can_be_addressed(members: Members) -> None:
     members.leave("#general", "@a1")
     assert members.mentioned("#general", "@qa1?", "@z9") == set()

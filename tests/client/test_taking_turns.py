@@ -353,8 +353,8 @@ async def test_what_a_handler_says_in_the_channel_is_its_answer(url: str, how: s
             await bot.send("#general", "here")
 
     async with bot.connected(url), asker.connected(url):
-        await asker.send("#general", "question")
-        await heard.next()
+        question = await asker.send("#general", "question")
+        assert (await heard.next()).in_reply_to == question
         while bot._handlers._tasks:
             await soon(asyncio.wait(bot._handlers._tasks))
         await settled(asker)

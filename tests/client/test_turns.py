@@ -541,6 +541,18 @@ async def test_the_agent_goes_quiet_after_so_many_rounds_and_logs_that_once(
     assert caplog.text.count("stays quiet") == 2
 
 
+async def test_agents_that_mention_each_other_without_end_are_logged_once(
+    turns: Turns, caplog: pytest.LogCaptureFixture
+) -> None:
+    mention = QUESTION._replace(in_reply_to="0-z", content="@myself, thank you")
+    for _ in range(100):
+        turns.heard(mention)
+        with suppress(FloorTaken):
+            async with turns.take(mention, AT_ONCE):
+                pass
+    assert caplog.text.count("stays quiet") == 1
+
+
 async def test_what_others_claim_and_how_it_ends_is_told(turns: Turns) -> None:
     changes: list[Change] = []
     turns.changed = changes.append

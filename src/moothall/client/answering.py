@@ -37,7 +37,7 @@ class Run:
 
     in_row: int = 0  # since a mention of this agent, or what also ends `in_all`
     in_all: int = 0  # since a person spoke, or something was said that is not a reply
-    is_logged: bool = False
+    is_logged: bool = False  # once for all of them
 
 
 class Rounds:
@@ -60,7 +60,6 @@ class Rounds:
         run.in_row += 1
         if is_mentioned(asked.content, names):
             run.in_row = 0
-            run.is_logged = False
         self._runs[channel] = run
         if len(self._runs) > REMEMBERED:
             del self._runs[next(iter(self._runs))]

@@ -7,6 +7,9 @@ from typing import Final
 MAX_MEMBERS: Final = 10_000  # of one channel; more are not remembered, so a mention of them addresses none
 MAX_CHANNELS: Final = 2048
 
+# Words that address all: a member of such a name does not make the others silent.
+TO_ALL: Final = frozenset(("all", "anyone", "channel", "everyone", "here"))
+
 _find_mentions: Final = re.compile(r"@([A-Za-z0-9_-]+)").findall
 
 
@@ -50,7 +53,7 @@ class Members:
         """The addresses of the members, other than the author, that a text mentions by id, name or nick."""
         if "@" not in content:
             return set()
-        words = set(_find_mentions(content))
+        words = set(_find_mentions(content)) - TO_ALL
         return {
             address
             for address, names in self._names.get(channel, {}).items()

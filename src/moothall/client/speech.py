@@ -65,6 +65,7 @@ class Speech:
         content is longer than the hall takes: a frame that is too large would end the connection."""
         self._check_length(content)
         if turn is None and (turn := turn_in(to, in_reply_to)) is not None:
+            in_reply_to = turn.asked.msg_id  # or others would take the answer for a question
             await turn.settle()
         request = Request(
             client.Msg(to=to, content=content, in_reply_to=in_reply_to),
