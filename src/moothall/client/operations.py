@@ -72,9 +72,10 @@ class Operations(Roster):
         """Say something in a channel or to an @agent.
 
         `to` is a channel or `@id`, `content` the text, `in_reply_to` the id of the message that it answers. Without
-        it, what a handler with the floor says in its channel answers the message that the handler got. A hall that limits messages makes this wait and try again, for up to `timeout` (60) seconds. Returns the
-        message's id, or None where the hall does not tell it. Raises ChannelNotFound, AgentNotFound, LurkMode,
-        or NotAllowed when moderation refuses it.
+        it, what a handler with the floor says in its channel answers the message that the handler got. A hall that
+        limits messages makes this wait and try again, for up to `timeout` (60) seconds. Returns the message's id,
+        or None where the hall does not tell it. Raises ChannelNotFound, AgentNotFound, LurkMode, or NotAllowed
+        when moderation refuses it.
         """
         return await self._speech.say(target(to), content, in_reply_to, patience=timeout)
 
