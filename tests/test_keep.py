@@ -477,7 +477,7 @@ def test_a_hall_without_keep_opens_no_port_and_no_channel(tmp_path: Path) -> Non
     with running_hall(tmp_path, "--no-keep") as hall:
         assert hall.keep_port == 0
         assert "keep" not in hall.stdout.text
-        assert (hall.data_dir / "hall-key.json").exists()  # CHALLENGE names it, and it signs receipts
+        assert (hall.data_dir / "hall-key.pem").exists()  # CHALLENGE names it, and it signs receipts
 
 
 def test_a_keep_port_that_is_taken_is_said_and_the_hall_does_not_start(tmp_path: Path) -> None:
@@ -501,7 +501,7 @@ def test_the_halls_key_stays_the_same_and_its_own(tmp_path: Path) -> None:
     for _ in range(2):
         with running_hall(tmp_path) as hall, keep_client(hall.keep_port) as alice:
             keys.append(alice.discover("hall")["pk"])
-            assert (hall.data_dir / "hall-key.json").stat().st_mode & 0o777 == 0o600
+            assert (hall.data_dir / "hall.db").stat().st_mode & 0o777 == 0o600
     assert keys[0] == keys[1]
 
 

@@ -1,6 +1,5 @@
 """What must survive: bans, approvals and the keys behind ids, through stops, kill -9 and damaged files."""
 
-import asyncio
 import json
 import os
 import stat
@@ -13,16 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.app import HALL_KEY_FILE
 from moothall.errors import UsageError
 from moothall.hall.access import decode_allowlist, decode_bans
 from moothall.hall.revoked import decode_notices
 from moothall.identity import PrivateKey
-from moothall.store import worker
-from moothall.store.files import PINS_FILE, DataDirectory, KeyBook, replace
+from moothall.store.access_files import WRITTEN_FILE
+from moothall.store.files import DataDirectory, replace
 from moothall.store.former import KEYS_FILE
+from moothall.store.hall_key import PUBLIC_FILE
 from moothall.store.journal import JOURNAL_FILE
-from moothall.store.worker import Batch, StoreThread
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.support.agentchat import AgentChat, Message, Refused
 from tests.support.server import ADMIN_KEY, PLACE, HallProcess, complaint, run_moothall, running_hall
@@ -89,7 +87,7 @@ async def test_an_approval_survives_kill_9(hall: HallProcess) -> None:
 
 
 async def test_a_list_that_cannot_be_saved_is_not_acknowledged(hall: HallProcess) -> None:
-    (hall.data_dir / ".bans.json.new").mkdir()
+    (hall.data_dir / "hall.db").rename(hall.data_dir / "elsewhere.db")
     with pytest.raises(Refused, match="INTERNAL_ERROR"):
         await administer(hall, "ADMIN_BAN", agent_id=BOB_ID)
     await hall.logged("durable_command_failed")
@@ -102,17 +100,92 @@ async def test_what_could_not_be_taken_out_of_a_list_on_disk_is_when_it_is_order
     await administer(hall, "ADMIN_BAN", agent_id=BOB_ID)
     await administer(hall, "ADMIN_APPROVE", pubkey=ALICE.public.pem)
     orders = {"bans": ("ADMIN_UNBAN", BOB_ID), "allowlist": ("ADMIN_REVOKE", ALICE_ID)}
-    for name, (operation, agent_id) in orders.items():
-        obstacle = hall.data_dir / f".{name}.json.new"
-        obstacle.mkdir()
+    database, elsewhere = hall.data_dir / "hall.db", hall.data_dir / "elsewhere.db"
+    for operation, agent_id in orders.values():
+        database.rename(elsewhere)
         for _ in range(2):
             with pytest.raises(Refused, match="INTERNAL_ERROR"):
                 await administer(hall, operation, agent_id=agent_id)
-        obstacle.rmdir()
+        elsewhere.rename(database)
         assert (await administer(hall, operation, agent_id=agent_id))["success"]
-        assert json.loads((hall.data_dir / f"{name}.json").read_bytes()) == []
         with pytest.raises(Refused, match="AGENT_NOT_FOUND"):
             await administer(hall, operation, agent_id=agent_id)
+    hall.stop()
+    for name in orders:
+        assert json.loads((hall.data_dir / f"{name}.json").read_bytes()) == []
+
+
+async def test_a_message_of_the_day_survives_kill_9_and_an_empty_one_brings_back_the_setting(
+    tmp_path: Path,
+) -> None:
+    hall = HallProcess(tmp_path, "--set", "motd=be kind", environment={"MOOTHALL_ADMIN_KEY": ADMIN_KEY})
+    hall.start()
+    try:
+        await administer(hall, "ADMIN_MOTD", motd="tea at five \ud800")
+        hall.kill()
+        hall.restart()
+        async with await AgentChat.connect(hall.url, "alice", ALICE) as alice:
+            assert alice.welcome["motd"] == "tea at five \ud800"
+        await hall.logged("motd_not_shown")
+        await administer(hall, "ADMIN_MOTD", motd="")
+        hall.kill()
+        hall.restart()
+        async with await AgentChat.connect(hall.url, "alice", ALICE) as alice:
+            assert alice.welcome["motd"] == "be kind"
+    finally:
+        hall.kill()
+
+
+# -- lists that are edited by hand ---------------------------------------------------------------------
+
+
+async def test_what_an_operator_edits_while_the_hall_is_down_counts_at_the_next_start(
+    hall: HallProcess,
+) -> None:
+    await administer(hall, "ADMIN_BAN", agent_id=BOB_ID, reason="spam")
+    await administer(hall, "ADMIN_APPROVE", pubkey=ALICE.public.pem)
+    hall.stop()
+    bans, approved = hall.data_dir / "bans.json", hall.data_dir / "allowlist.json"
+    assert [ban["agentId"] for ban in json.loads(bans.read_bytes())] == [BOB_ID]
+    bans.write_text(json.dumps([{"agentId": CAROL.public.fingerprint, "reason": "by hand"}]))
+    approved.write_text(json.dumps([{"pubkey": BOB.public.pem}]))
+    hall.restart()
+    imported = [line for line in hall.log if line["event"] == "access_list_imported"]
+    assert {(line["file"], line["entered"], line["struck"]) for line in imported} == {
+        ("bans.json", 1, 1),
+        ("allowlist.json", 1, 1),
+    }
+    async with await AgentChat.connect(hall.url, "bob", BOB) as bob:
+        assert bob.welcome["verified"] is True
+    async with await AgentChat.connect(hall.url, "alice", ALICE) as alice:
+        assert alice.welcome["verified"] is False
+    with pytest.raises(Refused, match="BANNED: by hand"):
+        await AgentChat.connect(hall.url, "carol", CAROL)
+    hall.kill()
+    hall.restart()
+    assert not any(line["event"] == "access_list_imported" for line in hall.log)
+    with pytest.raises(Refused, match="BANNED: by hand"):
+        await AgentChat.connect(hall.url, "carol", CAROL)
+
+
+async def test_a_list_that_is_missing_is_made_anew_and_lifts_no_ban(hall: HallProcess) -> None:
+    await administer(hall, "ADMIN_BAN", agent_id=BOB_ID)
+    hall.stop()
+    (hall.data_dir / "bans.json").unlink()
+    hall.restart()
+    with pytest.raises(Refused, match="BANNED"):
+        await AgentChat.connect(hall.url, "bob", BOB)
+    hall.stop()
+    assert [ban["agentId"] for ban in json.loads((hall.data_dir / "bans.json").read_bytes())] == [BOB_ID]
+
+
+async def test_a_new_store_takes_the_lists_that_the_former_one_left(hall: HallProcess) -> None:
+    await administer(hall, "ADMIN_BAN", agent_id=BOB_ID)
+    hall.stop()
+    (hall.data_dir / "hall.db").unlink()
+    hall.restart()
+    with pytest.raises(Refused, match="BANNED"):
+        await AgentChat.connect(hall.url, "bob", BOB)
 
 
 async def test_a_data_directory_is_one_halls(hall: HallProcess) -> None:
@@ -187,8 +260,9 @@ async def test_files_are_for_the_operator_only(hall: HallProcess) -> None:
         "bans.json",
         "allowlist.json",
         "hall.db",
+        WRITTEN_FILE,
         JOURNAL_FILE,
-        HALL_KEY_FILE,
+        PUBLIC_FILE,
         "ratings.json",
         "receipts.jsonl",
     }
@@ -220,16 +294,12 @@ async def test_the_lists_of_the_reference_are_taken_over(tmp_path: Path) -> None
         with pytest.raises(Refused, match="BANNED"):
             await AgentChat.connect(hall.url, "bob", BOB)
         await administer(hall, "ADMIN_BAN", agent_id=CAROL.public.fingerprint)
+        hall.stop()
     finally:
         hall.kill()
     assert json.loads((tmp_path / "bans.json").read_text()) == bans
     ours = json.loads((hall.data_dir / "bans.json").read_text())
     assert [ban["agentId"] for ban in ours] == [BOB.public.fingerprint, CAROL.public.fingerprint]
-
-
-def test_the_pins_of_a_hall_one_folder_up_are_not_ours(tmp_path: Path) -> None:
-    (tmp_path / PINS_FILE).write_text(f"{ALICE_ID} {BOB.public.raw.hex()}\n")
-    assert KeyBook(DataDirectory(tmp_path / "data"), 10).read() == []
 
 
 # -- damage --------------------------------------------------------------------------------------------
@@ -402,42 +472,6 @@ def test_an_approval_that_is_no_key_is_one_line_and_exit_code_2(tmp_path: Path) 
     assert complaint(result).startswith("allowlist.json: ")
 
 
-def entries(*numbers: int) -> list[tuple[str, bytes]]:
-    return [(f"{number:08x}", bytes([number]) * 32) for number in numbers]
-
-
-def test_a_line_that_was_cut_off_costs_itself_only(tmp_path: Path) -> None:
-    book = KeyBook(DataDirectory(tmp_path), 10)
-    book.append(entries(1, 2))
-    with (tmp_path / PINS_FILE).open("ab") as file:
-        file.write(b"00000003 0303")
-    reopened = KeyBook(DataDirectory(tmp_path), 10)
-    assert reopened.read() == entries(1, 2)
-    reopened.append(entries(4))
-    assert KeyBook(DataDirectory(tmp_path), 10).read() == entries(1, 2, 4)
-
-
-def test_lines_that_are_no_keys_are_passed_over(tmp_path: Path) -> None:
-    junk = b"\n\xff\xfe\nid zz\nid 00\n \n"
-    (tmp_path / PINS_FILE).write_bytes(junk + b"00000001 " + b"01" * 32 + b"\n")
-    assert KeyBook(DataDirectory(tmp_path), 10).read() == entries(1)
-
-
-def test_the_book_of_pins_does_not_grow_for_ever(tmp_path: Path) -> None:
-    book = KeyBook(DataDirectory(tmp_path), 3)
-    for number in range(1, 8):
-        book.append(entries(number))
-    assert len((tmp_path / PINS_FILE).read_bytes().splitlines()) == 3
-    assert KeyBook(DataDirectory(tmp_path), 3).read() == entries(5, 6, 7)
-
-
-def test_the_last_line_of_an_id_holds(tmp_path: Path) -> None:
-    """An id is written again only after the hall had forgotten who it belonged to."""
-    book = KeyBook(DataDirectory(tmp_path), 10)
-    book.append([("00000001", b"\x01" * 32), ("00000002", b"\x02" * 32), ("00000001", b"\x03" * 32)])
-    assert book.read() == [("00000002", b"\x02" * 32), ("00000001", b"\x03" * 32)]
-
-
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     directory = DataDirectory(tmp_path / "data")
     directory.write("bans.json", b"[]")
@@ -448,45 +482,3 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"allowlist\.json"):
         directory.read("allowlist.json")
     assert sorted(path.name for path in directory.path.iterdir()) == ["allowlist.json", "bans.json"]
-
-
-# -- the store's thread --------------------------------------------------------------------------------
-
-
-async def test_what_waits_for_the_next_write_is_written_before_the_hall_closes() -> None:
-    written: list[list[tuple[str, bytes]]] = []
-    thread = StoreThread()
-    batch = Batch(thread, written.append, lambda error: None)
-    for number in range(5):
-        batch.add(*entries(number)[0])
-    batch.close()
-    thread.close()
-    assert written == [entries(0, 1, 2, 3, 4)]
-
-
-async def test_a_write_that_fails_is_reported_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Together with what came since. What is not on disk is anybody's after a restart."""
-    monkeypatch.setattr(worker, "RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(worker, "MOST_WAITING", 3)
-    written: asyncio.Queue[list[tuple[str, bytes]]] = asyncio.Queue()
-    reported: asyncio.Queue[BaseException] = asyncio.Queue()
-    failures = [OSError("disk full"), OSError("disk full")]
-    loop = asyncio.get_running_loop()
-
-    def write(batch: list[tuple[str, bytes]]) -> None:
-        if failures:
-            raise failures.pop()
-        loop.call_soon_threadsafe(written.put_nowait, batch)
-
-    thread = StoreThread()
-    batch = Batch(thread, write, reported.put_nowait)
-    for number in range(3):
-        batch.add(*entries(number)[0])
-    async with asyncio.timeout(5):
-        assert str(await reported.get()) == "disk full"
-        batch.add(*entries(3)[0])
-        assert str(await reported.get()) == "disk full"
-        assert await written.get() == entries(1, 2, 3)
-    batch.close()
-    thread.close()
-    assert written.empty()

@@ -23,9 +23,12 @@ from moothall.gateways.lag import LagMeter
 from moothall.gateways.port import Port
 from moothall.gateways.webhooks import Webhooks
 from moothall.hall import revocation
-from moothall.hall.access import ALLOWLIST_FILE, BANS_FILE, Allowlist, Bans, decode_allowlist, decode_bans
+from moothall.hall.access import Allowlist, Bans, decode_approval, decode_ban
+from moothall.hall.admin import read_motd
+from moothall.hall.common import ALLOWLIST, BANS, MOTD, Copies
 from moothall.hall.hall import Hall
 from moothall.hall.keep.bridge import Bridge
+from moothall.hall.keep.pinning import PinSaver
 from moothall.hall.keep.registry import MAX_PINS, Pins
 from moothall.hall.keep.routing import KeepRoom
 from moothall.hall.keyring import Keyring
@@ -34,7 +37,7 @@ from moothall.hall.opening import open_hall
 from moothall.hall.outside import Log
 from moothall.hall.redaction import Redactor
 from moothall.hall.revoked import RevokedKeys
-from moothall.identity import Identity, PrivateKey, load_or_create
+from moothall.identity import PrivateKey
 from moothall.identity.seals import Seal
 from moothall.market.clerk import withdraw_skills
 from moothall.market.courier import Courier, Listener
@@ -44,10 +47,9 @@ from moothall.market.hooks import EVENTS, Subscription
 from moothall.market.reputation import RatingRules
 from moothall.market.rules import MarketRules, Quotas
 from moothall.settings import Settings
-from moothall.store.files import DataDirectory, KeyBook
+from moothall.store.files import DataDirectory
 from moothall.store.journal import KeyJournal
-from moothall.store.opening import bound_ids, open_store, revoked_keys
-from moothall.store.worker import Batch, StoreThread
+from moothall.store.opening import bound_ids, common_lists, open_store, pinned, read_hall_key, revoked_keys
 
 # Sessions and agents live for minutes; the default of looking for cycles every 700 allocations would walk over
 # all of them again and again, and stop the loop for as long.
@@ -56,8 +58,6 @@ GC_THRESHOLD: Final = (50_000, 20, 50)
 # The loop's timers count whole milliseconds and may ring early by one; a tick that finds nothing due yet would
 # only set the next alarm.
 TIMER_SLACK: Final = 0.001
-
-HALL_KEY_FILE: Final = "hall-key.json"
 
 FINISHING_SECONDS: Final = 2.0  # for durable commands that are under way when the hall closes
 
@@ -106,17 +106,9 @@ class App:
 
     async def _open(self, directory: DataDirectory) -> None:
         settings = self.settings
-        # What can be wrong in the operator's files is found before anything is started.
-        allowlist = directory.read_list(ALLOWLIST_FILE, decode_allowlist) or Allowlist()
-        bans = directory.read_list(BANS_FILE, decode_bans) or Bans()
-        hall_key = read_hall_key(directory)
-        seal = Seal(hall_key)
-        pin_book = KeyBook(directory, MAX_PINS)
-        pinned = pin_book.read()
         self._webhooks = Webhooks(settings.webhooks, settings.webhook_secret, settings.webhook_timeout)
         listeners: list[Listener] = [*self._hooks.values(), *self._webhooks.listeners]
         self._loop = asyncio.get_running_loop()
-        self._store = StoreThread()
         self._market_store = open_store(
             directory,
             settings.store,
@@ -124,8 +116,21 @@ class App:
             [listener.subscription for listener in listeners],
             on_events=lambda: self.courier.wake(),
         )
-        self._journal = None if settings.store else KeyJournal(directory)
+        self._journal: KeyJournal | None = None
+        try:
+            await self._open_rooms(directory, listeners)
+        except BaseException:
+            self._close_store()
+            raise
+
+    async def _open_rooms(self, directory: DataDirectory, listeners: list[Listener]) -> None:
+        settings = self.settings
+        if not settings.store:
+            self._journal = KeyJournal(directory)
         self._new_ids = None if self._journal is None else self._read_ids(directory, self._journal)
+        hall_key = self._read_key(directory)
+        seal = Seal(hall_key)
+        lists = common_lists(directory, settings.store)
         self.courier = Courier(self._market_store, listeners)
         self.desk = MarketDesk(self._market_store, market_rules(settings), seal)
         self.court = CourtDesk(self._market_store, court_rules(settings), self.desk, seal)
@@ -140,20 +145,19 @@ class App:
             entropy=os.urandom,
             pick=secrets.randbelow,
             alarm=self._set_alarm,
-            worker=self._store,
-            shelf=directory,
             log=self.log,
             redactor=Redactor(os.environ),
-            allowlist=allowlist,
-            bans=bans,
+            copies=Copies(self._market_store, self.log),
+            allowlist=Allowlist(map(decode_approval, lists[ALLOWLIST])),
+            bans=Bans(map(decode_ban, lists[BANS])),
             keyring=Keyring(self._market_store, settings.max_known_keys, self._new_ids),
             hall_key=hall_key.public.raw,
             revoked=RevokedKeys(revoked_keys(directory, settings.store)),
         )
+        self._take_motd(read_motd(lists[MOTD]))
         self.port = Port(self.hall, settings, self.log)
-        self._pins = Batch(self._store, pin_book.append, self._pins_not_saved)
-        pins = Pins(MAX_PINS, pinned, self._pins.add) if settings.keep_pin else None
-        self.keep = self._build_keep(hall_key, pins) if settings.keep else None
+        self._pins = self._read_pins(directory) if settings.keep_pin else None
+        self.keep = self._build_keep(hall_key) if settings.keep else None
         self._lag = LagMeter()
         self.port.routes = health.routes(
             self.hall,
@@ -171,8 +175,6 @@ class App:
                 await self.keep.open()
         except BaseException:
             await self.port.close("Server shutting down")
-            self._store.close()
-            self._close_store()
             raise
         self._webhooks.start()
         self.courier.open(self.hall)
@@ -199,8 +201,8 @@ class App:
         self._is_over = True
         if self._alarm is not None:
             self._alarm.cancel()
-        self._pins.close()
-        self._store.close()
+        if self._pins is not None:
+            self._pins.close()
         self.courier.close()
         if self._new_ids is not None:
             self._new_ids.close()
@@ -210,6 +212,30 @@ class App:
         self._market_store.close()
         if self._journal is not None:
             self._journal.close()
+
+    def _read_key(self, directory: DataDirectory) -> PrivateKey:
+        settings = self.settings
+        if settings.store and not settings.store_secret:
+            self.log.warning(
+                "hall_key_not_encrypted",
+                advice="the hall's private key is plain in the database; set store_secret_file",
+            )
+        return read_hall_key(directory, settings.store, settings.store_secret, os.urandom, self.log)
+
+    def _take_motd(self, motd: str | None) -> None:
+        """What an operator set with ADMIN_MOTD holds until it is taken back."""
+        if motd is None:
+            return
+        if self.hall.motd not in (None, motd):
+            advice = "ADMIN_MOTD set another one; an empty ADMIN_MOTD brings that of the settings back"
+            self.log.warning("motd_not_shown", advice=advice)
+        self.hall.motd = motd
+
+    def _read_pins(self, directory: DataDirectory) -> PinSaver:
+        rows = pinned(directory, self.settings.store)
+        pins = Pins(MAX_PINS, ((identity, key) for _, identity, key in rows))
+        last = rows[-1][0] if rows else 0
+        return PinSaver(pins, self._market_store, last, self._loop.call_later, self.log)
 
     async def _finish_commands(self) -> None:
         """Whoever ordered something durable learns how it went: otherwise it would find out by asking later."""
@@ -225,8 +251,9 @@ class App:
         capacity, bound = self.settings.max_known_keys, bound_ids(directory)
         return NewIds(self._market_store, capacity, bound, journal, self._loop.call_later, self.log)
 
-    def _build_keep(self, key: PrivateKey, pins: Pins | None) -> KeepPort:
+    def _build_keep(self, key: PrivateKey) -> KeepPort:
         settings = self.settings
+        pins = None if self._pins is None else self._pins.pins
         bridge = Bridge(self.hall, key.sign_bytes, key.public.raw, settings.keep_channel)
         directory = SkillDirectory(self._market_store)
         room = KeepRoom(bridge, directory.find, version=__version__, pins=pins)
@@ -240,24 +267,11 @@ class App:
         wait = max(0.0, due - monotonic()) + TIMER_SLACK
         self._alarm = self._loop.call_later(wait, lambda: self.hall.tick())
 
-    def _pins_not_saved(self, error: BaseException) -> None:
-        """They hold until the hall restarts, and are tried again; the operator should know before that."""
-        self.log.warning("pins_not_saved", error=repr(error))
-
     @property
     def url(self) -> str:
         host, port = self.port.address
         scheme = "wss" if self.settings.cert else "ws"
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-
-
-def read_hall_key(directory: DataDirectory) -> PrivateKey:
-    """The hall's own key, made on the first start: clients know the hall by it, and it signs receipts, closed cases
-    and packets on the keep wire."""
-    identity = load_or_create(
-        directory.path / HALL_KEY_FILE, lambda: Identity(PrivateKey(secrets.token_bytes(32)))
-    )
-    return identity.key
 
 
 def market_rules(settings: Settings) -> MarketRules:

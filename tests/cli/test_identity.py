@@ -333,7 +333,7 @@ async def test_a_hall_that_was_replaced_is_met_again_after_unpin(tmp_path: Path)
         port = str(hall.port)
         assert run_moothall(tmp_path, *send, hall.url).returncode == 0
         hall.stop()
-    (hall.data_dir / "hall-key.json").unlink()
+    assert run_moothall(tmp_path, "store", "key", "--new", "--data-dir", "data").returncode == 0
     operator = {PATH_VARIABLE: "operator.json"}
     with running_hall(tmp_path, "--port", port, environment=operator) as hall:
         refused = run_moothall(tmp_path, *send, hall.url)

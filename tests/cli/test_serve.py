@@ -279,7 +279,7 @@ async def test_a_wrong_admin_key_is_refused_and_logged(hall: HallProcess) -> Non
 def test_a_hall_without_keep_has_a_key_too(tmp_path: Path) -> None:
     with running_hall(tmp_path, "--no-keep") as hall:
         key = hall.key
-        assert stat.S_IMODE((hall.data_dir / "hall-key.json").stat().st_mode) == 0o600
+        assert stat.S_IMODE((hall.data_dir / "hall.db").stat().st_mode) == 0o600
         hall.stop()
         hall.restart()
         assert hall.key == key

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from moothall.app import HALL_KEY_FILE, App
-from moothall.identity import PublicKey, load
+from moothall.app import App
+from moothall.identity import PublicKey
 from moothall.settings import Settings
 
 
@@ -62,4 +62,4 @@ def url(hall: App) -> str:
 @pytest.fixture
 def hall_key(hall: App) -> PublicKey:
     """What it signs receipts and cases with."""
-    return load(hall.settings.data_dir / HALL_KEY_FILE).public
+    return PublicKey(bytes.fromhex(hall.hall.public_key))

@@ -5,8 +5,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from moothall.hall.access import BANS_FILE, Doorkeeper
+from moothall.hall.access import Doorkeeper
 from moothall.hall.admin import MAX_BANS_LISTED, MAX_REASON_LISTED
+from moothall.hall.common import BANS
 from moothall.hall.session import Tier
 from moothall.settings import PROFILES
 from moothall.settings.limits import Rate
@@ -90,7 +91,7 @@ def test_a_wrong_key_is_refused_logged_and_not_told(operation: str, key: str) ->
     order(world, guest, operation, key)
     assert_refused(guest, "AUTH_REQUIRED")
     assert world.log.find("admin_refused") == [{"ip": "192.0.2.1", "operation": operation}]
-    assert world.shelf.files == {}
+    assert world.books.lists == {}
     assert world.hall.motd is None
     if key:
         assert key not in repr(world.log.entries)
@@ -217,7 +218,9 @@ def test_half_a_character_does_not_keep_a_list_from_the_disk(operation: str, fie
     admin = world.connect()
     order(world, admin, operation, **{field: "caf\u00e9 \ud800"})
     assert_sent(admin, "ADMIN_RESULT", success=True)
-    (content,) = world.shelf.files.values()
+    ((record,),) = (records.values() for records in world.books.lists.values())
+    assert "caf\u00e9 \ud800" in json.loads(record).values()
+    content = (world.hall.bans if operation == "ADMIN_BAN" else world.hall.allowlist).encode()
     (entry,) = json.loads(content)
     assert "caf\u00e9 \ud800" in entry.values()
     assert "caf\u00e9".encode() in content
@@ -385,8 +388,7 @@ def test_a_ban_of_an_ephemeral_id_closes_its_session() -> None:
 
 
 def bans_on_disk(world: World) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(world.shelf.files[BANS_FILE])
-    return found
+    return [json.loads(record) for record in world.books.listed(BANS)]
 
 
 def test_the_key_of_an_agent_is_banned_and_not_its_digits() -> None:
@@ -595,7 +597,7 @@ def test_the_flag_is_not_kept() -> None:
     again = world.connect()
     world.identify(again, key=ALICE)
     assert_sent(again, "WELCOME", verified=True)
-    assert world.shelf.files == {}
+    assert world.books.lists == {}
     assert world.clock.time() == NOON
 
 

@@ -327,7 +327,7 @@ def test_what_is_said_is_kept_nowhere_but_in_the_buffer() -> None:
     alice, bob, _ = room(world)
     world.say(alice, "#general", "between us")
     world.say(alice, bob.id, "between us two")
-    assert world.shelf.files == {}
+    assert world.books.lists == {}
     assert "between us" not in repr(world.log.entries)
 
 

@@ -388,7 +388,7 @@ def test_every_error_code_of_this_floor_reaches_the_wire() -> None:
         ("ACCEPT", DEAL),  # VERIFICATION_REQUIRED
     ):
         world.send(guest, kind, **fields)
-    world.shelf.full = True
+    world.books.full = True
     world.send(guest, "ADMIN_BAN", admin_key=ADMIN_KEY, agent_id="x")  # INTERNAL_ERROR
     strict = World(allowlist=True)
     strict.identify(strict.connect())  # NOT_ALLOWED

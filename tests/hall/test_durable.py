@@ -3,7 +3,8 @@
 import pytest
 
 from moothall.errors import OutcomeUnknown
-from moothall.hall.access import ALLOWLIST_FILE, BANS_FILE, decode_allowlist, decode_bans
+from moothall.hall.access import decode_approval
+from moothall.hall.common import ALLOWLIST, BANS
 from moothall.hall.session import MAX_INBOX, MAX_INBOX_BYTES
 from tests.identity.vectors import ALICE, BOB
 from tests.support.world import (
@@ -33,10 +34,10 @@ def test_it_is_answered_when_it_is_on_disk() -> None:
     world, operator = held()
     ban(world, operator, "deadbeef")
     assert_silent(operator)
-    assert world.shelf.files == {}
+    assert world.books.listed(BANS) == []
     world.held.do_next()
     assert_sent(operator, "ADMIN_RESULT", action="ban", success=True, agentId="@deadbeef")
-    assert len(decode_bans(world.shelf.files[BANS_FILE])) == 1
+    assert len(world.books.listed(BANS)) == 1
 
 
 def test_a_hall_that_closes_waits_until_everybody_was_told_and_begins_nothing_more() -> None:
@@ -108,13 +109,13 @@ def test_others_are_heard_while_one_waits() -> None:
 
 def test_a_disk_that_fails_is_an_answer() -> None:
     world, operator = held()
-    world.shelf.full = True
+    world.books.full = True
     ban(world, operator, "deadbeef", ref="1")
     world.send(operator, "PING")
     world.held.do_next()
     assert_refused(operator, "INTERNAL_ERROR", "could not save", ref="1")
     assert_sent(operator, "PONG")
-    assert world.shelf.files == {}
+    assert world.books.listed(BANS) == []
     assert world.log.find("durable_command_failed")[-1]["exc_info"] is None
     assert_open(operator)
 
@@ -123,10 +124,10 @@ def test_what_may_or_may_not_be_saved_is_not_called_lost(monkeypatch: pytest.Mon
     """Whoever proposed it again at once might have made two offers."""
     world, operator = held()
 
-    def write(name: str, content: bytes) -> None:
+    def enlist(of: str, name: bytes, record: bytes) -> None:
         raise OutcomeUnknown("the connection was lost while saving")
 
-    monkeypatch.setattr(world.shelf, "write", write)
+    monkeypatch.setattr(world.books, "enlist", enlist)
     ban(world, operator, "deadbeef")
     world.held.do_next()
     assert_refused(operator, "INTERNAL_ERROR", "look before you try again")
@@ -147,7 +148,7 @@ def test_a_bug_in_what_follows_the_disk_ends_the_session_that_waits_for_it() -> 
     def stumble(_: None) -> None:
         raise KeyError("no such key")
 
-    world.hall.durably(operator.session, lambda: None, stumble)
+    world.hall.transact(operator.session, world.held, lambda books: None, stumble)
     for _ in range(MAX_INBOX):
         world.send(operator, "PING")
     with pytest.raises(KeyError):
@@ -174,7 +175,7 @@ def test_an_operator_may_ban_itself() -> None:
     assert_sent(alice, "BANNED")
     assert_closed(alice, 1000, "Banned by admin")
     world.held.do_next()
-    assert BANS_FILE in world.shelf.files
+    assert len(world.books.listed(BANS)) == 1
     assert_consistent(world)
 
 
@@ -227,16 +228,15 @@ def test_reading_goes_on_even_if_a_waiting_command_waits_for_the_disk_again() ->
     assert_sent(operator, "PONG")
 
 
-def test_every_change_of_a_list_is_saved_in_its_own_file() -> None:
+def test_every_change_of_a_list_is_saved() -> None:
     world = World(admin_key=ADMIN_KEY, allowlist=True, allowlist_strict=False)
     operator = world.agent()
     world.send(operator, "ADMIN_APPROVE", admin_key=ADMIN_KEY, pubkey=ALICE.public.pem, note="a friend")
-    saved = decode_allowlist(world.shelf.files[ALLOWLIST_FILE])
-    assert ALICE.public in saved
-    assert saved.entries()[0].note == "a friend"
+    (saved,) = map(decode_approval, world.books.listed(ALLOWLIST))
+    assert (saved.pubkey, saved.note) == (ALICE.public.pem, "a friend")
     world.send(operator, "ADMIN_REVOKE", admin_key=ADMIN_KEY, agent_id=ALICE.public.fingerprint)
-    assert len(decode_allowlist(world.shelf.files[ALLOWLIST_FILE])) == 0
+    assert world.books.listed(ALLOWLIST) == []
     ban(world, operator, "deadbeef")
-    assert len(decode_bans(world.shelf.files[BANS_FILE])) == 1
+    assert len(world.books.listed(BANS)) == 1
     world.send(operator, "ADMIN_UNBAN", admin_key=ADMIN_KEY, agent_id="deadbeef")
-    assert len(decode_bans(world.shelf.files[BANS_FILE])) == 0
+    assert world.books.listed(BANS) == []

@@ -290,7 +290,7 @@ def test_what_a_notice_costs_does_not_depend_on_how_many_there_are() -> None:
         assert_sent(stranger, "KEY_REVOKED")
         costs.append(list(asked))
     assert costs == [costs[0]] * 60
-    assert world.shelf.files == {}
+    assert world.books.lists == {}
 
 
 def test_the_first_notice_of_a_key_stays() -> None:

@@ -53,6 +53,8 @@ REFERENCE = MarketRules(
 
 class MemoryBooks(Books):
     def __init__(self) -> None:
+        self.lists: dict[str, dict[bytes, bytes]] = {}
+        self.full = False  # no list can be changed: the disk is full
         self.deals: dict[str, Proposal] = {}
         self.stands: dict[bytes, Standing] = {}
         self.entries: dict[tuple[str, str, str], Entry] = {}
@@ -105,6 +107,22 @@ class MemoryBooks(Books):
             for deal in sorted(self.deals.values(), key=lambda deal: deal.completed_at or 0)
             if deal.completed_at is not None and {deal.proposer, deal.recipient} == {one, other}
         ][-limit:]
+
+    def listed(self, of: str) -> list[bytes]:
+        return list(self.lists.get(of, {}).values())
+
+    def enlist(self, of: str, name: bytes, record: bytes) -> None:
+        self._require_room()
+        self.lists.setdefault(of, {})[name] = record
+
+    def strike(self, of: str, names: Collection[bytes]) -> None:
+        self._require_room()
+        for name in names:
+            self.lists.get(of, {}).pop(name, None)
+
+    def _require_room(self) -> None:
+        if self.full:
+            raise OSError(28, "No space left on device")
 
     def disk_used(self, account: str, day: int) -> int:
         return self.disk[account, day]

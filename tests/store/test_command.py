@@ -1,4 +1,4 @@
-"""`moothall store upgrade|check|export`."""
+"""`moothall store upgrade|check|export|key`."""
 
 import json
 from pathlib import Path
@@ -8,9 +8,13 @@ import pytest
 from typer.testing import CliRunner
 
 from moothall.cli.store import app
+from moothall.hall.common import BANS
+from moothall.identity import Identity, save
+from moothall.identity.seals import key_id
 from moothall.store.schema import VERSION
 from tests.store.support import ALICE, Place, full_deal, propose, register, run
 from tests.store.test_migrations import NEXT, release
+from tests.support.server import PLACE, complaint, run_moothall, running_hall
 
 
 def invoke(place: Place, *arguments: str) -> Any:
@@ -119,3 +123,81 @@ async def test_export_to_nowhere_is_one_line(place: Place) -> None:
     result = invoke(place, "export", "--output", "/nowhere/export.jsonl")
     assert result.exit_code == 2
     assert result.stderr == "error: /nowhere/export.jsonl: No such file or directory\n"
+
+
+# -- the hall's key ------------------------------------------------------------------------------------
+
+
+def shown(folder: Path, *arguments: str) -> dict[str, str]:
+    result = run_moothall(folder, "store", "key", "--data-dir", "data", *arguments)
+    assert result.returncode == 0, result.stderr
+    first, second, third = result.stdout.splitlines()
+    assert (first[:8], second[:8], third[:8]) == ("key     ", "key id  ", "kept    ")
+    return {"key": first[8:], "id": second[8:], "kept": third[8:]}
+
+
+def secret_file(folder: Path, name: str, secret: str) -> str:
+    path = folder / name
+    path.write_text(secret)
+    path.chmod(0o600)
+    return name
+
+
+def test_the_key_is_shown_replaced_and_encrypted(tmp_path: Path) -> None:
+    with running_hall(tmp_path) as hall:
+        first = hall.key
+        hall.stop()
+    assert shown(tmp_path) == {"key": first.raw.hex(), "id": key_id(first), "kept": "plain"}
+    secret_file(tmp_path, "one.txt", "the first secret, long enough")
+    secret_file(tmp_path, "two.txt", "the second secret, long enough")
+    assert shown(tmp_path, "--secret-file", "one.txt")["kept"] == "encrypted"
+    for name, said in (("two.txt", "does not hold the secret"), (None, "is encrypted")):
+        named = () if name is None else ("--set", f"store_secret_file={name}")
+        refused = run_moothall(tmp_path, "serve", *PLACE, "--data-dir", "data", *named)
+        assert said in complaint(refused)
+    settings = tmp_path / "moothall.toml"
+    settings.write_text('store_secret_file = "one.txt"')
+    with running_hall(tmp_path) as hall:
+        assert hall.key == first
+        hall.stop()
+    assert shown(tmp_path, "--secret-file", "two.txt")["key"] == first.raw.hex()
+    settings.write_text('store_secret_file = "two.txt"')
+    second = shown(tmp_path, "--new")
+    assert second["kept"] == "encrypted"
+    with running_hall(tmp_path) as hall:
+        assert hall.key.raw.hex() == second["key"] != first.raw.hex()
+        hall.stop()
+    save(Identity(ALICE), tmp_path / "backup.json")
+    assert shown(tmp_path, "--take", "backup.json")["key"] == ALICE.public.raw.hex()
+
+
+def test_what_makes_no_sense_about_a_key_is_one_line(tmp_path: Path) -> None:
+    with running_hall(tmp_path) as hall:
+        hall.stop()
+    secret_file(tmp_path, "short.txt", "too short")
+    for arguments, said in (
+        (("--new", "--take", "x.json"), "choose one"),
+        (("--take", "x.json"), "x.json"),
+        (("--secret-file", "short.txt"), "at least 16 characters"),
+        (("--secret-file", "none.txt"), "none.txt"),
+    ):
+        result = run_moothall(tmp_path, "store", "key", "--data-dir", "data", *arguments)
+        assert said in complaint(result)
+
+
+def test_an_export_does_not_hold_the_private_key(tmp_path: Path) -> None:
+    with running_hall(tmp_path) as hall:
+        hall.stop()
+    exported = run_moothall(tmp_path, "store", "export", "--data-dir", "data")
+    assert exported.returncode == 0
+    assert '"created_by"' in exported.stdout
+    assert "PRIVATE KEY" not in exported.stdout
+
+
+async def test_an_export_holds_what_halls_have_in_common(place: Place) -> None:
+    async with place.opened() as store:
+        await run(store, lambda books: books.enlist(BANS, b"\1", b'{"agentId": "x"}'))
+        await run(store, lambda books: books.pin([("y", b"\2")]))
+    lines = [json.loads(line) for line in invoke(place, "export").stdout_bytes.splitlines()]
+    assert {"table": "common", "list": "bans", "name": "01", "record": {"agentId": "x"}} in lines
+    assert {"table": "pins", "identity": "y", "key": "02"} in lines

@@ -7,7 +7,7 @@ import pytest
 
 from moothall.errors import UsageError
 from moothall.identity.certificates import revoke
-from moothall.store.former import KEYS_FILE, REVOKED_FILE
+from moothall.store.former import KEYS_FILE, PINS_FILE, REVOKED_FILE
 from tests.store.support import ALICE, BOB, CAROL, NOW_MS, Place
 
 
@@ -110,3 +110,39 @@ def test_a_list_that_cannot_be_read_is_one_line_and_changes_nothing(place: Place
         pass
     assert "\n" not in str(raised.value)
     assert names(place) == {REVOKED_FILE, KEYS_FILE}
+
+
+# -- keep pins -----------------------------------------------------------------------------------------
+
+
+def pins(place: Place) -> dict[str, bytes]:
+    return dict(place.select("SELECT identity, key FROM pins ORDER BY number"))
+
+
+def test_pins_are_brought_in_and_the_file_is_set_aside(place: Place) -> None:
+    junk = b"\n\xff\xfe\nid zz\nid 00\n \n"
+    content = (
+        junk + lines(("aa", BOB.public.raw), ("bb", BOB.public.raw), ("aa", ALICE.public.raw)) + b"cc 0303"
+    )
+    place.directory.write(PINS_FILE, content)
+    with place.books():
+        pass
+    assert pins(place) == {"aa": ALICE.public.raw, "bb": BOB.public.raw}  # the last line of an identity held
+    assert names(place) == {f"{PINS_FILE}.before-import"}
+    assert place.log.facts("pins_imported") == {"pinned": 2, "known_already": 0}
+
+
+def test_a_pin_of_the_store_stays(place: Place) -> None:
+    with place.books() as books:
+        assert books.pin([("aa", CAROL.public.raw)]) == {"aa": CAROL.public.raw}
+    place.directory.write(PINS_FILE, lines(("aa", ALICE.public.raw)))
+    with place.books():
+        pass
+    assert pins(place) == {"aa": CAROL.public.raw}
+
+
+def test_the_pins_of_a_hall_one_folder_up_are_not_ours(place: Place) -> None:
+    (place.directory.path.parent / PINS_FILE).write_bytes(lines(("aa", ALICE.public.raw)))
+    with place.books():
+        pass
+    assert pins(place) == {}

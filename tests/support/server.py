@@ -15,7 +15,7 @@ from threading import Condition, Thread
 from typing import IO, Any, Final
 
 from moothall.cli import context_file
-from moothall.identity import PublicKey, load
+from moothall.identity import PublicKey
 from moothall.known_halls import PATH_VARIABLE
 
 PROGRAM: Final = str(Path(sys.executable).with_name("moothall"))
@@ -131,7 +131,7 @@ class HallProcess:
     @property
     def key(self) -> PublicKey:
         """What it signs receipts and cases with."""
-        return load(self.data_dir / "hall-key.json").public
+        return PublicKey.from_pem((self.data_dir / "hall-key.pem").read_text())
 
     @property
     def log(self) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ from moothall.errors import OutcomeUnknown, Refusal
 from moothall.hall import revocation
 from moothall.hall.access import Allowlist, Approval, Ban, Bans, holder_of
 from moothall.hall.bindings import BindingBooks
+from moothall.hall.common import Copies
 from moothall.hall.hall import Hall
 from moothall.hall.keyring import Keyring
 from moothall.hall.opening import open_hall
@@ -131,23 +132,6 @@ def texts(frames: bytes) -> Iterator[bytes]:
     assert position == len(frames), "a frame is cut short"
 
 
-class PromptWorker:
-    """Does everything at once."""
-
-    def submit(
-        self,
-        work: Callable[[], Result],
-        done: Callable[[Result], None],
-        failed: Callable[[BaseException], None],
-    ) -> None:
-        try:
-            result = work()
-        except (OSError, OutcomeUnknown) as error:
-            failed(error)
-        else:
-            done(result)
-
-
 class PromptStore:
     """The books in memory; every unit of work is done at once."""
 
@@ -162,7 +146,7 @@ class PromptStore:
     ) -> None:
         try:
             result = work(self._books)
-        except (Refusal, OSError) as error:
+        except (Refusal, OSError, OutcomeUnknown) as error:
             failed(error)
         else:
             done(result)
@@ -175,6 +159,9 @@ class HeldStore:
         self._prompt = PromptStore(books)
         self.waiting: list[Callable[[], None]] = []
 
+    def __len__(self) -> int:
+        return len(self.waiting)
+
     def submit(
         self,
         work: Callable[[MemoryBooks], Result],
@@ -185,39 +172,6 @@ class HeldStore:
 
     def do_next(self) -> None:
         self.waiting.pop(0)()
-
-
-class HeldWorker:
-    """A slow disk: nothing is done before the test lets it."""
-
-    def __init__(self) -> None:
-        self._prompt = PromptWorker()
-        self._waiting: list[Callable[[], None]] = []
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def submit(
-        self,
-        work: Callable[[], Result],
-        done: Callable[[Result], None],
-        failed: Callable[[BaseException], None],
-    ) -> None:
-        self._waiting.append(lambda: self._prompt.submit(work, done, failed))
-
-    def do_next(self) -> None:
-        self._waiting.pop(0)()
-
-
-class MemoryShelf:
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-        self.full = False
-
-    def write(self, name: str, content: bytes) -> None:
-        if self.full:
-            raise OSError(28, "No space left on device")
-        self.files[name] = content
 
 
 class LogBook:
@@ -290,13 +244,13 @@ class World:
         self.settings = Settings(**{"profile": profile, **PROFILES[profile], **ADDRESS_BUDGETS, **settings})
         self.clock = clock or Clock()
         self.log = LogBook()
-        self.shelf = MemoryShelf()
-        self.held = HeldWorker()
         self.guests: list[Guest] = []
         self._alarm: float | None = None
         dice = dice or Random(1)  # noqa: S311  # the same every time is the point
         self.books = books or MemoryBooks()
-        store = store or PromptStore(self.books)
+        self.held = HeldStore(self.books)  # of operators' orders, if they are to wait
+        if store is None:
+            store = PromptStore(self.books)
         self.desk = MarketDesk(store, market_rules(self.settings), SEAL)
         self.court = CourtDesk(store, court_rules(self.settings), self.desk, SEAL)
         self.hall: Hall = open_hall(
@@ -310,13 +264,14 @@ class World:
             entropy=dice.randbytes,
             pick=dice.randrange,
             alarm=self._set_alarm,
-            worker=self.held if held else PromptWorker(),
-            shelf=self.shelf,
             log=self.log,
             redactor=Redactor(environment or {}),
+            copies=Copies(self.held if held else PromptStore(self.books), self.log),
             allowlist=Allowlist(Approval(pubkey=key.public.pem) for key in approved),
             bans=Bans(Ban(agent_id=agent_id) for agent_id in banned),
-            keyring=Keyring(key_store or PromptStore(self.books), self.settings.max_known_keys),
+            keyring=Keyring(
+                PromptStore(self.books) if key_store is None else key_store, self.settings.max_known_keys
+            ),
             hall_key=HALL_KEY.public.raw,
         )
         self.desk.open(self.hall)

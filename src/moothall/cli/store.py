@@ -1,5 +1,6 @@
 """`moothall store`: bring the store up to date, check it, write it out."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,8 +13,10 @@ import typer
 from moothall.cli.exits import FAILED, group
 from moothall.cli.options import Config, choose
 from moothall.errors import UsageError
+from moothall.identity import PrivateKey, load
 from moothall.store import migrations
 from moothall.store.dialect import Connection
+from moothall.store.files import write
 from moothall.store.opening import connect
 from moothall.store.schema import VERSION
 
@@ -83,6 +86,65 @@ def export(
             replace(output, exported(connection))
         except OSError as error:
             raise UsageError(f"{output}: {error.strerror}") from None
+
+
+@app.command()
+def key(
+    data_dir: DataDir = None,
+    store: Url = None,
+    config: Config = None,
+    new: Annotated[
+        bool, typer.Option("--new", help="Make a new key. Agents have to unpin the old one.")
+    ] = False,
+    take: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Take the key of this file, such as an old hall-key.json."),
+    ] = None,
+    secret_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Encrypt the key with the secret in this file from now on."),
+    ] = None,
+) -> None:
+    """Show the public key of the hall, or replace the key. Stop the halls first if you replace it.
+
+    \b
+    moothall store key
+    moothall store key --secret-file new-secret.txt   # then set store_secret_file to it
+    """
+    from moothall.identity.lockbox import is_locked, opened, public_of
+    from moothall.identity.seals import key_id
+    from moothall.settings.sources import read_store_secret
+    from moothall.store.hall_key import PUBLIC_FILE, replace_key, stored_key
+
+    if new and take is not None:
+        raise UsageError("choose one: --new or --take")
+    settings = choose(config, None, data_dir=data_dir, store=store).settings
+    secret = settings.store_secret if secret_file is None else read_store_secret(secret_file)
+    with _opened(data_dir, store, config) as connection:
+        migrations.require_current(connection)
+        connection.execute(connection.dialect.begin)
+        record = stored_key(connection)
+        if new:
+            replacement = PrivateKey(os.urandom(32))
+        elif take is not None:
+            replacement = load(take).key
+        elif record is None:
+            raise UsageError("the store has no key yet; `moothall serve` makes one, or use --new or --take")
+        elif secret_file is not None:
+            replacement = opened(record, settings.store_secret)
+        else:
+            replacement = None
+        if replacement is not None:
+            replace_key(connection, replacement, secret, os.urandom)
+            record = stored_key(connection)
+        connection.execute("COMMIT")
+    assert record is not None  # noqa: S101
+    public = public_of(record)
+    if replacement is not None and settings.data_dir.is_dir():
+        write(settings.data_dir / PUBLIC_FILE, public.pem.encode())
+    typer.echo(f"key     {public.raw.hex()}")
+    typer.echo(f"key id  {key_id(public)}")
+    typer.echo(f"kept    {'encrypted' if is_locked(record) else 'plain'}")
 
 
 @contextmanager

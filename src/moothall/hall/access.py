@@ -1,6 +1,6 @@
 """Who may come in: approved keys, bans, admin keys, connections per address (agentchat wire 16).
 
-The lists are kept in the reference's own file formats, so that its files can be taken over as they are.
+The entries of both lists are records in the reference's own format, so that its files can be imported as they are.
 """
 
 import hmac
@@ -8,6 +8,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from hashlib import sha256
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
@@ -36,6 +37,11 @@ class Approval(Struct, kw_only=True, rename="camel", gc=False):
     approved_by: str = "admin"
     note: str | None = None
 
+    @property
+    def name(self) -> bytes:
+        """What the store finds it by."""
+        return PublicKey.from_pem(self.pubkey).raw
+
 
 class Ban(Struct, kw_only=True, rename="camel", gc=False):
     agent_id: str
@@ -44,12 +50,18 @@ class Ban(Struct, kw_only=True, rename="camel", gc=False):
     banned_by: str = "admin"
     pubkey: str | UnsetType = UNSET  # ours: which key had the id
 
+    @property
+    def name(self) -> bytes:
+        """What the store finds it by. An id can be any text, as long as a frame."""
+        if self.pubkey is UNSET:
+            return sha256(self.agent_id.encode(errors="surrogatepass")).digest()
+        return PublicKey.from_pem(self.pubkey).raw
+
 
 class Allowlist:
     """Approved keys. An id may be given with 8 or 16 digits."""
 
     def __init__(self, approvals: Iterable[Approval] = ()) -> None:
-        self.on_disk = True  # False while the file lacks a change because it could not be written
         self._by_key: dict[bytes, Approval] = {}
         for approval in approvals:
             self.approve(approval)
@@ -70,8 +82,8 @@ class Allowlist:
         self._by_key[key.raw] = approval
         return key
 
-    def revoke(self, *, pubkey: str | None, agent_id: str | None) -> bool:
-        """Whether there was one. Raises InvalidMessage if two keys have the id: the key has to be given then."""
+    def revoke(self, *, pubkey: str | None, agent_id: str | None) -> list[Approval]:
+        """What was taken out. Raises InvalidMessage if two keys have the id: the key has to be given then."""
         found = [
             key
             for key in map(PublicKey, self._by_key)
@@ -79,9 +91,7 @@ class Allowlist:
         ]
         if len(found) > 1:
             raise InvalidMessage(f"{len(found)} approved keys have this id; name one with `pubkey`")
-        for key in found:
-            del self._by_key[key.raw]
-        return bool(found)
+        return [self._by_key.pop(key.raw) for key in found]
 
     def encode(self) -> bytes:
         return _encode(self.entries())
@@ -92,7 +102,6 @@ class Bans:
     with that id: the reference writes no other, and an agent that was never here has no key to name."""
 
     def __init__(self, bans: Iterable[Ban] = ()) -> None:
-        self.on_disk = True  # as in Allowlist
         self._by_id: dict[str, Ban] = {}
         self._by_key: dict[PublicKey, Ban] = {}
         for ban in bans:
@@ -120,15 +129,11 @@ class Bans:
         else:
             self._by_key[PublicKey.from_pem(ban.pubkey)] = ban
 
-    def remove(self, agent_id: str) -> bool:
-        """Every ban that would keep this agent out, in whichever length its id was given here or there."""
+    def remove(self, agent_id: str) -> list[Ban]:
+        """Take out every ban that would keep this agent out, in whichever length its id was given here or there."""
         ids = [banned for banned in self._by_id if _is_same_id(banned, agent_id)]
         keys = [key for key in self._by_key if agent_id in (key.agent_id(8), key.fingerprint)]
-        for banned in ids:
-            del self._by_id[banned]
-        for key in keys:
-            del self._by_key[key]
-        return bool(ids or keys)
+        return [*(self._by_id.pop(banned) for banned in ids), *(self._by_key.pop(key) for key in keys)]
 
     def encode(self) -> bytes:
         return _encode(self.entries())
@@ -275,7 +280,21 @@ class Doorkeeper:
             raise AuthRequired("Wrong admin key")
 
 
+def encode_entry(entry: Approval | Ban) -> bytes:
+    """One entry, for the store: plain ASCII, also where a text holds half a character."""
+    return json.dumps(to_builtins(entry)).encode()
+
+
+def decode_approval(record: bytes) -> Approval:
+    return convert(json.loads(record), Approval)
+
+
+def decode_ban(record: bytes) -> Ban:
+    return convert(json.loads(record), Ban)
+
+
 def decode_allowlist(content: bytes) -> Allowlist:
+    """A file."""
     try:
         return Allowlist(convert(_decode(content), list[Approval]))
     except (InvalidKey, ValidationError) as error:
@@ -285,6 +304,7 @@ def decode_allowlist(content: bytes) -> Allowlist:
 
 
 def decode_bans(content: bytes) -> Bans:
+    """A file."""
     try:
         return Bans(convert(_decode(content), list[Ban]))
     except (InvalidKey, ValidationError) as error:

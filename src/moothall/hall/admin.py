@@ -1,27 +1,29 @@
 """What operators do with the shared key: the allow list, kick and ban, MOTD, the verified flag (wire 16).
 
-Accepted from any connection, identified or not. Attempts are logged, wrong keys limited per address. A list that
-was changed holds at once and is answered when it is on disk. After a write that failed the same order is not
-refused for having nothing to take out: it brings the list to the disk.
-"""
+Accepted from any connection, identified or not. Attempts are logged, wrong keys limited per address. A change
+holds at once, and is answered when the store has it. What to take out is looked for in the store too: it may have
+an entry that this hall does not know yet, or could not take out before."""
 
+import json
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Final, TypeVar
 
 from moothall.errors import AgentNotFound, InvalidKey, InvalidMessage, RateLimited, Refusal
 from moothall.hall.access import (
-    ALLOWLIST_FILE,
-    BANS_FILE,
     HEX_DIGITS,
     Allowlist,
     Approval,
     Ban,
     Bans,
     Doorkeeper,
+    decode_approval,
+    decode_ban,
+    encode_entry,
 )
 from moothall.hall.bindings import Holding, IdClaim
 from moothall.hall.commands import Command
+from moothall.hall.common import ALLOWLIST, BANS, MOTD, CommonBooks, ListName
 from moothall.hall.costs import ANSWER
 from moothall.hall.hall import Hall
 from moothall.hall.handshake import shows_verified
@@ -38,6 +40,7 @@ MAINTENANCE_DELAY: Final = 0.5  # seconds between a MOTD with `kick` and the clo
 MAX_BANS_LISTED: Final = 1000
 MAX_REASON_LISTED: Final = 200  # characters; a frame's worth of them would fit into a ban
 _PREFIX_LENGTH: Final = 40  # of a PEM text, in ADMIN_LIST (agentchat wire 6.6)
+_MOTD_NAME: Final = b""  # there is one
 
 Message = TypeVar("Message", bound=client.AdminMessage)
 AdminHandler = Callable[[Hall, Session, Message], None]
@@ -78,23 +81,35 @@ def check_key(
 @guarded(Doorkeeper.check_access)
 def approve(hall: Hall, session: Session, message: client.AdminApprove) -> None:
     _require_allowlist(hall)
+    approval = Approval(
+        pubkey=message.pubkey, approved_at=timestamp_text(hall.timestamp()), note=message.note
+    )
     try:
-        key = hall.allowlist.approve(
-            Approval(pubkey=message.pubkey, approved_at=timestamp_text(hall.timestamp()), note=message.note)
-        )
+        key = hall.allowlist.approve(approval)
     except InvalidKey as error:
         raise InvalidMessage(f"Invalid `pubkey`: {error}") from None
     result = _result(hall, "approve", success=True, agent_id=f"@{key.agent_id(hall.settings.id_length)}")
-    _save(hall, session, ALLOWLIST_FILE, hall.allowlist, result)
+    _enter(hall, session, ALLOWLIST, approval, result)
 
 
 @guarded(Doorkeeper.check_access)
 def revoke(hall: Hall, session: Session, message: client.AdminRevoke) -> None:
     _require_allowlist(hall)
     agent_id = bare_id(message.agent_id) if message.agent_id else None
-    if not hall.allowlist.revoke(pubkey=message.pubkey, agent_id=agent_id) and hall.allowlist.on_disk:
-        raise AgentNotFound("No such entry in the allow list")
-    _save(hall, session, ALLOWLIST_FILE, hall.allowlist, _result(hall, "revoke", success=True))
+    was_here = bool(hall.allowlist.revoke(pubkey=message.pubkey, agent_id=agent_id))
+
+    def work(books: CommonBooks) -> bool:
+        stored = Allowlist(map(decode_approval, books.listed(ALLOWLIST)))
+        revoked = stored.revoke(pubkey=message.pubkey, agent_id=agent_id)
+        books.strike(ALLOWLIST, [approval.name for approval in revoked])
+        return bool(revoked)
+
+    def done(was_stored: bool) -> None:
+        if not (was_here or was_stored):
+            raise AgentNotFound("No such entry in the allow list")
+        hall.reply(session, _result(hall, "revoke", success=True))
+
+    hall.wait_for(session, partial(hall.copies.change, ALLOWLIST, work), done)
 
 
 @guarded(Doorkeeper.check_access)
@@ -135,11 +150,8 @@ def ban(hall: Hall, session: Session, message: client.AdminBan) -> None:
         if key is not None:
             ban.pubkey = key.pem
         hall.bans.add(ban)
-        for agent in _all_with(hall, agent_id):
-            hall.tell(agent, server.BannedNotice(ts=hall.timestamp(), reason=ban.reason or "Banned by admin"))
-            hall.close(agent.session, NORMAL, "Banned by admin")
-        result = _result(hall, "ban", success=True, agent_id=f"@{agent_id}")
-        _save(hall, session, BANS_FILE, hall.bans, result)
+        _turn_out(hall, ban)
+        _enter(hall, session, BANS, ban, _result(hall, "ban", success=True, agent_id=f"@{agent_id}"))
 
     present = _all_with(hall, agent_id)
     if present or not _is_key_id(hall, agent_id):
@@ -160,10 +172,19 @@ def ban(hall: Hall, session: Session, message: client.AdminBan) -> None:
 @guarded(Doorkeeper.check_access)
 def unban(hall: Hall, session: Session, message: client.AdminUnban) -> None:
     agent_id = bare_id(message.agent_id)
-    if not hall.bans.remove(agent_id) and hall.bans.on_disk:
-        raise AgentNotFound(f"{agent_id[:64]} is not banned")
-    result = _result(hall, "unban", success=True, agent_id=f"@{agent_id}")
-    _save(hall, session, BANS_FILE, hall.bans, result)
+    was_here = bool(hall.bans.remove(agent_id))
+
+    def work(books: CommonBooks) -> bool:
+        lifted = Bans(map(decode_ban, books.listed(BANS))).remove(agent_id)
+        books.strike(BANS, [ban.name for ban in lifted])
+        return bool(lifted)
+
+    def done(was_stored: bool) -> None:
+        if not (was_here or was_stored):
+            raise AgentNotFound(f"{agent_id[:64]} is not banned")
+        hall.reply(session, _result(hall, "unban", success=True, agent_id=f"@{agent_id}"))
+
+    hall.wait_for(session, partial(hall.copies.change, BANS, work), done)
 
 
 @guarded(Doorkeeper.check_access)
@@ -184,12 +205,21 @@ def list_bans(hall: Hall, session: Session, message: client.AdminBans) -> None:
 
 @guarded(Doorkeeper.check_admin)
 def set_motd(hall: Hall, session: Session, message: client.AdminMotd) -> None:
-    hall.motd = message.motd or None
+    """An empty one is taken out of the store: the next start shows that of the settings again."""
+    motd = message.motd or None
+    _show_motd(hall, motd)
     others = [other for other in hall.sessions if other is not session]
-    hall.tell_sessions(hall.sessions, server.MotdUpdate(ts=hall.timestamp(), motd=hall.motd))
-    hall.reply(session, _result(hall, "motd", success=True, motd=hall.motd, kicked=bool(message.kick)))
     if message.kick:
         hall.agenda.at(hall.now() + MAINTENANCE_DELAY, lambda: _close_all(hall, others))
+
+    def work(books: CommonBooks) -> None:
+        if motd is None:
+            books.strike(MOTD, [_MOTD_NAME])
+        else:
+            books.enlist(MOTD, _MOTD_NAME, json.dumps(motd).encode())
+
+    result = _result(hall, "motd", success=True, motd=motd, kicked=bool(message.kick))
+    hall.wait_for(session, partial(hall.copies.change, MOTD, work), lambda _: hall.reply(session, result))
 
 
 @guarded(Doorkeeper.check_admin)
@@ -248,20 +278,45 @@ def _result(hall: Hall, action: str, **fields: object) -> server.AdminResult:
     return server.AdminResult(ts=hall.timestamp(), action=action, **fields)  # type: ignore[arg-type]  # wire 6.6
 
 
-def _save(
-    hall: Hall, session: Session, name: str, entries: Allowlist | Bans, result: server.AdminResult
+def _enter(
+    hall: Hall, session: Session, of: ListName, entry: Approval | Ban, result: server.AdminResult
 ) -> None:
-    content = entries.encode()
+    name, record = entry.name, encode_entry(entry)
 
-    def save() -> None:
-        try:
-            hall.shelf.write(name, content)
-        except BaseException:
-            entries.on_disk = False
-            raise
-        entries.on_disk = True
+    def work(books: CommonBooks) -> None:
+        books.enlist(of, name, record)
 
-    hall.durably(session, save, lambda _: hall.reply(session, result))
+    hall.wait_for(session, partial(hall.copies.change, of, work), lambda _: hall.reply(session, result))
+
+
+def _turn_out(hall: Hall, ban: Ban) -> None:
+    for agent in _all_with(hall, ban.agent_id):
+        hall.tell(agent, server.BannedNotice(ts=hall.timestamp(), reason=ban.reason or "Banned by admin"))
+        hall.close(agent.session, NORMAL, "Banned by admin")
+
+
+def _show_motd(hall: Hall, motd: str | None) -> None:
+    hall.motd = motd
+    hall.tell_sessions(hall.sessions, server.MotdUpdate(ts=hall.timestamp(), motd=motd))
+
+
+def read_motd(records: list[bytes]) -> str | None:
+    """That of the store; None if it has none."""
+    return json.loads(records[0]) if records else None
+
+
+def replace_copy(hall: Hall, of: ListName, records: list[bytes]) -> None:
+    """Another hall has changed this list in the store. Its change is in force here now, as if it was made here."""
+    if of == ALLOWLIST:
+        hall.allowlist = Allowlist(map(decode_approval, records))
+    elif of == BANS:
+        known = {ban.name for ban in hall.bans.entries()}
+        hall.bans = Bans(map(decode_ban, records))
+        for ban in hall.bans.entries():
+            if ban.name not in known:
+                _turn_out(hall, ban)
+    elif (motd := read_motd(records)) != hall.motd:
+        _show_motd(hall, motd)
 
 
 def _close_all(hall: Hall, sessions: list[Session]) -> None:

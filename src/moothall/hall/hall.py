@@ -2,8 +2,8 @@
 
 A frame comes in through `receive`, which decodes it, looks up its command and runs the checks of the table;
 the command's handler answers through `reply`, `tell` and `broadcast`, which hand the same `Outgoing` to every
-connection. Nothing here waits. What has to wait for a disk goes through `durably`: the session
-it concerns keeps its later frames in its own inbox until the answer is there, and nobody else notices.
+connection. Nothing here waits. What has to wait for a disk goes through `wait_for`: the session
+it concerns keeps its later frames in its own inbox until the answer is there, and no other session waits.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -26,6 +26,7 @@ from moothall.hall.agenda import Agenda, Appointment
 from moothall.hall.budgets import Budgets, Price
 from moothall.hall.channels import Channel, Channels
 from moothall.hall.commands import Command, command_table
+from moothall.hall.common import Copies
 from moothall.hall.exemptions import Exemptions
 from moothall.hall.features import served
 from moothall.hall.floor import Floor
@@ -43,9 +44,7 @@ from moothall.hall.outside import (
     Log,
     Pick,
     Result,
-    Shelf,
     Store,
-    Worker,
 )
 from moothall.hall.peer_requests import PeerRequests
 from moothall.hall.redaction import Redactor
@@ -90,10 +89,9 @@ class Hall:
         entropy: Entropy,
         pick: Pick,
         alarm: Alarm,
-        worker: Worker,
-        shelf: Shelf,
         log: Log,
         redactor: Redactor,
+        copies: Copies,
         allowlist: Allowlist,
         bans: Bans,
         keyring: Keyring,
@@ -105,9 +103,9 @@ class Hall:
         self.clock = clock
         self.pick = pick
         self.log = log
-        self.shelf = shelf
         self.redactor = redactor
         self.suspects = redactor.suspects if settings.redact else None
+        self.copies = copies
         self.allowlist = allowlist
         self.bans = bans
         self.keyring = keyring
@@ -155,7 +153,6 @@ class Hall:
         # Agents of other wires, by id: they leave it to whoever proves the key that it comes from.
         self.makes_way: dict[str, Callable[[], None]] = {}
         self.voice = Voice(self.agenda, self._speak, limited=not settings.no_limits)
-        self._worker = worker
         self._commands = command_table(commands)
         self._limited = not settings.no_limits
         self.budgets = Budgets(settings)
@@ -496,10 +493,6 @@ class Hall:
             self.refuse(session, InvalidMessage("Not JSON"))
 
     # -- what waits for the disk -----------------------------------------------------------------
-
-    def durably(self, session: Session, work: Callable[[], Result], then: Callable[[Result], None]) -> None:
-        """Run `work` on the hall's own worker, then `then` here."""
-        self.wait_for(session, partial(self._worker.submit, work), then)
 
     def transact(
         self,

@@ -49,17 +49,6 @@ class Relay(Protocol):
         """A line of a channel: once, however many of its agents are members."""
 
 
-class Worker(Protocol):
-    """Does what may wait for a disk, somewhere else, and comes back with the result."""
-
-    def submit(
-        self,
-        work: Callable[[], Result],
-        done: Callable[[Result], None],
-        failed: Callable[[BaseException], None],
-    ) -> None: ...
-
-
 class Store(Protocol[Books]):
     """The books of a room, kept where they survive (see `moothall.store.units`)."""
 
@@ -70,13 +59,6 @@ class Store(Protocol[Books]):
         failed: Callable[[BaseException], None],
     ) -> None:
         """Run `work` in a transaction, somewhere else; once it is committed call `done` here, else `failed`."""
-
-
-class Shelf(Protocol):
-    """Files of the data directory. Called on a worker, because it waits for the disk."""
-
-    def write(self, name: str, content: bytes) -> None:
-        """Replace a file, all of it or nothing, and return when it would survive a power cut."""
 
 
 class Log(Protocol):

@@ -62,6 +62,10 @@ class Settings:
         reference=Variable("DATA_DIR", lambda text: f"{text}/.agentchat"),
     )
     store: str = option("", "database of deals and ratings: postgresql://…; empty is a file in data_dir")
+    store_secret: str = option(
+        "", "secret that encrypts the hall's private key in the store; empty keeps the key plain", secret=True
+    )
+    store_secret_file: Path | None = option(None, "file that holds the store secret")
     public_url: str = option(
         "", "URL that agents dial, such as wss://hall.example.org; empty takes the Host header that they send"
     )

@@ -28,6 +28,7 @@ NOT_SETTINGS: Final = frozenset(("MOOTHALL_CONFIG",))
 
 # Enough for any size, and for times that are counted in milliseconds and stored in 64 bits.
 MAX_NUMBER: Final = 2**40
+LEAST_SECRET: Final = 16  # characters of a secret that encrypts
 MAX_COUNTERPARTIES: Final = 400  # of an arbiter: so many deals are looked at
 # What a MSG takes on the wire: JSON may spell each UTF-16 code unit in six bytes (\\u00e9), and besides the content
 # there are a target, a signature, ids, and names.
@@ -201,6 +202,8 @@ def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
             " wss://hall.example.org"
         )
     _check_sizes(settings, origins)
+    if settings.store_secret:
+        _check_store_secret(settings.store_secret, origins["store_secret"])
     _check_addresses(settings, origins)
     _check_subprotocols(settings, origins)
     _check_channels(settings, origins)
@@ -313,6 +316,21 @@ def _check_webhooks(settings: Settings, origins: Mapping[str, str]) -> None:
         raise SettingsError("webhooks are signed: set MOOTHALL_WEBHOOK_SECRET, or webhook_secret_file")
     if not settings.webhook_timeout:
         raise SettingsError(f"webhook_timeout from {origins['webhook_timeout']}: must be more than 0")
+
+
+def read_store_secret(path: Path) -> str:
+    """Another secret than that of the settings, for the commands that change it."""
+    secret = read_secret(path)
+    _check_store_secret(secret, str(path))
+    return secret
+
+
+def _check_store_secret(secret: str, origin: str) -> None:
+    if len(secret) < LEAST_SECRET:
+        raise SettingsError(
+            f"store_secret from {origin}: a secret has at least {LEAST_SECRET} characters;"
+            " `openssl rand -hex 32` makes one"
+        )
 
 
 def read_secret(path: Path) -> str:

@@ -15,6 +15,8 @@ from msgspec import Raw
 from moothall.court.books import Books
 from moothall.court.records import CourtChange, Dispute, SignedFile
 from moothall.hall.bindings import BindingBooks
+from moothall.hall.common import CommonBooks
+from moothall.hall.keep.pinning import PinBooks
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
 from moothall.market import ledger
@@ -38,7 +40,8 @@ from moothall.market.records import (
 from moothall.market.skills import Filters
 from moothall.store import offers as directory
 from moothall.store.cases import MARKS, CaseBooks, is_plain, is_storable, runs
-from moothall.store.dialect import Connection, Row, Value
+from moothall.store.common import CommonSql
+from moothall.store.dialect import Connection
 from moothall.store.ids import IdBooks
 from moothall.store.memory import Memory
 from moothall.store.rows import TABLES, Draft, Stored
@@ -107,11 +110,12 @@ class _Listed(Proposal, frozen=True, kw_only=True, gc=False):
 _listed: Final = msgspec.json.Decoder(_Listed).decode
 
 
-class StoreBooks(Books, Outbox, BindingBooks, Protocol):
-    """The books of the market and the court, of the keys behind ids, and the courier's outbox of events."""
+class StoreBooks(Books, Outbox, BindingBooks, CommonBooks, PinBooks, Protocol):
+    """The books of the market and the court, of the keys behind ids, of what halls have in common, and the
+    courier's outbox of events."""
 
 
-class SqlBooks(CaseBooks, IdBooks, StoreBooks):
+class SqlBooks(CaseBooks, IdBooks, CommonSql, StoreBooks):
     """Between load and commit. `careful` is the second try of a unit whose first try met a row that was changed
     meanwhile or was there already: it locks what it reads, and looks before it writes."""
 
@@ -124,13 +128,10 @@ class SqlBooks(CaseBooks, IdBooks, StoreBooks):
         subscriptions: Sequence[Subscription] = (),
         careful: bool = False,
     ) -> None:
-        self._connection = connection
+        super().__init__(connection, before)
         self._memory = memory
-        self._before = before
         self._subscriptions = subscriptions
         self._careful = careful
-        self._draft = Draft()
-        self._savepoint = False
 
     # -- proposals -----------------------------------------------------------------------------------
 
@@ -543,28 +544,6 @@ class SqlBooks(CaseBooks, IdBooks, StoreBooks):
         if self._savepoint:
             self._connection.execute("ROLLBACK TO SAVEPOINT unit")
             self._connection.execute("RELEASE SAVEPOINT unit")
-
-    def _query(self, sql: str, *parameters: Any) -> list[Row]:
-        self._write_out()
-        return self._connection.execute(sql, parameters).fetchall()
-
-    def _change(self, sql: str, *parameters: Value) -> None:
-        self._write_out()
-        self._begin_own()
-        self._connection.execute(sql, parameters)
-
-    def _write_out(self) -> None:
-        """The units before this one stay written whatever happens to this one; its own rows do not."""
-        if self._before.unwritten:
-            self._before.write(self._connection)
-        if self._draft.unwritten:
-            self._begin_own()
-            self._draft.write(self._connection)
-
-    def _begin_own(self) -> None:
-        if not self._savepoint:
-            self._connection.execute("SAVEPOINT unit")
-            self._savepoint = True
 
 
 @lru_cache(maxsize=KEYS_AT_HAND)

@@ -1,7 +1,7 @@
 """The court's part of the books, in SQL. Lookups ask in the same order as those of the market (see `books`)."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -14,9 +14,9 @@ from moothall.market.books import MAX_READ
 from moothall.market.notices import what_fits
 from moothall.market.records import Standing
 from moothall.settings.sources import MAX_COUNTERPARTIES
-from moothall.store.dialect import Connection, Row
 from moothall.store.memory import Memory
-from moothall.store.rows import Draft, Stored, parts_of
+from moothall.store.rows import Stored, parts_of
+from moothall.store.work import SqlWork
 
 KEYS_AT_ONCE: Final = 256  # in one statement; a short list is filled up, so that few statements are prepared
 
@@ -47,13 +47,10 @@ class _Listed(Dispute, frozen=True, kw_only=True):
 _listed: Final = msgspec.json.Decoder(_Listed).decode
 
 
-class CaseBooks:
-    """What `SqlBooks` is made of besides the market's part."""
+class CaseBooks(SqlWork):
+    """What `SqlBooks` is made of besides the other parts."""
 
-    _connection: Connection
     _memory: Memory
-    _before: Draft
-    _draft: Draft
 
     def case(self, dispute_id: str, *, hold: bool = True) -> Dispute | None:
         stored = self._known_case(dispute_id)
@@ -194,9 +191,6 @@ class CaseBooks:
         raise NotImplementedError
 
     def _put_key(self, key: bytes) -> None:
-        raise NotImplementedError
-
-    def _query(self, sql: str, *parameters: Any) -> list[Row]:
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""Everything in the store, one JSON object per line: `moothall store export`."""
+"""Everything in the store but the hall's private key, one JSON object per line: `moothall store export`."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -11,6 +11,12 @@ from moothall.store.rows import TABLES
 # JSON already; other columns of bytes are keys and signatures, and come out in hex.
 _JSON: Final = frozenset(("record", "data", "body", "standing", "registration"))
 _MORE: Final = {"imported": ("fingerprint", "standing", "registration", "bound_to")}
+# Tables that units of work write to directly.
+_OTHERS: Final = {
+    "meta": ("name", "value"),
+    "common": ("list", "name", "record"),
+    "pins": ("identity", "key"),
+}
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -19,7 +25,8 @@ def exported(connection: Connection) -> Iterator[bytes]:
     """Of one moment, with `table` first in each line."""
     connection.execute(connection.dialect.snapshot)
     try:
-        yield from _lines(connection, "meta", ("name", "value"))
+        for name, columns in _OTHERS.items():
+            yield from _lines(connection, name, columns)
         for table in TABLES:
             yield from _lines(connection, table.name, _MORE.get(table.name, table.columns))
     finally:

@@ -1,4 +1,4 @@
-"""The data directory: small files that are replaced whole, and the list of pins that grows line by line."""
+"""The data directory: small files that are replaced whole."""
 
 import fcntl
 import os
@@ -13,8 +13,6 @@ from typing import BinaryIO, Final, TypeVar
 
 from moothall.errors import UsageError
 from moothall.hall.outside import Log
-
-PINS_FILE: Final = "keep-pins.txt"
 
 OTHERS_WRITE: Final = 0o022  # the bits of a mode that let the group and all others write
 REMEDY: Final = "repair it, or restore it from a backup"
@@ -62,7 +60,7 @@ class DataDirectory:
         os.close(self._claim)
 
     def read(self, name: str) -> bytes | None:
-        return _read(self.path / name)
+        return read(self.path / name)
 
     def ends_of(self, name: str) -> list[bytes]:
         """The first line and the last; none if there is no such file."""
@@ -75,7 +73,7 @@ class DataDirectory:
     def read_list(self, name: str, decode: Callable[[bytes], Access]) -> Access | None:
         """An access list; failing that the reference's, which keeps its lists one folder up (wire 17.3)."""
         path = self.path / name
-        content = _read(path)
+        content = read(path)
         if content is None:
             path = self.path.parent / name
             content = self._adopt(path)
@@ -108,18 +106,15 @@ class DataDirectory:
         return None
 
     def write(self, name: str, content: bytes) -> None:
-        with _replacing(self.path / name) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        self.sync()
+        write(self.path / name, content)
 
-    def set_aside(self, name: str) -> None:
-        """Rename it. What was kept another time stays, and a file that is not there is no reason to complain."""
+    def set_aside(self, name: str) -> str:
+        """Rename it; returns the new name. What was kept another time stays, and a missing file is not an error."""
         kept = next(path for path in self.kept_names(name) if not os.path.lexists(path))
         with suppress(FileNotFoundError):
             (self.path / name).rename(kept)
-        self.sync()
+        sync(self.path)
+        return kept.name
 
     def remove(self, name: str) -> None:
         (self.path / name).unlink(missing_ok=True)
@@ -130,11 +125,25 @@ class DataDirectory:
             yield self.path / f"{name}{KEPT}.{number}"
 
     def sync(self) -> None:
-        folder = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(self.path)
+
+
+def sync(folder: Path) -> None:
+    """The names in it would survive a power cut."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def write(path: Path, content: bytes) -> None:
+    """All of it or nothing, and on the disk when it returns."""
+    with _replacing(path) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    sync(path.parent)
 
 
 def replace(path: Path, content: Iterable[bytes]) -> None:
@@ -158,52 +167,8 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
-class KeyBook:
-    """Which key each keep identity was first seen with, one line each: its hash, space, public key in hex.
-
-    A line is added when an identity is pinned, so the last line of one is the one that holds. When the file has
-    twice as many lines as the hall remembers identities, it is rewritten with the newest.
-    """
-
-    def __init__(self, directory: DataDirectory, limit: int, name: str = PINS_FILE) -> None:
-        self._directory = directory
-        self._name = name
-        self._limit = limit
-        self._lines = 0
-        self._whole = True  # the file ends with a line end, not in the middle of a write that failed
-
-    def read(self) -> list[Entry]:
-        """The newest, as many as the hall remembers, the oldest of them first."""
-        content = self._directory.read(self._name) or b""
-        self._whole = not content or content.endswith(b"\n")
-        self._lines = content.count(b"\n")
-        newest: dict[str, bytes] = {}
-        for agent_id, raw in read_entries(content):
-            newest.pop(agent_id, None)
-            newest[agent_id] = raw
-        return list(newest.items())[-self._limit :]
-
-    def append(self, entries: list[Entry]) -> None:
-        lines = _lines(entries) if self._whole else b"\n" + _lines(entries)
-        self._whole = False
-        path = self._directory.path / self._name
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(descriptor, "ab") as file:
-            file.write(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        self._whole = True
-        self._lines += len(entries)
-        if self._lines > 2 * self._limit:
-            self._rewrite()
-
-    def _rewrite(self) -> None:
-        entries = self.read()
-        self._directory.write(self._name, _lines(entries))
-        self._lines = len(entries)
-
-
-def _read(path: Path) -> bytes | None:
+def read(path: Path) -> bytes | None:
+    """None if there is no such file."""
     with _opened(path) as file:
         return None if file is None else file.read()
 
@@ -232,10 +197,6 @@ def _opened(path: Path, flags: int = 0) -> Iterator[BinaryIO | None]:
         raise UsageError(f"{path}: {error.strerror}") from None
     finally:
         os.close(descriptor)
-
-
-def _lines(entries: list[Entry]) -> bytes:
-    return "".join(f"{agent_id} {raw.hex()}\n" for agent_id, raw in entries).encode()
 
 
 def read_entries(content: bytes) -> Iterator[Entry]:

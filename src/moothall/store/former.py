@@ -1,7 +1,7 @@
 """Files with what the store does not have yet, brought in when it is opened.
 
-Former versions of moothall had the keys of ids in `known-keys.txt`, and revoked keys in `revoked.json`. A hall that
-was killed leaves new keys in its journal.
+Former versions of moothall had the keys of ids in `known-keys.txt`, revoked keys in `revoked.json`, and the first
+keys of keep identities in `keep-pins.txt`. A hall that was killed leaves new keys in its journal.
 """
 
 from collections.abc import Iterator
@@ -9,14 +9,17 @@ from functools import cache
 from typing import Final
 
 from moothall.errors import UsageError
+from moothall.hall.keep.registry import MAX_PINS
 from moothall.hall.outside import Log
 from moothall.hall.revoked import Notice, decode_notices, encode_notice
+from moothall.store.common import bring_in_pins
 from moothall.store.dialect import Connection
 from moothall.store.files import REMEDY, DataDirectory, Entry, read_entries
 from moothall.store.journal import JOURNAL_FILE
 
 KEYS_FILE: Final = "known-keys.txt"
 REVOKED_FILE: Final = "revoked.json"
+PINS_FILE: Final = "keep-pins.txt"
 
 _ROWS_AT_ONCE: Final = 256
 _REVOKE: Final = "INSERT INTO revocations (key, at, notice) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING"
@@ -35,12 +38,18 @@ def bring_in(connection: Connection, directory: DataDirectory, log: Log) -> None
         for key, notice in notices.items():
             connection.execute(_REVOKE, (key, 0, encode_notice(notice)))
         log.info("revoked_keys_imported", notices=len(notices))
+    content = directory.read(PINS_FILE)
+    if content is not None:
+        pins = dict(read_entries(content))  # the last line of an identity was the one that held
+        pinned = bring_in_pins(connection, list(pins.items())[-MAX_PINS:])
+        log.info("pins_imported", pinned=pinned, known_already=len(pins) - pinned)
 
 
 def finish(directory: DataDirectory) -> None:
     """The store has it all. The former files are kept under other names."""
     directory.set_aside(KEYS_FILE)
     directory.set_aside(REVOKED_FILE)
+    directory.set_aside(PINS_FILE)
     directory.remove(JOURNAL_FILE)
 
 

@@ -3,20 +3,16 @@
 
 from collections.abc import Collection, Iterator
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from moothall.identity import PublicKey
-from moothall.store.dialect import Row
-from moothall.store.rows import Draft
+from moothall.store.work import SqlWork
 
 _MOST_AT_ONCE: Final = 64  # ids in one statement; lists are filled up to a power of two
 
 
-class IdBooks:
-    """What `SqlBooks` is made of besides the market's part and the court's."""
-
-    _before: Draft
-    _draft: Draft
+class IdBooks(SqlWork):
+    """What `SqlBooks` is made of besides the other parts."""
 
     def owners(self, ids: Collection[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
@@ -50,9 +46,6 @@ class IdBooks:
 
     def revoke(self, key: bytes, notice: bytes, now: int) -> None:
         self._draft.put_revocation(key, now, notice)
-
-    def _query(self, sql: str, *parameters: Any) -> list[Row]:
-        raise NotImplementedError
 
 
 @cache

@@ -1,6 +1,7 @@
 """`ratings.json` and `receipts.jsonl`, kept in step with the database in the reference's format (agentchat wire
 12.7, 12.9), for programs that read them. The database wins: what is in the files is never read back while a
-hall has its database, and they are made anew when they do not fit it.
+hall has its database, and they are made anew when they do not fit it. The access lists are kept in step with it
+too (`access_files`).
 
 The mirror has a thread and a connection of its own, so that no command waits for it, and takes at most a small
 share of the machine however many agents there are. Its files are replaced without waiting for the disk: after a
@@ -20,6 +21,7 @@ from moothall.hall.outside import Log
 from moothall.identity import PublicKey
 from moothall.identity.certificates import timestamp_text
 from moothall.market.records import SkillStanding, Standing
+from moothall.store.access_files import AccessMirror
 from moothall.store.dialect import Connection
 from moothall.store.files import replace
 from moothall.store.rows import Draft
@@ -51,6 +53,7 @@ class Mirror:
         self._connect = connect
         self._log = log
         self._receipts = ReceiptsFile(directory / RECEIPTS_FILE)
+        self._lists = AccessMirror(directory)
         self._changed = threading.Event()
         self._changed.set()  # the files may be older than the database, or missing
         self._closing = threading.Event()
@@ -58,7 +61,7 @@ class Mirror:
         self._thread.start()
 
     def notice(self, committed: Draft) -> None:
-        if committed.standings or committed.has_receipts:
+        if committed.standings or committed.has_receipts or committed.has_lists:
             self._changed.set()
 
     def close(self) -> None:
@@ -99,6 +102,7 @@ class Mirror:
         connection.execute(connection.dialect.snapshot)
         replace(self._directory / RATINGS_FILE, ratings_text(connection))
         self._receipts.follow(connection)
+        self._lists.follow(connection)
         connection.execute("COMMIT")
 
 

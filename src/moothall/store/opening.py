@@ -9,12 +9,15 @@ from typing import Final
 
 from moothall import __version__
 from moothall.errors import UsageError
-from moothall.hall.outside import Log
+from moothall.hall.common import LISTS, ListName
+from moothall.hall.outside import Entropy, Log
+from moothall.identity import PrivateKey
 from moothall.market.hooks import Subscription
-from moothall.store import former, migrations, reference, sqlite
+from moothall.store import access_files, common, former, migrations, reference, sqlite
 from moothall.store.books import StoreBooks
 from moothall.store.dialect import Connection
 from moothall.store.files import DataDirectory
+from moothall.store.hall_key import hall_key
 from moothall.store.mirror import Mirror
 from moothall.store.rows import Draft
 from moothall.store.schema import VERSION
@@ -100,6 +103,24 @@ def revoked_keys(directory: DataDirectory, url: str) -> list[tuple[int, bytes]]:
     return [(number, key) for number, key in rows]
 
 
+def common_lists(directory: DataDirectory, url: str) -> dict[ListName, list[bytes]]:
+    """The records of all lists that halls have in common."""
+    with closing(connect(directory.path, url)) as connection:
+        return {of: common.listed(connection, of) for of in LISTS}
+
+
+def pinned(directory: DataDirectory, url: str) -> list[tuple[int, str, bytes]]:
+    """(number, hash of the identity, key) of all keep identities that are pinned, in their order."""
+    with closing(connect(directory.path, url)) as connection:
+        return common.pinned(connection)
+
+
+def read_hall_key(directory: DataDirectory, url: str, secret: str, entropy: Entropy, log: Log) -> PrivateKey:
+    """The key that halls on this store sign with, and agents know them by."""
+    with closing(connect(directory.path, url)) as connection:
+        return hall_key(connection, directory, secret, entropy, log)
+
+
 def connect(directory: Path, url: str, *, create: bool = False) -> Connection:
     if not url:
         return sqlite.connect(directory / sqlite.FILE, create=create)
@@ -133,7 +154,9 @@ def prepare(connection: Connection, directory: DataDirectory, log: Log) -> None:
     else:
         reference.keep_unknown(connection, directory, log)
     former.bring_in(connection, directory, log)
+    access_files.bring_in(connection, directory, log, is_new=found == 0)
     connection.execute("COMMIT")
     former.finish(directory)
+    access_files.AccessMirror(directory.path).follow(connection)
     if 0 < found < VERSION:
         log.info("store_upgraded", engine=connection.dialect.name, found=found, version=VERSION)

@@ -174,6 +174,7 @@ class Draft:
         "disputes",
         "entries",
         "has_events",
+        "has_lists",
         "has_receipts",
         "kept_offers",
         "keys",
@@ -198,6 +199,7 @@ class Draft:
         self.kept_offers: dict[bytes, int] = {}  # how many rows of each key's offers remain; the others go
         self.has_receipts = False
         self.has_events = False
+        self.has_lists = False  # lists that halls have in common were changed
         self.size = 0  # bytes to charge: records as often as they were written, cases as they grew
         self.usage: dict[str, tuple[int, int]] = {}  # by account: the day, and bytes to add to what it used
         self.relisted: set[object] = set()  # proposals and standings whose indexed columns change
@@ -219,6 +221,7 @@ class Draft:
         self.relisted |= later.relisted
         self.has_receipts |= later.has_receipts
         self.has_events |= later.has_events
+        self.has_lists |= later.has_lists
         self.size += later.size
         for key, count in later.kept_offers.items():
             self._keep_offers(key, count)

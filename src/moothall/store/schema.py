@@ -19,6 +19,10 @@ changes of a row: a writer that read an older one finds out when it writes (see 
     disputes            court cases, with everything said and decided in them: one per deal and party that filed
     case_files          the files of closed cases, as the hall signed them, for ever
     case_parts          who has a part in which case; `live` while it is open, and for an arbiter has not declined
+    common              what all halls on one store agree on: approved keys, bans, the message of the day
+    common_versions     how often each of these lists was changed
+    pins                the first key of each keep identity, which is there as a hash
+    hall_key            the key that halls on this store sign with (one row; see `hall_key`)
     hooks               events on their way to integrations: a row per event and listener, until it is delivered
 """
 
@@ -289,7 +293,26 @@ _BOOKS: Final = (
     f"{APPENDED}postings",
 )
 
-_SEAMS: Final = (*_BOOKS,)
+# What all halls on one store agree on. The records are the reference's; halls know from the version that a list
+# changed.
+_COMMON: Final = (
+    """CREATE TABLE common (
+        number {number},
+        list {text} NOT NULL,
+        name {bytes} NOT NULL,
+        record {bytes} NOT NULL,
+        UNIQUE (list, name)
+    )""",
+    "CREATE TABLE common_versions (list {text} PRIMARY KEY, version BIGINT NOT NULL){compact}",
+    """CREATE TABLE pins (
+        number {number},
+        identity {text} NOT NULL UNIQUE,
+        key {bytes} NOT NULL
+    )""",
+    "CREATE TABLE hall_key (number BIGINT PRIMARY KEY, record {bytes} NOT NULL)",
+)
+
+_SEAMS: Final = (*_BOOKS, *_COMMON)
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST,

@@ -58,8 +58,7 @@ def test_every_identity_has_one_owner_until_that_leaves(history: list[tuple[str,
 
 
 def test_a_pin_holds_for_good_and_no_crowd_of_names_loosens_it() -> None:
-    remembered: dict[str, bytes] = {}
-    pins = Pins(2, (), remembered.__setitem__)
+    pins = Pins(2)
     assert pins.admit("a", b"1")
     assert pins.admit("a", b"2")  # nobody has it yet
     pins.pin("a", b"1")
@@ -69,11 +68,21 @@ def test_a_pin_holds_for_good_and_no_crowd_of_names_loosens_it() -> None:
         pins.pin(f"c{number}", b"3")
         assert pins.admit(f"c{number}", b"4")  # there was no room left to pin it
     assert not pins.admit("a", b"2")
-    assert sorted(remembered.values()) == [b"1", b"2"]
-    again = Pins(3, remembered.items(), remembered.__setitem__)
+    assert sorted(pins.unsaved.values()) == [b"1", b"2"]
+    again = Pins(3, pins.unsaved.items())
     assert not again.admit("b", b"9")
     assert again.admit("b", b"2")
-    assert len(remembered) == 2
+    assert again.unsaved == {}
+
+
+def test_the_key_that_the_store_had_first_takes_the_place_of_a_pin() -> None:
+    pins = Pins(2)
+    pins.pin("a", b"1")
+    ((digest, _),) = pins.unsaved.items()
+    pins.learn(digest, b"2")
+    assert pins.admit("a", b"2")
+    assert not pins.admit("a", b"1")
+    assert pins.unsaved == {}
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 30)), max_size=50))

@@ -72,7 +72,7 @@ class Town(World):
         self.bridge = Bridge(self.hall, HALL_KEY.sign_bytes, HALL_KEY.public.raw, self.settings.keep_channel)
         self.questions: list[str] = []
         self._directory = SkillDirectory(PromptStore(self.books))
-        pins = Pins(100, (), lambda identity, key: None) if self.settings.keep_pin else None
+        pins = Pins(100) if self.settings.keep_pin else None
         self.room = KeepRoom(self.bridge, self._find, version="1.2.3", pins=pins)
         self.asked_later: list[Callable[[], None]] | None = None  # a list: the directory takes its time
 

@@ -128,12 +128,12 @@ class Pins:
     may be, no more are: to forget the oldest would let a client that makes up enough names take an old one.
     """
 
-    def __init__(
-        self, limit: int, known: Iterable[tuple[str, bytes]], remember: Callable[[str, bytes], None]
-    ) -> None:
+    def __init__(self, limit: int, known: Iterable[tuple[str, bytes]] = ()) -> None:
+        """`known` are pins of the store: hashes of identities, with keys."""
         self._limit = limit
         self._keys = dict(known)
-        self._remember = remember
+        self.unsaved: dict[str, bytes] = {}  # those that the store does not have yet
+        self.on_pinned: Callable[[], None] = lambda: None  # told when one was added to them
 
     def admit(self, identity: str, key: bytes) -> bool:
         """True if the identity is pinned to no key yet, or to this one."""
@@ -143,8 +143,13 @@ class Pins:
         """Pin an identity that this key was admitted with."""
         digest = _digest(identity)
         if digest not in self._keys and len(self._keys) < self._limit:
-            self._keys[digest] = key
-            self._remember(digest, key)
+            self._keys[digest] = self.unsaved[digest] = key
+            self.on_pinned()
+
+    def learn(self, digest: str, key: bytes) -> None:
+        """The store says that this key was first."""
+        self._keys[digest] = key
+        self.unsaved.pop(digest, None)
 
 
 def _digest(identity: str) -> str:

@@ -1,0 +1,40 @@
+"""What every part of the books is built on: one unit of work in SQL, before it is committed."""
+
+from typing import Any
+
+from moothall.store.dialect import Connection, Row, Value
+from moothall.store.rows import Draft
+
+
+class SqlWork:
+    """Changes are collected in a draft, and written before the next query over many rows."""
+
+    def __init__(self, connection: Connection, before: Draft) -> None:
+        """`before` are the changes of the units before this one in the same transaction."""
+        self._connection = connection
+        self._before = before
+        self._draft = Draft()
+        self._savepoint = False
+
+    def _query(self, sql: str, *parameters: Any) -> list[Row]:
+        self._write_out()
+        return self._connection.execute(sql, parameters).fetchall()
+
+    def _change(self, sql: str, *parameters: Value) -> int:
+        """How many rows were changed."""
+        self._write_out()
+        self._begin_own()
+        return self._connection.execute(sql, parameters).rowcount
+
+    def _write_out(self) -> None:
+        """The units before this one stay written whatever happens to this one; its own rows do not."""
+        if self._before.unwritten:
+            self._before.write(self._connection)
+        if self._draft.unwritten:
+            self._begin_own()
+            self._draft.write(self._connection)
+
+    def _begin_own(self) -> None:
+        if not self._savepoint:
+            self._connection.execute("SAVEPOINT unit")
+            self._savepoint = True
