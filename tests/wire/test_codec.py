@@ -260,6 +260,7 @@ def test_texts_that_programs_match(payload: dict[str, Any], said: str) -> None:
             "Invalid `verdict`: one of disputant, respondent, mutual",
         ),
         ({"type": "GET_CASE"}, "`dispute_id` or `proposal_id` is required"),
+        ({"type": "INVITE", "channel": "#c", "agent": "@" * 300}, "Invalid `agent`: @ and an agent id"),
     ],
 )
 def test_an_error_names_the_field_and_the_rule(payload: dict[str, Any], said: str) -> None:
@@ -267,6 +268,11 @@ def test_an_error_names_the_field_and_the_rule(payload: dict[str, Any], said: st
         text = reason(message)
         assert said in text
         assert "\n" not in text
+
+
+def test_half_a_character_beside_another_fault_is_named() -> None:
+    fault = {"type": "SET_PRESENCE", "status_text": 5, "status": "\ud800"}
+    assert reason(fault) == "Field `status`: half a character (a lone surrogate)"
 
 
 @pytest.mark.parametrize("kind", TABLE)

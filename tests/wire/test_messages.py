@@ -215,7 +215,7 @@ def test_options_may_be_null(kind: str) -> None:
 def test_what_is_no_object_is_refused_without_being_read_slowly(
     payload: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(codec, "_outline_slowly", lambda _: pytest.fail("read slowly"))
+    monkeypatch.setattr(codec, "_look_slowly", lambda _: pytest.fail("read slowly"))
     with pytest.raises(InvalidMessage):
         decode(payload)
 

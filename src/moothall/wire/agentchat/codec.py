@@ -7,14 +7,15 @@ takes up to a hundred times as long, so a caller can ask to be told first, and t
 """
 
 import json
-import re
 from contextlib import suppress
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
+from msgspec import UNSET
 
 from moothall.errors import InvalidMessage
 from moothall.wire.agentchat.client import MAX_REF, AnyClientMessage, ClientMessage
+from moothall.wire.agentchat.faults import explain
 from moothall.wire.agentchat.server import ServerMessage
 from moothall.wire.outgoing import Bundle, Outgoing
 from moothall.wire.websocket import encode_text
@@ -23,25 +24,6 @@ from moothall.wire.websocket import encode_text
 decode_plain: Final = msgspec.json.Decoder(AnyClientMessage).decode
 NOT_PLAIN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _encode: Final = msgspec.json.Encoder().encode
-
-# What to say instead of a regular expression or a list of literals. Programs match the texts of the first
-# two (agentchat wire 7).
-_RULES: Final = {
-    ("SET_PRESENCE", "status"): "Invalid presence status: one of online, away, busy, offline, listening",
-    ("FILE_CHUNK", "to"): "FILE_CHUNK takes DM targets only: `to` is @ and an agent id",
-    ("IDENTIFY", "name"): "Invalid `name`: 1 to 32 letters, digits, - or _",
-    ("IDENTIFY", "kind"): "Invalid `kind`: agent or human",
-    ("SET_NICK", "nick"): "Invalid `nick`: 1 to 24 letters, digits, - or _",
-    ("ARBITER_VOTE", "verdict"): "Invalid `verdict`: one of disputant, respondent, mutual",
-}
-_CHANNEL_RULE: Final = "Invalid `channel`: # and 1 to 31 letters, digits, - or _"
-_ADDRESS_RULE: Final = "Invalid `{}`: @ and an agent id"
-_MAX_ECHO: Final = 40  # how much of a wrong `type` an error repeats
-
-_failed_at: Final = re.compile(
-    r"^(?P<problem>.*) - at `\$\.?(?P<field>[^`.\[]*)(?P<rest>[^`]*)`$", re.DOTALL
-).match
-_missing: Final = re.compile(r"^Object missing required field `(?P<field>[^`]+)`").match
 
 
 class Malformed(Exception):
@@ -55,8 +37,15 @@ class Slow(Exception):
 class _Outline(msgspec.Struct):
     """What can be read of a message that did not pass."""
 
-    type: Any = None
+    type: Any = UNSET
     ref: Any = None
+
+
+class _Look(NamedTuple):
+    """An outline, and where all fields can be read: JSON, or an object that was read from it."""
+
+    outline: _Outline
+    source: Any = None  # not an object
 
 
 _decode_outline: Final = msgspec.json.Decoder(_Outline).decode
@@ -68,7 +57,7 @@ def decode(payload: bytes, *, slowly: bool = True) -> ClientMessage:
     try:
         message: ClientMessage = decode_plain(payload)
     except msgspec.ValidationError as error:
-        _explain(error, _outline(payload, slowly=slowly).type)
+        _explain(error, _look(payload, slowly=slowly))
     except RecursionError:
         raise InvalidMessage("Nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -79,7 +68,7 @@ def decode(payload: bytes, *, slowly: bool = True) -> ClientMessage:
 def read_ref(payload: bytes) -> str | None:
     """The `ref` of a message that was refused, if it can be told."""
     try:
-        ref = _outline(payload, slowly=True).ref
+        ref = _look(payload, slowly=True).outline.ref
     except Malformed:
         return None
     return ref if isinstance(ref, str) and len(ref) <= MAX_REF else None
@@ -133,7 +122,7 @@ def _decode_slowly(payload: bytes, *, slowly: bool) -> ClientMessage:
     try:
         message: ClientMessage = msgspec.convert(value, AnyClientMessage)
     except msgspec.ValidationError as error:
-        _explain(error, _outline_of(value).type)
+        _explain(error, _look_at(value))
     except RecursionError:
         raise InvalidMessage("Nested too deeply") from None
     except UnicodeEncodeError:
@@ -173,15 +162,15 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _outline(payload: bytes, *, slowly: bool) -> _Outline:
+def _look(payload: bytes, *, slowly: bool) -> _Look:
     """Reads all of the payload: the decoder stops at the first field that is wrong, and what follows need not be
     JSON. Then it is Malformed, whatever was wrong before (seed 000, validation: JSON comes before fields)."""
     try:
-        return _decode_outline(payload)
+        return _Look(_decode_outline(payload), payload)
     except RecursionError:
-        return _Outline()
+        return _Look(_Outline())
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _Outline() if _is_plain_json(payload) else _outline_slowly(payload, slowly=slowly)
+        return _Look(_Outline()) if _is_plain_json(payload) else _look_slowly(payload, slowly=slowly)
 
 
 def _is_plain_json(payload: bytes) -> bool:
@@ -193,39 +182,22 @@ def _is_plain_json(payload: bytes) -> bool:
     return True
 
 
-def _outline_slowly(payload: bytes, *, slowly: bool) -> _Outline:
+def _look_slowly(payload: bytes, *, slowly: bool) -> _Look:
     try:
-        return _outline_of(_parse_slowly(payload, slowly=slowly))
+        return _look_at(_parse_slowly(payload, slowly=slowly))
     except RecursionError:
-        return _Outline()
+        return _Look(_Outline())
     except ValueError:
         raise Malformed from None
 
 
-def _outline_of(value: Any) -> _Outline:
-    return _Outline(value.get("type"), value.get("ref")) if isinstance(value, dict) else _Outline()
+def _look_at(value: Any) -> _Look:
+    if not isinstance(value, dict):
+        return _Look(_Outline())
+    return _Look(_Outline(value.get("type", UNSET), value.get("ref")), value)
 
 
-def _explain(error: msgspec.ValidationError, kind: object) -> NoReturn:
-    """msgspec's words, in ours where a client or a person would not understand them."""
-    text = str(error)
-    if missing := _missing(text):
-        raise InvalidMessage(f"Missing field `{missing['field']}`") from None
-    failed = _failed_at(text)
-    if failed is None:
-        raise InvalidMessage(text) from None
-    problem, field, rest = failed["problem"], failed["field"], failed["rest"]
-    if field == "type":
-        unknown = f"Unknown message type {kind[:_MAX_ECHO]!r}" if isinstance(kind, str) else None
-        raise InvalidMessage(unknown or "`type` must be a text") from None
-    if not rest and (rule := _rule(kind, field, problem)):
-        raise InvalidMessage(rule) from None
-    raise InvalidMessage(f"Field `{field}{rest}`: {problem[:1].lower()}{problem[1:]}") from None
-
-
-def _rule(kind: object, field: str, problem: str) -> str | None:
-    if rule := _RULES.get((str(kind), field)):
-        return rule
-    if "regex" not in problem:
-        return None
-    return _CHANNEL_RULE if field == "channel" else _ADDRESS_RULE.format(field)
+def _explain(error: msgspec.ValidationError, look: _Look) -> NoReturn:
+    if look.source is None:
+        raise InvalidMessage(str(error)) from None
+    raise InvalidMessage(explain(error, look.outline.type, look.source)) from None
