@@ -198,6 +198,31 @@ async def _idle(agent: Agent) -> None:
         await asyncio.wait(agent._handlers._tasks)
 
 
+async def test_a_handler_that_returns_at_once_keeps_no_other_from_answering(reference: Reference) -> None:
+    """There is no RELEASE there, so what a handler does not wait for must not be claimed."""
+    topics = ("cats", "dogs", "birds", "fish")
+    bots = [Agent(f"{topic}-bot") for topic in topics]
+    for bot, topic in zip(bots, topics, strict=True):
+
+        @bot.on_message("#general", floor=FloorPolicy(0.01, 0.1, settle=0))
+        async def answer(message: Message, topic: str = topic) -> None:
+            if topic not in message.content:
+                return
+            await message.reply(f"about {topic}")
+
+    asker = Agent("asker")
+    heard = listen(asker, "#general")
+    await asyncio.gather(*(agent.connect(reference.url) for agent in (*bots, asker)))
+    assert asker.features == frozenset()
+    for topic in (*topics, "dogs", "fish"):
+        asked = await asker.send("#general", f"tell me about {topic}")
+        answer_ = await heard.next()
+        assert (answer_.content, answer_.in_reply_to) == (f"about {topic}", asked)
+    assert "RELEASE" not in reference.types()
+    assert reference.types().count("RESPONDING_TO") == 6
+    await asyncio.gather(*(agent.close() for agent in (*bots, asker)))
+
+
 async def test_the_limit_on_frames_is_kept(reference: Reference, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server would close the connection; time is made to pass quickly here, for both."""
     waited: list[float] = []
