@@ -167,6 +167,8 @@ async def test_the_hall_says_no_with_its_own_code(url: str) -> None:
     async with two_parties(url) as (alice, bob), Agent("carol", identity=CAROL).connected(url) as carol:
         with pytest.raises(AgentNotFound):
             await alice.agent.propose("@00000000", "anything")
+        with pytest.raises(InsufficientReputation):
+            await alice.agent.propose(bob.agent.address, "anything", stake=5000)
         with pytest.raises(InvalidProposal, match="itself"):
             await alice.agent.propose(alice.agent.id, "anything")
         with pytest.raises(ProposalNotFound):

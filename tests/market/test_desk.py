@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from moothall.gateways.health import health_report
+from moothall.settings import PROFILES
 from moothall.wire.agentchat.codec import encode
 from moothall.wire.agentchat.market import ProposalNotice
 from moothall.wire.agentchat.server import ServerMessage
@@ -296,6 +298,34 @@ def test_health_counts_deals_by_status() -> None:
     accepted(world, alice, bob)
     world.advance(2)
     assert world.desk.counts == {"pending": 1, "accepted": 1}
+    assert world.desk.parties == 2
+
+
+def test_health_counts_agents_that_have_proposals_whether_they_are_here_or_not() -> None:
+    world = World()
+    alice, bob = parties(world)
+    world.agent("carol", key=CAROL)
+    world.agent("visitor")
+    world.advance(2)
+    assert health_report(world.hall, world.desk, 0)["proposals"] == {"total": 0, "byStatus": {}, "agents": 0}
+    offer(world, alice, bob)
+    world.disconnect(bob)
+    world.advance(2)
+    expected = {"total": 1, "byStatus": {"pending": 1}, "agents": 2}
+    assert health_report(world.hall, world.desk, 0)["proposals"] == expected
+
+
+@pytest.mark.parametrize("profile", list(PROFILES))
+def test_a_stake_that_the_proposer_does_not_have_is_refused_before_anyone_hears_of_it(profile: str) -> None:
+    world = World(profile)
+    alice, bob = parties(world)
+    world.hush()
+    act(world, alice, "PROPOSAL", to=bob.id, task="review", elo_stake=1101)
+    assert_refused(alice, "INSUFFICIENT_REPUTATION", "1100 available")
+    assert_silent(bob)
+    assert world.books.deals == {}
+    act(world, alice, "PROPOSAL", to=bob.id, task="review", elo_stake=1100)
+    assert_sent(bob, "PROPOSAL", elo_stake=1100)
 
 
 def test_a_long_list_of_deals_is_whole_and_in_order() -> None:

@@ -27,7 +27,7 @@ from moothall.errors import (
 from moothall.identity import PrivateKey
 from moothall.market import clerk, escrow, proposals, settlement
 from moothall.market.proposals import LAST_MOMENT, TRANSITIONS, Event
-from moothall.market.records import Status
+from moothall.market.records import Standing, Status
 from moothall.market.rules import MarketRules
 from moothall.market.signed import check_signature
 from moothall.wire.agentchat import client
@@ -182,9 +182,43 @@ def test_propose_an_impossible_stake_is_invalid_stake(market: Market, stake: Any
         market.propose(ALICE, BOB, elo_stake=stake)
 
 
-def test_propose_a_stake_is_not_checked_before_accept(market: Market) -> None:
-    market.propose(ALICE, BOB, elo_stake=5000)
-    assert market.standing(ALICE).escrowed == 0
+def test_propose_a_stake_that_the_proposer_does_not_have_is_refused_at_once(market: Market) -> None:
+    with pytest.raises(InsufficientReputation, match="1101 and has 1100 available"):
+        market.propose(ALICE, BOB, elo_stake=1101)
+    assert market.books.deals == {}
+    market.propose(ALICE, BOB, elo_stake=1100)
+    assert market.standing(ALICE).escrowed == 0  # it is put aside at ACCEPT
+    market.propose(ALICE, CAROL, elo_stake=1100)  # so it may be offered to several
+
+
+def test_propose_stakes_in_open_deals_are_not_available(market: Market) -> None:
+    accepted(market, proposer=1000, acceptor=400)
+    for agent, left in ((ALICE, 100), (BOB, 700)):
+        with pytest.raises(InsufficientReputation, match=f"has {left} available"):
+            market.propose(agent, CAROL, elo_stake=left + 1)
+        market.propose(agent, CAROL, elo_stake=left)
+    market.complete(ALICE)
+    market.propose(ALICE, CAROL, elo_stake=1100)  # they are back
+
+
+def test_propose_a_rating_below_the_floor_stakes_nothing(market: Market) -> None:
+    market.rated(ALICE, rating=100)
+    market.propose(ALICE, BOB)
+    market.propose(ALICE, BOB, elo_stake=0)
+    with pytest.raises(InsufficientReputation, match="has 0 available"):
+        market.propose(ALICE, BOB, elo_stake=1)
+
+
+@pytest.mark.parametrize("how", ["staked elsewhere", "lost"])
+def test_accept_checks_the_proposers_stake_again(market: Market, how: str) -> None:
+    market.propose(ALICE, BOB, elo_stake=1100)
+    market.propose(ALICE, CAROL, elo_stake=1 if how == "staked elsewhere" else None)
+    market.accept(CAROL, "prop_2")
+    if how == "lost":
+        market.dispute(CAROL, "prop_2")
+    with pytest.raises(InsufficientReputation):
+        market.accept(BOB, "prop_1")
+    assert market.deal("prop_1").status == "pending"
 
 
 def test_propose_the_audit_row_has_the_redacted_task_only(market: Market) -> None:
@@ -192,6 +226,7 @@ def test_propose_the_audit_row_has_the_redacted_task_only(market: Market) -> Non
     order = market.checked(message, ALICE)
     outcome = proposals.propose(
         order,
+        {},
         proposal_id="p",
         address=address(ALICE),
         recipient=BOB.public.raw,
@@ -252,18 +287,19 @@ def test_accept_3_stakes_are_escrowed(market: Market) -> None:
     assert (event["proposer_stake"], event["acceptor_stake"], event["total_stake"]) == (25, 10, 35)
 
 
-@pytest.mark.parametrize("stakes", [(1101, None), (None, 1101), (1101, 5), (5, 1101)])
-def test_accept_3_either_partys_stake_must_be_available(market: Market, stakes: tuple[Any, Any]) -> None:
-    market.propose(ALICE, BOB, elo_stake=stakes[0])
+@pytest.mark.parametrize("stake", [None, 5])
+def test_accept_3_the_acceptors_stake_must_be_available(market: Market, stake: int | None) -> None:
+    market.propose(ALICE, BOB, elo_stake=stake)
     with pytest.raises(InsufficientReputation):
-        market.accept(BOB, elo_stake=stakes[1])
+        market.accept(BOB, elo_stake=1101)
 
 
 def test_accept_3_everything_above_the_floor_can_be_staked_once(market: Market) -> None:
-    accepted(market, proposer=1100, acceptor=1100)
     market.propose(ALICE, CAROL, elo_stake=1)
+    market.propose(ALICE, BOB, elo_stake=1100)
+    market.accept(BOB, "prop_2", elo_stake=1100)
     with pytest.raises(InsufficientReputation):
-        market.accept(CAROL, "prop_2")
+        market.accept(CAROL, "prop_1")
     market.propose(CAROL, ALICE)
     market.accept(ALICE, "prop_3")  # no stake needs no rating
 
@@ -813,7 +849,9 @@ def test_errors_in_the_words_of_the_reference() -> None:
 
 
 def test_order_party_before_deadline_before_status_before_stakes(market: Market) -> None:
-    market.propose(ALICE, BOB, expires=60, elo_stake=5000)
+    market.propose(ALICE, BOB, expires=60, elo_stake=1100)
+    market.propose(ALICE, CAROL, elo_stake=1)
+    market.accept(CAROL, "prop_2")
     with pytest.raises(NotProposalParty):
         market.accept(CAROL, elo_stake=5000)
     with pytest.raises(InsufficientReputation):
@@ -906,6 +944,7 @@ def test_proposal_vectors_are_accepted_as_signed(vector: dict[str, Any]) -> None
     message = client.Proposal(**vector["fields"], sig=vector["sig"])
     outcome = proposals.propose(
         check_signature(message, ALICE.public, MarketRules()),
+        {ALICE.public.raw: Standing(key=ALICE.public.raw)},
         proposal_id="p",
         address=address(ALICE),
         recipient=BOB.public.raw,

@@ -1,5 +1,6 @@
 """Every question that the market asks its books, on both engines, within one unit of work and across several."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
@@ -9,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from moothall.court.records import CourtChange
-from moothall.errors import InvalidProposal, Refusal
+from moothall.errors import InsufficientReputation, InvalidProposal, Refusal
 from moothall.identity import PrivateKey, PublicKey
 from moothall.identity.seals import Seal, key_id
 from moothall.market.audit import audit_row
@@ -53,6 +54,7 @@ from tests.store.support import (
     propose,
     register,
     reject,
+    run,
 )
 from tests.support.seals import HALL_ID, SEAL
 
@@ -158,6 +160,27 @@ def test_deals_of_an_agent_are_listed_newest_first_whichever_side_it_is_on(place
         assert books.proposals_of(DAVE.public.raw).items == []
         assert books.counts() == {"completed": 1, "pending": 1, "accepted": 2, "disputed": 1, "expired": 1}
         assert books.parties() == 3
+
+
+async def test_a_stake_must_be_available_when_it_is_offered_and_when_it_is_accepted(place: Place) -> None:
+    async with place.opened() as store:
+        with pytest.raises(InsufficientReputation):
+            await run(store, propose("prop_0", elo_stake=1101))
+        assert await run(store, lambda books: books.counts()) == {}
+        await run(store, propose("prop_1", elo_stake=600))
+        await run(store, propose("prop_2", recipient=CAROL, elo_stake=600))
+        # Both are accepted at once: together they are more than the proposer has.
+        answers = await asyncio.gather(
+            run(store, accept("prop_1")), run(store, accept("prop_2", CAROL)), return_exceptions=True
+        )
+        assert sorted(type(answer).__name__ for answer in answers) == ["InsufficientReputation", "Outcome"]
+        assert await run(store, lambda books: books.counts()) == {"accepted": 1, "pending": 1}
+        with pytest.raises(InsufficientReputation, match="501 and has 500 available"):
+            await run(store, propose("prop_3", elo_stake=501))
+        await run(store, propose("prop_3", elo_stake=500))
+    async with place.opened() as again:  # the stakes of open deals are known after a restart
+        with pytest.raises(InsufficientReputation):
+            await run(again, propose("prop_4", elo_stake=501))
 
 
 def test_only_open_and_unfrozen_deals_become_due(place: Place) -> None:

@@ -168,6 +168,7 @@ class Farm:
         offer = client.Proposal(to=to, task="-", elo_stake=stake, sig=SIG)
         made = proposals.propose(
             Signed(offer, PublicKey(proposer)),
+            {proposer: self._standing(proposer)},
             proposal_id=f"prop_{self.deals}",
             address=_address(proposer),
             recipient=recipient,

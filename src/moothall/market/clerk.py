@@ -45,10 +45,18 @@ def propose(
     now: int,
 ) -> Outcome:
     """`recipient` comes from `find_recipient`."""
+    key = order.key.raw
+    standings = {key: books.standing(key)} if order.message.elo_stake else {}
     return _saved(
         books,
         proposals.propose(
-            order, proposal_id=proposal_id, address=address, recipient=recipient, task=task, now=now
+            order,
+            standings,
+            proposal_id=proposal_id,
+            address=address,
+            recipient=recipient,
+            task=task,
+            now=now,
         ),
     )
 

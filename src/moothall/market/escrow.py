@@ -45,8 +45,8 @@ def total(deal: Proposal) -> int:
 
 def lock(deal: Proposal, proposer: Standing, acceptor: Standing, now: int) -> Movement:
     """Put both stakes aside, or InsufficientReputation and nothing happens (seed 000, accept 3)."""
-    _require_available(deal.from_, proposer, deal.proposer_stake)
-    _require_available(deal.to, acceptor, deal.acceptor_stake)
+    require_available(deal.from_, proposer, deal.proposer_stake)
+    require_available(deal.to, acceptor, deal.acceptor_stake)
     return _movement(deal, "lock", ((proposer, deal.proposer_stake), (acceptor, deal.acceptor_stake)), now)
 
 
@@ -57,7 +57,8 @@ def release(deal: Proposal, proposer: Standing, acceptor: Standing, now: int) ->
     )
 
 
-def _require_available(address: str, standing: Standing, stake: int) -> None:
+def require_available(address: str, standing: Standing, stake: int) -> None:
+    """InsufficientReputation, unless the agent can stake so much beside its stakes in other deals."""
     if stake > available(standing):
         raise InsufficientReputation(
             f"{address} stakes {stake} and has {available(standing)} available:"

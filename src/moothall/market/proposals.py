@@ -78,6 +78,7 @@ LAST_MOMENT: Final = 8_640_000_000_000_000  # the last millisecond that JavaScri
 
 def propose(
     order: Signed[client.Proposal],
+    standings: Standings,
     *,
     proposal_id: str,
     address: str,
@@ -85,12 +86,19 @@ def propose(
     task: str,
     now: int,
 ) -> Outcome:
-    """`address` is the proposer's "@id", `recipient` the key behind `to`, `task` the task after redaction."""
+    """`address` is the proposer's "@id", `recipient` the key behind `to`, `task` the task after redaction.
+
+    A stake that the proposer does not have is refused at once. It is put aside at ACCEPT, and checked again there:
+    the proposer may have lost rating, or staked it elsewhere.
+    """
     message = order.message
     if recipient is None:
         raise AgentNotFound(f"{message.to} is not known here")
     if recipient == order.key.raw:
-        raise InvalidProposal("Nobody deals with itself")
+        raise InvalidProposal("An agent cannot deal with itself")
+    stake = escrow.stake_of(message.elo_stake)
+    if stake:
+        escrow.require_available(address, standings[order.key.raw], stake)
     asked = None if message.expires is UNSET else message.expires or None
     deal = Proposal(
         id=proposal_id,
@@ -109,7 +117,7 @@ def propose(
         created_at=now,
         updated_at=now,
         sig=message.sig,
-        proposer_stake=escrow.stake_of(message.elo_stake),
+        proposer_stake=stake,
     )
     kept = structs.replace(message, task=task)
     return Outcome(
