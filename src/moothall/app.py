@@ -35,6 +35,7 @@ from moothall.hall.keyring import Keyring
 from moothall.hall.newids import NewIds
 from moothall.hall.opening import open_hall
 from moothall.hall.outside import Log
+from moothall.hall.parts import Parts
 from moothall.hall.redaction import Redactor
 from moothall.hall.revoked import RevokedKeys
 from moothall.identity import PrivateKey
@@ -141,18 +142,20 @@ class App:
                 *self.court.commands(),
                 revocation.revoke_command(self._market_store, withdraw_skills),
             ),
-            clock=SystemClock(),
-            entropy=os.urandom,
-            pick=secrets.randbelow,
-            alarm=self._set_alarm,
-            log=self.log,
-            redactor=Redactor(os.environ),
-            copies=Copies(self._market_store, self.log),
-            allowlist=Allowlist(map(decode_approval, lists[ALLOWLIST])),
-            bans=Bans(map(decode_ban, lists[BANS])),
-            keyring=Keyring(self._market_store, settings.max_known_keys, self._new_ids),
-            hall_key=hall_key.public.raw,
-            revoked=RevokedKeys(revoked_keys(directory, settings.store)),
+            Parts(
+                clock=SystemClock(),
+                entropy=os.urandom,
+                pick=secrets.randbelow,
+                alarm=self._set_alarm,
+                log=self.log,
+                redactor=Redactor(os.environ),
+                copies=Copies(self._market_store, self.log),
+                allowlist=Allowlist(map(decode_approval, lists[ALLOWLIST])),
+                bans=Bans(map(decode_ban, lists[BANS])),
+                keyring=Keyring(self._market_store, settings.max_known_keys, self._new_ids),
+                hall_key=hall_key.public.raw,
+                revoked=RevokedKeys(revoked_keys(directory, settings.store)),
+            ),
         )
         self._take_motd(read_motd(lists[MOTD]))
         self.port = Port(self.hall, settings, self.log)

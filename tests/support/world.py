@@ -31,6 +31,7 @@ from moothall.hall.hall import Hall
 from moothall.hall.keyring import Keyring
 from moothall.hall.opening import open_hall
 from moothall.hall.outside import Result, Store
+from moothall.hall.parts import Parts
 from moothall.hall.redaction import Redactor
 from moothall.hall.session import Agent, Session, Tier
 from moothall.identity import PrivateKey
@@ -260,19 +261,21 @@ class World:
                 *self.court.commands(),
                 revocation.revoke_command(store, withdraw_skills),
             ),
-            clock=self.clock,
-            entropy=dice.randbytes,
-            pick=dice.randrange,
-            alarm=self._set_alarm,
-            log=self.log,
-            redactor=Redactor(environment or {}),
-            copies=Copies(self.held if held else PromptStore(self.books), self.log),
-            allowlist=Allowlist(Approval(pubkey=key.public.pem) for key in approved),
-            bans=Bans(Ban(agent_id=agent_id) for agent_id in banned),
-            keyring=Keyring(
-                PromptStore(self.books) if key_store is None else key_store, self.settings.max_known_keys
+            Parts(
+                clock=self.clock,
+                entropy=dice.randbytes,
+                pick=dice.randrange,
+                alarm=self._set_alarm,
+                log=self.log,
+                redactor=Redactor(environment or {}),
+                copies=Copies(self.held if held else PromptStore(self.books), self.log),
+                allowlist=Allowlist(Approval(pubkey=key.public.pem) for key in approved),
+                bans=Bans(Ban(agent_id=agent_id) for agent_id in banned),
+                keyring=Keyring(
+                    PromptStore(self.books) if key_store is None else key_store, self.settings.max_known_keys
+                ),
+                hall_key=HALL_KEY.public.raw,
             ),
-            hall_key=HALL_KEY.public.raw,
         )
         self.desk.open(self.hall)
         self.court.open(self.hall)

@@ -21,34 +21,26 @@ from moothall.errors import (
     Refusal,
 )
 from moothall.hall import throttle
-from moothall.hall.access import Allowlist, Bans, Doorkeeper, NewKeys, holder_of
+from moothall.hall.access import Doorkeeper, NewKeys, holder_of
 from moothall.hall.agenda import Agenda, Appointment
 from moothall.hall.budgets import Budgets, Price
 from moothall.hall.channels import Channel, Channels
 from moothall.hall.commands import Command, command_table
-from moothall.hall.common import Copies
 from moothall.hall.exemptions import Exemptions
 from moothall.hall.features import served
 from moothall.hall.floor import Floor
 from moothall.hall.history import HistoryMemory
 from moothall.hall.ids import IdMint
-from moothall.hall.keyring import Keyring
 from moothall.hall.markers import CallbackQueue
 from moothall.hall.order import Order
 from moothall.hall.outside import (
-    Alarm,
     Books,
-    Clock,
-    Entropy,
     Link,
-    Log,
-    Pick,
     Result,
     Store,
 )
+from moothall.hall.parts import Parts
 from moothall.hall.peer_requests import PeerRequests
-from moothall.hall.redaction import Redactor
-from moothall.hall.revoked import RevokedKeys
 from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.takeovers import Takeovers
 from moothall.hall.tally import Tally
@@ -84,39 +76,27 @@ class Hall:
         self,
         settings: Settings,
         commands: Iterable[Command],
-        *,
-        clock: Clock,
-        entropy: Entropy,
-        pick: Pick,
-        alarm: Alarm,
-        log: Log,
-        redactor: Redactor,
-        copies: Copies,
-        allowlist: Allowlist,
-        bans: Bans,
-        keyring: Keyring,
-        hall_key: bytes,
-        revoked: RevokedKeys | None = None,
+        parts: Parts,
         order: Order | None = None,
     ) -> None:
         self.settings = settings
-        self.clock = clock
-        self.pick = pick
-        self.log = log
-        self.redactor = redactor
-        self.suspects = redactor.suspects if settings.redact else None
-        self.copies = copies
-        self.allowlist = allowlist
-        self.bans = bans
-        self.keyring = keyring
-        self.public_key = hall_key.hex()
+        self.clock = parts.clock
+        self.pick = parts.pick
+        self.log = parts.log
+        self.redactor = parts.redactor
+        self.suspects = parts.redactor.suspects if settings.redact else None
+        self.copies = parts.copies
+        self.allowlist = parts.allowlist
+        self.bans = parts.bans
+        self.keyring = parts.keyring
+        self.revoked = parts.revoked
+        self.public_key = parts.hall_key.hex()
         # What CHALLENGE says the hall is called: a Host header can be made up, so that of the operator comes first.
         self.public_host = host_header(settings.public_url) if settings.public_url else ""
-        self.revoked = RevokedKeys() if revoked is None else revoked
         self.order = order
         self.tally = Tally()
-        self.ids = IdMint(entropy)
-        self.agenda = Agenda(alarm)
+        self.ids = IdMint(parts.entropy)
+        self.agenda = Agenda(parts.alarm)
         self.floor = Floor(settings.floor_ttl)
         self.exemptions = Exemptions()
         self.callbacks = CallbackQueue(settings.callback_max_pending)

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
 
 from moothall.hall import admin, chat, handshake, idle, membership, peers, presence, turns
 from moothall.hall.commands import Command
 from moothall.hall.hall import Hall
 from moothall.hall.moderation import Escalation, LinkDetector, Pipeline
 from moothall.hall.order import Order
+from moothall.hall.parts import Parts
 from moothall.settings import Settings
 
 
@@ -24,10 +24,10 @@ def commands(settings: Settings) -> tuple[Command, ...]:
     )
 
 
-def open_hall(settings: Settings, other_rooms: Iterable[Command], **outside: Any) -> Hall:
-    """`other_rooms` are the rows of the market and the court, `outside` is what `Hall` needs from there."""
+def open_hall(settings: Settings, other_rooms: Iterable[Command], parts: Parts) -> Hall:
+    """`other_rooms` are the rows of the market and the court."""
     order = Order(Pipeline([LinkDetector()]), Escalation()) if settings.moderation else None
-    hall = Hall(settings, (*commands(settings), *other_rooms), order=order, **outside)
+    hall = Hall(settings, (*commands(settings), *other_rooms), parts, order)
     hall.departures.append(partial(peers.forget_requests, hall))
     hall.departures.append(lambda agent: hall.takeovers.hurry(agent.id, hall.now()))
     if settings.idle_prompts and settings.idle_timeout:

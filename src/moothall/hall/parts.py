@@ -1,0 +1,26 @@
+"""What a hall is built from. `app` makes these, and so does a test."""
+
+from dataclasses import dataclass, field
+
+from moothall.hall.access import Allowlist, Bans
+from moothall.hall.common import Copies
+from moothall.hall.keyring import Keyring
+from moothall.hall.outside import Alarm, Clock, Entropy, Log, Pick
+from moothall.hall.redaction import Redactor
+from moothall.hall.revoked import RevokedKeys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    clock: Clock
+    entropy: Entropy
+    pick: Pick
+    alarm: Alarm
+    log: Log
+    redactor: Redactor
+    copies: Copies
+    allowlist: Allowlist
+    bans: Bans
+    keyring: Keyring
+    hall_key: bytes  # the public one
+    revoked: RevokedKeys = field(default_factory=RevokedKeys)
