@@ -16,6 +16,7 @@
     │   ├── Displaced
     │   ├── Kicked
     │   ├── ReplyTimeout            also a TimeoutError
+    │   │   ├── Unanswered          the hall did not answer a command
     │   │   └── NoAnswer            a question was asked, and no agent answered it
     │   ├── UnexpectedReply
     │   ├── FloorTaken
@@ -100,6 +101,10 @@ class Kicked(ClientError):
 
 class ReplyTimeout(ClientError, TimeoutError):
     """The hall did not answer in time. Whether it did what was asked is unknown."""
+
+
+class Unanswered(ReplyTimeout):
+    """The hall did not answer a command in time."""
 
 
 class NoAnswer(ReplyTimeout):

@@ -282,7 +282,7 @@ def test_exit_codes_say_what_went_wrong(error: MoothallError, code: int) -> None
 @pytest.mark.parametrize(
     ("error", "advised"),
     [
-        (errors.ReplyTimeout("the hall did not answer MSG within 2 s"), True),
+        (errors.Unanswered("the hall did not answer MSG within 2 s"), True),
         (errors.ReplyTimeout("ws://x accepted the connection but did not answer: is it a hall?"), False),
         (errors.ReplyTimeout("prop_1 is still pending after 2 s"), False),
         (errors.ConnectionLost("the connection to ws://x was lost"), True),

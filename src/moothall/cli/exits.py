@@ -183,16 +183,9 @@ def explain(error: BaseException) -> str:
             text = f"{text.rstrip('.')}; {advice}"
     elif isinstance(error, errors.NoAnswer):
         text = f"{text}; `moothall agents` shows who is there, and a longer --timeout waits longer"
-    elif _is_left_alone(error) and "?" not in text:
+    elif isinstance(error, errors.Unanswered | errors.ConnectionLost | errors.NotConnected):
         text = f"{text}; try again, `moothall health` tells whether the hall is well"
     return text
-
-
-def _is_left_alone(error: BaseException) -> bool:
-    """The hall went silent in the middle of something."""
-    if isinstance(error, errors.ReplyTimeout):
-        return "did not answer" in str(error)
-    return isinstance(error, errors.ConnectionLost | errors.NotConnected)
 
 
 def install_command(extra: str) -> str:

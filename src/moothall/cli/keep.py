@@ -13,7 +13,7 @@ import typer
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Timeout, seconds
 from moothall.cli.exits import group
 from moothall.cli.tables import show_table
-from moothall.errors import ConnectionFailed, ConnectionLost, MoothallError, ReplyTimeout, UsageError
+from moothall.errors import ConnectionFailed, MoothallError, ReplyTimeout, UsageError
 from moothall.tui.printable import printable
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Errand:
                 f"{self.host}:{self.port} did not answer within {self.timeout:g} s; is it a keep server?"
             ) from None
         except ConnectionError as error:
-            raise ConnectionLost(f"{self.host}:{self.port}: {error}; is it a keep server?") from None
+            raise ConnectionFailed(f"{self.host}:{self.port}: {error}; is it a keep server?") from None
         except OSError as error:
             raise ConnectionFailed(
                 f"keep-server not reached on {self.host}:{self.port}: {error.strerror or error}"

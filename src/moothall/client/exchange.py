@@ -12,7 +12,7 @@ from moothall.errors import (
     NotConnected,
     NotOffered,
     RateLimited,
-    ReplyTimeout,
+    Unanswered,
     UnexpectedReply,
 )
 from moothall.wire.agentchat.client import ClientMessage
@@ -78,7 +78,7 @@ class Exchange:
         except TimeoutError:
             if connection is None:
                 raise NotConnected(f"no connection came up within {limit:.3g} s") from None
-            raise ReplyTimeout(f"the hall did not answer {request.kind} within {limit:.3g} s") from None
+            raise Unanswered(f"the hall did not answer {request.kind} within {limit:.3g} s") from None
 
 
 def _is_unknown_type(refused: InvalidMessage) -> bool:

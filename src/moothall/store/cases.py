@@ -1,5 +1,6 @@
 """The court's part of the books, in SQL. Lookups ask in the same order as those of the market (see `books`)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -47,7 +48,7 @@ class _Listed(Dispute, frozen=True, kw_only=True):
 _listed: Final = msgspec.json.Decoder(_Listed).decode
 
 
-class CaseBooks(SqlWork):
+class CaseBooks(SqlWork, ABC):
     """What `SqlBooks` is made of besides the other parts."""
 
     _memory: Memory
@@ -184,14 +185,14 @@ class CaseBooks(SqlWork):
 
     # -- what the market's part does -----------------------------------------------------------------
 
-    def standing(self, key: bytes) -> Standing:
-        raise NotImplementedError
+    @abstractmethod
+    def standing(self, key: bytes) -> Standing: ...
 
-    def _seen_standing(self, key: bytes, version: int, record: bytes) -> Standing:
-        raise NotImplementedError
+    @abstractmethod
+    def _seen_standing(self, key: bytes, version: int, record: bytes) -> Standing: ...
 
-    def _put_key(self, key: bytes) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _put_key(self, key: bytes) -> None: ...
 
 
 def is_plain(text: str) -> bool:
