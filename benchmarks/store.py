@@ -20,7 +20,7 @@ import uvloop
 
 from moothall.identity import PrivateKey
 from moothall.identity.seals import Seal
-from moothall.market import clerk
+from moothall.market import agentchat, clerk
 from moothall.market.books import Books
 from moothall.market.rules import MarketRules
 from moothall.market.signed import Signed
@@ -49,9 +49,9 @@ class Pair:
         proposal = client.Proposal(to=to, task="Review the pull request", amount=5, sig="s", elo_stake=20)
         accept = client.Accept(proposal_id=deal, sig="s", elo_stake=10)
         complete = client.Complete(proposal_id=deal, proof="https://example.org/review", sig="s")
-        offer = Signed(proposal, self.proposer.public)
-        acceptance = Signed(accept, self.recipient.public)
-        completion = Signed(complete, self.recipient.public)
+        offer = Signed(agentchat.propose(proposal), self.proposer.public.raw, "s", proposal)
+        acceptance = Signed(agentchat.accept(accept), self.recipient.public.raw, "s", accept)
+        completion = Signed(agentchat.complete(complete), self.recipient.public.raw, "s", complete)
         now = STARTED + serial
         return [
             lambda books: clerk.propose(
@@ -59,9 +59,9 @@ class Pair:
                 offer,
                 proposal_id=deal,
                 address=f"@{self.proposer.public.agent_id()}",
-                recipient=self.recipient.public.raw,
-                task=proposal.task,
+                connected=self.recipient.public.raw,
                 now=now,
+                rules=RULES,
             ),
             lambda books: clerk.accept(books, acceptance, now=now, rules=RULES),
             lambda books: clerk.complete(books, completion, now=now, rules=RULES, seal=SEAL),

@@ -90,3 +90,18 @@ def test_what_is_installed_is_imported(requirement: str) -> None:
     }
     used = {name.partition(".")[0] for path in HOUSE.parent.rglob("*.py") for name in imported(path)}
     assert modules & used
+
+
+# What the agentchat wire says becomes commands, and news become what it says, in one module of each room; the desks
+# are its handlers. The others here read and write documents that hold its messages: receipts and files of cases.
+AGENTCHAT = {"client", "server", "market", "court", "signing", "codec"}
+TRANSLATORS = {"agentchat.py", "desk.py"}
+DOCUMENTS = {"market/receipts.py", "market/proof.py", "court/verify.py"}
+
+
+@pytest.mark.parametrize("room", ["market", "court"])
+def test_decisions_know_no_message_of_a_wire(room: str) -> None:
+    for path in rooms()[room]:
+        used = {name.split(".")[3] for name in imported(path) if name.startswith("moothall.wire.agentchat.")}
+        if path.name not in TRANSLATORS and str(path.relative_to(HOUSE)) not in DOCUMENTS:
+            assert not used & AGENTCHAT, f"{path.relative_to(HOUSE)} uses messages of the agentchat wire"

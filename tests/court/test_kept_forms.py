@@ -21,6 +21,7 @@ from tests.court.support import rated
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.market.support import Market, address
 from tests.support.cases import ARBITERS, COMMITMENT, MESSAGES, NONCE, signed_step
+from tests.support.orders import order
 from tests.support.seals import HALL_ID, SEAL
 
 VECTOR = Path(__file__).parent.parent / "vectors" / "kept.json"
@@ -49,7 +50,8 @@ class Story(Market):
             more["dispute_id"] = more.pop("new_id")
         self.now += 1
         message = MESSAGES[kind](**signed_step(key, kind, **fields))
-        decide(self.books, message, key.public, *others, now=self.now, rules=RULES, seal=SEAL, **more)
+        given = order(message, key.public)
+        decide(self.books, given, *others, now=self.now, rules=RULES, seal=SEAL, **more)
 
     def file(self, key: PrivateKey, deal: str, dispute_id: str) -> None:
         self.step(

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.court.evidence import MAX_EVIDENCE, item_hash
+from moothall.court.bounds import MAX_EVIDENCE
+from moothall.court.evidence import item_hash
 from moothall.court.panel import MAX_POOL, pool_hash_of, seed_of, shuffled
 from moothall.court.records import Submission
 from moothall.court.verify import verify_case

@@ -2,16 +2,16 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from moothall.identity import PrivateKey
-from moothall.market import clerk, ledger
-from moothall.market.books import MAX_READ, Books, Leader, OpenOffers, Page
+from moothall.market import agentchat, clerk, ledger
+from moothall.market.announcements import ServiceLine, line_about
+from moothall.market.books import MAX_READ, Books, Leader, OpenOffers, Page, what_fits
 from moothall.market.hooks import hook_event
-from moothall.market.notices import what_fits
-from moothall.market.outcome import Outcome
+from moothall.market.outcome import MarketOutcome, News
 from moothall.market.records import (
     AuditRow,
     Book,
@@ -29,12 +29,14 @@ from moothall.market.records import (
 )
 from moothall.market.reputation import RatingRules
 from moothall.market.rules import MarketRules
-from moothall.market.signed import TEXTS, Command, Signed, check_signature
+from moothall.market.signed import Signed
 from moothall.market.skills import Filters
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.codec import encode
 from moothall.wire.agentchat.server import ServerMessage
+from moothall.wire.agentchat.signing import SignedMessage, signed_text
 from tests.identity.vectors import ALICE, BOB, CAROL, DAVE, NOW_MS
+from tests.support.orders import order
 from tests.support.seals import SEAL
 
 AGENTS = (ALICE, BOB, CAROL, DAVE)
@@ -299,7 +301,7 @@ class Market:
 
     def propose(
         self, proposer: PrivateKey, recipient: PrivateKey, task: str = "Review it", **fields: Any
-    ) -> Outcome:
+    ) -> MarketOutcome:
         self._made += 1
         message = signed(client.Proposal(to=address(recipient), task=task, sig="-", **fields), proposer)
         return clerk.propose(
@@ -307,30 +309,32 @@ class Market:
             self.checked(message, proposer),
             proposal_id=f"prop_{self._made}",
             address=address(proposer),
-            recipient=recipient.public.raw,
-            task=task,
+            connected=recipient.public.raw,
             now=self.now,
+            rules=self.rules,
         )
 
-    def accept(self, agent: PrivateKey, deal: str = "prop_1", **fields: Any) -> Outcome:
+    def accept(self, agent: PrivateKey, deal: str = "prop_1", **fields: Any) -> MarketOutcome:
         message = signed(client.Accept(proposal_id=deal, sig="-", **fields), agent)
         return clerk.accept(self.books, self.checked(message, agent), now=self.now, rules=self.rules)
 
-    def reject(self, agent: PrivateKey, deal: str = "prop_1", **fields: Any) -> Outcome:
+    def reject(self, agent: PrivateKey, deal: str = "prop_1", **fields: Any) -> MarketOutcome:
         message = signed(client.Reject(proposal_id=deal, sig="-", **fields), agent)
         return clerk.reject(self.books, self.checked(message, agent), now=self.now, rules=self.rules)
 
-    def complete(self, agent: PrivateKey, deal: str = "prop_1", **fields: Any) -> Outcome:
+    def complete(self, agent: PrivateKey, deal: str = "prop_1", **fields: Any) -> MarketOutcome:
         message = signed(client.Complete(proposal_id=deal, sig="-", **fields), agent)
         return clerk.complete(
             self.books, self.checked(message, agent), now=self.now, rules=self.rules, seal=SEAL
         )
 
-    def dispute(self, agent: PrivateKey, deal: str = "prop_1", reason: str = "not delivered") -> Outcome:
+    def dispute(
+        self, agent: PrivateKey, deal: str = "prop_1", reason: str = "not delivered"
+    ) -> MarketOutcome:
         message = signed(client.Dispute(proposal_id=deal, reason=reason, sig="-"), agent)
         return clerk.dispute(self.books, self.checked(message, agent), now=self.now, rules=self.rules)
 
-    def expire(self) -> list[Outcome]:
+    def expire(self) -> list[MarketOutcome]:
         due = [deal.id for deal in self.books.due(self.now)]
         outcomes = [clerk.expire(self.books, deal, now=self.now) for deal in due]
         return [outcome for outcome in outcomes if outcome is not None]
@@ -339,15 +343,17 @@ class Market:
         """What the court does when it takes a case, and undoes when it gives it up."""
         self.books.deals[deal] = msgspec.structs.replace(self.books.deals[deal], frozen_by=dispute_id)
 
-    def register(self, agent: PrivateKey, *skills: dict[str, Any]) -> Outcome:
+    def register(self, agent: PrivateKey, *skills: dict[str, Any]) -> MarketOutcome:
         message = signed(client.RegisterSkills(skills=list(skills), sig="-"), agent)
-        order = self.checked(message, agent)
-        return clerk.register_skills(self.books, order, agent_id=agent.public.agent_id(), now=self.now)
+        return clerk.register_skills(
+            self.books, self.checked(message, agent), agent_id=agent.public.agent_id(), now=self.now
+        )
 
     def search(self, *online: PrivateKey, **query: Any) -> list[dict[str, Any]]:
         message = client.SearchSkills(query=query)
         keys = {agent.public.raw for agent in online}
-        return clerk.search_skills(self.books, message, online=keys, now=self.now).results
+        found = clerk.search_skills(self.books, agentchat.read_query(message), online=keys)
+        return agentchat.search_results(message, found, 8, self.now).results
 
     def deal(self, deal: str = "prop_1") -> Proposal:
         return self.books.deals[deal]
@@ -358,21 +364,34 @@ class Market:
     def rating(self, agent: PrivateKey) -> int:
         return self.standing(agent).rating
 
-    def checked(self, message: Command, agent: PrivateKey) -> Signed[Command]:
-        return check_signature(message, agent.public, self.rules)
+    def checked(self, message: SignedMessage, agent: PrivateKey) -> Signed[Any]:
+        return order(message, agent.public, self.rules)
 
 
 def address(agent: PrivateKey) -> str:
     return f"@{agent.public.agent_id()}"
 
 
-def signed(message: Command, agent: PrivateKey) -> Command:
-    return msgspec.structs.replace(message, sig=agent.sign(TEXTS[type(message)](message)))
+Message = TypeVar("Message", bound=SignedMessage)
 
 
-def told(outcome: Outcome, agent: PrivateKey) -> list[dict[str, Any]]:
+def signed(message: Message, agent: PrivateKey) -> Message:
+    return msgspec.structs.replace(message, sig=agent.sign(signed_text(message)))
+
+
+def told(outcome: MarketOutcome, agent: PrivateKey) -> list[dict[str, Any]]:
     """What one agent is told, as it reads on the wire."""
-    return [frame(notice.message) for notice in outcome.notices if agent.public.raw in notice.to]
+    return [frame_of(notice.news) for notice in outcome.notices if agent.public.raw in notice.to]
+
+
+def lines(outcome: MarketOutcome) -> list[ServiceLine]:
+    """What @server says about it."""
+    said = [line_about(notice.news) for notice in outcome.notices]
+    return [line for line in said if line is not None]
+
+
+def frame_of(news: News) -> dict[str, Any]:
+    return frame(agentchat.message_of(news))
 
 
 def frame(message: ServerMessage) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.errors import InvalidMessage, InvalidStake
-from moothall.market import bounds, skills, storable
-from moothall.market.bounds import MAX_QUERY, MAX_TASK, MAX_TERMS
+from moothall.market import agentchat, bounds, skills, storable
+from moothall.market.agentchat import MAX_QUERY
+from moothall.market.bounds import MAX_TASK, MAX_TERMS
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.jstext import utf16_length
 from tests.identity.vectors import ALICE, BOB
@@ -87,31 +88,35 @@ def proposal(**fields: Any) -> client.Proposal:
     return client.Proposal(**{"to": "@bob", "task": "t", "sig": "s", **fields})
 
 
+check_proposal = agentchat.check(agentchat.propose, bounds.check_propose)
+check_accept = agentchat.check(agentchat.accept, bounds.check_accept)
+
+
 @given(st.text(alphabet=st.sampled_from(["x", "é", WIDE]), min_size=MAX_TASK // 2 - 3, max_size=MAX_TASK + 3))
 def test_a_task_is_counted_as_a_message_is(task: str) -> None:
     if utf16_length(task) > MAX_TASK:
         with pytest.raises(InvalidMessage, match="task"):
-            bounds.check_proposal(proposal(task=task))
+            check_proposal(proposal(task=task))
     else:
-        bounds.check_proposal(proposal(task=task))
+        check_proposal(proposal(task=task))
 
 
 def test_terms_are_counted_as_they_are_kept() -> None:
-    bounds.check_proposal(proposal(terms="x" * (MAX_TERMS - 2)))
+    check_proposal(proposal(terms="x" * (MAX_TERMS - 2)))
     with pytest.raises(InvalidMessage, match="terms"):
-        bounds.check_proposal(proposal(terms="x" * (MAX_TERMS - 1)))
+        check_proposal(proposal(terms="x" * (MAX_TERMS - 1)))
 
 
 def test_a_stake_that_no_rating_has_is_refused_as_early() -> None:
-    for message in (proposal(elo_stake=2**40), client.Accept(proposal_id="p", sig="s", elo_stake=2**40)):
-        check = bounds.check_proposal if isinstance(message, client.Proposal) else bounds.check_accept
-        with pytest.raises(InvalidStake):
-            check(message)  # type: ignore[arg-type]
+    with pytest.raises(InvalidStake):
+        check_proposal(proposal(elo_stake=2**40))
+    with pytest.raises(InvalidStake):
+        check_accept(client.Accept(proposal_id="p", sig="s", elo_stake=2**40))
 
 
 def test_numbers_and_truth_values_are_short() -> None:
-    bounds.check_proposal(proposal(amount=10**40, currency=True, payment_code=1.5))
+    check_proposal(proposal(amount=10**40, currency=True, payment_code=1.5))
 
 
 def test_a_query_is_repeated_in_the_answer_and_so_is_short() -> None:
-    bounds.check_search(client.SearchSkills(query={"capability": "x" * (MAX_QUERY - 30)}))
+    agentchat.check_search(client.SearchSkills(query={"capability": "x" * (MAX_QUERY - 30)}))

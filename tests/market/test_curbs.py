@@ -15,7 +15,7 @@ from moothall.market.replay import replay
 from moothall.market.reputation import RatingRules
 from moothall.market.rules import MarketRules
 from tests.identity.vectors import ALICE, BOB, CAROL, VECTORS
-from tests.market.support import Market, address, frame
+from tests.market.support import Market, address, frame_of
 
 HOUR = 3_600_000
 CAPPED = RatingRules(newcomer_cap=100)
@@ -32,7 +32,7 @@ def won_from(market: Market, loser: PrivateKey, stake: int, winner: PrivateKey =
     market.propose(loser, winner, elo_stake=stake)
     deal = next(reversed(market.books.deals))
     market.accept(winner, deal)
-    return frame(market.dispute(winner, deal).notices[0].message)
+    return frame_of(market.dispute(winner, deal).notices[0].news)
 
 
 def assert_books_balance(market: Market) -> None:
@@ -169,7 +169,7 @@ def complete(market: Market, one: PrivateKey = ALICE, other: PrivateKey = BOB) -
     market.propose(one, other)
     deal = next(reversed(market.books.deals))
     market.accept(other, deal)
-    return frame(market.complete(other, deal).notices[0].message)
+    return frame_of(market.complete(other, deal).notices[0].news)
 
 
 def test_completions_pay_until_the_bucket_is_full_and_again_as_it_drains() -> None:

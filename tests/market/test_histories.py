@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from moothall.errors import Refusal
 from moothall.identity import PrivateKey
 from moothall.market import escrow
-from moothall.market.proposals import TRANSITIONS, Event
 from moothall.market.receipts import verify_receipt
 from moothall.market.records import Book, Proposal, Standing, Status
 from moothall.market.replay import ENDS, replay
 from moothall.market.reputation import FLOOR
 from moothall.market.rules import MarketRules
+from moothall.market.statuses import TRANSITIONS, Event
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.market.support import REFERENCE, Market
 from tests.support.seals import HALL_ID

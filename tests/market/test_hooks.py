@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.market import hooks
+from moothall.market.settlement import Share, settle
 from tests.identity.vectors import ALICE, BOB
 from tests.market.support import Market, address
 
@@ -79,12 +80,18 @@ def test_settlement_dispute() -> None:
 
 def test_settlement_verdict() -> None:
     market = dealt()
-    event = hooks.hook_event(hooks.settlement_verdict(market.deal(), "disp_1", "mutual", {}, market.now))
+    share = Share(address=address(ALICE), standing=market.standing(ALICE), earned=-8, staked=25)
+    movement = settle(market.deal(), "verdict", [share], market.now)
+    event = hooks.hook_event(
+        hooks.settlement_verdict(market.deal(), "disp_1", "mutual", movement, market.now)
+    )
     market.books.events[event.id] = event
     assert body(market, "settlement:verdict") == {
         "dispute_id": "disp_1",
         "verdict": "mutual",
-        "rating_changes": {},
+        "rating_changes": {
+            address(ALICE): {"oldRating": 1200, "newRating": 1167, "change": -33, "transactions": 1}
+        },
     }
 
 

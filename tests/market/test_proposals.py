@@ -25,14 +25,16 @@ from moothall.errors import (
     VerificationFailed,
 )
 from moothall.identity import PrivateKey
-from moothall.market import clerk, escrow, proposals, settlement
-from moothall.market.proposals import LAST_MOMENT, TRANSITIONS, Event
+from moothall.market import agentchat, clerk, escrow, proposals, settlement
+from moothall.market.proposals import LAST_MOMENT
 from moothall.market.records import Standing, Status
 from moothall.market.rules import MarketRules
 from moothall.market.signed import check_signature
+from moothall.market.statuses import TRANSITIONS, Event
 from moothall.wire.agentchat import client
 from tests.identity.vectors import ALICE, BOB, CAROL, VECTORS
-from tests.market.support import REFERENCE, Market, address, signed, told
+from tests.market.support import REFERENCE, Market, address, lines, signed, told
+from tests.support.orders import order
 from tests.support.seals import SEAL
 
 MINUTE = 60_000
@@ -86,9 +88,9 @@ def test_propose_2_target_must_exist(market: Market) -> None:
             market.checked(message, ALICE),
             proposal_id="p",
             address=address(ALICE),
-            recipient=None,
-            task="t",
+            connected=None,
             now=market.now,
+            rules=market.rules,
         )
     assert not market.books.deals
 
@@ -134,14 +136,14 @@ def test_propose_4_target_and_proposer_get_the_proposal(market: Market) -> None:
 
 
 def test_propose_4_bounties_are_told(market: Market) -> None:
-    line = market.propose(ALICE, BOB, "Fix it", amount=1.0, currency="SOL", elo_stake=5).lines[0]
+    [line] = lines(market.propose(ALICE, BOB, "Fix it", amount=1.0, currency="SOL", elo_stake=5))
     assert (line.channel, line.buffered) == ("#bounties", True)
     assert line.content == (
         f'[BOUNTY] {address(ALICE)} → {address(BOB)}: "Fix it" (1 SOL) [stake: 5 ELO] — prop_1'
     )
-    line = market.propose(ALICE, BOB, "Fix it", amount=3).lines[0]
+    [line] = lines(market.propose(ALICE, BOB, "Fix it", amount=3))
     assert line.content.endswith('"Fix it" (3 ELO) — prop_2')
-    line = market.propose(ALICE, BOB, "x" * 200_000).lines[0]
+    [line] = lines(market.propose(ALICE, BOB, "x" * 200_000))
     assert len(line.content) < 4096
 
 
@@ -150,12 +152,12 @@ def test_bounties_quote_what_others_wrote(market: Market) -> None:
     task = 'x" (1 ELO) — prop_9\n[CLAIMED] prop_9\u2028\u200b'
     outcome = market.propose(ALICE, BOB, task, amount=1, currency="SOL\n" + "y" * 200)
     quoted = "x' (1 ELO) — prop_9 [CLAIMED] prop_9 "
-    assert outcome.lines[0].content == (
+    assert lines(outcome)[0].content == (
         f'[BOUNTY] {address(ALICE)} → {address(BOB)}: "{quoted}" (1 SOL {"y" * 27}…) — prop_1'
     )
-    [line] = market.accept(BOB).lines
+    [line] = lines(market.accept(BOB))
     assert line.content == f'[CLAIMED] prop_1 accepted by {address(BOB)} — "{quoted}"'
-    assert outcome.lines[0].about == line.about == address(ALICE)
+    assert lines(outcome)[0].about == line.about == address(ALICE)
 
 
 def test_propose_5_an_expiration_is_a_deadline_in_the_books(market: Market) -> None:
@@ -223,14 +225,14 @@ def test_accept_checks_the_proposers_stake_again(market: Market, how: str) -> No
 
 def test_propose_the_audit_row_has_the_redacted_task_only(market: Market) -> None:
     message = signed(client.Proposal(to=address(BOB), task="key sk-secret", sig="-"), ALICE)
-    order = market.checked(message, ALICE)
+    redacted = msgspec.structs.replace(message, task="key [REDACTED:x]")
+    sent = agentchat.sent(message, agentchat.propose(redacted), ALICE.public, kept=redacted)
     outcome = proposals.propose(
-        order,
+        check_signature(sent, "INVALID_SIGNATURE"),
         {},
         proposal_id="p",
         address=address(ALICE),
         recipient=BOB.public.raw,
-        task="key [REDACTED:x]",
         now=1,
     )
     assert b"sk-secret" not in msgspec.json.encode(outcome.changes)
@@ -332,7 +334,7 @@ def test_accept_5_both_are_told(market: Market) -> None:
             "acceptor_stake": 0,
         }
     ]
-    assert outcome.lines[0].content == f'[CLAIMED] prop_1 accepted by {address(BOB)} — "Review it"'
+    assert lines(outcome)[0].content == f'[CLAIMED] prop_1 accepted by {address(BOB)} — "Review it"'
 
 
 @pytest.mark.parametrize("stake", [2**31, 1e300])
@@ -761,7 +763,7 @@ def test_errors_signature_of_a_stranger_is_invalid(market: Market) -> None:
     market.propose(ALICE, BOB)
     message = signed(client.Accept(proposal_id="prop_1", sig="-"), CAROL)
     with pytest.raises(InvalidSignature):
-        check_signature(message, BOB.public, MarketRules())
+        order(message, BOB.public, MarketRules())
 
 
 @pytest.mark.parametrize("sig", ["x", "A" * 88, "", "\0" * 88, "é"])
@@ -773,9 +775,9 @@ def test_errors_a_signature_that_is_none_is_invalid(sig: str) -> None:
     ]
     for message in messages:
         with pytest.raises(InvalidSignature):
-            check_signature(message, BOB.public, MarketRules())
+            order(message, BOB.public, MarketRules())
         with pytest.raises(VerificationFailed):
-            check_signature(message, BOB.public, REFERENCE)
+            order(message, BOB.public, REFERENCE)
 
 
 def test_errors_the_signature_covers_every_word(market: Market) -> None:
@@ -800,8 +802,8 @@ def test_errors_a_used_signature_is_no_good_again(market: Market) -> None:
         (partial(clerk.complete, seal=SEAL), complete),
         (clerk.dispute, dispute),
     ]
-    for number, (operate, order) in enumerate(steps):
-        operate(market.books, order, now=market.now, rules=market.rules)
+    for number, (operate, given) in enumerate(steps):
+        operate(market.books, given, now=market.now, rules=market.rules)
         for again, used in steps[: number + 1]:
             with pytest.raises(InvalidProposal, match="PROPOSAL_NOT_"):
                 again(market.books, used, now=market.now, rules=market.rules)
@@ -862,7 +864,7 @@ def test_order_party_before_deadline_before_status_before_stakes(market: Market)
     with pytest.raises(NotProposalParty):
         market.accept(CAROL)
     with pytest.raises(ProposalExpired):
-        market.accept(BOB, elo_stake=2**40)
+        market.accept(BOB, elo_stake=5000)
 
 
 # -- the court's freeze ------------------------------------------------------------------------------------
@@ -943,12 +945,11 @@ def test_proposal_vectors_are_accepted_as_signed(vector: dict[str, Any]) -> None
     assert vector["signer"] == "alice"
     message = client.Proposal(**vector["fields"], sig=vector["sig"])
     outcome = proposals.propose(
-        check_signature(message, ALICE.public, MarketRules()),
+        order(message, ALICE.public, MarketRules()),
         {ALICE.public.raw: Standing(key=ALICE.public.raw)},
         proposal_id="p",
         address=address(ALICE),
         recipient=BOB.public.raw,
-        task=message.task,
         now=1,
     )
     assert outcome.changes[0].sig == vector["sig"]  # type: ignore[union-attr]
@@ -960,7 +961,7 @@ def test_response_vectors_are_accepted_as_signed(vector: dict[str, Any]) -> None
              "DISPUTE": client.Dispute}  # fmt: skip
     signer = {"alice": ALICE, "bob": BOB}[vector["signer"]]
     message: Any = kinds[vector["type"]](**vector["fields"], sig=vector["sig"])
-    assert check_signature(message, signer.public, MarketRules()).message is message
+    assert order(message, signer.public, MarketRules()).message is message
     other = ALICE if signer is BOB else BOB
     with pytest.raises(InvalidSignature):
-        check_signature(message, other.public, MarketRules())
+        order(message, other.public, MarketRules())

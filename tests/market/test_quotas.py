@@ -8,6 +8,7 @@ from moothall.market.quotas import DAY
 from moothall.settings.limits import Rate
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.market.test_desk import act, offer, parties
+from tests.support.cases import signed_step
 from tests.support.world import Guest, World, assert_refused, assert_sent
 
 SECONDS_A_DAY = DAY // 1000
@@ -60,11 +61,13 @@ def test_a_key_has_so_many_open_proposals_to_all() -> None:
     assert_refused(alice, "RATE_LIMITED", "3 open proposals, ")
 
 
-def test_a_full_quota_costs_no_signature(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quotas_are_looked_up_after_the_signature() -> None:
+    """They are rows, and no row is read for a command that its sender did not sign."""
     world = world_with(max_open_proposals=1)
     alice, bob = parties(world)
     offer(world, alice, bob)
-    monkeypatch.setattr("moothall.market.desk.check_signature", None)
+    world.send(alice, "PROPOSAL", to=bob.id, task="one more", sig="wrong")
+    assert_refused(alice, "INVALID_SIGNATURE")
     act(world, alice, "PROPOSAL", to=bob.id, task="one more")
     assert_refused(alice, "RATE_LIMITED")
 
@@ -129,7 +132,8 @@ def test_cases_and_evidence_are_charged_too() -> None:
     act(world, bob, "ACCEPT", proposal_id=deal)
     alice.read(), bob.read()
     fill(world, alice, bob)
-    world.send(alice, "DISPUTE_INTENT", proposal_id=deal, reason="late", commitment="c" * 64, sig="unseen")
+    fields = {"proposal_id": deal, "reason": "late", "commitment": "c" * 64}
+    world.send(alice, "DISPUTE_INTENT", **signed_step(ALICE, "DISPUTE_INTENT", **fields))
     assert_refused(alice, "RATE_LIMITED", "disk_quota_per_key")
 
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from moothall.hall.redaction import Redactor
 from moothall.identity import PrivateKey, PublicKey
 from moothall.identity.seals import RECEIPT, Seal, key_id
-from moothall.market import clerk
+from moothall.market import agentchat, clerk
 from moothall.market.receipts import verify_receipt
+from moothall.market.signed import check_signature
 from moothall.wire.agentchat import client
 from moothall.wire.canonical import canonical_json
 from tests.identity.vectors import ALICE, BOB, CAROL
@@ -192,9 +193,9 @@ def test_a_receipt_names_its_parties_by_long_ids_too() -> None:
         market.checked(message, ALICE),
         proposal_id="prop_1",
         address=f"@{ALICE.public.agent_id(16)}",
-        recipient=BOB.public.raw,
-        task="t",
+        connected=BOB.public.raw,
         now=market.now,
+        rules=market.rules,
     )
     market.accept(BOB)
     market.complete(ALICE)
@@ -206,14 +207,16 @@ def test_only_the_hall_can_vouch_for_a_redacted_task() -> None:
     task = "use sk-" + "a1" * 20
     redacted, _ = Redactor({}).redact(task)
     message = signed(client.Proposal(to=address(BOB), task=task, sig="-"), ALICE)
+    kept = msgspec.structs.replace(message, task=redacted)
+    sent = agentchat.sent(message, agentchat.propose(kept), ALICE.public, kept=kept)
     clerk.propose(
         market.books,
-        market.checked(message, ALICE),
+        check_signature(sent, market.rules.signature_code),
         proposal_id="prop_1",
         address=address(ALICE),
-        recipient=BOB.public.raw,
-        task=redacted,
+        connected=BOB.public.raw,
         now=market.now,
+        rules=market.rules,
     )
     market.accept(BOB)
     market.complete(ALICE)

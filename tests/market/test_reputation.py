@@ -20,7 +20,7 @@ from moothall.market.reputation import (
 )
 from moothall.wire.agentchat.jstext import round_half_up
 from tests.identity.vectors import ALICE, BOB, VECTORS
-from tests.market.support import REFERENCE, REFERENCE_RATINGS, Market, address
+from tests.market.support import REFERENCE, REFERENCE_RATINGS, Market, address, told
 
 SEED = RatingRules()
 WEIGHTED = RatingRules(amount_weighting=True)
@@ -73,8 +73,8 @@ def test_dispute_vectors(vector: dict[str, Any]) -> None:
     market.propose(ALICE, BOB, amount=vector["amount"], elo_stake=vector["stakes"]["proposer"])
     market.accept(BOB, elo_stake=vector["stakes"]["acceptor"])
     outcome = market.dispute(ALICE if vector["disputed_by"] == "from" else BOB)
-    changes = outcome.notices[0].message.rating_changes  # type: ignore[attr-defined]
-    assert [changes[address(agent)].change for agent in (ALICE, BOB)] == vector["change"]
+    changes = told(outcome, ALICE)[0]["rating_changes"]
+    assert [changes[address(agent)]["change"] for agent in (ALICE, BOB)] == vector["change"]
     assert [market.rating(ALICE), market.rating(BOB)] == vector["new_rating"]
 
 

@@ -11,9 +11,8 @@ from moothall.identity.seals import Seal
 from moothall.market import clerk
 from moothall.market.books import Books
 from moothall.market.hooks import Subscription
-from moothall.market.outcome import Outcome
+from moothall.market.outcome import MarketOutcome
 from moothall.market.rules import MarketRules
-from moothall.market.signed import check_signature
 from moothall.market.skills import Filters
 from moothall.store.books import SqlBooks, StoreBooks
 from moothall.store.checks import problems
@@ -26,6 +25,7 @@ from moothall.store.units import Store
 from moothall.wire.agentchat import client
 from tests.identity.vectors import ALICE, BOB, CAROL, DAVE, NOW_MS
 from tests.market.support import address, signed
+from tests.support.orders import order
 from tests.support.seals import SEAL
 
 __all__ = ["ALICE", "BOB", "CAROL", "DAVE", "NOW_MS"]
@@ -116,56 +116,58 @@ async def run(store: Store, work: Callable[[StoreBooks], Result]) -> Result:
 
 def propose(
     deal: str, proposer: PrivateKey = ALICE, recipient: PrivateKey = BOB, *, now: int = NOW_MS, **fields: Any
-) -> Callable[[Books], Outcome]:
+) -> Callable[[Books], MarketOutcome]:
     message = signed(client.Proposal(to=address(recipient), task="Review it", sig="-", **fields), proposer)
-    order = check_signature(message, proposer.public, RULES)
+    given = order(message, proposer.public, RULES)
     return lambda books: clerk.propose(
         books,
-        order,
+        given,
         proposal_id=deal,
         address=address(proposer),
-        recipient=recipient.public.raw,
-        task=message.task,
+        connected=recipient.public.raw,
         now=now,
+        rules=RULES,
     )
 
 
 def accept(
     deal: str, agent: PrivateKey = BOB, *, now: int = NOW_MS, **fields: Any
-) -> Callable[[Books], Outcome]:
+) -> Callable[[Books], MarketOutcome]:
     message = signed(client.Accept(proposal_id=deal, sig="-", **fields), agent)
-    order = check_signature(message, agent.public, RULES)
-    return lambda books: clerk.accept(books, order, now=now, rules=RULES)
+    given = order(message, agent.public, RULES)
+    return lambda books: clerk.accept(books, given, now=now, rules=RULES)
 
 
-def reject(deal: str, agent: PrivateKey = BOB, *, now: int = NOW_MS) -> Callable[[Books], Outcome]:
+def reject(deal: str, agent: PrivateKey = BOB, *, now: int = NOW_MS) -> Callable[[Books], MarketOutcome]:
     message = signed(client.Reject(proposal_id=deal, sig="-"), agent)
-    order = check_signature(message, agent.public, RULES)
-    return lambda books: clerk.reject(books, order, now=now, rules=RULES)
+    given = order(message, agent.public, RULES)
+    return lambda books: clerk.reject(books, given, now=now, rules=RULES)
 
 
 def complete(
     deal: str, agent: PrivateKey = BOB, *, now: int = NOW_MS, seal: Seal = SEAL
-) -> Callable[[Books], Outcome]:
+) -> Callable[[Books], MarketOutcome]:
     message = signed(client.Complete(proposal_id=deal, sig="-"), agent)
-    order = check_signature(message, agent.public, RULES)
-    return lambda books: clerk.complete(books, order, now=now, rules=RULES, seal=seal)
+    given = order(message, agent.public, RULES)
+    return lambda books: clerk.complete(books, given, now=now, rules=RULES, seal=seal)
 
 
-def dispute(deal: str, agent: PrivateKey = ALICE, *, now: int = NOW_MS) -> Callable[[Books], Outcome]:
+def dispute(deal: str, agent: PrivateKey = ALICE, *, now: int = NOW_MS) -> Callable[[Books], MarketOutcome]:
     message = signed(client.Dispute(proposal_id=deal, reason="not delivered", sig="-"), agent)
-    order = check_signature(message, agent.public, RULES)
-    return lambda books: clerk.dispute(books, order, now=now, rules=RULES)
+    given = order(message, agent.public, RULES)
+    return lambda books: clerk.dispute(books, given, now=now, rules=RULES)
 
 
-def expire(deal: str, *, now: int) -> Callable[[Books], Outcome | None]:
+def expire(deal: str, *, now: int) -> Callable[[Books], MarketOutcome | None]:
     return lambda books: clerk.expire(books, deal, now=now)
 
 
-def register(agent: PrivateKey, *skills: dict[str, Any], now: int = NOW_MS) -> Callable[[Books], Outcome]:
+def register(
+    agent: PrivateKey, *skills: dict[str, Any], now: int = NOW_MS
+) -> Callable[[Books], MarketOutcome]:
     message = signed(client.RegisterSkills(skills=list(skills), sig="-"), agent)
-    order = check_signature(message, agent.public, RULES)
-    return lambda books: clerk.register_skills(books, order, agent_id=order.key.agent_id(), now=now)
+    given = order(message, agent.public, RULES)
+    return lambda books: clerk.register_skills(books, given, agent_id=agent.public.agent_id(), now=now)
 
 
 async def full_deal(

@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from moothall.court import clerk
+from moothall.court import agentchat, clerk
 from moothall.court.books import Books, Filing
-from moothall.court.outcome import Outcome
 from moothall.court.panel import Candidate, Experience
 from moothall.court.records import Dispute, Slot
 from moothall.court.rules import CourtRules
@@ -21,18 +20,19 @@ from moothall.errors import DisputeAlreadyExists, InvalidSignature, Refusal
 from moothall.identity import PrivateKey, PublicKey
 from moothall.market import ledger
 from moothall.market.audit import audit_row
+from moothall.market.outcome import Outcome
 from moothall.market.records import Proposal, Standing
 from moothall.store import cases, migrations, schema
 from moothall.store.dialect import Connection
 from moothall.store.export import exported
 from moothall.store.rows import parts_of
 from moothall.store.units import Store
-from moothall.wire.agentchat.client import GetCase
 from tests.market.support import address
 from tests.store.support import ALICE, BOB, CAROL, DAVE, NOW_MS, Place, accept, complete, propose, run
 from tests.store.test_checks import changed, edited, unguarded
 from tests.store.test_postgres import wait_for_a_lock
 from tests.support.cases import ARBITERS, COMMITMENT, MESSAGES, NONCE, signed_step
+from tests.support.orders import order
 from tests.support.seals import HALL_ID, SEAL
 
 RULES = CourtRules()
@@ -57,8 +57,7 @@ def intent(deal: str, by: PrivateKey = ALICE, *, name: str = "disp_1", now: int 
     message = step(by, "DISPUTE_INTENT", proposal_id=deal, reason="late", commitment=COMMITMENT)
     return lambda books: clerk.file_intent(
         books,
-        message,
-        by.public,
+        order(message, by.public),
         HERE,
         dispute_id=name,
         server_nonce="0" * 32,
@@ -70,28 +69,34 @@ def intent(deal: str, by: PrivateKey = ALICE, *, name: str = "disp_1", now: int 
 
 def reveal(deal: str) -> Work:
     message = step(ALICE, "DISPUTE_REVEAL", proposal_id=deal, nonce=NONCE)
-    return lambda books: clerk.reveal(books, message, ALICE.public, HERE, now=NOW_MS, rules=RULES, seal=SEAL)
+    return lambda books: clerk.reveal(
+        books, order(message, ALICE.public), HERE, now=NOW_MS, rules=RULES, seal=SEAL
+    )
 
 
 def take_seat(key: PrivateKey, case: str = "disp_1") -> Work:
     message = step(key, "ARBITER_ACCEPT", dispute_id=case)
-    return lambda books: clerk.accept(books, message, key.public, now=NOW_MS, rules=RULES, seal=SEAL)
+    return lambda books: clerk.accept(books, order(message, key.public), now=NOW_MS, rules=RULES, seal=SEAL)
 
 
 def decline(key: PrivateKey, case: str = "disp_1") -> Work:
     message = step(key, "ARBITER_DECLINE", dispute_id=case)
-    return lambda books: clerk.decline(books, message, key.public, HERE, now=NOW_MS, rules=RULES, seal=SEAL)
+    return lambda books: clerk.decline(
+        books, order(message, key.public), HERE, now=NOW_MS, rules=RULES, seal=SEAL
+    )
 
 
 def plead(key: PrivateKey, case: str = "disp_1", text: str = "") -> Work:
     items = [{"kind": "ü", "value": [1, None, 0.5], "text": text}]
     message = step(key, "EVIDENCE", dispute_id=case, items=items, statement="look")
-    return lambda books: clerk.submit_evidence(books, message, key.public, now=NOW_MS, rules=RULES, seal=SEAL)
+    return lambda books: clerk.submit_evidence(
+        books, order(message, key.public), now=NOW_MS, rules=RULES, seal=SEAL
+    )
 
 
 def vote(key: PrivateKey, verdict: str, case: str = "disp_1", *, now: int = NOW_MS) -> Work:
     message = step(key, "ARBITER_VOTE", dispute_id=case, verdict=verdict, reasoning="so")
-    return lambda books: clerk.vote(books, message, key.public, now=now, rules=RULES, seal=SEAL)
+    return lambda books: clerk.vote(books, order(message, key.public), now=now, rules=RULES, seal=SEAL)
 
 
 def lapse(case: str = "disp_1", *, now: int = NOW_MS + HOUR) -> Work:
@@ -130,20 +135,20 @@ async def test_whoever_only_looks_waits_for_nobody_and_keeps_nobody_waiting(post
         await run(store, rate)
         await deliberating(store)
         judge = (await panel(store))[0]
-        message = GetCase(proposal_id="prop_1")
         with postgres.books() as deciding:
             assert deciding.case("disp_1") is not None
             assert deciding.proposal("prop_1") is not None
             async with asyncio.timeout(5):
                 notices, later = await run(
-                    store, lambda books: clerk.reminders(books, ["disp_1"], judge.public.raw, now=NOW_MS)
+                    store,
+                    lambda books: clerk.reminders(
+                        books, ["disp_1"], judge.public.raw, now=NOW_MS, size=agentchat.size_of
+                    ),
                 )
-                file = await run(
-                    store, lambda books: clerk.get_case(books, message, judge.public, now=NOW_MS)
-                )
+                file = await run(store, lambda books: clerk.get_case(books, None, "prop_1", judge.public.raw))
         assert len(notices) == 1
         assert not later
-        assert json.loads(bytes(file.case))["dispute_id"] == "disp_1"
+        assert json.loads(bytes(file))["dispute_id"] == "disp_1"
 
 
 async def test_a_verdict_and_a_deal_of_its_arbiters_never_wait_for_each_other(postgres: Place) -> None:
@@ -436,9 +441,7 @@ def charge_of(key: PrivateKey) -> Work:
 
 
 def file_of(case: str = "disp_1", viewer: PrivateKey = ALICE) -> Work:
-    return lambda books: bytes(
-        clerk.get_case(books, GetCase(dispute_id=case), viewer.public, now=NOW_MS).case
-    )
+    return lambda books: bytes(clerk.get_case(books, case, None, viewer.public.raw))
 
 
 async def test_a_closed_case_is_kept_as_the_hall_signed_it(place: Place) -> None:
@@ -675,7 +678,7 @@ async def test_a_wrong_signature_waits_for_no_row(postgres: Place) -> None:
                     await run(
                         store,
                         lambda books: clerk.vote(
-                            books, message, judge.public, now=NOW_MS, rules=RULES, seal=SEAL
+                            books, order(message, judge.public), now=NOW_MS, rules=RULES, seal=SEAL
                         ),
                     )
 

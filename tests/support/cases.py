@@ -3,9 +3,9 @@
 from hashlib import sha256
 from typing import Any
 
-from moothall.court.signed import TEXTS
 from moothall.identity import PrivateKey
 from moothall.wire.agentchat import client
+from moothall.wire.agentchat.signing import TEXTS
 
 MESSAGES: dict[str, Any] = {
     "DISPUTE_INTENT": client.DisputeIntent,

@@ -3,8 +3,8 @@
 from typing import Any
 
 from moothall.identity import PrivateKey
-from moothall.market.signed import TEXTS
 from moothall.wire.agentchat import client
+from moothall.wire.agentchat.signing import TEXTS
 
 MESSAGES: dict[str, Any] = {
     "PROPOSAL": client.Proposal,

@@ -13,8 +13,8 @@ from moothall.client.handlers import Handlers
 from moothall.client.logs import log
 from moothall.client.ratings import moment, rating_changes, stakes_went
 from moothall.client.standing import Standing
+from moothall.court.bounds import MAX_REASONING
 from moothall.court.casefile import Case as CaseFile
-from moothall.court.evidence import MAX_REASONING
 from moothall.court.panel import pool_hash_of
 from moothall.errors import MoothallError
 from moothall.wire.agentchat import court

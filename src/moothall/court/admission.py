@@ -1,60 +1,50 @@
-"""Whether a step is let in: what is checked before any row of the case is locked, or its record read.
+"""Whether a step of a case is let in: every check of the court, in the order in which they come.
 
-Cheap checks come first, then the signature, as far as the wire's order of errors allows (agentchat wire 13): the
-case is there; for a party its part in the case comes before the signature, for an arbiter after it. What needs the
-record, such as the phase, is checked by the decision (see `filing`, `hearing`, `judging`).
+The signature is checked before any row is read or locked, as in the market. Then the sender's part in the case is
+looked up, without locks and without the record of the case: `require_filing` to `require_viewer`. What needs the
+record comes last, when the row is locked: the phase allows it, and it is not too late.
 """
 
 from collections.abc import Sequence
 
 from moothall.court.books import Filing
-from moothall.court.evidence import require_presentable, require_short
-from moothall.court.records import Part
+from moothall.court.phases import Phase
+from moothall.court.records import Dispute, Part
 from moothall.court.rules import CourtRules
-from moothall.court.signed import require_signature
-from moothall.errors import DisputeNotArbiter, DisputeNotFound, DisputeNotParty
-from moothall.identity import PublicKey
-from moothall.market.bounds import MAX_REASON
-from moothall.wire.agentchat import client
+from moothall.errors import (
+    DisputeAlreadyExists,
+    DisputeDeadlinePassed,
+    DisputeInvalidPhase,
+    DisputeNotArbiter,
+    DisputeNotFound,
+    DisputeNotParty,
+)
+from moothall.market.admission import require_deal, require_unexpired
+from moothall.market.records import Proposal
+from moothall.market.statuses import next_status
 
-ArbiterStep = client.ArbiterAccept | client.ArbiterDecline | client.ArbiterVote
+# -- before a row is locked ----------------------------------------------------------------------------
 
 
-def require_intent(message: client.DisputeIntent, key: PublicKey, rules: CourtRules) -> None:
-    """Its signature comes before anything that the books say (agentchat wire 13.2)."""
-    require_short(message.reason, "reason", MAX_REASON)
-    require_signature(message, key, rules)
-
-
-def require_filing(
-    message: client.DisputeReveal, key: PublicKey, filings: Sequence[Filing], rules: CourtRules
-) -> str:
+def require_filing(key: bytes, filings: Sequence[Filing]) -> str:
     """The id of the sender's own case about this deal. `filings` are all cases about it."""
     if not filings:
         raise DisputeNotFound("There is no dispute about this deal")
-    own = next((filing.dispute_id for filing in filings if filing.disputant == key.raw), None)
+    own = next((filing.dispute_id for filing in filings if filing.disputant == key), None)
     if own is None:
         raise DisputeNotParty("Only the party that filed a dispute reveals its nonce")
-    require_signature(message, key, rules)
     return own
 
 
-def require_party(message: client.Evidence, key: PublicKey, part: Part | None, rules: CourtRules) -> None:
+def require_party(part: Part | None) -> None:
     """`part` is the sender's part in the case; None: there is no case."""
     _require_found(part)
     if part not in ("disputant", "respondent"):
         raise DisputeNotParty("Only the parties bring evidence")
-    require_presentable(message.items, message.statement)
-    require_signature(message, key, rules)
 
 
-def require_arbiter(message: ArbiterStep, key: PublicKey, part: Part | None, rules: CourtRules) -> None:
+def require_arbiter(part: Part | None) -> None:
     _require_found(part)
-    if isinstance(message, client.ArbiterVote):
-        require_short(message.reasoning, "reasoning")
-    elif isinstance(message, client.ArbiterDecline) and isinstance(message.reason, str):
-        require_short(message.reason, "reason")
-    require_signature(message, key, rules)
     if part != "arbiter":
         raise DisputeNotArbiter("You are not an arbiter of this dispute")
 
@@ -68,3 +58,66 @@ def require_viewer(part: Part | None) -> None:
 def _require_found(part: Part | None) -> None:
     if part is None:
         raise DisputeNotFound("There is no such dispute")
+
+
+# -- with the record -----------------------------------------------------------------------------------
+
+
+def require_disputable(
+    deal: Proposal | None, key: bytes, earlier: Sequence[Dispute], now: int, rules: CourtRules
+) -> Proposal:
+    """The deal, if this party can still file a case about it. `earlier` are the cases that it had."""
+    deal = require_deal(deal)
+    if key not in (deal.proposer, deal.recipient):
+        raise DisputeNotParty("Only its parties can dispute a deal")
+    if deal.frozen_by is not None or any(case.counts_for(key) for case in earlier):
+        raise DisputeAlreadyExists("There is a dispute about this deal, or there was one")
+    require_unexpired(deal, "verdict", now, rules.expired_code)
+    next_status(deal, "verdict")  # or it is in no state to be judged
+    return deal
+
+
+def require_unrevealed(case: Dispute, now: int) -> None:
+    if case.phase != "reveal_pending":
+        raise DisputeInvalidPhase(
+            f"The dispute is in phase {case.phase}: its nonce was revealed, or time is up"
+        )
+    _require_in_time(case, now)
+
+
+def require_slot(key: bytes, case: Dispute, phase: Phase, now: int) -> int:
+    """The number of the sender's slot."""
+    number = case.slot_of(key)
+    if number is None:
+        raise DisputeNotArbiter("You are not an arbiter of this dispute")
+    if case.slots[number].status == "declined":
+        raise DisputeNotArbiter("You have declined")
+    if case.phase != phase:
+        raise DisputeInvalidPhase(f"The dispute is in phase {case.phase}")
+    _require_in_time(case, now)
+    return number
+
+
+def require_pending_slot(key: bytes, case: Dispute, now: int) -> int:
+    number = require_slot(key, case, "arbiter_response", now)
+    if case.slots[number].status != "pending":
+        raise DisputeNotArbiter(f"Your slot is not pending, it is {case.slots[number].status}")
+    return number
+
+
+def require_evidence_time(key: bytes, case: Dispute, now: int) -> None:
+    own = case.disputant_evidence if key == case.disputant else case.respondent_evidence
+    # The reference's code for a second submission (agentchat wire 13.5); the period is over for its sender.
+    if own is not None:
+        raise DisputeDeadlinePassed("You have submitted your evidence")
+    if case.deliberation_from is not None:
+        raise DisputeDeadlinePassed("The time for evidence is over")
+    if case.phase != "evidence":
+        raise DisputeInvalidPhase(f"The dispute is in phase {case.phase}")
+    _require_in_time(case, now)
+
+
+def _require_in_time(case: Dispute, now: int) -> None:
+    """A deadline holds from its own millisecond on, whether or not the clock has acted upon it yet."""
+    if case.deadline is not None and now >= case.deadline:
+        raise DisputeDeadlinePassed(f"The time for this ended with the phase {case.phase}")

@@ -25,13 +25,12 @@ from msgspec import Meta, Raw, Struct
 
 from moothall.court.panel import Why
 from moothall.court.phases import Phase
-from moothall.court.records import Dispute, Settlement, SignedFile, SlotStatus, Submission
+from moothall.court.records import Dispute, Settlement, SignedFile, SlotStatus, Submission, Verdict
 from moothall.court.verdict import reward, votes_cast
 from moothall.identity import PublicKey
 from moothall.identity.seals import CASE, HALL_KEY, HALL_SIG, Seal
 from moothall.market.receipts import SignedAccept, SignedProposal, signed_offer
-from moothall.market.records import Proposal
-from moothall.wire.agentchat.client import Scalar, Verdict
+from moothall.market.records import Proposal, Scalar
 from moothall.wire.canonical import canonical_json
 
 FORMAT: Final = 2

@@ -1,30 +1,30 @@
 """One unit of work per command: fetch the records, have the decision made, write it down.
 
 These run where the books are, inside a transaction; whatever they raise undoes it. What they return is told to
-people only after the transaction was committed. Whether a step is let in is found out before any row is locked
-(see `admission`). A case is always fetched before its deal, so that two units never wait for each other; a unit
-that only looks something up holds neither.
+people only after the transaction was committed. Each takes a command whose signature was checked. A stranger's step
+is refused before any row is locked (see `admission`). A case is always fetched before its deal, so that two units
+never wait for each other; a unit that only looks something up holds neither.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final
 
 from msgspec import Raw, structs
 
-from moothall.court import admission, casefile, filing, hearing, judging, notices, panel
+from moothall.court import admission, casefile, filing, hearing, judging, news, panel
 from moothall.court.books import Books
-from moothall.court.outcome import Notice, Outcome
+from moothall.court.commands import AcceptSeat, CastVote, DeclineSeat, FileIntent, Reveal, SubmitEvidence
+from moothall.court.news import CourtOutcome
 from moothall.court.panel import MAX_POOL, Candidate, Why
 from moothall.court.records import Dispute
 from moothall.court.rules import CourtRules
 from moothall.errors import DisputeNotFound
-from moothall.identity import PublicKey
 from moothall.identity.seals import Seal
-from moothall.market.notices import MAX_ANSWER
+from moothall.market.books import MAX_ANSWER
+from moothall.market.outcome import News, Notice
 from moothall.market.records import Proposal, Standing
-from moothall.wire.agentchat import client
-from moothall.wire.agentchat.court import CaseFile, Cases
+from moothall.market.signed import Signed
 from moothall.wire.agentchat.names import bare_id
 
 Candidates = Sequence[Candidate]
@@ -38,8 +38,7 @@ ASKED_AT_ONCE: Final = 256
 
 def file_intent(
     books: Books,
-    message: client.DisputeIntent,
-    key: PublicKey,
+    order: Signed[FileIntent],
     candidates: Candidates,
     *,
     dispute_id: str,
@@ -47,14 +46,13 @@ def file_intent(
     now: int,
     rules: CourtRules,
     seal: Seal,
-) -> Outcome:
+) -> CourtOutcome:
     """`candidates` are the agents that are here now."""
-    admission.require_intent(message, key, rules)
-    earlier = books.cases_about(message.proposal_id)
+    deal = order.command.deal
+    earlier = books.cases_about(deal)
     outcome = filing.file_intent(
-        message,
-        key,
-        books.proposal(message.proposal_id),
+        order,
+        books.proposal(deal),
         earlier,
         partial(_pool, books, candidates, server_nonce, rules, now),
         dispute_id=dispute_id,
@@ -67,17 +65,15 @@ def file_intent(
 
 def reveal(
     books: Books,
-    message: client.DisputeReveal,
-    key: PublicKey,
+    order: Signed[Reveal],
     candidates: Candidates,
     *,
     now: int,
     rules: CourtRules,
     seal: Seal,
-) -> Outcome:
+) -> CourtOutcome:
     """`candidates` are the agents that are here now: an agent that is not cannot answer in time."""
-    filings = books.filings(message.proposal_id)
-    case = _known(books, admission.require_filing(message, key, filings, rules))
+    case = _known(books, admission.require_filing(order.key, books.filings(order.command.deal)))
     if case.pool_hash is None:  # filed before pools were taken at intent
         pool = _pool(books, candidates, case.server_nonce, rules, now, frozenset(case.parties))
         case = structs.replace(
@@ -86,58 +82,53 @@ def reveal(
             pool_keys=tuple(each.key for each in pool),
         )
     unfit = partial(_unfit, books, candidates, rules, now)
-    outcome = filing.reveal(message, key, case, _deal(books, case), unfit, now=now, rules=rules)
+    outcome = filing.reveal(order, case, _deal(books, case), unfit, now=now, rules=rules)
     return _saved(books, outcome, seal)
 
 
 def accept(
-    books: Books, message: client.ArbiterAccept, key: PublicKey, *, now: int, rules: CourtRules, seal: Seal
-) -> Outcome:
-    admission.require_arbiter(message, key, books.part(message.dispute_id, key.raw), rules)
-    case = _known(books, message.dispute_id)
-    return _saved(books, hearing.accept(message, key, case, now=now, rules=rules), seal)
+    books: Books, order: Signed[AcceptSeat], *, now: int, rules: CourtRules, seal: Seal
+) -> CourtOutcome:
+    admission.require_arbiter(books.part(order.command.case, order.key))
+    case = _known(books, order.command.case)
+    return _saved(books, hearing.accept(order, case, now=now, rules=rules), seal)
 
 
 def decline(
     books: Books,
-    message: client.ArbiterDecline,
-    key: PublicKey,
+    order: Signed[DeclineSeat],
     candidates: Candidates,
     *,
     now: int,
     rules: CourtRules,
     seal: Seal,
-) -> Outcome:
-    admission.require_arbiter(message, key, books.part(message.dispute_id, key.raw), rules)
-    case = _with_keys(books, _known(books, message.dispute_id))
+) -> CourtOutcome:
+    admission.require_arbiter(books.part(order.command.case, order.key))
+    case = _with_keys(books, _known(books, order.command.case))
     unfit = partial(_unfit, books, candidates, rules, now)
-    outcome = hearing.decline(message, key, case, _deal(books, case), unfit, now=now)
-    return _saved(books, outcome, seal)
+    return _saved(books, hearing.decline(order, case, _deal(books, case), unfit, now=now), seal)
 
 
 def submit_evidence(
-    books: Books, message: client.Evidence, key: PublicKey, *, now: int, rules: CourtRules, seal: Seal
-) -> Outcome:
-    admission.require_party(message, key, books.part(message.dispute_id, key.raw), rules)
-    case = _known(books, message.dispute_id)
-    return _saved(
-        books, hearing.submit_evidence(message, key, case, _deal(books, case), now=now, rules=rules), seal
-    )
+    books: Books, order: Signed[SubmitEvidence], *, now: int, rules: CourtRules, seal: Seal
+) -> CourtOutcome:
+    admission.require_party(books.part(order.command.case, order.key))
+    case = _known(books, order.command.case)
+    deal = _deal(books, case)
+    return _saved(books, hearing.submit_evidence(order, case, deal, now=now, rules=rules), seal)
 
 
-def vote(
-    books: Books, message: client.ArbiterVote, key: PublicKey, *, now: int, rules: CourtRules, seal: Seal
-) -> Outcome:
-    admission.require_arbiter(message, key, books.part(message.dispute_id, key.raw), rules)
-    case = _known(books, message.dispute_id)
+def vote(books: Books, order: Signed[CastVote], *, now: int, rules: CourtRules, seal: Seal) -> CourtOutcome:
+    admission.require_arbiter(books.part(order.command.case, order.key))
+    case = _known(books, order.command.case)
     deal, standings = _at_stake(books, case)
-    return _saved(books, judging.vote(message, key, case, deal, standings, now=now, rules=rules), seal)
+    return _saved(books, judging.vote(order, case, deal, standings, now=now, rules=rules), seal)
 
 
 # -- the clock -----------------------------------------------------------------------------------------
 
 
-def lapse(books: Books, dispute_id: str, *, now: int, rules: CourtRules, seal: Seal) -> Outcome | None:
+def lapse(books: Books, dispute_id: str, *, now: int, rules: CourtRules, seal: Seal) -> CourtOutcome | None:
     """One of those that `books.due_cases` named; None if it has moved on since."""
     case = books.case(dispute_id)
     if case is None or case.deadline is None or now < case.deadline:
@@ -156,36 +147,33 @@ def lapse(books: Books, dispute_id: str, *, now: int, rules: CourtRules, seal: S
 # -- looking things up ---------------------------------------------------------------------------------
 
 
-def list_cases(books: Books, message: client.ListCases, key: PublicKey, *, now: int) -> Cases:
-    page = books.cases_of(key.raw, limit=message.limit, open_only=message.open_only)
-    return notices.case_list(page.cases, key.raw, now, truncated=page.truncated)
-
-
-def get_case(books: Books, message: client.GetCase, key: PublicKey, *, now: int) -> CaseFile:
-    dispute_id = message.dispute_id or _newest(books, message.proposal_id or "")
-    admission.require_viewer(books.part(dispute_id, key.raw))
+def get_case(books: Books, dispute_id: str | None, proposal_id: str | None, viewer: bytes) -> Raw:
+    """The file of the case with this id, or of the newest about this deal, as JSON."""
+    dispute_id = dispute_id or _newest(books, proposal_id or "")
+    admission.require_viewer(books.part(dispute_id, viewer))
     case = _known(books, dispute_id, hold=False)
     signed = None if case.is_open else books.signed_file(case.id)
     if signed is not None:
-        return CaseFile(ts=now, case=Raw(signed))
-    return CaseFile(ts=now, case=casefile.exported(case, _deal(books, case, hold=False), key.raw))
+        return Raw(signed)
+    return casefile.exported(case, _deal(books, case, hold=False), viewer)
 
 
 def reminders(
-    books: Books, dispute_ids: Sequence[str], key: bytes, *, now: int
+    books: Books, dispute_ids: Sequence[str], key: bytes, *, now: int, size: Callable[[News], int]
 ) -> tuple[list[Notice], Sequence[str]]:
-    """What this arbiter has yet to do in these cases, as far as it fits into one answer; and the other cases."""
+    """What this arbiter has yet to do in these cases, as far as it fits into one answer; and the other cases.
+    `size` is how many bytes the news have on the arbiter's wire."""
     found: list[Notice] = []
-    size = 0
+    total = 0
     for number, dispute_id in enumerate(dispute_ids):
         case = books.case(dispute_id, hold=False)
         if case is None:
             continue
-        notice = notices.reminder(case, _deal(books, case, hold=False), key, now)
+        notice = news.reminder(case, _deal(books, case, hold=False), key, now)
         if notice is None:
             continue
-        size += notices.size_of(notice)
-        if found and size > MAX_ANSWER:
+        total += size(notice.news)
+        if found and total > MAX_ANSWER:
             return found, dispute_ids[number:]
         found.append(notice)
     return found, ()
@@ -194,7 +182,7 @@ def reminders(
 # -- small words ---------------------------------------------------------------------------------------
 
 
-def _saved(books: Books, outcome: Outcome, seal: Seal) -> Outcome:
+def _saved(books: Books, outcome: CourtOutcome, seal: Seal) -> CourtOutcome:
     """What ends here, the hall signs; every decision that closes a case also changes its deal."""
     deals = {change.id: change for change in outcome.changes if isinstance(change, Proposal)}
     closed = [change for change in outcome.changes if isinstance(change, Dispute) and not change.is_open]

@@ -1,24 +1,26 @@
 """Where agents and the court meet: one handler per command (agentchat wire 5.5).
 
-A handler hands a unit of work to the store and tells everybody concerned once it is committed; signatures are
-checked on the store's thread. Whoever is not connected is not told: it finds its cases with LIST_CASES and
-GET_CASE, and an arbiter that comes back is reminded of what it has yet to do. Nothing here decides; see `filing`,
-`hearing`, `judging` and `clerk`.
+A handler hands a unit of work to the store and tells the agents concerned once it is committed. Signatures are
+checked on the store's thread, before any row is read. Agents that are not connected are not told: they find their
+cases with LIST_CASES and GET_CASE, and an arbiter that comes back is reminded of what it has yet to do. Messages
+become commands, and news become messages, in `agentchat`. Nothing here decides; see `filing`, `hearing`, `judging`
+and `clerk`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol, TypeVar
 
 from msgspec import structs
 
-from moothall.court import clerk
+from moothall.court import agentchat, bounds, clerk
 from moothall.court.books import Books
-from moothall.court.outcome import Notice, Outcome
+from moothall.court.commands import SubmitEvidence
+from moothall.court.news import CourtOutcome
 from moothall.court.panel import Candidate
 from moothall.court.records import CourtChange, Dispute
 from moothall.court.rules import CourtRules
 from moothall.hall.commands import Command
-from moothall.hall.costs import CASE, DRAW, EVIDENCE, STEP
+from moothall.hall.costs import CASE, DRAW, EVIDENCE, STEP, Cost
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
 from moothall.hall.hall import Hall
@@ -26,25 +28,41 @@ from moothall.hall.outside import Store
 from moothall.hall.session import Agent, Session, Tier
 from moothall.identity import PublicKey
 from moothall.identity.seals import Seal
+from moothall.market.agentchat import Message, check, sent
 from moothall.market.desk import MarketDesk
+from moothall.market.outcome import Notice
 from moothall.market.records import Proposal
+from moothall.market.signed import AnyCommand, Sent, Signed, SignedCommand, check_signature
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.server import Ack, ServerMessage
 
 PAUSE_SECONDS: Final = 1.0  # for an arbiter to read what it was reminded of
 
-Step = client.ArbiterAccept | client.Evidence | client.ArbiterVote
-Draw = client.DisputeReveal | client.ArbiterDecline
+Given = TypeVar("Given", bound=SignedCommand, contravariant=True)
 
-STEPS: Final[Mapping[type[Step], Callable[..., Outcome]]] = {
-    client.ArbiterAccept: clerk.accept,
-    client.Evidence: clerk.submit_evidence,
-    client.ArbiterVote: clerk.vote,
-}
-DRAWS: Final[Mapping[type[Draw], Callable[..., Outcome]]] = {
-    client.DisputeReveal: clerk.reveal,
-    client.ArbiterDecline: clerk.decline,
-}
+
+class Decide(Protocol[Given]):
+    """A unit of work of `clerk`."""
+
+    def __call__(
+        self, books: Books, order: Signed[Given], /, *, now: int, rules: CourtRules, seal: Seal
+    ) -> CourtOutcome: ...
+
+
+class Draw(Protocol[Given]):
+    """One in which seats go to agents of the pool that are here now."""
+
+    def __call__(
+        self,
+        books: Books,
+        order: Signed[Given],
+        candidates: Sequence[Candidate],
+        /,
+        *,
+        now: int,
+        rules: CourtRules,
+        seal: Seal,
+    ) -> CourtOutcome: ...
 
 
 class CourtDesk:
@@ -55,7 +73,7 @@ class CourtDesk:
         self._seal = seal
         self._market = market
         self._counts: Counts[Books, dict[str, int]] = Counts(store, lambda books: books.cases_by_phase(), {})
-        self._deadlines: Deadlines[Books, Outcome] = Deadlines(
+        self._deadlines: Deadlines[Books, CourtOutcome] = Deadlines(
             store,
             find=lambda books, now: (books.due_cases(now, AT_ONCE), books.next_case_deadline()),
             lapse=lambda books, dispute_id, now: clerk.lapse(
@@ -73,12 +91,18 @@ class CourtDesk:
 
     def commands(self) -> tuple[Command, ...]:
         return (
-            Command(client.DisputeIntent, self.file_intent, DRAW, Tier.VERIFIED),
-            Command(client.DisputeReveal, self.take_step_that_draws, DRAW, Tier.VERIFIED),
-            Command(client.Evidence, self.take_step, EVIDENCE, Tier.VERIFIED),
-            Command(client.ArbiterAccept, self.take_step, STEP, Tier.VERIFIED),
-            Command(client.ArbiterDecline, self.take_step_that_draws, DRAW, Tier.VERIFIED),
-            Command(client.ArbiterVote, self.take_step, STEP, Tier.VERIFIED),
+            Command(
+                client.DisputeIntent,
+                self.file_intent,
+                DRAW,
+                Tier.VERIFIED,
+                check=check(agentchat.file_intent, bounds.check_intent),
+            ),
+            self._draw(client.DisputeReveal, agentchat.reveal, clerk.reveal),
+            self._step(client.Evidence, _read_evidence, clerk.submit_evidence, EVIDENCE),
+            self._step(client.ArbiterAccept, agentchat.accept, clerk.accept),
+            self._draw(client.ArbiterDecline, agentchat.decline, clerk.decline, bounds.check_decline),
+            self._step(client.ArbiterVote, agentchat.vote, clerk.vote, STEP, bounds.check_vote),
             Command(client.ListCases, self.list_cases, CASE, Tier.VERIFIED),
             Command(client.GetCase, self.get_case, CASE, Tier.VERIFIED),
         )
@@ -101,10 +125,10 @@ class CourtDesk:
         self._carry_out(
             hall,
             session,
-            lambda books: clerk.file_intent(
+            lambda: sent(message, agentchat.file_intent(message), key),
+            lambda books, order: clerk.file_intent(
                 books,
-                message,
-                key,
+                order,
                 candidates,
                 dispute_id=dispute_id,
                 server_nonce=server_nonce,
@@ -116,24 +140,49 @@ class CourtDesk:
 
     # -- every other step --------------------------------------------------------------------------
 
-    def take_step(self, hall: Hall, session: Session, message: Step) -> None:
-        """ARBITER_ACCEPT, EVIDENCE, ARBITER_VOTE: they differ in the decision alone."""
-        key, now, rules = _key(hall, session), hall.timestamp(), self._rules
-        decide = STEPS[type(message)]
-        self._carry_out(
-            hall, session, lambda books: decide(books, message, key, now=now, rules=rules, seal=self._seal)
-        )
+    def _step(
+        self,
+        message_type: type[Message],
+        read: Callable[[Message], AnyCommand],
+        decide: Decide[AnyCommand],
+        cost: Cost = STEP,
+        bound: Callable[[AnyCommand], None] | None = None,
+    ) -> Command:
+        """The row of ARBITER_ACCEPT, EVIDENCE or ARBITER_VOTE: they differ in what is read and decided alone."""
 
-    def take_step_that_draws(self, hall: Hall, session: Session, message: Draw) -> None:
-        """DISPUTE_REVEAL and ARBITER_DECLINE: seats go to agents of the pool that are here now."""
-        key, now, rules = _key(hall, session), hall.timestamp(), self._rules
-        candidates = self._candidates(hall)
-        decide = DRAWS[type(message)]
-        self._carry_out(
-            hall,
-            session,
-            lambda books: decide(books, message, key, candidates, now=now, rules=rules, seal=self._seal),
-        )
+        def take_step(hall: Hall, session: Session, message: Message) -> None:
+            key, now, rules = _key(hall, session), hall.timestamp(), self._rules
+            self._carry_out(
+                hall,
+                session,
+                lambda: sent(message, read(message), key),
+                lambda books, order: decide(books, order, now=now, rules=rules, seal=self._seal),
+            )
+
+        checked = None if bound is None else check(read, bound)
+        return Command(message_type, take_step, cost, Tier.VERIFIED, check=checked)
+
+    def _draw(
+        self,
+        message_type: type[Message],
+        read: Callable[[Message], AnyCommand],
+        draw: Draw[AnyCommand],
+        bound: Callable[[AnyCommand], None] | None = None,
+    ) -> Command:
+        """The row of DISPUTE_REVEAL or ARBITER_DECLINE."""
+
+        def take_step(hall: Hall, session: Session, message: Message) -> None:
+            key, now, rules = _key(hall, session), hall.timestamp(), self._rules
+            candidates = self._candidates(hall)
+            self._carry_out(
+                hall,
+                session,
+                lambda: sent(message, read(message), key),
+                lambda books, order: draw(books, order, candidates, now=now, rules=rules, seal=self._seal),
+            )
+
+        checked = None if bound is None else check(read, bound)
+        return Command(message_type, take_step, DRAW, Tier.VERIFIED, check=checked)
 
     def _candidates(self, hall: Hall) -> list[Candidate]:
         """The agents here that could be asked (seed 000, reveal 7): a proven key, and not away."""
@@ -150,31 +199,51 @@ class CourtDesk:
 
     def list_cases(self, hall: Hall, session: Session, message: client.ListCases) -> None:
         key, now = _key(hall, session), hall.timestamp()
-        self._look_up(hall, session, lambda books: clerk.list_cases(books, message, key, now=now))
+
+        def work(books: Books) -> ServerMessage:
+            page = books.cases_of(key.raw, limit=message.limit, open_only=message.open_only)
+            return agentchat.case_list(page.cases, key.raw, now, truncated=page.truncated)
+
+        self._look_up(hall, session, work)
 
     def get_case(self, hall: Hall, session: Session, message: client.GetCase) -> None:
         key, now = _key(hall, session), hall.timestamp()
-        self._look_up(hall, session, lambda books: clerk.get_case(books, message, key, now=now))
+
+        def work(books: Books) -> ServerMessage:
+            body = clerk.get_case(books, message.dispute_id, message.proposal_id, key.raw)
+            return agentchat.case_file(body, now)
+
+        self._look_up(hall, session, work)
 
     # -- to the store and back ---------------------------------------------------------------------
 
-    def _carry_out(self, hall: Hall, session: Session, work: Callable[[Books], Outcome]) -> None:
-        def carried_out(outcome: Outcome) -> None:
+    def _carry_out(
+        self,
+        hall: Hall,
+        session: Session,
+        read: Callable[[], Sent[AnyCommand]],
+        work: Callable[[Books, Signed[AnyCommand]], CourtOutcome],
+    ) -> None:
+        code = self._rules.signature_code
+
+        def carried_out(outcome: CourtOutcome) -> None:
             self._tell(hall, outcome)
             if outcome.answer is not None:
-                hall.reply(session, outcome.answer)
+                hall.reply(session, agentchat.message_of(outcome.answer))
             elif session.ref is not None:
                 hall.reply(session, Ack(ts=hall.timestamp()))
 
-        self._market.disk.transact(hall, session, self._store, work, carried_out)
+        self._market.disk.transact(
+            hall, session, self._store, lambda: check_signature(read(), code), work, carried_out
+        )
 
     def _look_up(self, hall: Hall, session: Session, work: Callable[[Books], ServerMessage]) -> None:
         hall.transact(session, self._store, work, lambda message: hall.reply(session, message))
 
-    def _tell(self, hall: Hall, outcome: Outcome) -> None:
-        """Everybody concerned, wherever they are now."""
+    def _tell(self, hall: Hall, outcome: CourtOutcome) -> None:
+        """The agents concerned, wherever they are now."""
         for notice in outcome.notices:
-            hall.tell_keys(notice.to, notice.message)
+            hall.tell_keys(notice.to, agentchat.message_of(notice.news))
         for case in _cases(outcome.changes):
             self._seat(case)
             if case.deadline is not None:
@@ -221,7 +290,7 @@ class CourtDesk:
             if hall.by_key.get(key) is not agent:
                 return
             for notice in notices:
-                hall.tell_keys(notice.to, notice.message)
+                hall.tell_keys(notice.to, agentchat.message_of(notice.news))
             if others:
                 hall.agenda.at(hall.now() + PAUSE_SECONDS, lambda: go_on(others))
 
@@ -232,7 +301,18 @@ class CourtDesk:
         def failed(error: BaseException) -> None:
             hall.log.warning("reminder_failed", error=repr(error))
 
-        self._store.submit(lambda books: clerk.reminders(books, dispute_ids, key, now=now), found, failed)
+        self._store.submit(
+            lambda books: clerk.reminders(books, dispute_ids, key, now=now, size=agentchat.size_of),
+            found,
+            failed,
+        )
+
+
+def _read_evidence(message: client.Evidence) -> SubmitEvidence:
+    """Its bounds are checked on the store's thread: to look through a whole frame takes a while."""
+    command = agentchat.submit_evidence(message)
+    bounds.check_evidence(command)
+    return command
 
 
 def _key(hall: Hall, session: Session) -> PublicKey:

@@ -13,20 +13,22 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from moothall.court import judging
-from moothall.court.outcome import Outcome as CourtOutcome
+from moothall.court.commands import CastVote
+from moothall.court.news import CourtOutcome
 from moothall.court.records import Dispute, Slot
 from moothall.court.rules import CourtRules
-from moothall.identity import PrivateKey, PublicKey
+from moothall.identity import PrivateKey
 from moothall.identity.seals import Seal
 from moothall.market import escrow, proposals
 from moothall.market.clerk import LOOK_BACK
+from moothall.market.commands import Accept, Complete, Propose
+from moothall.market.commands import Dispute as PlainDispute
 from moothall.market.curbs import NEWCOMER_DEALS
-from moothall.market.outcome import Outcome
+from moothall.market.outcome import MarketOutcome
 from moothall.market.records import Proposal, Standing
 from moothall.market.reputation import pair_history
 from moothall.market.rules import MarketRules
 from moothall.market.signed import Signed
-from moothall.wire.agentchat import client
 
 HOUR: Final = 3_600_000  # ms
 PAUSE: Final = 60_000  # after a deal that brought nothing
@@ -109,7 +111,7 @@ class Farm:
     def complete(self, one: bytes, other: bytes) -> None:
         """`other` answers with a single frame: the first proposes and completes."""
         deal = self._agree(one, other, 0)
-        order = Signed(client.Complete(proposal_id=deal.id, sig=SIG), PublicKey(one))
+        order = Signed(Complete(deal=deal.id), one, SIG)
         pair = self._pairs.setdefault(frozenset((one, other)), [])
         history = pair_history(pair[-LOOK_BACK:], self._rules.ratings)
         self._apply(
@@ -129,7 +131,7 @@ class Farm:
     def lose(self, loser: bytes, winner: bytes, stake: int) -> None:
         """By plain DISPUTE."""
         deal = self._agree(loser, winner, stake)
-        order = Signed(client.Dispute(proposal_id=deal.id, reason="-", sig=SIG), PublicKey(winner))
+        order = Signed(PlainDispute(deal=deal.id, reason="-"), winner, SIG)
         self._apply(proposals.dispute(order, deal, self._both(deal), now=self.now, rules=self._rules))
         self._spend(owner_frames=2, frames=DEAL_FRAMES)
 
@@ -140,10 +142,8 @@ class Farm:
         frozen = structs.replace(deal, frozen_by=case.id)
         for arbiter in arbiters:
             standings = {key: self._standing(key) for key in judging.agents_of(case)}
-            message = client.ArbiterVote(dispute_id=case.id, verdict="disputant", reasoning="", sig=SIG)
-            outcome = judging.vote(
-                message, PublicKey(arbiter), case, frozen, standings, now=self.now, rules=self._court
-            )
+            order = Signed(CastVote(case=case.id, verdict="disputant", reasoning=""), arbiter, SIG)
+            outcome = judging.vote(order, case, frozen, standings, now=self.now, rules=self._court)
             case = next(change for change in outcome.changes if isinstance(change, Dispute))
             self._apply(outcome)
         self._spend(owner_frames=3, frames=CASE_FRAMES)
@@ -164,18 +164,16 @@ class Farm:
         """Offers are made ahead, so that none is too young to be completed."""
         made_at = self.now - self._rules.ratings.minimum_age
         self.deals += 1
-        to = _address(recipient)
-        offer = client.Proposal(to=to, task="-", elo_stake=stake, sig=SIG)
+        offer = Propose(to=_address(recipient), task="-", stake=stake)
         made = proposals.propose(
-            Signed(offer, PublicKey(proposer)),
+            Signed(offer, proposer, SIG),
             {proposer: self._standing(proposer)},
             proposal_id=f"prop_{self.deals}",
             address=_address(proposer),
             recipient=recipient,
-            task="-",
             now=made_at,
         )
-        answer = Signed(client.Accept(proposal_id=f"prop_{self.deals}", sig=SIG), PublicKey(recipient))
+        answer = Signed(Accept(deal=f"prop_{self.deals}"), recipient, SIG)
         deal = _deal_of(made)
         outcome = proposals.accept(answer, deal, self._both(deal), now=self.now, rules=self._rules)
         self._apply(outcome)
@@ -203,7 +201,7 @@ class Farm:
             slots=slots,
         )
 
-    def _apply(self, outcome: Outcome | CourtOutcome) -> None:
+    def _apply(self, outcome: MarketOutcome | CourtOutcome) -> None:
         for change in outcome.changes:
             if isinstance(change, Standing):
                 self._standings[change.key] = change
@@ -220,7 +218,7 @@ def _address(key: bytes) -> str:
     return f"@{int.from_bytes(key, 'big'):08x}"
 
 
-def _deal_of(outcome: Outcome) -> Proposal:
+def _deal_of(outcome: MarketOutcome) -> Proposal:
     return next(change for change in outcome.changes if isinstance(change, Proposal))
 
 

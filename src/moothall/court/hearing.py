@@ -1,31 +1,27 @@
 """From the panel to the evidence: who sits, and what the parties show (seed 000; agentchat wire 13.4, 13.5).
 
-Each decision takes the records it needs and a command that was let in (see `admission`): its sender has this part
-in the case, and its signature holds. What is left to check, in this order: the phase allows it, it is not too late.
+Each decision takes the records it needs and a signed command whose sender has this part in the case (`admission`).
 """
 
 from typing import Final
 
 from msgspec import structs
 
-from moothall.court import notices
+from moothall.court import news
+from moothall.court.admission import require_evidence_time, require_pending_slot
+from moothall.court.commands import AcceptSeat, DeclineSeat, SubmitEvidence
 from moothall.court.evidence import item_hash
-from moothall.court.filing import TOO_FEW, fall_back, require_in_time
-from moothall.court.outcome import Notice, Outcome
+from moothall.court.filing import TOO_FEW, fall_back
+from moothall.court.news import CourtOutcome, EvidenceReceived
 from moothall.court.panel import PANEL_SIZE
-from moothall.court.phases import Phase, next_phase
-from moothall.court.records import Dispute, Slot, Submission
+from moothall.court.phases import next_phase
+from moothall.court.records import Dispute, Submission
 from moothall.court.rules import CourtRules
 from moothall.court.seating import Unfit, seat
-from moothall.errors import (
-    DisputeDeadlinePassed,
-    DisputeInvalidPhase,
-    DisputeNotArbiter,
-)
-from moothall.identity import PublicKey
 from moothall.market.audit import audit_row
+from moothall.market.outcome import Notice, Outcome
 from moothall.market.records import Proposal
-from moothall.wire.agentchat import client
+from moothall.market.signed import Signed
 
 NO_ANSWER: Final = "Arbiters did not answer in time"
 
@@ -33,14 +29,11 @@ NO_ANSWER: Final = "Arbiters did not answer in time"
 # -- arbiters ------------------------------------------------------------------------------------------
 
 
-def accept(
-    message: client.ArbiterAccept, key: PublicKey, case: Dispute, *, now: int, rules: CourtRules
-) -> Outcome:
-    number = _pending_slot(key, case, now)
-    case = with_slot(
-        case,
+def accept(order: Signed[AcceptSeat], case: Dispute, *, now: int, rules: CourtRules) -> CourtOutcome:
+    number = require_pending_slot(order.key, case, now)
+    case = case.with_slot(
         number,
-        structs.replace(case.slots[number], status="accepted", accepted_at=now, accept_sig=message.sig),
+        structs.replace(case.slots[number], status="accepted", accepted_at=now, accept_sig=order.sig),
     )
     told: tuple[Notice, ...] = ()
     if sum(slot.status == "accepted" for slot in case.slots) == PANEL_SIZE:
@@ -50,43 +43,41 @@ def accept(
             deadline=now + rules.evidence_period,
             evidence_from=now,
         )
-        told = notices.evidence_open(case, now)
-    row = audit_row("arbiter_accept", case.proposal_id, now, actor=key.raw, message=message)
+        told = news.evidence_open(case, now)
+    row = audit_row("arbiter_accept", case.proposal_id, now, order=order)
     return Outcome(changes=(case, row), notices=told)
 
 
 def decline(
-    message: client.ArbiterDecline,
-    key: PublicKey,
+    order: Signed[DeclineSeat],
     case: Dispute,
     deal: Proposal,
     unfit: Unfit,
     *,
     now: int,
-) -> Outcome:
+) -> CourtOutcome:
     """The replacement is the next of the same shuffled order that is eligible now."""
-    number = _pending_slot(key, case, now)
-    case = with_slot(
-        case,
+    number = require_pending_slot(order.key, case, now)
+    case = case.with_slot(
         number,
         structs.replace(
             case.slots[number],
             status="declined",
             declined_at=now,
-            decline_reason=message.reason,
-            decline_sig=message.sig,
+            decline_reason=order.command.reason,
+            decline_sig=order.sig or None,
         ),
     )
     case, replacement = seat(case, 1, unfit, now)
     if not replacement:
-        return fall_back(case, deal, "too_few_arbiters", TOO_FEW, now=now, message=message, actor=key.raw)
+        return fall_back(case, deal, "too_few_arbiters", TOO_FEW, now=now, order=order)
     return Outcome(
-        changes=(case, audit_row("arbiter_decline", deal.id, now, actor=key.raw, message=message)),
-        notices=(notices.assigned(case, replacement, now),),
+        changes=(case, audit_row("arbiter_decline", deal.id, now, order=order)),
+        notices=(news.assigned(case, replacement, now),),
     )
 
 
-def end_response(case: Dispute, deal: Proposal, *, now: int) -> Outcome:
+def end_response(case: Dispute, deal: Proposal, *, now: int) -> CourtOutcome:
     """The clock's decision. Three that accepted would have opened the evidence at once, so there are fewer
     (seed 000, arbiter response timeout). An arbiter that did not answer forfeits its slot, and pays nothing."""
     forfeited = tuple(
@@ -99,42 +90,42 @@ def end_response(case: Dispute, deal: Proposal, *, now: int) -> Outcome:
 
 
 def submit_evidence(
-    message: client.Evidence,
-    key: PublicKey,
+    order: Signed[SubmitEvidence],
     case: Dispute,
     deal: Proposal,
     *,
     now: int,
     rules: CourtRules,
-) -> Outcome:
-    _require_evidence_time(key, case, now)
+) -> CourtOutcome:
+    require_evidence_time(order.key, case, now)
+    brought = order.command
     submission = Submission(
-        items=tuple(message.items),
-        hashes=tuple(item_hash(item) for item in message.items),
-        statement=message.statement,
-        sig=message.sig,
+        items=tuple(brought.items),
+        hashes=tuple(item_hash(item) for item in brought.items),
+        statement=brought.statement,
+        sig=order.sig,
         at=now,
     )
-    if key.raw == case.disputant:
-        case = structs.replace(case, disputant_evidence=submission)
+    if order.key == case.disputant:
+        address, case = case.disputant_address, structs.replace(case, disputant_evidence=submission)
     else:
-        case = structs.replace(case, respondent_evidence=submission)
-    received = notices.evidence_received(case, key.raw, len(submission.items), now)
+        address, case = case.respondent_address, structs.replace(case, respondent_evidence=submission)
+    received = EvidenceReceived(case, now, address, len(brought.items))
     audience = [*case.parties, *(slot.arbiter for slot in case.slots if slot.status == "accepted")]
-    told = [Notice(tuple(each for each in audience if each != key.raw), received)]
+    told = [Notice(tuple(each for each in audience if each != order.key), received)]
     if rules.evidence_ends_early and case.disputant_evidence and case.respondent_evidence:
         case = _deliberating(case, now, rules)
-        told.append(notices.case_ready(case, deal, now))
-    row = audit_row("evidence", deal.id, now, actor=key.raw, message=message)
+        told.append(news.case_ready(case, deal, now))
+    row = audit_row("evidence", deal.id, now, order=order)
     return Outcome(changes=(case, row), notices=tuple(told), answer=received)
 
 
-def close_evidence(case: Dispute, deal: Proposal, *, now: int, rules: CourtRules) -> Outcome:
+def close_evidence(case: Dispute, deal: Proposal, *, now: int, rules: CourtRules) -> CourtOutcome:
     """The clock's decision (seed 000, evidence deadline)."""
     case = _deliberating(case, now, rules)
     return Outcome(
         changes=(case, audit_row("evidence_closed", deal.id, now)),
-        notices=(notices.case_ready(case, deal, now),),
+        notices=(news.case_ready(case, deal, now),),
     )
 
 
@@ -145,42 +136,3 @@ def _deliberating(case: Dispute, now: int, rules: CourtRules) -> Dispute:
         deadline=now + rules.vote_period,
         deliberation_from=now,
     )
-
-
-# -- checks --------------------------------------------------------------------------------------------
-
-
-def require_slot(key: PublicKey, case: Dispute, phase: Phase, now: int) -> int:
-    """The number of the sender's slot."""
-    number = case.slot_of(key.raw)
-    if number is None:
-        raise DisputeNotArbiter("You are not an arbiter of this dispute")
-    if case.slots[number].status == "declined":
-        raise DisputeNotArbiter("You have declined")
-    if case.phase != phase:
-        raise DisputeInvalidPhase(f"The dispute is in phase {case.phase}")
-    require_in_time(case, now)
-    return number
-
-
-def with_slot(case: Dispute, number: int, slot: Slot) -> Dispute:
-    return structs.replace(case, slots=(*case.slots[:number], slot, *case.slots[number + 1 :]))
-
-
-def _pending_slot(key: PublicKey, case: Dispute, now: int) -> int:
-    number = require_slot(key, case, "arbiter_response", now)
-    if case.slots[number].status != "pending":
-        raise DisputeNotArbiter(f"Your slot is not pending, it is {case.slots[number].status}")
-    return number
-
-
-def _require_evidence_time(key: PublicKey, case: Dispute, now: int) -> None:
-    own = case.disputant_evidence if key.raw == case.disputant else case.respondent_evidence
-    # The reference's code for a second submission (agentchat wire 13.5); the period is over for its sender.
-    if own is not None:
-        raise DisputeDeadlinePassed("You have submitted your evidence")
-    if case.deliberation_from is not None:
-        raise DisputeDeadlinePassed("The time for evidence is over")
-    if case.phase != "evidence":
-        raise DisputeInvalidPhase(f"The dispute is in phase {case.phase}")
-    require_in_time(case, now)

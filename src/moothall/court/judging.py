@@ -8,63 +8,60 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
-from moothall.court import notices
-from moothall.court.hearing import require_slot, with_slot
-from moothall.court.outcome import Outcome
+from moothall.court import news
+from moothall.court.admission import require_slot
+from moothall.court.commands import CastVote
+from moothall.court.news import CourtOutcome
 from moothall.court.phases import next_phase
-from moothall.court.records import Dispute, Settled, Settlement, Vote
+from moothall.court.records import Dispute, Settled, Settlement, Verdict, Vote
 from moothall.court.rules import CourtRules
 from moothall.court.verdict import rating_changes, reward, tally, votes_cast
 from moothall.errors import DisputeNotArbiter
-from moothall.identity import PublicKey
 from moothall.market import curbs, escrow, hooks
 from moothall.market.audit import audit_row
 from moothall.market.curbs import Transfer
-from moothall.market.proposals import next_status
-from moothall.market.records import Proposal, Standing
+from moothall.market.outcome import Outcome
+from moothall.market.records import EscrowResult, Proposal, Standing
 from moothall.market.reputation import RatingRules
 from moothall.market.settlement import Movement, Share, settle
+from moothall.market.signed import Signed
+from moothall.market.statuses import next_status
 from moothall.market.transfers import Side, transfer_shares
-from moothall.wire.agentchat import client
-from moothall.wire.agentchat.client import Verdict
-from moothall.wire.agentchat.market import EscrowResult, RatingChanges
 
 Standings = Mapping[bytes, Standing]
 
 
 def vote(
-    message: client.ArbiterVote,
-    key: PublicKey,
+    order: Signed[CastVote],
     case: Dispute,
     deal: Proposal,
     standings: Standings,
     *,
     now: int,
     rules: CourtRules,
-) -> Outcome:
+) -> CourtOutcome:
     """`standings` of the parties and of every arbiter. The last vote is the verdict."""
-    number = require_slot(key, case, "deliberation", now)
+    number = require_slot(order.key, case, "deliberation", now)
     slot = case.slots[number]
     if slot.status != "accepted":
         raise DisputeNotArbiter("You have voted")
     earlier = [each.vote.at for each in votes_cast(case.slots) if each.vote is not None]
     cast = Vote(
         number=len(earlier),
-        verdict=message.verdict,
-        reasoning=message.reasoning,
-        sig=message.sig,
+        verdict=order.command.verdict,
+        reasoning=order.command.reasoning,
+        sig=order.sig,
         at=max((now, *earlier)),  # clocks are set back, and those of two halls differ; the order is this one
     )
-    case = with_slot(case, number, structs.replace(slot, status="voted", vote=cast))
+    case = case.with_slot(number, structs.replace(slot, status="voted", vote=cast))
     if any(slot.status == "accepted" for slot in case.slots):
-        row = audit_row("arbiter_vote", deal.id, now, actor=key.raw, message=message)
-        return Outcome(changes=(case, row))
-    return _resolve(case, deal, standings, now, rules.ratings, actor=key.raw, message=message)
+        return Outcome(changes=(case, audit_row("arbiter_vote", deal.id, now, order=order)))
+    return _resolve(case, deal, standings, now, rules.ratings, order)
 
 
 def end_deliberation(
     case: Dispute, deal: Proposal, standings: Standings, *, now: int, rules: CourtRules
-) -> Outcome:
+) -> CourtOutcome:
     """The clock's decision: who has not voted forfeits (seed 000, force resolve)."""
     forfeited = tuple(
         structs.replace(slot, status="forfeited") if slot.status == "accepted" else slot
@@ -85,18 +82,13 @@ def _resolve(
     standings: Standings,
     now: int,
     rules: RatingRules,
-    *,
-    actor: bytes | None = None,
-    message: client.ArbiterVote | None = None,
-) -> Outcome:
+    order: Signed[CastVote] | None = None,
+) -> CourtOutcome:
     verdict = tally(slot.vote.verdict for slot in case.slots if slot.vote is not None)
     disputant, respondent, given = _party_shares(case, deal, standings, verdict, now, rules)
     shares = (disputant, respondent, *_arbiter_shares(case, standings, verdict, now, rules))
-    movement = settle(deal, "verdict", shares, now)
     stakes = _stakes(deal, disputant, respondent, verdict)
-    changes: RatingChanges = {**movement.rating_changes}
-    if escrow.is_open(deal):
-        changes["_escrow"] = stakes
+    movement = settle(deal, "verdict", shares, now, stakes if escrow.is_open(deal) else None)
     case = structs.replace(
         case,
         phase=next_phase(case.phase, "verdict_reached"),
@@ -110,11 +102,11 @@ def _resolve(
         changes=(
             case,
             ended,
-            audit_row("verdict", deal.id, now, actor=actor, message=message, movement=movement),
+            audit_row("verdict", deal.id, now, order=order, movement=movement),
             *movement.changes(),
-            hooks.settlement_verdict(ended, case.id, verdict, changes, now),
+            hooks.settlement_verdict(ended, case.id, verdict, movement, now),
         ),
-        notices=notices.judged(case, changes, now),
+        notices=news.judged(case, movement, now),
     )
 
 

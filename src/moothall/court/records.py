@@ -6,15 +6,14 @@ Decisions make new ones; nothing changes one in place. Times are whole milliseco
 
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from moothall.court.panel import PANEL_SIZE, Why
 from moothall.court.phases import OPEN, Phase
 from moothall.market.curbs import Transfer
-from moothall.market.records import Change
-from moothall.wire.agentchat.client import Scalar, Verdict
-from moothall.wire.agentchat.market import EscrowResult
+from moothall.market.records import Change, EscrowResult, Scalar
 
+Verdict = Literal["disputant", "respondent", "mutual"]
 SlotStatus = Literal["pending", "accepted", "declined", "forfeited", "voted"]
 Part = Literal["disputant", "respondent", "arbiter", "stranger"]
 
@@ -146,6 +145,9 @@ class Dispute(Struct, kw_only=True, frozen=True):
     def slot_of(self, key: bytes) -> int | None:
         """The number of this agent's slot. An agent has one slot in a case at most."""
         return next((number for number, slot in enumerate(self.slots) if slot.arbiter == key), None)
+
+    def with_slot(self, number: int, slot: Slot) -> "Dispute":
+        return structs.replace(self, slots=(*self.slots[:number], slot, *self.slots[number + 1 :]))
 
     def is_replacement(self, number: int) -> bool:
         """The arbiter in this slot replaces one that declined."""

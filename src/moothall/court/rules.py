@@ -1,17 +1,11 @@
 """The choices an operator has about the court. The defaults are the seeds'; times are milliseconds."""
 
-from typing import Literal
-
-from msgspec import Struct
-
-from moothall.market.reputation import RatingRules
+from moothall.market.rules import DealRules
 
 
-class CourtRules(Struct, kw_only=True, frozen=True):
-    """What the reference does otherwise: agentchat wire 20, rows 26, 28 and 37 to 40."""
+class CourtRules(DealRules, kw_only=True, frozen=True):
+    """What the reference does otherwise: agentchat wire 20, rows 37 to 40."""
 
-    signature_code: Literal["INVALID_SIGNATURE", "VERIFICATION_FAILED"] = "INVALID_SIGNATURE"
-    expired_code: Literal["PROPOSAL_EXPIRED", "INVALID_PROPOSAL"] = "PROPOSAL_EXPIRED"
     reveal_timeout: int = 300_000
     response_timeout: int = 1_800_000
     evidence_period: int = 3_600_000
@@ -24,4 +18,3 @@ class CourtRules(Struct, kw_only=True, frozen=True):
     arbiter_age: int = 0  # since its rating first moved
     absent: frozenset[str] = frozenset(("away",))  # presences that keep an agent out of the pool
     max_panels: int = 0  # that an arbiter may sit on at once; 0 is no limit
-    ratings: RatingRules = RatingRules()  # of which a verdict heeds the rules against farming

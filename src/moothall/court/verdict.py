@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from moothall.court.records import Slot
+from moothall.court.records import Slot, Verdict
 from moothall.market.reputation import expected, half_of_loss
-from moothall.wire.agentchat.client import Verdict
 from moothall.wire.agentchat.jstext import round_half_up
 
 MAJORITY: Final = 2

@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from moothall.court.bounds import MAX_EVIDENCE, MAX_ITEMS
 from moothall.court.casefile import FORMAT, Arbiter, Case, CaseSettlement, Evidence, Person, Result, parsed
-from moothall.court.evidence import MAX_EVIDENCE, MAX_ITEMS, item_hash
+from moothall.court.evidence import item_hash
 from moothall.court.panel import (
     MAX_POOL,
     PANEL_SIZE,
@@ -25,13 +26,14 @@ from moothall.court.panel import (
     shuffled,
 )
 from moothall.court.phases import OPEN
+from moothall.court.records import Verdict
 from moothall.court.verdict import FORFEIT, REWARD, rating_changes, tally
 from moothall.errors import InvalidKey, InvalidMessage
 from moothall.identity import PublicKey
 from moothall.identity.seals import CASE
 from moothall.market.curbs import payable
 from moothall.market.proof import Proof
-from moothall.market.receipts import check_offer, is_id_of
+from moothall.market.receipts import check_accept, check_offer, is_id_of
 from moothall.market.settlement import floored
 from moothall.market.storable import bounded_json, require_bounded
 from moothall.market.transfers import split
@@ -139,14 +141,7 @@ class _Inspection:
             proposal.terms is None and proposal.capability is None,
             "The PROPOSAL is shown without what its signature does not cover",
         )
-        self.signature(
-            "deal.accept.sig",
-            "ACCEPT",
-            self.acceptor,
-            signing.accept_text(accept),
-            accept.sig,
-            "The acceptor signed the ACCEPT",
-        )
+        check_accept(self.proof, "deal.accept.sig", self.acceptor, accept, "The acceptor signed the ACCEPT")
         self.claim(
             "deal.accept.proposal_id",
             accept.proposal_id == case.proposal_id,
@@ -563,7 +558,7 @@ class _Inspection:
     def _party_shares(
         self,
         settlement: CaseSettlement,
-        verdict: client.Verdict,
+        verdict: Verdict,
         points: tuple[int, int],
         stakes: tuple[int, int],
     ) -> "tuple[list[_Expected], int]":
@@ -591,7 +586,7 @@ class _Inspection:
         own, other = int(deal.proposal.elo_stake or 0), int(deal.accept.elo_stake or 0)
         return (own, other) if self.disputant == self.proposer else (other, own)
 
-    def _stakes(self, stakes: tuple[int, int], verdict: client.Verdict, won: int) -> None:
+    def _stakes(self, stakes: tuple[int, int], verdict: Verdict, won: int) -> None:
         assert self.case.settlement is not None  # noqa: S101  # the caller has looked
         told = self.case.settlement.stakes
         self.claim(
@@ -626,7 +621,7 @@ class _Expected(NamedTuple):
         return self.earned + self.awarded - self.staked
 
 
-def _reward(arbiter: Arbiter, verdict: client.Verdict) -> int:
+def _reward(arbiter: Arbiter, verdict: Verdict) -> int:
     if arbiter.vote is None:
         return FORFEIT
     return REWARD if arbiter.vote.verdict == verdict else 0

@@ -5,12 +5,12 @@ A row repeats nothing that another row says, and all rows together say everythin
 
 from typing import Any
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 
 from moothall.market.records import AuditRow, Curbs, SkillStanding, Standing
 from moothall.market.settlement import Movement
+from moothall.market.signed import Signed, SignedCommand
 from moothall.market.storable import kept_json
-from moothall.wire.agentchat.client import ClientMessage
 
 
 class Mark(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -33,7 +33,7 @@ class Move(Struct, kw_only=True, frozen=True, omit_defaults=True, gc=False):
 
 
 class AuditData(Struct, kw_only=True, frozen=True, omit_defaults=True, gc=False):
-    """`message` is the command as it was signed, except for what was redacted from it."""
+    """`message` is what was signed, as its wire has it, except for what was redacted from it."""
 
     message: Any = None
     moves: tuple[Move, ...] = ()
@@ -44,15 +44,16 @@ def audit_row(
     deal: str,
     at: int,
     *,
-    actor: bytes | None = None,
-    message: ClientMessage | None = None,
+    order: Signed[SignedCommand] | None = None,
     movement: Movement | None = None,
 ) -> AuditRow:
+    """Without an `order` it is the clock's decision, or the hall's."""
     moved = () if movement is None else movement.moved
     data = AuditData(
-        message=message if message is None or message.ref is None else structs.replace(message, ref=None),
+        message=None if order is None else order.message,
         moves=tuple([_move(before, after) for before, after in moved]),
     )
+    actor = None if order is None else order.key
     return AuditRow(at=at, operation=operation, deal=deal, actor=actor, data=kept_json(data))
 
 

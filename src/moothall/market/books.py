@@ -1,15 +1,15 @@
 """What a decision reads and what it leaves behind. The store implements this; the market never sees a database."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from moothall.hall.revocation import RevocationBooks
 from moothall.market.records import Change, Offer, Proposal, Receipt, Registration, Standing
 from moothall.market.skills import Filters
 
-MAX_READ: Final = (
-    16 * 1024 * 1024
-)  # bytes of records for one list: other commits do not wait longer than for that
+# Bytes of records for one list: other commits do not wait longer than for that.
+MAX_READ: Final = 16 * 1024 * 1024
+MAX_ANSWER: Final = 1024 * 1024  # bytes of a list: well within what a client may leave unread
 
 Item = TypeVar("Item")
 
@@ -17,6 +17,21 @@ Item = TypeVar("Item")
 class Page(NamedTuple, Generic[Item]):
     items: list[Item]
     truncated: bool = False  # there are more, within the limit that was asked for, but they do not fit
+
+
+def what_fits(
+    items: Iterable[Item], size: Callable[[Item], int], most: int = MAX_ANSWER
+) -> tuple[list[Item], bool]:
+    """The first of these, as many as are at most so many bytes together, but at least one; and whether there are
+    more. No more are taken than it takes to know that."""
+    fitting: list[Item] = []
+    total = 0
+    for item in items:
+        total += size(item)
+        if total > most and fitting:
+            return fitting, True
+        fitting.append(item)
+    return fitting, False
 
 
 class OpenOffers(NamedTuple):

@@ -8,17 +8,18 @@ from collections.abc import Container
 from typing import Final
 
 from moothall.errors import AgentNotFound
-from moothall.identity.keys import AGENT_ID_LENGTH
 from moothall.identity.seals import Seal
 from moothall.market import escrow, proposals, skills
 from moothall.market.books import Books
-from moothall.market.outcome import Outcome
+from moothall.market.commands import Accept, Complete, Dispute, Propose, RegisterSkills, Reject
+from moothall.market.outcome import MarketOutcome
+from moothall.market.quotas import require_room
 from moothall.market.records import Proposal, Standing
 from moothall.market.reputation import PairHistory, pair_history
 from moothall.market.rules import MarketRules
 from moothall.market.signed import Signed
-from moothall.wire.agentchat import client
-from moothall.wire.agentchat.market import SearchResults
+from moothall.market.skills import Filters, SearchResult
+from moothall.market.statuses import can_expire
 from moothall.wire.agentchat.names import bare_id
 
 LOOK_BACK: Final = 1000  # earlier deals of a pair that count
@@ -36,47 +37,42 @@ def find_recipient(
 
 def propose(
     books: Books,
-    order: Signed[client.Proposal],
+    order: Signed[Propose],
     *,
     proposal_id: str,
     address: str,
-    recipient: bytes | None,
-    task: str,
+    connected: bytes | None,
     now: int,
-) -> Outcome:
-    """`recipient` comes from `find_recipient`."""
-    key = order.key.raw
-    standings = {key: books.standing(key)} if order.message.elo_stake else {}
-    return _saved(
-        books,
-        proposals.propose(
-            order,
-            standings,
-            proposal_id=proposal_id,
-            address=address,
-            recipient=recipient,
-            task=task,
-            now=now,
-        ),
+    rules: MarketRules,
+    revoked: Container[bytes] = (),
+) -> MarketOutcome:
+    """`connected` is the key of the recipient if it is connected. An offer to a key of `revoked` is refused."""
+    recipient = find_recipient(books, order.command.to, connected, revoked)
+    if recipient is not None:
+        require_room(books, order.key, recipient, now, rules.quotas)
+    standings = {order.key: books.standing(order.key)} if order.command.stake else {}
+    outcome = proposals.propose(
+        order, standings, proposal_id=proposal_id, address=address, recipient=recipient, now=now
     )
+    return _saved(books, outcome)
 
 
-def accept(books: Books, order: Signed[client.Accept], *, now: int, rules: MarketRules) -> Outcome:
-    deal = books.proposal(order.message.proposal_id)
-    staked = deal is not None and bool(deal.proposer_stake or order.message.elo_stake)
+def accept(books: Books, order: Signed[Accept], *, now: int, rules: MarketRules) -> MarketOutcome:
+    deal = books.proposal(order.command.deal)
+    staked = deal is not None and bool(deal.proposer_stake or order.command.stake)
     standings = _standings(books, deal) if staked else {}
     return _saved(books, proposals.accept(order, deal, standings, now=now, rules=rules))
 
 
-def reject(books: Books, order: Signed[client.Reject], *, now: int, rules: MarketRules) -> Outcome:
-    deal = books.proposal(order.message.proposal_id)
+def reject(books: Books, order: Signed[Reject], *, now: int, rules: MarketRules) -> MarketOutcome:
+    deal = books.proposal(order.command.deal)
     return _saved(books, proposals.reject(order, deal, now=now, rules=rules))
 
 
 def complete(
-    books: Books, order: Signed[client.Complete], *, now: int, rules: MarketRules, seal: Seal
-) -> Outcome:
-    deal = books.proposal(order.message.proposal_id)
+    books: Books, order: Signed[Complete], *, now: int, rules: MarketRules, seal: Seal
+) -> MarketOutcome:
+    deal = books.proposal(order.command.deal)
     outcome = proposals.complete(
         order,
         deal,
@@ -89,24 +85,22 @@ def complete(
     return _saved(books, outcome)
 
 
-def dispute(books: Books, order: Signed[client.Dispute], *, now: int, rules: MarketRules) -> Outcome:
-    deal = books.proposal(order.message.proposal_id)
+def dispute(books: Books, order: Signed[Dispute], *, now: int, rules: MarketRules) -> MarketOutcome:
+    deal = books.proposal(order.command.deal)
     standings = _standings(books, deal)
     return _saved(books, proposals.dispute(order, deal, standings, now=now, rules=rules))
 
 
-def expire(books: Books, proposal_id: str, *, now: int) -> Outcome | None:
+def expire(books: Books, proposal_id: str, *, now: int) -> MarketOutcome | None:
     """One of those that `books.due` named; None if somebody ended it since."""
     deal = books.proposal(proposal_id)
-    if deal is None or not proposals.can_expire(deal, now):
+    if deal is None or not can_expire(deal, now):
         return None
     standings = _standings(books, deal) if escrow.is_open(deal) else {}
     return _saved(books, proposals.expire(deal, standings, now=now))
 
 
-def register_skills(
-    books: Books, order: Signed[client.RegisterSkills], *, agent_id: str, now: int
-) -> Outcome:
+def register_skills(books: Books, order: Signed[RegisterSkills], *, agent_id: str, now: int) -> MarketOutcome:
     return _saved(books, skills.register(order, agent_id, now))
 
 
@@ -117,22 +111,14 @@ def withdraw_skills(books: Books, key: bytes, now: int) -> None:
         _saved(books, skills.withdraw(key, now))
 
 
-def search_skills(
-    books: Books,
-    message: client.SearchSkills,
-    *,
-    online: Container[bytes],
-    now: int,
-    id_length: int = AGENT_ID_LENGTH,
-) -> SearchResults:
-    filters = skills.read_query(message)
+def search_skills(books: Books, filters: Filters, *, online: Container[bytes]) -> SearchResult:
     offers = books.offers(filters, skills.CANDIDATES)
     standings = books.standings_of({offer.key for offer in offers})
     offered = books.offered(skills.best(offers, standings, filters.limit))
-    return skills.results(message, len(offers), offered, standings, online, now, id_length)
+    return SearchResult(len(offers), skills.results(offered, standings, online))
 
 
-def _saved(books: Books, outcome: Outcome) -> Outcome:
+def _saved(books: Books, outcome: MarketOutcome) -> MarketOutcome:
     books.save(*outcome.changes)
     return outcome
 

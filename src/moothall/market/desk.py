@@ -1,19 +1,19 @@
 """Where agents and the market meet: one handler per command (agentchat wire 5.4).
 
 A handler checks what the hall knows, hands a unit of work to the store, and tells the parties once it is
-committed. Signatures are checked on the store's thread: libsodium works outside the interpreter's lock, so a
-deal being verified does not keep anybody's chat waiting. Nothing here decides; see `proposals` and `clerk`.
+committed. Signatures are checked on the store's thread, before any row is read: libsodium works outside the
+interpreter's lock, so chat does not wait for a deal that is being verified. Messages become commands, and news
+become messages, in `agentchat`. Nothing here decides; see `proposals` and `clerk`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from msgspec import structs
 
 from moothall.errors import AgentNotFound, ProposalNotFound
 from moothall.hall.commands import Command
-from moothall.hall.costs import LOOKUP, OFFER, REGISTRATION, SEARCH, STEP
+from moothall.hall.costs import LOOKUP, OFFER, REGISTRATION, SEARCH, STEP, Cost
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
 from moothall.hall.hall import Hall
@@ -22,19 +22,31 @@ from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.voice import Line
 from moothall.identity import PublicKey
 from moothall.identity.seals import Seal
-from moothall.market import bounds, clerk, notices
-from moothall.market.books import Books
+from moothall.market import agentchat, bounds, clerk
+from moothall.market.agentchat import Message
+from moothall.market.announcements import ServiceLine, line_about
+from moothall.market.books import MAX_ANSWER, Books
+from moothall.market.commands import Complete, Propose
 from moothall.market.letterboxes import Letterboxes
-from moothall.market.outcome import Outcome, ServiceLine
-from moothall.market.quotas import Disk, require_room
+from moothall.market.outcome import MarketOutcome
+from moothall.market.quotas import Disk
 from moothall.market.records import Change, Proposal, Standing
 from moothall.market.rules import MarketRules
-from moothall.market.signed import check_signature
+from moothall.market.signed import AnyCommand, Sent, Signed, SignedCommand, check_signature
+from moothall.market.storable import kept_json
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.names import bare_id
 from moothall.wire.agentchat.server import ServerMessage
 
-Step = client.Accept | client.Reject | client.Complete | client.Dispute
+Given = TypeVar("Given", bound=SignedCommand, contravariant=True)
+
+
+class Decide(Protocol[Given]):
+    """A unit of work of `clerk`."""
+
+    def __call__(
+        self, books: Books, order: Signed[Given], /, *, now: int, rules: MarketRules
+    ) -> MarketOutcome: ...
 
 
 class DealCounts(NamedTuple):
@@ -50,19 +62,14 @@ class MarketDesk:
     def __init__(self, store: Store[Books], rules: MarketRules, seal: Seal) -> None:
         """`seal` signs receipts."""
         self._store = store
-        self._steps: Mapping[type[Step], Callable[..., Outcome]] = {
-            client.Accept: clerk.accept,
-            client.Reject: clerk.reject,
-            client.Complete: partial(clerk.complete, seal=seal),
-            client.Dispute: clerk.dispute,
-        }
         self._rules = rules
+        self._seal = seal
         self._letterboxes = Letterboxes()
         self.disk: Final = Disk(rules.quotas)
         # Fingerprints that the reference server knew and no key has shown yet; None: they were not read yet.
         self._missed: set[str] | None = None
         self._counts: Counts[Books, DealCounts] = Counts(store, count_deals, DealCounts({}, 0))
-        self._expiries: Deadlines[Books, Outcome] = Deadlines(
+        self._expiries: Deadlines[Books, MarketOutcome] = Deadlines(
             store,
             find=lambda books, now: ([deal.id for deal in books.due(now, AT_ONCE)], books.next_deadline()),
             lapse=lambda books, proposal_id, now: clerk.expire(books, proposal_id, now=now),
@@ -80,15 +87,20 @@ class MarketDesk:
         return self._counts.latest.parties
 
     def commands(self) -> tuple[Command, ...]:
-        signed = partial(Command, cost=STEP, tier=Tier.VERIFIED, lurkers=False)
         return (
-            signed(client.Proposal, self.propose, cost=OFFER, check=bounds.check_proposal),
-            signed(client.Accept, self.take_step, check=bounds.check_accept),
-            signed(client.Reject, self.take_step, check=bounds.check_reject),
-            signed(client.Complete, self.take_step, check=bounds.check_complete),
-            signed(client.Dispute, self.take_step, check=bounds.check_dispute),
-            signed(client.RegisterSkills, self.register_skills, cost=REGISTRATION, check=bounds.check_skills),
-            Command(client.SearchSkills, self.search_skills, SEARCH, check=bounds.check_search),
+            _signed(client.Proposal, agentchat.propose, bounds.check_propose, self.propose, OFFER),
+            self._step(client.Accept, agentchat.accept, bounds.check_accept, clerk.accept),
+            self._step(client.Reject, agentchat.reject, bounds.check_reject, clerk.reject),
+            self._step(client.Complete, agentchat.complete, bounds.check_complete, self._complete),
+            self._step(client.Dispute, agentchat.dispute, bounds.check_dispute, clerk.dispute),
+            _signed(
+                client.RegisterSkills,
+                agentchat.register_skills,
+                bounds.check_skills,
+                self.register_skills,
+                REGISTRATION,
+            ),
+            Command(client.SearchSkills, self.search_skills, SEARCH, check=agentchat.check_search),
             Command(client.ListProposals, self.list_proposals, LOOKUP, Tier.VERIFIED),
             Command(client.ListReceipts, self.list_receipts, LOOKUP, Tier.VERIFIED),
             Command(client.GetRating, self.get_rating, LOOKUP),
@@ -109,61 +121,80 @@ class MarketDesk:
         target = hall.agents.get(bare_id(message.to))
         if target is not None and target.key is None and target.claimed_key is None:
             raise AgentNotFound(f"{target.address} has no key, and nobody can deal with it")
-        # Who only claims a key counts as absent: else somebody's old packet, sent again, would keep deals from it.
+        # An agent that only claims a key counts as absent: a replayed packet must not keep deals from its owner.
         recipient = target.key.raw if target is not None and target.key is not None else None
-        task = hall.redacted(message.task, agent)
-        now = hall.timestamp()
+        now, rules = hall.timestamp(), self._rules
         proposal_id = hall.ids.stamped("prop", now)
-        rules = self._rules
+        offer = structs.replace(message, task=hall.redacted(message.task, agent))
 
-        def work(books: Books) -> Outcome:
-            to = clerk.find_recipient(books, message.to, recipient, hall.revoked)
-            if to is not None:
-                require_room(books, key.raw, to, now, rules.quotas)
+        def work(books: Books, order: Signed[Propose]) -> MarketOutcome:
             return clerk.propose(
                 books,
-                check_signature(message, key, rules),
+                order,
                 proposal_id=proposal_id,
                 address=agent.address,
-                recipient=to,
-                task=task,
+                connected=recipient,
                 now=now,
+                rules=rules,
+                revoked=hall.revoked,
             )
 
         store = self._store
         if target is not None and recipient is not None:
-            store = self._letterboxes.admit(hall, target, message, store)
-        self._carry_out(hall, session, work, store)
-
-    def take_step(self, hall: Hall, session: Session, message: Step) -> None:
-        """ACCEPT, REJECT, COMPLETE, DISPUTE: they differ in the decision alone."""
-        _, key = _party(hall, session)
-        now, rules = hall.timestamp(), self._rules
-        decide = self._steps[type(message)]
+            store = self._letterboxes.admit(hall, target, len(kept_json(message)), store)
+        # The agent signed what it sent; what is kept, and told, has no secrets in it.
         self._carry_out(
             hall,
             session,
-            lambda books: decide(books, check_signature(message, key, rules), now=now, rules=rules),
+            lambda: agentchat.sent(message, agentchat.propose(offer), key, kept=offer),
+            work,
+            store,
         )
+
+    def _step(
+        self,
+        message_type: type[Message],
+        read: Callable[[Message], AnyCommand],
+        bound: Callable[[AnyCommand], None],
+        decide: Decide[AnyCommand],
+    ) -> Command:
+        """The row of ACCEPT, REJECT, COMPLETE or DISPUTE: they differ in what is read and decided alone."""
+
+        def take_step(hall: Hall, session: Session, message: Message) -> None:
+            _, key = _party(hall, session)
+            now, rules = hall.timestamp(), self._rules
+            self._carry_out(
+                hall,
+                session,
+                lambda: agentchat.sent(message, read(message), key),
+                lambda books, order: decide(books, order, now=now, rules=rules),
+            )
+
+        return _signed(message_type, read, bound, take_step)
+
+    def _complete(
+        self, books: Books, order: Signed[Complete], /, *, now: int, rules: MarketRules
+    ) -> MarketOutcome:
+        return clerk.complete(books, order, now=now, rules=rules, seal=self._seal)
 
     # -- skills ------------------------------------------------------------------------------------
 
     def register_skills(self, hall: Hall, session: Session, message: client.RegisterSkills) -> None:
         agent, key = _party(hall, session)
-        now, rules = hall.timestamp(), self._rules
+        now = hall.timestamp()
         self._carry_out(
             hall,
             session,
-            lambda books: clerk.register_skills(
-                books, check_signature(message, key, rules), agent_id=agent.id, now=now
-            ),
+            lambda: agentchat.sent(message, agentchat.register_skills(message), key),
+            lambda books, order: clerk.register_skills(books, order, agent_id=agent.id, now=now),
         )
 
     def search_skills(self, hall: Hall, session: Session, message: client.SearchSkills) -> None:
         now, id_length = hall.timestamp(), hall.settings.id_length
 
         def work(books: Books) -> ServerMessage:
-            return clerk.search_skills(books, message, online=_Present(hall), now=now, id_length=id_length)
+            found = clerk.search_skills(books, agentchat.read_query(message), online=_Present(hall))
+            return agentchat.search_results(message, found, id_length, now)
 
         self._look_up(hall, session, work)
 
@@ -218,9 +249,9 @@ class MarketDesk:
                 limit=message.limit,
                 open_only=message.open_only,
                 before=before,
-                most=notices.MAX_ANSWER,
+                most=MAX_ANSWER,
             )
-            return notices.deal_list(page, now)
+            return agentchat.deal_list(page, now)
 
         self._look_up(hall, session, work)
 
@@ -229,10 +260,8 @@ class MarketDesk:
         now = hall.timestamp()
 
         def work(books: Books) -> ServerMessage:
-            page = books.receipts(
-                key.raw, limit=message.limit, before=message.before, most=notices.MAX_ANSWER
-            )
-            return notices.receipt_list(page, now)
+            page = books.receipts(key.raw, limit=message.limit, before=message.before, most=MAX_ANSWER)
+            return agentchat.receipt_list(page, now)
 
         self._look_up(hall, session, work)
 
@@ -248,7 +277,7 @@ class MarketDesk:
             key = raw or books.find_key(bare_id(address))
             if key is None:
                 raise AgentNotFound(f"{address[:64]} is not known here")
-            return notices.ratings(address, books.standing(key), books.history(key, message.limit), now)
+            return agentchat.ratings(address, books.standing(key), books.history(key, message.limit), now)
 
         self._look_up(hall, session, work)
 
@@ -257,7 +286,7 @@ class MarketDesk:
         self._look_up(
             hall,
             session,
-            lambda books: notices.leaderboard(books.leaders(message.limit), id_length, now),
+            lambda books: agentchat.leaderboard(books.leaders(message.limit), id_length, now),
         )
 
     # -- to the store and back ---------------------------------------------------------------------
@@ -266,22 +295,30 @@ class MarketDesk:
         self,
         hall: Hall,
         session: Session,
-        work: Callable[[Books], Outcome],
+        read: Callable[[], Sent[AnyCommand]],
+        work: Callable[[Books, Signed[AnyCommand]], MarketOutcome],
         store: Store[Books] | None = None,
     ) -> None:
+        code = self._rules.signature_code
         self.disk.transact(
-            hall, session, store or self._store, work, lambda outcome: self._tell(hall, outcome, session)
+            hall,
+            session,
+            store or self._store,
+            lambda: check_signature(read(), code),
+            work,
+            lambda outcome: self._tell(hall, outcome, session),
         )
 
     def _look_up(self, hall: Hall, session: Session, work: Callable[[Books], ServerMessage]) -> None:
         hall.transact(session, self._store, work, lambda message: hall.reply(session, message))
 
-    def _tell(self, hall: Hall, outcome: Outcome, actor: Session | None) -> None:
-        """Both parties, wherever they are now; whoever acted gets it as the answer to its command."""
+    def _tell(self, hall: Hall, outcome: MarketOutcome, actor: Session | None) -> None:
+        """Both parties, wherever they are now. The agent that acted gets it as the answer to its command."""
         for notice in outcome.notices:
-            hall.tell_keys(notice.to, notice.message, actor)
-        for line in outcome.lines:
-            _say(hall, line)
+            hall.tell_keys(notice.to, agentchat.message_of(notice.news), actor)
+            line = line_about(notice.news)
+            if line is not None:
+                _say(hall, line)
         self.mind(hall, _deals(outcome.changes))
 
     def mind(self, hall: Hall, deals: Iterable[Proposal]) -> None:
@@ -290,6 +327,17 @@ class MarketDesk:
             if deal.expires is not None and deal.frozen_by is None:
                 self._expiries.plan(hall, deal.expires)
         self._counts.changed(hall)
+
+
+def _signed(
+    message_type: type[Message],
+    read: Callable[[Message], AnyCommand],
+    bound: Callable[[AnyCommand], None],
+    handler: Callable[[Hall, Session, Message], None],
+    cost: Cost = STEP,
+) -> Command:
+    check = agentchat.check(read, bound)
+    return Command(message_type, handler, cost, Tier.VERIFIED, check=check, lurkers=False)
 
 
 def _say(hall: Hall, line: ServiceLine) -> None:

@@ -11,11 +11,9 @@ from msgspec import UNSET, structs
 
 from moothall.errors import InsufficientReputation, InvalidStake
 from moothall.market import ledger
-from moothall.market.records import Proposal, Standing
+from moothall.market.records import EscrowResult, Number, Proposal, Standing
 from moothall.market.reputation import FLOOR
 from moothall.market.settlement import Movement
-from moothall.wire.agentchat.client import Number
-from moothall.wire.agentchat.market import EscrowResult
 
 MAX_STAKE: Final = 2**31 - 1  # no rating gets near it, and every store can hold it
 
@@ -79,7 +77,7 @@ def _movement(deal: Proposal, operation: str, stakes: tuple[tuple[Standing, int]
     return Movement(moved=tuple(moved), entry=entry)
 
 
-# -- what `rating_changes` says about it (agentchat wire 12.6) -------------------------------------------
+# -- where the stakes went -------------------------------------------------------------------------------
 
 
 def returned(deal: Proposal) -> EscrowResult:

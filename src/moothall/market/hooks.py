@@ -7,12 +7,11 @@ Webhooks carry the body as it is kept, with its HMAC-SHA256 in a header.
 import hmac
 from typing import Any, Final, NamedTuple
 
-from msgspec import UNSET
-
 from moothall.market import escrow
-from moothall.market.records import Happening, HookEvent, Proposal
+from moothall.market.agentchat import rating_changes
+from moothall.market.records import EscrowResult, Happening, HookEvent, Proposal
+from moothall.market.settlement import Movement
 from moothall.market.storable import kept_json
-from moothall.wire.agentchat.market import EscrowResult, RatingChanges
 
 ESCROW_CREATED: Final = "escrow:created"
 ESCROW_RELEASED: Final = "escrow:released"
@@ -51,34 +50,34 @@ def escrow_released(deal: Proposal, now: int) -> Happening:
     return Happening(ESCROW_RELEASED, deal, now, {"escrow_id": deal.id, "reason": "expired"})
 
 
-def settlement_completion(deal: Proposal, changes: RatingChanges | None, now: int) -> Happening:
+def settlement_completion(deal: Proposal, movement: Movement, now: int) -> Happening:
     facts = {
         "completed_by": deal.completed_by,
         "completion_proof": deal.completion_proof,
         "settlement": "returned",
         "stakes_returned": {"proposer": deal.proposer_stake, "acceptor": deal.acceptor_stake},
-        "rating_changes": changes,
+        "rating_changes": rating_changes(movement),
     }
     return Happening(SETTLEMENT_COMPLETION, deal, now, facts)
 
 
-def settlement_dispute(deal: Proposal, stakes: EscrowResult, changes: RatingChanges, now: int) -> Happening:
+def settlement_dispute(deal: Proposal, stakes: EscrowResult, movement: Movement, now: int) -> Happening:
     facts = {
         "disputed_by": deal.disputed_by,
         "dispute_reason": deal.dispute_reason,
         "settlement": stakes.settlement,
         "transferred_to": stakes.transferred_to,
         "transferred_amount": stakes.transferred_amount,
-        "burned_amount": 0 if stakes.burned_amount is UNSET else stakes.burned_amount,
-        "rating_changes": changes,
+        "burned_amount": stakes.burned_amount or 0,
+        "rating_changes": rating_changes(movement),
     }
     return Happening(SETTLEMENT_DISPUTE, deal, now, facts)
 
 
 def settlement_verdict(
-    deal: Proposal, dispute_id: str, verdict: str, changes: RatingChanges, now: int
+    deal: Proposal, dispute_id: str, verdict: str, movement: Movement, now: int
 ) -> Happening:
-    facts = {"dispute_id": dispute_id, "verdict": verdict, "rating_changes": changes}
+    facts = {"dispute_id": dispute_id, "verdict": verdict, "rating_changes": rating_changes(movement)}
     return Happening(SETTLEMENT_VERDICT, deal, now, facts)
 
 

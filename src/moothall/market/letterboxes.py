@@ -13,8 +13,6 @@ from moothall.errors import RateLimited
 from moothall.hall.hall import Hall
 from moothall.hall.outside import Store
 from moothall.hall.session import Agent
-from moothall.market.storable import kept_json
-from moothall.wire.agentchat.client import Proposal
 
 MORE: Final = 512  # bytes by which the notice of an offer is longer than the offer
 
@@ -26,9 +24,9 @@ class Letterboxes:
     def __init__(self) -> None:
         self._on_the_way: Counter[str] = Counter()  # bytes, by the id of the recipient
 
-    def admit(self, hall: Hall, target: Agent, message: Proposal, store: Store[Kept]) -> Store[Kept]:
-        """The store to hand this offer to, once; or RateLimited."""
-        size = len(kept_json(message)) + MORE
+    def admit(self, hall: Hall, target: Agent, length: int, store: Store[Kept]) -> Store[Kept]:
+        """The store to hand an offer of `length` bytes to, once; or RateLimited."""
+        size = length + MORE
         waiting = target.link.unread + self._on_the_way[target.id]
         if waiting and waiting + size > hall.settings.outbox_limit // 2:
             raise RateLimited(f"{target.address} does not read this fast; send this offer again in a moment")

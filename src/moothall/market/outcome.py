@@ -1,34 +1,34 @@
-"""What a decision leads to: changes to keep, and what to tell whom once they are kept."""
+"""What a decision of market or court leads to: changes to keep, and what to tell whom once they are kept.
 
-from typing import Final
+A decision tells news, and each wire has its own messages for them. So the parties can be on different wires.
+"""
+
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
 from moothall.market.records import Change
-from moothall.wire.agentchat.server import ServerMessage
 
-BOUNTIES: Final = "#bounties"
-DISCOVERY: Final = "#discovery"
+Kept = TypeVar("Kept", bound=Struct, covariant=True)
+
+
+class News(Struct, frozen=True, gc=False):
+    """Something that happened: see `market.news` and `court.news`."""
 
 
 class Notice(Struct, frozen=True, gc=False):
-    """One message for the agents with these keys, as far as they are connected."""
+    """News for the agents with these keys, as far as they are connected."""
 
     to: tuple[bytes, ...]
-    message: ServerMessage
+    news: News
 
 
-class ServiceLine(Struct, kw_only=True, frozen=True, gc=False):
-    """Something for @server to say in a channel, if the channel exists. It quotes what the agent `about` wrote."""
+class Outcome(Struct, Generic[Kept], kw_only=True, frozen=True, gc=False):
+    """`answer` is for the agent that acted. It leaves after the notices."""
 
-    channel: str
-    content: str
-    about: str  # an agent's address
-    buffered: bool = True
-    spacing: float = 0.0  # seconds between two about one agent; of those that come too soon, the last is kept
-
-
-class Outcome(Struct, kw_only=True, frozen=True, gc=False):
-    changes: tuple[Change, ...]
+    changes: tuple[Kept, ...]
     notices: tuple[Notice, ...] = ()
-    lines: tuple[ServiceLine, ...] = ()
+    answer: News | None = None
+
+
+MarketOutcome = Outcome[Change]

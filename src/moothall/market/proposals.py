@@ -1,74 +1,36 @@
-"""The life of a deal, and every decision about it (seeds 000 and 001, proposals; agentchat wire 11).
-
-A deal begins as an offer that only its recipient can answer. Accepted, it binds both: the stakes are put
-aside, and either party may end it, as done or as disputed. Both ends settle ratings and stakes, and there is
-no way back from any of them, so a deal is settled at most once whatever races to settle it. A deadline ends an
-offer nobody answered and a deal nobody finished; then the stakes go back and no rating moves. All ways are in
-TRANSITIONS, and what is not there is refused.
-
-While a court case holds a deal it is frozen: it stays accepted, and neither party nor the clock can end it. The
-court either gives it back as it was, or ends it with a verdict (`court.judging`).
+"""Every decision about a deal. Its life is in `statuses`, and what is asked before a decision is in `admission`.
 
 Each decision takes the records it needs and a command whose signature was checked, and returns an Outcome or
-raises a Refusal. The checks come in one order: the deal exists, the caller is the party who may do this, the
-deadline has not passed, the status allows it, no court holds it, the stakes are covered.
+raises a Refusal.
 
 A signature is over the operation and the id of the deal, and no way leads back to a status, so each is good for one
 deal and one time.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NoReturn
+from typing import Final
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, UnsetType, structs
 
-from moothall.errors import (
-    AgentNotFound,
-    DisputeAlreadyExists,
-    InvalidProposal,
-    ProposalNotFound,
-    RateLimited,
-    Refusal,
-)
+from moothall.errors import AgentNotFound, DisputeAlreadyExists, InvalidProposal, RateLimited
 from moothall.identity.seals import Seal
-from moothall.market import curbs, escrow, hooks, notices
+from moothall.market import curbs, escrow, hooks
+from moothall.market.admission import admit
 from moothall.market.audit import audit_row
-from moothall.market.outcome import Outcome
+from moothall.market.commands import Accept, Complete, Dispute, Propose, Reject
+from moothall.market.news import Accepted, Completed, Disputed, Expired, Proposed, Rejected, to_parties
+from moothall.market.outcome import MarketOutcome, Outcome
 from moothall.market.receipts import build_receipt
-from moothall.market.records import AuditRow, Change, Proposal, Standing, Status
+from moothall.market.records import Change, EscrowResult, Number, Proposal, Standing
 from moothall.market.reputation import PairHistory, RatingRules, completion_gain, dispute_loss, half_of_loss
 from moothall.market.rules import MarketRules
 from moothall.market.settlement import Movement, Share, settle
-from moothall.market.signed import Command, Signed
+from moothall.market.signed import Signed, SignedCommand
+from moothall.market.statuses import can_expire, next_status
 from moothall.market.transfers import Side, transfer_shares
-from moothall.wire.agentchat import client
-from moothall.wire.agentchat.client import Number
 from moothall.wire.agentchat.jstext import round_half_up
-from moothall.wire.agentchat.market import EscrowResult, RatingChanges
 
-Event = Literal["accept", "reject", "complete", "dispute", "expire", "verdict"]
 Standings = Mapping[bytes, Standing]
-
-TRANSITIONS: Final[Mapping[tuple[Status, Event], Status]] = {
-    ("pending", "accept"): "accepted",
-    ("pending", "reject"): "rejected",
-    ("pending", "expire"): "expired",
-    ("accepted", "complete"): "completed",
-    ("accepted", "dispute"): "disputed",
-    ("accepted", "expire"): "expired",
-    ("accepted", "verdict"): "disputed",
-}
-
-# What the reference says when the status does not allow it (agentchat wire 7).
-_WRONG_STATUS: Final[Mapping[Event, str]] = {
-    "accept": "PROPOSAL_NOT_PENDING",
-    "reject": "PROPOSAL_NOT_PENDING",
-    "complete": "PROPOSAL_NOT_ACCEPTED",
-    "dispute": "PROPOSAL_NOT_ACCEPTED",
-    "expire": "PROPOSAL_NOT_OPEN",
-    "verdict": "PROPOSAL_NOT_ACCEPTED",
-}
-_FOR_RECIPIENT: Final = frozenset(("accept", "reject"))
 
 LAST_MOMENT: Final = 8_640_000_000_000_000  # the last millisecond that JavaScript can name
 
@@ -77,102 +39,94 @@ LAST_MOMENT: Final = 8_640_000_000_000_000  # the last millisecond that JavaScri
 
 
 def propose(
-    order: Signed[client.Proposal],
+    order: Signed[Propose],
     standings: Standings,
     *,
     proposal_id: str,
     address: str,
     recipient: bytes | None,
-    task: str,
     now: int,
-) -> Outcome:
-    """`address` is the proposer's "@id", `recipient` the key behind `to`, `task` the task after redaction.
+) -> MarketOutcome:
+    """`address` is the proposer's "@id", `recipient` the key behind `to`.
 
     A stake that the proposer does not have is refused at once. It is put aside at ACCEPT, and checked again there:
     the proposer may have lost rating, or staked it elsewhere.
     """
-    message = order.message
+    offer = order.command
     if recipient is None:
-        raise AgentNotFound(f"{message.to} is not known here")
-    if recipient == order.key.raw:
+        raise AgentNotFound(f"{offer.to} is not known here")
+    if recipient == order.key:
         raise InvalidProposal("An agent cannot deal with itself")
-    stake = escrow.stake_of(message.elo_stake)
-    if stake:
-        escrow.require_available(address, standings[order.key.raw], stake)
-    asked = None if message.expires is UNSET else message.expires or None
+    if offer.stake:
+        escrow.require_available(address, standings[order.key], offer.stake)
     deal = Proposal(
         id=proposal_id,
-        proposer=order.key.raw,
+        proposer=order.key,
         recipient=recipient,
         from_=address,
-        to=message.to,
-        task=task,
-        amount=_given(message.amount),
-        currency=_given(message.currency),
-        payment_code=_given(message.payment_code),
-        terms=_given(message.terms),
-        capability=_given(message.capability),
-        expires=None if asked is None else _deadline(asked, now),
-        expires_asked=asked,
+        to=offer.to,
+        task=offer.task,
+        amount=offer.amount,
+        currency=offer.currency,
+        payment_code=offer.payment_code,
+        terms=offer.terms,
+        capability=offer.capability,
+        expires=None if offer.expires is None else _deadline(offer.expires, now),
+        expires_asked=offer.expires,
         created_at=now,
         updated_at=now,
-        sig=message.sig,
-        proposer_stake=stake,
+        sig=order.sig,
+        proposer_stake=offer.stake,
+        signed_texts=UNSET if order.text is None else {"PROPOSAL": order.text},
     )
-    kept = structs.replace(message, task=task)
     return Outcome(
-        changes=(deal, audit_row("propose", deal.id, now, actor=deal.proposer, message=kept)),
-        notices=notices.to_parties(deal, notices.proposed(deal)),
-        lines=(notices.bounty_line(deal),),
+        changes=(deal, audit_row("propose", deal.id, now, order=order)), notices=to_parties(Proposed(deal))
     )
 
 
 def accept(
-    order: Signed[client.Accept],
+    order: Signed[Accept],
     deal: Proposal | None,
     standings: Standings,
     *,
     now: int,
     rules: MarketRules,
-) -> Outcome:
-    deal, status = _admit(order, deal, "accept", now, rules)
+) -> MarketOutcome:
+    deal, status = admit(order, deal, "accept", now, rules)
     deal = structs.replace(
         deal,
         status=status,
         updated_at=now,
-        acceptor_stake=escrow.stake_of(order.message.elo_stake),
-        response_sig=order.message.sig,
-        response_payment_code=_given(order.message.payment_code),
+        acceptor_stake=order.command.stake,
+        response_sig=order.sig,
+        response_payment_code=order.command.payment_code,
+        signed_texts=_texts(deal, "ACCEPT", order),
     )
     movement = None
     staked: tuple[Change, ...] = ()
     if escrow.is_open(deal):
         movement = escrow.lock(deal, standings[deal.proposer], standings[deal.recipient], now)
         staked = (*movement.changes(), hooks.escrow_created(deal, now))
-    return Outcome(
-        changes=(deal, _record("accept", order, deal, movement), *staked),
-        notices=notices.to_parties(deal, notices.accepted(deal, order.message.sig)),
-        lines=(notices.claimed_line(deal),),
-    )
+    row = audit_row("accept", deal.id, now, order=order, movement=movement)
+    return Outcome(changes=(deal, row, *staked), notices=to_parties(Accepted(deal)))
 
 
-def reject(order: Signed[client.Reject], deal: Proposal | None, *, now: int, rules: MarketRules) -> Outcome:
-    deal, status = _admit(order, deal, "reject", now, rules)
+def reject(order: Signed[Reject], deal: Proposal | None, *, now: int, rules: MarketRules) -> MarketOutcome:
+    deal, status = admit(order, deal, "reject", now, rules)
     deal = structs.replace(
         deal,
         status=status,
         updated_at=now,
-        reject_reason=_given(order.message.reason),
-        response_sig=order.message.sig,
+        reject_reason=order.command.reason,
+        response_sig=order.sig,
     )
     return Outcome(
-        changes=(deal, _record("reject", order, deal)),
-        notices=notices.to_parties(deal, notices.rejected(deal, order.message.sig)),
+        changes=(deal, audit_row("reject", deal.id, now, order=order)), notices=to_parties(Rejected(deal))
     )
 
 
 def complete(
-    order: Signed[client.Complete],
+    order: Signed[Complete],
     deal: Proposal | None,
     standings: Standings,
     *,
@@ -180,72 +134,69 @@ def complete(
     now: int,
     rules: MarketRules,
     seal: Seal,
-) -> Outcome:
+) -> MarketOutcome:
     """Both gain, and both get their stakes back (seed 000, complete 4)."""
-    deal, status = _admit(order, deal, "complete", now, rules)
+    deal, status = admit(order, deal, "complete", now, rules)
     if rules.ratings.too_young(deal.created_at, now):
         raise RateLimited("This proposal is too young to be completed; try again later")
-    by = _address(deal, order.key.raw)
     done = structs.replace(
         deal,
         status=status,
         updated_at=now,
         completed_at=now,
-        completed_by=by,
-        completion_proof=_given(order.message.proof),
-        completion_sig=order.message.sig,
+        completed_by=_address(deal, order.key),
+        completion_proof=order.command.proof,
+        completion_sig=order.sig,
+        signed_texts=_texts(deal, "COMPLETE", order),
     )
-    movement, rating_changes = _completion(deal, standings, pair, now, rules.ratings)
-    message = notices.completed(done, by, order.message.sig, rating_changes)
+    movement = _completion(deal, standings, pair, now, rules.ratings)
+    news = Completed(done, movement)
     return Outcome(
         changes=(
             done,
-            _record("complete", order, done, movement),
+            audit_row("complete", done.id, now, order=order, movement=movement),
             *movement.changes(),
-            build_receipt(done, message, now, seal),
-            hooks.settlement_completion(done, rating_changes, now),
+            build_receipt(news, now, seal),
+            hooks.settlement_completion(done, movement, now),
         ),
-        notices=notices.to_parties(done, message),
+        notices=to_parties(news),
     )
 
 
 def dispute(
-    order: Signed[client.Dispute],
+    order: Signed[Dispute],
     deal: Proposal | None,
     standings: Standings,
     *,
     now: int,
     rules: MarketRules,
-) -> Outcome:
+) -> MarketOutcome:
     """The party being disputed is at fault: it loses rating, and its stake (seed 000, dispute 4)."""
-    deal, status = _admit(order, deal, "dispute", now, rules)
-    if order.key.raw in deal.unrevealed_by:
+    deal, status = admit(order, deal, "dispute", now, rules)
+    if order.key in deal.unrevealed_by:
         raise DisputeAlreadyExists("You went to court about this deal and did not reveal your nonce in time")
-    by, reason = _address(deal, order.key.raw), order.message.reason
     ended = structs.replace(
         deal,
         status=status,
         updated_at=now,
         disputed_at=now,
-        disputed_by=by,
-        dispute_reason=reason,
-        dispute_sig=order.message.sig,
+        disputed_by=_address(deal, order.key),
+        dispute_reason=order.command.reason,
+        dispute_sig=order.sig,
     )
-    movement, stakes = _fault(deal, order.key.raw, standings, now, rules.ratings)
-    rating_changes: RatingChanges = {**movement.rating_changes, "_escrow": stakes}
-    message = notices.disputed(ended, by, reason, order.message.sig, rating_changes)
+    movement, stakes = _fault(deal, order.key, standings, now, rules.ratings)
     return Outcome(
         changes=(
             ended,
-            _record("dispute", order, ended, movement),
+            audit_row("dispute", ended.id, now, order=order, movement=movement),
             *movement.changes(),
-            hooks.settlement_dispute(ended, stakes, rating_changes, now),
+            hooks.settlement_dispute(ended, stakes, movement, now),
         ),
-        notices=notices.to_parties(ended, message),
+        notices=to_parties(Disputed(ended, movement)),
     )
 
 
-def expire(deal: Proposal, standings: Standings, *, now: int) -> Outcome:
+def expire(deal: Proposal, standings: Standings, *, now: int) -> MarketOutcome:
     """The clock's decision: stakes go back and no rating moves (seed 000, expire 2)."""
     status = next_status(deal, "expire")
     if not can_expire(deal, now):
@@ -258,61 +209,8 @@ def expire(deal: Proposal, standings: Standings, *, now: int) -> Outcome:
         released = (*movement.changes(), hooks.escrow_released(ended, now))
     return Outcome(
         changes=(ended, audit_row("expire", ended.id, now, movement=movement), *released),
-        notices=notices.to_parties(ended, notices.expired(ended)),
+        notices=to_parties(Expired(ended)),
     )
-
-
-# -- checks, in the order in which they come ---------------------------------------------------------------
-
-
-def next_status(deal: Proposal, event: Event) -> Status:
-    """Where the event leads, or INVALID_PROPOSAL with the reference's word for why not."""
-    status = TRANSITIONS.get((deal.status, event))
-    if status is None:
-        raise InvalidProposal(_WRONG_STATUS[event])
-    return status
-
-
-def can_expire(deal: Proposal, now: int) -> bool:
-    """The deadline has passed, and the clock has not acted upon it yet. A frozen deal waits."""
-    overdue = deal.expires is not None and deal.expires <= now
-    return overdue and deal.frozen_by is None and (deal.status, "expire") in TRANSITIONS
-
-
-def _admit(
-    order: Signed[Command], deal: Proposal | None, event: Event, now: int, rules: MarketRules
-) -> tuple[Proposal, Status]:
-    """The deal, and where the event leads it; or the refusal that comes first."""
-    if deal is None:
-        raise ProposalNotFound("There is no proposal with this id")
-    _require_party(deal, order.key.raw, event, rules)
-    require_unexpired(deal, event, now, rules.expired_code)
-    status = next_status(deal, event)
-    _require_thawed(deal)
-    return deal, status
-
-
-def _require_party(deal: Proposal, key: bytes, event: Event, rules: MarketRules) -> None:
-    if event in _FOR_RECIPIENT:
-        if key != deal.recipient:
-            _refuse(rules.stranger_code, "Only its recipient answers a proposal", "NOT_PROPOSAL_RECIPIENT")
-    elif key not in (deal.proposer, deal.recipient):
-        _refuse(rules.stranger_code, "Only its parties end a deal", "NOT_PROPOSAL_PARTY")
-
-
-def require_unexpired(deal: Proposal, event: Event, now: int, expired_code: str) -> None:
-    if deal.status == "expired" or can_expire(deal, now):
-        _refuse(expired_code, "The deadline of this proposal has passed", _WRONG_STATUS[event])
-
-
-def _refuse(code: str, sentence: str, token: str) -> NoReturn:
-    """INVALID_PROPOSAL says why in one of the reference's words (agentchat wire 7)."""
-    raise Refusal.by_code[code](token if code == InvalidProposal.code else sentence)
-
-
-def _require_thawed(deal: Proposal) -> None:
-    if deal.frozen_by is not None:
-        raise InvalidProposal(f"PROPOSAL_FROZEN: the court has it, as {deal.frozen_by}")
 
 
 # -- settlements -----------------------------------------------------------------------------------------
@@ -320,20 +218,16 @@ def _require_thawed(deal: Proposal) -> None:
 
 def _completion(
     deal: Proposal, standings: Standings, pair: PairHistory, now: int, rules: RatingRules
-) -> tuple[Movement, RatingChanges | None]:
+) -> Movement:
     proposer, recipient = standings[deal.proposer], standings[deal.recipient]
     if pair.cooling(now, rules):
         # Nothing is gained (agentchat wire 11.5). The reference then also keeps the stakes for good.
-        return escrow.release(deal, proposer, recipient, now), None
+        return escrow.release(deal, proposer, recipient, now)
     shares = (
         _gain(deal.from_, proposer, recipient, deal, deal.proposer_stake, pair, now, rules),
         _gain(deal.to, recipient, proposer, deal, deal.acceptor_stake, pair, now, rules),
     )
-    movement = settle(deal, "complete", shares, now)
-    changes: RatingChanges = {**movement.rating_changes}
-    if escrow.is_open(deal):
-        changes["_escrow"] = escrow.returned(deal)
-    return movement, changes
+    return settle(deal, "complete", shares, now, escrow.returned(deal) if escrow.is_open(deal) else None)
 
 
 def _gain(
@@ -378,28 +272,21 @@ def _fault(
     shares = (gained, lost) if proposer_won else (lost, gained)
     got = gained.awarded - gained.staked
     stakes = escrow.transferred(deal, gained.address, got, burned=lost_stake - got)
-    return settle(deal, "dispute", shares, now), stakes
+    return settle(deal, "dispute", shares, now, stakes), stakes
 
 
 # -- small words -----------------------------------------------------------------------------------------
 
 
-def _record(
-    operation: str, order: Signed[Command], deal: Proposal, movement: Movement | None = None
-) -> AuditRow:
-    """What every signed step leaves behind."""
-    return audit_row(
-        operation, deal.id, deal.updated_at, actor=order.key.raw, message=order.message, movement=movement
-    )
+def _texts(deal: Proposal, operation: str, order: Signed[SignedCommand]) -> dict[str, bytes] | UnsetType:
+    """What was signed so far, as far as a receipt has to hold it."""
+    if order.text is None:
+        return deal.signed_texts
+    return {**(deal.signed_texts or {}), operation: order.text}
 
 
 def _address(deal: Proposal, key: bytes) -> str:
     return deal.from_ if key == deal.proposer else deal.to
-
-
-def _given(value: Any) -> Any:
-    """None for whatever JavaScript finds falsy (agentchat wire 11.1). Unlike in Python, [] and {} are not."""
-    return None if value is None or value == "" or value == 0 else value
 
 
 def _deadline(seconds: Number, now: int) -> int:

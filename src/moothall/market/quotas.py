@@ -17,6 +17,7 @@ from moothall.hall.outside import Store
 from moothall.hall.session import Session
 from moothall.market.books import Books
 from moothall.market.rules import Quotas
+from moothall.market.signed import AnyCommand, Signed
 
 DAY: Final = 24 * 60 * 60 * 1000  # ms
 COUNTED_FOR: Final = 7 * DAY  # an open proposal
@@ -57,13 +58,15 @@ class Disk:
         hall: Hall,
         session: Session,
         store: Store[Kept],
-        work: Callable[[Kept], Result],
+        prove: Callable[[], Signed[AnyCommand]],
+        work: Callable[[Kept, Signed[AnyCommand]], Result],
         then: Callable[[Result], None],
     ) -> None:
-        """As `Hall.transact`. What the unit writes is charged to the agent of the session and to its address."""
+        """As `Hall.transact`, for a signed command. `prove` checks the signature, before any row is read or locked.
+        What the unit writes is charged to the agent of the session and to its address."""
         quotas, key = self._quotas, hall.agent_of(session).key
         if key is None or not (quotas.disk_per_key or quotas.disk_per_address):
-            hall.transact(session, store, work, then)
+            hall.transact(session, store, lambda books: work(books, prove()), then)
             return
         day = hall.timestamp() // DAY
         factor = 1 if session.counted else quotas.loopback_factor
@@ -72,9 +75,10 @@ class Disk:
             raise RateLimited(_too_much("Your address", "disk_quota_per_address"))
 
         def metered(books: Kept) -> tuple[Result, int]:
+            order = prove()
             if quotas.disk_per_key and books.disk_used(account, day) >= quotas.disk_per_key * factor:
                 raise RateLimited(_too_much("Your key", "disk_quota_per_key"))
-            result = work(books)
+            result = work(books, order)
             return result, books.spend_disk(account, day)
 
         def kept(answer: tuple[Result, int]) -> None:

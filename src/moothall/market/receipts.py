@@ -2,23 +2,30 @@
 
 A receipt is the COMPLETE message that both parties got, and beside it `stored_at`, `created_at`, `terms` and
 `capability` if there are any; `operations`: the PROPOSAL, ACCEPT and COMPLETE that were signed, each with its
-signer's public key; and the hall's signature over all of it (`identity.seals`).
+signer's public key; and the hall's signature over all of it (`identity.seals`). An operation that was signed on
+another wire has `signed`: the bytes that its signature covers, in base64.
 
 The parties' signatures prove what each of them signed, and no more. The text of a PROPOSAL does not name the deal's
 id (agentchat wire 8), so it is the hall's word that this PROPOSAL was accepted. So is everything that has no place
 in a signed text: ratings, times, terms, capability. Older receipts have no hall signature, and prove none of that.
 """
 
+from binascii import Error as NotBase64
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Collection
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from moothall.errors import InvalidKey
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
-from moothall.identity.seals import HALL_SIG, RECEIPT, Seal
+from moothall.identity.seals import HALL_SIG, RECEIPT, Seal, key_id
+from moothall.identity.signatures import decode_signature, verify
+from moothall.market.agentchat import rating_changes
+from moothall.market.news import Completed
 from moothall.market.proof import Proof
 from moothall.market.records import Proposal, Receipt
 from moothall.wire.agentchat import client, signing
@@ -40,22 +47,23 @@ class _Body(CompleteNotice, tag="COMPLETE", kw_only=True):
     hall_key: str
 
 
-def build_receipt(deal: Proposal, message: CompleteNotice, now: int, seal: Seal) -> Receipt:
-    """`deal` is completed; `message` is what its parties are told."""
+def build_receipt(news: Completed, now: int, seal: Seal) -> Receipt:
+    """`news` is what the parties are told."""
+    deal = news.deal
     body = encode_plain(
         _Body(
-            ts=message.ts,
-            proposal_id=message.proposal_id,
-            status=message.status,
-            updated_at=message.updated_at,
-            from_=message.from_,
-            to=message.to,
-            completed_by=message.completed_by,
-            completed_at=message.completed_at,
-            proof=message.proof,
-            sig=message.sig,
-            elo_stakes=message.elo_stakes,
-            rating_changes=message.rating_changes,
+            ts=deal.updated_at,
+            proposal_id=deal.id,
+            status=deal.status,
+            updated_at=deal.updated_at,
+            from_=deal.from_,
+            to=deal.to,
+            completed_by=deal.completed_by or "",
+            completed_at=deal.updated_at,
+            proof=deal.completion_proof,
+            sig=deal.completion_sig or "",
+            elo_stakes=Stakes(proposer=deal.proposer_stake, acceptor=deal.acceptor_stake),
+            rating_changes=rating_changes(news.movement),
             stored_at=now,
             created_at=deal.created_at,
             terms=deal.terms,
@@ -96,6 +104,7 @@ def _operations(deal: Proposal) -> list[dict[str, Any]]:
             "proposal_id": deal.id,
             "proof": deal.completion_proof,
             "sig": deal.completion_sig,
+            **_signed(deal, "COMPLETE"),
         },
     ]
 
@@ -114,6 +123,7 @@ def signed_offer(deal: Proposal) -> list[dict[str, Any]]:
             **({} if deal.expires_asked is None else {"expires": deal.expires_asked}),
             "elo_stake": deal.proposer_stake,
             "sig": deal.sig,
+            **_signed(deal, "PROPOSAL"),
         },
         {
             "type": "ACCEPT",
@@ -122,8 +132,14 @@ def signed_offer(deal: Proposal) -> list[dict[str, Any]]:
             "payment_code": deal.response_payment_code,
             "elo_stake": deal.acceptor_stake,
             "sig": deal.response_sig,
+            **_signed(deal, "ACCEPT"),
         },
     ]
+
+
+def _signed(deal: Proposal, operation: str) -> dict[str, str]:
+    text = None if deal.signed_texts is UNSET else deal.signed_texts.get(operation)
+    return {} if text is None else {"signed": b2a_base64(text, newline=False).decode()}
 
 
 @lru_cache(maxsize=KEYS_AT_HAND)
@@ -136,14 +152,17 @@ def _pem(key: bytes) -> str:
 
 class SignedProposal(client.Proposal, tag="PROPOSAL", kw_only=True):
     key: str
+    signed: str | UnsetType = UNSET
 
 
 class SignedAccept(client.Accept, tag="ACCEPT", kw_only=True):
     key: str
+    signed: str | UnsetType = UNSET
 
 
 class _SignedComplete(client.Complete, tag="COMPLETE", kw_only=True):
     key: str
+    signed: str | UnsetType = UNSET
 
 
 class _Evidence(msgspec.Struct, tag_field="type", tag="COMPLETE", kw_only=True):
@@ -190,20 +209,13 @@ def _check_signatures(
 ) -> None:
     proposal, accept, complete = evidence.operations
     check_offer(proof, "operations[0].sig", proposer, proposal, f"{evidence.from_} signed the PROPOSAL")
-    proof.signed(
-        "operations[1].sig",
-        "ACCEPT",
-        acceptor,
-        signing.accept_text(accept),
-        accept.sig,
-        f"{evidence.to} signed the ACCEPT",
-    )
-    proof.signed(
+    check_accept(proof, "operations[1].sig", acceptor, accept, f"{evidence.to} signed the ACCEPT")
+    _check_step(
+        proof,
         "operations[2].sig",
-        "COMPLETE",
         completer,
+        complete,
         signing.complete_text(complete),
-        complete.sig,
         f"{evidence.completed_by} signed the COMPLETE",
     )
 
@@ -211,12 +223,47 @@ def _check_signatures(
 def check_offer(proof: Proof, where: str, key: PublicKey, proposal: SignedProposal, sentence: str) -> None:
     """The signature under a PROPOSAL. If the hall took a secret out of the task, only the hall can vouch for it."""
     text = signing.proposal_text(proposal)
-    if REDACTED in proposal.task and not key.verifies(text, proposal.sig):
+    is_redacted = proposal.signed is UNSET and REDACTED in proposal.task
+    if is_redacted and not key.verifies(text, proposal.sig):
         proof.hall_word.append(
             f"That {sentence}: the hall took a secret out of its task, so the signature cannot be checked."
         )
     else:
-        proof.signed(where, "PROPOSAL", key, text, proposal.sig, sentence)
+        _check_step(proof, where, key, proposal, text, sentence)
+
+
+def check_accept(proof: Proof, where: str, key: PublicKey, accept: SignedAccept, sentence: str) -> None:
+    _check_step(proof, where, key, accept, signing.accept_text(accept), sentence)
+
+
+def _check_step(
+    proof: Proof,
+    where: str,
+    key: PublicKey,
+    step: SignedProposal | SignedAccept | _SignedComplete,
+    text: str,
+    sentence: str,
+) -> None:
+    """The signature under one operation: of `text`, or of the bytes that came by another wire."""
+    kind = str(step.__struct_config__.tag)
+    if step.signed is UNSET:
+        proof.signed(where, kind, key, text, step.sig, sentence)
+    elif not _holds(key, step.signed, step.sig):
+        proof.claim(where, False, sentence)
+    else:
+        proof.steps.append(kind)
+        proof.proven.append(f"{sentence}, as bytes of another wire (key {key_id(key)}).")
+        proof.hall_word.append(f"That those bytes say what the fields of the {kind} say.")
+
+
+def _holds(key: PublicKey, signed: str, sig: str) -> bool:
+    """Whether the key signed these bytes; both in base64."""
+    try:
+        data = a2b_base64(signed, strict_mode=True)
+    except (NotBase64, ValueError):
+        return False
+    signature = decode_signature(sig)
+    return signature is not None and verify(key.raw, data, signature)
 
 
 def _check_story(

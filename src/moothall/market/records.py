@@ -7,10 +7,11 @@ are thousands in memory, so the garbage collector need not look at them.
 
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
-from moothall.wire.agentchat.client import Number, Scalar
-from moothall.wire.agentchat.market import Status as Status  # the statuses on the wire are the statuses kept
+Number = int | float
+Scalar = int | float | str | bool  # what JSON has besides null, arrays and objects
+Status = Literal["pending", "accepted", "rejected", "completed", "disputed", "expired"]
 
 
 class Proposal(Struct, kw_only=True, frozen=True, gc=False):
@@ -48,6 +49,8 @@ class Proposal(Struct, kw_only=True, frozen=True, gc=False):
     disputed_by: str | None = None
     dispute_reason: str | None = None
     dispute_sig: str | None = None
+    # What was signed, by the type of the operation in a receipt, if that cannot be written again from the fields.
+    signed_texts: dict[str, bytes] | UnsetType = UNSET
 
 
 class SkillStanding(Struct, kw_only=True, frozen=True, gc=False):
@@ -77,6 +80,17 @@ class Standing(Struct, kw_only=True, frozen=True, gc=False):
     escrowed: int = 0  # the sum of its own stakes in open escrows
     skills: dict[str, SkillStanding] = field(default_factory=dict)
     curbs: Curbs = Curbs()
+
+
+class EscrowResult(Struct, kw_only=True, frozen=True, omit_defaults=True, gc=False):
+    """Where the stakes of a deal went."""
+
+    proposer_stake: int
+    acceptor_stake: int
+    settlement: Literal["returned", "transferred", "burned"]
+    transferred_to: str | None = None  # an address
+    transferred_amount: int | UnsetType = UNSET
+    burned_amount: int | UnsetType = UNSET
 
 
 Book = Literal["elo", "credits"]

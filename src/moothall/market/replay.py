@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Struct, field
 
 from moothall.market.audit import AuditData, Move, mark
-from moothall.market.proposals import TRANSITIONS
 from moothall.market.records import AuditRow, Standing
+from moothall.market.statuses import TRANSITIONS
 
 _LEFT: Final = {status for status, _ in TRANSITIONS}
 # The events after which nothing more can happen to a deal.

@@ -13,8 +13,7 @@ from typing import Final, Self
 
 from msgspec import Struct, structs
 
-from moothall.market.records import Standing
-from moothall.wire.agentchat.client import Scalar
+from moothall.market.records import Scalar, Standing
 from moothall.wire.agentchat.jstext import round_half_up
 
 FLOOR: Final = 100  # no rating drops below this (seed 001, reputation)

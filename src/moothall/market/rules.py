@@ -17,11 +17,15 @@ class Quotas(Struct, kw_only=True, frozen=True):
     loopback_factor: int = 1  # times so much disk for clients on this machine
 
 
-class MarketRules(Struct, kw_only=True, frozen=True):
-    """Codes are for refusals that the reference words differently (agentchat wire 20, rows 26 to 28)."""
+class DealRules(Struct, kw_only=True, frozen=True):
+    """What market and court go by. Codes are for refusals that the reference words differently (agentchat wire 20,
+    rows 26 to 28)."""
 
     signature_code: Literal["INVALID_SIGNATURE", "VERIFICATION_FAILED"] = "INVALID_SIGNATURE"
-    stranger_code: Literal["NOT_PROPOSAL_PARTY", "INVALID_PROPOSAL"] = "NOT_PROPOSAL_PARTY"
     expired_code: Literal["PROPOSAL_EXPIRED", "INVALID_PROPOSAL"] = "PROPOSAL_EXPIRED"
-    ratings: RatingRules = RatingRules()
+    ratings: RatingRules = RatingRules()  # of which a verdict heeds the rules against farming
+
+
+class MarketRules(DealRules, kw_only=True, frozen=True):
+    stranger_code: Literal["NOT_PROPOSAL_PARTY", "INVALID_PROPOSAL"] = "NOT_PROPOSAL_PARTY"
     quotas: Quotas = Quotas()

@@ -7,12 +7,20 @@ verdict); that it is kept consistently, in standing, ledger, history and message
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from msgspec import UNSET, Struct, field, structs
+from msgspec import Struct, structs
 
 from moothall.market import ledger
-from moothall.market.records import Change, Curbs, Entry, Proposal, RatingPoint, SkillStanding, Standing
+from moothall.market.records import (
+    Change,
+    Curbs,
+    Entry,
+    EscrowResult,
+    Proposal,
+    RatingPoint,
+    SkillStanding,
+    Standing,
+)
 from moothall.market.reputation import FLOOR
-from moothall.wire.agentchat.market import RatingChange
 
 # Capabilities in which one agent has a rating: the parties of a deal choose their names freely.
 MAX_SKILLS: Final = 100
@@ -36,12 +44,17 @@ class Share(Struct, kw_only=True, frozen=True, gc=False):
 
 
 class Movement(Struct, kw_only=True, frozen=True, gc=False):
-    """Standings before and after, and the entry that says the same."""
+    """Standings before and after, and the entry that says the same.
+
+    `shares` are what the ratings moved by, in the order of `moved`; none if only stakes moved. `stakes` is where
+    these went, if that is to be told.
+    """
 
     moved: tuple[tuple[Standing, Standing], ...]
     entry: Entry
     points: tuple[RatingPoint, ...] = ()
-    rating_changes: dict[str, RatingChange] = field(default_factory=dict)
+    shares: tuple[Share, ...] = ()
+    stakes: EscrowResult | None = None
 
     def changes(self) -> tuple[Change, ...]:
         """What to keep of it."""
@@ -56,28 +69,23 @@ class Movement(Struct, kw_only=True, frozen=True, gc=False):
                 yield ledger.opening(before.key, before.rating, self.entry.at)
 
 
-def settle(deal: Proposal, operation: str, shares: Sequence[Share], now: int) -> Movement:
+def settle(
+    deal: Proposal, operation: str, shares: Sequence[Share], now: int, stakes: EscrowResult | None = None
+) -> Movement:
     """Every share counts as one transaction. Whatever the shares leave in the escrow is burned."""
     moved: list[tuple[Standing, Standing]] = []
     points: list[RatingPoint] = []
-    rating_changes: dict[str, RatingChange] = {}
     why = f"{operation} {deal.id}"
     for share in shares:
         before, after = share.standing, _after(share, deal.capability, now)
         moved.append((before, after))
         points.append(RatingPoint(key=after.key, at=now, rating=after.rating, why=why))
-        rating_changes[share.address] = RatingChange(
-            old_rating=before.rating,
-            new_rating=after.rating,
-            change=share.change,  # before the floor (agentchat wire 12.3)
-            transactions=after.transactions,
-            withheld=share.withheld or UNSET,
-        )
     return Movement(
         moved=tuple(moved),
         entry=ledger.entry(ledger.ELO, deal.id, operation, now, _postings(deal, shares)),
         points=tuple(points),
-        rating_changes=rating_changes,
+        shares=tuple(shares),
+        stakes=stakes,
     )
 
 

@@ -20,10 +20,9 @@ from moothall.hall.keep.pinning import PinBooks
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
 from moothall.market import ledger
-from moothall.market.books import MAX_READ, Leader, OpenOffers, Page
+from moothall.market.books import MAX_READ, Leader, OpenOffers, Page, what_fits
 from moothall.market.courier import Delivery, Outbox, Waiting
 from moothall.market.hooks import Subscription, hook_event
-from moothall.market.notices import what_fits
 from moothall.market.records import (
     AuditRow,
     Entry,

@@ -11,8 +11,7 @@ from moothall.court.books import Filing, Page
 from moothall.court.panel import Experience
 from moothall.court.records import Dispute, Part, SignedFile
 from moothall.identity import PublicKey
-from moothall.market.books import MAX_READ
-from moothall.market.notices import what_fits
+from moothall.market.books import MAX_READ, what_fits
 from moothall.market.records import Standing
 from moothall.settings.sources import MAX_COUNTERPARTIES
 from moothall.store.memory import Memory

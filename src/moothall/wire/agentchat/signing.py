@@ -5,7 +5,7 @@ contributes nothing; numbers and JSON are written as JavaScript writes them.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
@@ -141,3 +141,38 @@ def vote_text(message: ArbiterVote) -> str:
 
 def _json_hash(value: Any) -> str:
     return sha256(json_text(value).encode()).hexdigest()
+
+
+SignedMessage = (
+    Proposal
+    | Accept
+    | Reject
+    | Complete
+    | Dispute
+    | RegisterSkills
+    | DisputeIntent
+    | DisputeReveal
+    | Evidence
+    | ArbiterAccept
+    | ArbiterDecline
+    | ArbiterVote
+)
+
+TEXTS: Final[Mapping[type[SignedMessage], Callable[[Any], str]]] = {
+    Proposal: proposal_text,
+    Accept: accept_text,
+    Reject: reject_text,
+    Complete: complete_text,
+    Dispute: dispute_text,
+    RegisterSkills: skills_text,
+    DisputeIntent: dispute_intent_text,
+    DisputeReveal: dispute_reveal_text,
+    Evidence: evidence_text,
+    ArbiterAccept: arbiter_accept_text,
+    ArbiterDecline: arbiter_decline_text,
+    ArbiterVote: vote_text,
+}
+
+
+def signed_text(message: SignedMessage) -> str:
+    return TEXTS[type(message)](message)

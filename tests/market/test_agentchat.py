@@ -1,17 +1,17 @@
-"""Messages of the market as an unmodified client reads them (agentchat wire 6.4 and 23)."""
+"""Messages of the market as an unmodified client sends and reads them (agentchat wire 5.4, 6.4 and 23)."""
 
 from typing import Any
 
 import msgspec
 
 from moothall.identity import PrivateKey
-from moothall.market import clerk, notices
-from moothall.market.outcome import Outcome
+from moothall.market import agentchat, clerk
+from moothall.market.outcome import MarketOutcome
 from moothall.market.records import SkillStanding
-from moothall.market.signed import check_signature
 from moothall.wire.agentchat import client
 from tests.identity.vectors import ALICE, BOB, CAROL
-from tests.market.support import REFERENCE, Market, address, frame
+from tests.market.support import REFERENCE, Market, address, frame, frame_of
+from tests.support import orders
 from tests.support.seals import SEAL
 
 # The example frames of the wire reference (section 23), with its ids, times and real signatures.
@@ -33,12 +33,12 @@ COMPLETE: dict[str, Any] = {
 
 
 def order(message: Any, agent: PrivateKey) -> Any:
-    return check_signature(message, agent.public, REFERENCE)
+    return orders.order(message, agent.public, REFERENCE)
 
 
-def reply(outcome: Outcome) -> dict[str, Any]:
+def reply(outcome: MarketOutcome) -> dict[str, Any]:
     assert [notice.to for notice in outcome.notices] == [(ALICE.public.raw, BOB.public.raw)]
-    return frame(outcome.notices[0].message)
+    return frame_of(outcome.notices[0].news)
 
 
 def test_the_example_deal_of_the_wire_reference() -> None:
@@ -48,9 +48,9 @@ def test_the_example_deal_of_the_wire_reference() -> None:
         order(client.Proposal(**PROPOSAL), ALICE),
         proposal_id=PROPOSAL_ID,
         address=LONG_ALICE,
-        recipient=BOB.public.raw,
-        task="Review pull request 42",
+        connected=BOB.public.raw,
         now=1760000002000,
+        rules=REFERENCE,
     )
     assert reply(outcome) == {
         "type": "PROPOSAL", "ts": 1760000002000, "id": PROPOSAL_ID, "proposal_id": PROPOSAL_ID,
@@ -84,7 +84,7 @@ def test_the_example_deal_of_the_wire_reference() -> None:
 
 def test_a_capability_is_told_where_there_is_one() -> None:
     outcome = Market().propose(ALICE, BOB, capability="review")
-    assert frame(outcome.notices[0].message)["capability"] == "review"
+    assert frame_of(outcome.notices[0].news)["capability"] == "review"
 
 
 def test_a_party_that_comes_back_finds_its_deals() -> None:
@@ -93,7 +93,7 @@ def test_a_party_that_comes_back_finds_its_deals() -> None:
     market.propose(CAROL, ALICE, "second", expires=60)
     market.propose(BOB, CAROL, "not hers")
     market.accept(BOB, "prop_1", elo_stake=5)
-    answer = frame(notices.deal_list(market.books.proposals_of(ALICE.public.raw), market.now))
+    answer = frame(agentchat.deal_list(market.books.proposals_of(ALICE.public.raw), market.now))
     assert answer["type"] == "PROPOSALS"
     assert [deal["task"] for deal in answer["list"]] == ["second", "first"]
     first = answer["list"][1]
@@ -109,7 +109,7 @@ def test_a_rating_comes_with_its_history() -> None:
     market.propose(ALICE, BOB, elo_stake=25)
     market.accept(BOB, "prop_2")
     history = market.books.history(ALICE.public.raw)
-    answer = frame(notices.ratings(address(ALICE), market.standing(ALICE), history, market.now))
+    answer = frame(agentchat.ratings(address(ALICE), market.standing(ALICE), history, market.now))
     assert answer == {
         "type": "RATINGS",
         "ts": market.now,
@@ -128,7 +128,7 @@ def test_the_leaderboard_names_agents_as_the_hall_does() -> None:
     market = Market()
     market.rated(ALICE, rating=1100)
     market.rated(BOB, rating=1300, transactions=4, skills={"c": SkillStanding()})
-    answer = frame(notices.leaderboard(market.books.leaders(10), 16, market.now))
+    answer = frame(agentchat.leaderboard(market.books.leaders(10), 16, market.now))
     assert answer == {
         "type": "LEADERBOARD",
         "ts": market.now,
@@ -143,14 +143,7 @@ def test_every_notice_can_be_read_by_a_json_parser() -> None:
     market = Market()
     outcome = market.propose(ALICE, BOB, "→ \u2028 \x7f \t", terms={"deep": [1, {"x": None}]})
     for notice in outcome.notices:
-        assert msgspec.json.decode(msgspec.json.encode(notice.message))["task"] == "→ \u2028 \x7f \t"
-
-
-def test_a_list_has_as_many_as_fit_and_one_at_least() -> None:
-    """Or whoever pages through it would get nothing, again and again."""
-    rest = iter([40, 60, 1, 2])
-    assert notices.what_fits(rest, int, 100) == ([40, 60], True)
-    assert list(rest) == [2]  # nothing is taken that does not matter
-    assert notices.what_fits([101, 1], int, 100) == ([101], True)
-    assert notices.what_fits([101], int, 100) == ([101], False)
-    assert notices.what_fits([], int, 100) == ([], False)
+        assert (
+            msgspec.json.decode(msgspec.json.encode(agentchat.message_of(notice.news)))["task"]
+            == "→ \u2028 \x7f \t"
+        )
