@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from moothall.cli.main import COMMANDS
 from moothall.errors import Refusal
-from moothall.settings import PROFILES
+from moothall.settings import PROFILES, load
 from moothall.settings.fields import described
 from tests.support.server import running_hall
 from tools import api_reference, wire_reference
@@ -136,3 +136,22 @@ def test_what_is_generated_is_current() -> None:
     assert api_reference.PAGE.read_text() == api_reference.page(), "run `make docs`"
     for path, entries in wire_reference.pages().items():
         assert path.read_text() == wire_reference.renew(path.read_text(), entries), "run `make docs`"
+
+
+# -- coming from agentchat -----------------------------------------------------------------------------
+
+
+MIGRATION = (ROOT / "README.md").read_text().partition("## Coming from agentchat")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("setting", ["trusted_proxies", "allowed_origins", "max_frame", "max_content"])
+def test_the_migration_names_the_setting_for_what_users_of_the_reference_meet(setting: str) -> None:
+    assert f"`{setting}`" in MIGRATION or f"--set {setting}=" in MIGRATION
+    assert setting in {entry.name for entry in described()}
+
+
+def test_the_settings_that_the_migration_shows_can_be_set() -> None:
+    shown = dict(re.findall(r"--set (\w+)=([^`\s]+)", MIGRATION))
+    assert shown.keys() >= {"trusted_proxies", "allowed_origins", "max_frame"}
+    for name, text in shown.items():
+        assert load({name: text}, {}).origins[name] == "flag"

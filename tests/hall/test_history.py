@@ -1,5 +1,8 @@
 """What channels keep for agents that join later, and how much memory it takes (seed 000, buffering and replay)."""
 
+import json
+from sys import getsizeof
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,6 +107,15 @@ def test_two_hundred_long_messages_do_not_fill_the_memory(profile: str) -> None:
     assert replayed[-1].startswith("69.")
     assert len(replayed) <= 4
     assert sum(map(len, bob.link.frames)) < 2 * world.settings.outbox_limit
+
+
+def test_a_text_is_counted_as_what_it_takes_in_memory() -> None:
+    world = World("agentchat-0.36", no_limits=True)
+    alice = world.agent("alice")
+    for content in ("x" * 1_000_000, "x" * 999_998 + "🦀", "\x01" * 300_000):
+        world.hall.channels.memory.discard(world.hall.channels.find("#help").buffer)
+        world.send(alice, "MSG", to="#help", content=content)
+        assert world.hall.channels.memory.used >= max(getsizeof(content), len(json.dumps(content)))
 
 
 def test_a_long_message_is_replayed_in_the_profile() -> None:

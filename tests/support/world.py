@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from random import Random
+from sys import getsizeof
 from typing import Any, Final
 
 from moothall.app import court_rules, market_rules
@@ -454,7 +455,7 @@ def assert_consistent(world: World) -> None:
     assert memory.used == sum(channel.buffer.size for channel in hall.channels) <= memory.limit
     for channel in hall.channels:
         assert len(channel.buffer) <= world.settings.buffer_size
-        sizes = [len(framed(Outgoing(line))) for line in channel.buffer]
+        sizes = [max(len(framed(Outgoing(line))), getsizeof(line.content)) for line in channel.buffer]
         assert channel.buffer.size == sum(sizes) <= memory.per_channel
         for agent_id, member in channel.members.items():
             assert hall.agents.get(agent_id) is member

@@ -8,6 +8,7 @@ it concerns keeps its later frames in its own inbox until the answer is there, a
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from sys import getsizeof
 from typing import Final, NoReturn
 
 from moothall.errors import (
@@ -625,7 +626,8 @@ class Hall:
         if channel.relays:
             _relay(channel, outgoing, but)
         self.tally.fanout[channel.audience] += 1
-        channel.buffer.add(message, len(framed(outgoing)))
+        # In memory, one emoji makes a long text four times as large as it is on the wire.
+        channel.buffer.add(message, max(len(framed(outgoing)), getsizeof(message.content)))
         if message.msg_id is not None and (not by_agent or "@" in message.content):
             self.exemptions.note(message.msg_id, message.content, by_agent=by_agent)
 

@@ -45,7 +45,8 @@ class HistoryMemory:
 
 
 class History:
-    """The last messages of one channel. What each takes is counted as its size on the WebSocket."""
+    """The last messages of one channel. What each takes is counted as its size on the WebSocket or in memory, the
+    larger of the two."""
 
     __slots__ = ("_memory", "_messages", "_most", "_replay", "size")
 
