@@ -7,6 +7,7 @@ After each step it also looks at the hall itself (`assert_consistent`).
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import given, settings
@@ -260,16 +261,22 @@ class HallLife(RuleBasedStateMachine):
 
     @rule(seconds=moments)
     def wait(self, seconds: float) -> None:
-        self.world.advance(seconds)
-        self.read()
+        if self.world.hall.takeovers:
+            self.catch_up(lambda: self.world.advance(seconds))
+        else:
+            self.world.advance(seconds)
+            self.read()
 
     @precondition(lambda self: len(self.world.held) > 0)
     @rule()
     def the_disk_is_done(self) -> None:
-        # Several commands that waited behind this one may be handled now, and only what is the case after the
-        # last of them can be seen.
+        self.catch_up(self.world.held.do_next)
+
+    def catch_up(self, go_on: Callable[[], None]) -> None:
+        """Several commands that waited, behind another one or a takeover, may be handled now. Only what is the case
+        after the last of them can be seen."""
         self.catching_up = True
-        self.world.held.do_next()
+        go_on()
         self.read()
         self.catching_up = False
         for channel in self.world.hall.channels:
