@@ -208,7 +208,7 @@ def _newest(books: Books, proposal_id: str) -> str:
 
 
 def _at_stake(books: Books, case: Dispute) -> tuple[Proposal, dict[bytes, Standing]]:
-    """The deal, and the standings of everybody whom a verdict concerns."""
+    """The deal, and the standings of all agents that a verdict concerns."""
     agents = judging.agents_of(case)
     deal = _deal(books, case, besides=agents)
     return deal, {each: books.standing(each) for each in agents}

@@ -81,7 +81,7 @@ class CourtDesk:
             ),
             tell=self._tell,
         )
-        # Who has a live slot in which open cases: whoever is not in here comes and goes without a query.
+        # Who has a live slot in which open cases: an agent that is not in here comes and goes without a query.
         self._seats: dict[bytes, set[str]] = {}
 
     @property

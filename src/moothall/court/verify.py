@@ -113,7 +113,7 @@ class _Inspection:
 
     def people(self) -> None:
         case = self.case
-        everybody: list[tuple[str, Person | Arbiter, PublicKey]] = [
+        people: list[tuple[str, Person | Arbiter, PublicKey]] = [
             ("disputant", case.disputant, self.disputant),
             ("respondent", case.respondent, self.respondent),
             *(
@@ -121,12 +121,12 @@ class _Inspection:
                 for number, arbiter in enumerate(case.arbiters)
             ),
         ]
-        for field, person, key in everybody:
+        for field, person, key in people:
             self.claim(f"{field}.id", is_id_of(person.id, key), f"{person.id} is the id of its key")
-        keys, ids = {key for _, _, key in everybody}, {person.id for _, person, _ in everybody}
+        keys, ids = {key for _, _, key in people}, {person.id for _, person, _ in people}
         self.claim(
             "arbiters",
-            len(keys) == len(ids) == len(everybody),
+            len(keys) == len(ids) == len(people),
             "Parties and arbiters are different agents with different ids",
         )
 

@@ -54,7 +54,7 @@ class Books(RevocationBooks, Protocol):
         self, proposal_id: str, *, hold: bool = True, besides: Collection[bytes] = ()
     ) -> Proposal | None:
         """Locks the row for this unit on engines that can, and the standings of its parties; `besides` are others
-        whose standings the decision may change, to be locked with them. Whoever only looks does not `hold` it:
+        whose standings the decision may change, to be locked with them. A unit that only looks does not `hold` it:
         others need not wait, and rows may be looked at in any order."""
 
     def proposals_of(

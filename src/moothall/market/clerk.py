@@ -92,7 +92,7 @@ def dispute(books: Books, order: Signed[Dispute], *, now: int, rules: MarketRule
 
 
 def expire(books: Books, proposal_id: str, *, now: int) -> MarketOutcome | None:
-    """One of those that `books.due` named; None if somebody ended it since."""
+    """One of those that `books.due` named; None if it was ended since."""
     deal = books.proposal(proposal_id)
     if deal is None or not can_expire(deal, now):
         return None

@@ -3,9 +3,9 @@
 An event is committed with the change it tells of, one row per listener, so no crash comes between the two. The
 courier claims rows for a while, hands them over, and takes a row out when its listener has it. A hall that dies
 on the way leaves a claim that runs out: the event is told again, under the same id. So every listener hears of
-every event at least once, and whoever wants it exactly once looks at the id.
+every event at least once, and a listener that wants it exactly once looks at the id.
 
-Each listener has its own rows, its own pace and its own retries: one that is slow or gone delays nobody else. An
+Each listener has its own rows, its own pace and its own retries: one that is slow or gone delays no other. An
 event waits while an earlier one of the same deal is still on its way to the same listener.
 """
 
@@ -42,7 +42,7 @@ class Waiting(NamedTuple):
 
 class Outbox(Protocol):
     def claim_events(self, listener: str, now: int, until: int, limit: int) -> list[Delivery]:
-        """Events to deliver now. Whoever claims them has time `until` then, after which they are due again: a
+        """Events to deliver now. The hall that claims them has time `until` then, after which they are due again: a
         hall that dies meanwhile loses none, and of several halls one has each. Of each deal only the first."""
 
     def postpone_event(self, listener: str, event_id: str, until: int) -> None: ...
@@ -190,7 +190,7 @@ class _Round:
         self._store.submit(work, found, failed)
 
     def _plan(self, hall: Hall, seconds: float) -> None:
-        """The next look, in place of the one that was planned. Whoever has no hand free looks when it has."""
+        """The next look, in place of the planned one. A listener that has no hand free looks when it has one."""
         if self._next_look is not None:
             hall.agenda.cancel(self._next_look)
         if self.is_open:

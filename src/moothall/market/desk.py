@@ -120,7 +120,7 @@ class MarketDesk:
         agent, key = _party(hall, session)
         target = hall.agents.get(bare_id(message.to))
         if target is not None and target.key is None and target.claimed_key is None:
-            raise AgentNotFound(f"{target.address} has no key, and nobody can deal with it")
+            raise AgentNotFound(f"{target.address} has no key, so it cannot make deals")
         # An agent that only claims a key counts as absent: a replayed packet must not keep deals from its owner.
         recipient = target.key.raw if target is not None and target.key is not None else None
         now, rules = hall.timestamp(), self._rules
@@ -361,7 +361,7 @@ def _own(books: Books, proposal_id: str, key: bytes) -> Proposal:
 
 
 class _Present:
-    """The keys of everybody who is here: proven ones, and those that agents of other wires sign with."""
+    """The keys of all agents that are here: proven ones, and those that agents of other wires sign with."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall

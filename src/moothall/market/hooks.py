@@ -82,7 +82,7 @@ def settlement_verdict(
 
 
 def hook_event(happening: Happening) -> HookEvent:
-    """What is kept for whoever wants to hear of it. A verdict says no more than how it was decided."""
+    """What is kept for listeners. A verdict says no more than how it was decided."""
     name, deal, at = happening.name, happening.deal, happening.at
     event_id = f"{deal.id}/{name}"
     offer = {} if name == SETTLEMENT_VERDICT else _offer(deal)

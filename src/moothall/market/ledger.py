@@ -7,8 +7,8 @@ per (book, deal, operation).
 
     agent:<key in hex>     what an agent has and has not staked: its rating less its open stakes
     escrow:<proposal id>   both stakes of a deal, from ACCEPT until it ends
-    mint                   where rating comes from: openings, and gains that nobody paid for
-    burn                   where rating goes: losses that nobody gained, stakes burned on mutual fault
+    mint                   where rating comes from: openings, and gains that no agent paid for
+    burn                   where rating goes: losses that no agent gained, stakes burned on mutual fault
     floor                  lifts an agent that would fall below the least rating back to it
 
 So rating = balance of the agent's account + its own open stakes, and each of the three named accounts says
