@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test lint format docs bench clean lock
+.PHONY: help install serve test lint format docs screenshots bench clean lock
 
 help:
 	@echo "make serve    run a hall on 127.0.0.1:6667   (make serve ARGS='--port 7000')"
@@ -17,6 +17,7 @@ help:
 	@echo "make lint     ruff and mypy only"
 	@echo "make format   let ruff rewrite the sources"
 	@echo "make docs     renew what is generated in docs/"
+	@echo "make screenshots   take the pictures of chat in docs/images anew"
 	@echo "make bench    measure against the relay and nats-server"
 	@echo "make lock     renew the dependency locks"
 	@echo "make clean    remove .venv and caches"
@@ -53,6 +54,9 @@ format: $(VENV)/tested
 docs: $(VENV)/tested
 	$(BIN)/python -m tools.wire_reference
 	$(BIN)/python -m tools.api_reference
+
+screenshots: $(VENV)/tested
+	$(BIN)/python -m tools.screenshots
 
 test: lint
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)

@@ -349,6 +349,7 @@ async def test_join_and_leave(url: str) -> None:
         await here.until(lambda: here.shown("title").startswith("no room"))
         await here.type("hello?")
         await here.until_seen("you are in no room")
+        assert here.entry.value == "hello?"
 
 
 async def test_dm_by_name(url: str) -> None:

@@ -81,6 +81,8 @@ async def test_the_browser_lists_filters_and_joins(url: str) -> None:
     async with desk(url) as here:
         await browse(here)
         assert rows(here)[0] == "#general"
+        await here.until(lambda: "Enter Join" in drawn_screen(here.app)[-1])
+        assert "F4 Create" in drawn_screen(here.app)[-1]
         assert any("#general" in row and "2  joined" in row for row in drawn_screen(here.app))
         await here.write("age")
         await here.until(lambda: rows(here) == ["#agents"])

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.console import Console
+from rich.style import Style
 
 from moothall.tui.rendering import (
     MAX_LISTED,
@@ -99,6 +101,19 @@ def test_markup_is_text() -> None:
         "12:00 [red]eve✓ [b]x[/b] [/]",
         "      [link=file:///]y",
     ]
+
+
+@pytest.mark.parametrize("names", [0, 8])
+def test_each_part_of_a_row_has_its_own_style(names: int) -> None:
+    line = Line(Kind.SAID, NOON, "hello", sender="@a1", name="alice", mentions_me=True)
+    [row] = line_rows(line, Layout(60, names))
+    styles = {
+        segment.text.strip(): segment.style for segment in row.render(Console(color_system="truecolor"))
+    }
+    assert styles["hello"] == Style(reverse=True)
+    assert styles["12:00"] == Style(color="bright_black")
+    [segment] = rule("unread", 20, "bold red").render(Console(), end="")
+    assert segment.style == Style(color="red", bold=True)
 
 
 def test_a_rule_is_as_wide_as_the_history() -> None:

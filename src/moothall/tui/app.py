@@ -4,6 +4,7 @@ The agent of the SDK does the talking, `Rooms` remembers what there is to see, t
 hears goes through the app's own queue first, so that everything in here happens one after another.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Footer, Input, TextArea
+from textual.worker import WorkerError
 
 from moothall.errors import MoothallError, Refusal
 from moothall.tui.affairs import MAX_KEPT, Affairs
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 TYPING_EVERY: Final = 3.0  # seconds between two notices that one is typing
 REFRESH_EVERY: Final = 1.0  # seconds; signs of typing and answering fade by themselves
 
+QUIT_PATIENCE: Final = 2.0  # seconds for messages that are on their way
 NEWS_EVERY: Final = (
     2.0  # seconds between two lines about deals or cases; others decide how many offers they make
 )
@@ -70,6 +73,7 @@ Screen.-narrow #members-pane { display: none; }
 Screen.-slim #members-pane, Screen.-slim #rooms-pane { display: none; }
 """
 PARTS: Final = ("rooms", "title", "members", "below", "activity", "status")
+SENDING: Final = "sending"  # the group of workers that wait for the hall to take a message
 SEARCHING: Final = "-searching"
 
 
@@ -111,7 +115,7 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         self._history = History()
-        self._entry = Entry(self._names_here, lambda: self.known_channels)
+        self._entry = Entry(self._submitted, self._names_here, lambda: self.known_channels)
         self._search = Search()
         self._parts = {
             name: Plain(id=name) for name in ("rooms", "title", "members", "below", "activity", "status")
@@ -262,8 +266,8 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
             return True
         return False
 
-    def on_entry_submitted(self, event: Entry.Submitted) -> None:
-        said = parse(event.text)
+    def _submitted(self, text: str) -> None:
+        said = parse(text)
         if isinstance(said, Mistake):
             self.note(said.text)
         elif isinstance(said, Command):
@@ -280,8 +284,9 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
         room = self.rooms.current
         if room is None:
             self.note("you are in no room; /join CHANNEL first, /list shows them")
+            self._entry.value = text
         else:
-            self.attempt(partial(self.send, room.name, text))
+            self.run_worker(self.send(room.name, text), group=SENDING)
 
     async def send(self, to: str, text: str) -> None:
         """The line appears when the hall has taken it, and a text it did not take comes back."""
@@ -366,6 +371,14 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
     def name_of(self, address: str) -> str:
         people = self.rooms.find(address)
         return people[0].name if people else address
+
+    async def action_quit(self) -> None:
+        """Leave when what was sent has arrived, or does not within a moment."""
+        sending = [worker for worker in self.workers if worker.group == SENDING]
+        with suppress(TimeoutError, WorkerError):
+            async with asyncio.timeout(QUIT_PATIENCE):
+                await self.workers.wait_for_complete(sending)
+        self.exit()
 
     def action_help(self) -> None:
         self.push_screen(Help())

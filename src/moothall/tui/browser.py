@@ -75,6 +75,12 @@ def members_line(members: Iterable["Member"]) -> str:
     return f"{', '.join(names[:MAX_NAMED])}{more}" if names else "It is empty."
 
 
+class Wanted(Input):
+    """A part of the name of the channel that is looked for."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Join", key_display="Enter")]
+
+
 class Browser(Overlay[Choice]):
     """`channels` and `members` ask the hall; `joined` is where the person is already."""
 
@@ -83,13 +89,12 @@ class Browser(Overlay[Choice]):
     Browser #who { height: auto; max-height: 4; border-top: solid $panel; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "Join", key_display="Enter", priority=True),
-        Binding("ctrl+t,f4", "create", "Create", key_display="F4", priority=True),
-        Binding("up", "move('cursor_up')", show=False, priority=True),
-        Binding("down", "move('cursor_down')", show=False, priority=True),
-        Binding("pageup", "move('page_up')", show=False, priority=True),
-        Binding("pagedown", "move('page_down')", show=False, priority=True),
-        Binding("f2", "close", show=False, priority=True),
+        Binding("ctrl+t,f4", "create", "Create", key_display="F4"),
+        Binding("up", "move('cursor_up')", show=False),
+        Binding("down", "move('cursor_down')", show=False),
+        Binding("pageup", "move('page_up')", show=False),
+        Binding("pagedown", "move('page_down')", show=False),
+        Binding("f2", "close", show=False),
     ]
 
     def __init__(
@@ -105,7 +110,7 @@ class Browser(Overlay[Choice]):
         self._channels: list[ChannelInfo] = []
         self._known: dict[str, str] = {}  # channel -> who is in it
         # Kept by name: answers of the hall may come while the screen is taken down, when no query finds them.
-        self._wanted = Input(id="wanted", placeholder="a part of a name", compact=True)
+        self._wanted = Wanted(id="wanted", placeholder="a part of a name", compact=True)
         self._listed = OptionList(id="channels", markup=False, compact=True)
         self._who = Plain(id="who")
 
@@ -149,6 +154,13 @@ class Browser(Overlay[Choice]):
         else:
             self.say("No channel has this name. F4 creates it." if self._channels else "")
 
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        option = self._listed.highlighted_option
+        if option is not None:
+            self.dismiss(option.id)
+        else:
+            self.action_create()
+
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         if event.option.id:
             self._show_members(event.option.id)
@@ -171,13 +183,6 @@ class Browser(Overlay[Choice]):
     async def action_move(self, how: str) -> None:
         await self._listed.run_action(how)
 
-    def action_choose(self) -> None:
-        option = self._listed.highlighted_option
-        if option is not None:
-            self.dismiss(option.id)
-        else:
-            self.action_create()
-
     def action_create(self) -> None:
         def created(channel: NewChannel | None) -> None:
             if channel is not None:
@@ -193,7 +198,7 @@ class Create(Overlay[NewChannel | None]):
     Create > .frame { height: auto; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s,f4", "create", "Create", key_display="F4", priority=True),
+        Binding("ctrl+s,f4", "create", "Create", key_display="F4"),
     ]
 
     def __init__(self, name: str) -> None:

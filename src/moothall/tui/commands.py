@@ -172,7 +172,7 @@ class Commands:
             raise UsageError(f"There is no command /{command.words[0].removeprefix('/')}. /help lists them.")
 
     async def _quit(self, command: entry.Command) -> None:
-        self._app.exit()
+        await self._app.action_quit()
 
     async def _set_presence(self, presence: "PresenceState", status: str | None) -> None:
         await self._agent.set_presence(presence, status)

@@ -12,7 +12,6 @@ class Key(NamedTuple):
     shown: str  # as people write them; empty where the key before it speaks for this one too
     help: str
     footer: str = ""  # the word in the footer; keys without one are in the overlay only
-    priority: bool = True  # also while the entry has the keys
 
 
 # In the order of the footer: what a narrow terminal has no room for comes last.
@@ -30,7 +29,7 @@ KEYS: Final = (
     *(Key(f"alt+{number}", f"room({number})", "", "") for number in range(2, 10)),
     Key("pageup", "scroll(-1)", "PgUp", "scroll up"),
     Key("pagedown", "scroll(1)", "PgDn", "scroll down"),
-    Key("escape", "bottom", "Esc", "back to the latest message", priority=False),
+    Key("escape", "bottom", "Esc", "back to the latest message"),
 )
 
 # What the entry does with keys by itself.
@@ -52,10 +51,14 @@ def bindings() -> list[Binding]:
             key.footer or key.help,
             show=bool(key.footer),
             key_display=key.shown.partition(",")[0],
-            priority=key.priority,
         )
         for key in KEYS
     ]
+
+
+def actions() -> dict[str, str]:
+    """What each key does, as Textual names both."""
+    return {name: key.action for key in KEYS for name in key.keys.split(",")}
 
 
 def key_rows() -> list[tuple[str, str]]:

@@ -33,9 +33,9 @@ class Overlay(ModalScreen[Result], Generic[Result]):
     Overlay.-slim > .frame, Overlay.-narrow > .frame { width: 100%; height: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "Close", key_display="Esc", priority=True),
-        Binding("ctrl+q", "app.quit", "Quit", key_display="Ctrl-Q", priority=True),
-        Binding("ctrl+c", "app.quit", show=False, priority=True),
+        Binding("escape", "close", "Close", key_display="Esc"),
+        Binding("ctrl+q", "app.quit", "Quit", key_display="Ctrl-Q"),
+        Binding("ctrl+c", "app.quit", show=False),
     ]
 
     def action_close(self) -> None:
@@ -46,7 +46,7 @@ class Help(Overlay[None]):
     """All keys and all commands."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f1,q", "close", "Close", show=False, priority=True),
+        Binding("f1,q", "close", "Close", show=False),
     ]
 
     def compose(self) -> ComposeResult:

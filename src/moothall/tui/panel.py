@@ -46,7 +46,7 @@ class Panel(Overlay[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(step.key, f"take('{step.verb}')", step.verb, key_display=step.key) for step in STEPS),
         Binding("f5", "load", "Reload", key_display="F5"),
-        Binding("f3,q", "close", show=False, priority=True),
+        Binding("f3,q", "close", show=False),
     ]
 
     def __init__(

@@ -95,7 +95,7 @@ def line_rows(line: Line, layout: Layout) -> list[Text]:
         first = Text.assemble(time, _author(line, layout.names), (BAR, "bright_black"))
         margin = Text.assemble(" " * (TIME + layout.names), (BAR, "bright_black"))
     else:
-        first, margin = time, Text(" " * TIME)
+        first, margin = Text.assemble(time), Text(" " * TIME)
         spoken = Text.assemble(_author(line), " ", spoken, overflow="fold")
     wrapped = spoken.wrap(_CONSOLE, max(1, layout.width - layout.margin)) or [Text()]
     return [(margin if number else first) + row for number, row in enumerate(wrapped)]
@@ -104,7 +104,7 @@ def line_rows(line: Line, layout: Layout) -> list[Text]:
 def rule(label: str, width: int, style: str) -> Text:
     """A line across the history."""
     text = f"── {label} "
-    return Text(fitted(text + "─" * max(0, width - cell_len(text)), width), style=style)
+    return Text.assemble((fitted(text + "─" * max(0, width - cell_len(text)), width), style))
 
 
 def _author(line: Line, width: int | None = None) -> Text:

@@ -43,7 +43,7 @@ class Signature(Overlay[bool]):
     Signature Button { margin-right: 2; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "Do not sign", key_display="Esc", priority=True),
+        Binding("escape", "close", "Do not sign", key_display="Esc"),
     ]
 
     def __init__(

@@ -10,6 +10,7 @@ from textual.message import Message
 from textual.widgets import Input, Static, TextArea
 
 from moothall.tui.entry import Completion
+from moothall.tui.keys import actions
 from moothall.tui.printable import printable
 
 MAX_REMEMBERED: Final = 100  # things said before, for the up key
@@ -24,20 +25,11 @@ class Plain(Static):
 
 
 class Entry(TextArea):
-    """Where a person writes. It has the keys, unless an overlay has them. It grows with what is written."""
+    """Where a person writes. It has the keys, unless an overlay has them. It grows with what is written.
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", show=False, priority=True),
-        Binding("ctrl+j,shift+enter", "new_line", show=False, priority=True),
-        Binding("tab", "complete", show=False, priority=True),
-        Binding("up", "up", show=False),
-        Binding("down", "down", show=False),
-    ]
-
-    class Submitted(Message):
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+    It handles all keys itself, one after another. Textual would run bindings apart from the letters: then a fast
+    Enter overtakes the last letters of a message, and a message goes to the room that was looked at before.
+    """
 
     class Refused(Message):
         """The entry did not take what was pasted."""
@@ -46,16 +38,43 @@ class Entry(TextArea):
             super().__init__()
             self.length = length
 
-    def __init__(self, names: Callable[[], Iterable[str]], channels: Callable[[], Iterable[str]]) -> None:
+    def __init__(
+        self,
+        submit: Callable[[str], None],
+        names: Callable[[], Iterable[str]],
+        channels: Callable[[], Iterable[str]],
+    ) -> None:
+        """`submit` gets what was written; `names` and `channels` are what Tab knows."""
         super().__init__(
             id="entry", placeholder="say something, or /help", compact=True, highlight_cursor_line=False
         )
+        self._submit_text = submit
         self._names = names
         self._channels = channels
         self._completion = Completion()
         self._said: deque[str] = deque(maxlen=MAX_REMEMBERED)
         self._place = 0  # in what was said before; its length is the line being written
         self._draft = ""
+        self._keys: dict[str, Callable[[], None]] = {
+            "enter": self._submit,
+            "ctrl+j": self._break_line,
+            "shift+enter": self._break_line,
+            "tab": self._complete,
+            "up": self._go_up,
+            "down": self._go_down,
+        }
+        self._app_actions = actions()
+
+    async def _on_key(self, event: events.Key) -> None:
+        own, of_app = self._keys.get(event.key), self._app_actions.get(event.key)
+        if own is None and of_app is None:
+            return
+        event.stop()
+        event.prevent_default()
+        if own is not None:
+            own()
+        elif of_app is not None:
+            await self.app.run_action(of_app, self.app)
 
     @property
     def value(self) -> str:
@@ -67,7 +86,7 @@ class Entry(TextArea):
         self.load_text(text)
         self.move_cursor(self.document.end)
 
-    def action_submit(self) -> None:
+    def _submit(self) -> None:
         """Hand over what is written, and have an empty line for the next."""
         text = self.value.strip()
         if text:
@@ -75,12 +94,12 @@ class Entry(TextArea):
         self._place, self._draft = len(self._said), ""
         self.value = ""
         if text:
-            self.post_message(self.Submitted(text))
+            self._submit_text(text)
 
-    def action_new_line(self) -> None:
+    def _break_line(self) -> None:
         self.insert("\n")
 
-    def action_complete(self) -> None:
+    def _complete(self) -> None:
         row, column = self.cursor_location
         cursor = sum(len(line) + 1 for line in self.text.split("\n")[:row]) + column
         text, cursor = self._completion.press(self.text, cursor, self._names(), self._channels())
@@ -88,13 +107,13 @@ class Entry(TextArea):
         before = text[:cursor].split("\n")
         self.move_cursor((len(before) - 1, len(before[-1])))
 
-    def action_up(self) -> None:
+    def _go_up(self) -> None:
         if self.cursor_at_first_line:
             self._recall(-1)
         else:
             self.action_cursor_up()
 
-    def action_down(self) -> None:
+    def _go_down(self) -> None:
         if self.cursor_at_last_line:
             self._recall(1)
         else:
@@ -124,9 +143,10 @@ class Search(Input):
     """The text that is looked for in the history. It stands in the place of the entry while it is used."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,up", "find(-1)", "Older", key_display="Enter", priority=True),
-        Binding("down", "find(1)", "Newer", key_display="↓", priority=True),
-        Binding("escape", "close", "Back", key_display="Esc", priority=True),
+        Binding("enter,up", "find(-1)", "Older", key_display="Enter"),
+        Binding("down", "find(1)", "Newer", key_display="Down"),
+        Binding("escape", "close", "Back", key_display="Esc"),
+        Binding("ctrl+c", "app.quit", show=False),
     ]
 
     class Wanted(Message):
