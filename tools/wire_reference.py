@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, get_args
 
 from msgspec import Struct
 
-from moothall.hall.commands import Command
+from moothall.hall.commands import Row
 from moothall.hall.session import Tier
 from moothall.wire.agentchat import court, market, server
 from moothall.wire.agentchat.client import AnyClientMessage
@@ -65,7 +65,7 @@ def notices() -> list[Entry]:
     ]
 
 
-def command_rows() -> tuple[Command, ...]:
+def command_rows() -> tuple[Row, ...]:
     return tuple(World().hall.commands)
 
 
@@ -82,7 +82,7 @@ def type_of(message: type[Struct]) -> str:
     return str(message.__struct_config__.tag)
 
 
-def facts(row: Command) -> str:
+def facts(row: Row) -> str:
     told = [SENDERS[row.tier]]
     if not row.lurkers:
         told.append("Lurkers may not.")

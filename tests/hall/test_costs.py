@@ -6,14 +6,14 @@ import msgspec
 import pytest
 
 from moothall.hall.budgets import Price
-from moothall.hall.commands import Command
+from moothall.hall.commands import Row
 from moothall.identity import PrivateKey
 from moothall.settings.limits import Rate
 from moothall.wire.agentchat.client import AnyClientMessage
 from tests.support.world import Guest, World
 
 
-def row(world: World, name: str) -> Command:
+def row(world: World, name: str) -> Row:
     rows = {command.name: command for command in world.hall.commands}
     return rows[name]
 

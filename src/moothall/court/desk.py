@@ -19,7 +19,7 @@ from moothall.court.news import CourtOutcome
 from moothall.court.panel import Candidate
 from moothall.court.records import CourtChange, Dispute
 from moothall.court.rules import CourtRules
-from moothall.hall.commands import Command
+from moothall.hall.commands import Command, Row
 from moothall.hall.costs import CASE, DRAW, EVIDENCE, STEP, Cost
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
@@ -89,7 +89,7 @@ class CourtDesk:
         """Cases by phase, as of a moment ago."""
         return self._counts.latest
 
-    def commands(self) -> tuple[Command, ...]:
+    def commands(self) -> tuple[Row, ...]:
         return (
             Command(
                 client.DisputeIntent,
@@ -147,7 +147,7 @@ class CourtDesk:
         decide: Decide[AnyCommand],
         cost: Cost = STEP,
         bound: Callable[[AnyCommand], None] | None = None,
-    ) -> Command:
+    ) -> Row:
         """The row of ARBITER_ACCEPT, EVIDENCE or ARBITER_VOTE: they differ in what is read and decided alone."""
 
         def take_step(hall: Hall, session: Session, message: Message) -> None:
@@ -168,7 +168,7 @@ class CourtDesk:
         read: Callable[[Message], AnyCommand],
         draw: Draw[AnyCommand],
         bound: Callable[[AnyCommand], None] | None = None,
-    ) -> Command:
+    ) -> Row:
         """The row of DISPUTE_REVEAL or ARBITER_DECLINE."""
 
         def take_step(hall: Hall, session: Session, message: Message) -> None:

@@ -4,6 +4,7 @@ The order for a message is: fields, moderation, redaction, callback markers, rou
 nobody here is refused before the rest, unless it has markers: those are heeded wherever it was to go.
 """
 
+from collections.abc import Callable
 from typing import Final, NoReturn
 
 from moothall.errors import (
@@ -14,7 +15,7 @@ from moothall.errors import (
     RateLimited,
 )
 from moothall.hall.channels import Channel
-from moothall.hall.commands import Check, Command
+from moothall.hall.commands import Command, Row
 from moothall.hall.costs import CHANNEL, DIRECT, MESSAGE
 from moothall.hall.hall import Hall
 from moothall.hall.markers import MARKER, extract
@@ -29,7 +30,7 @@ from moothall.wire.outgoing import Outgoing
 FIRED: Final = "@@cb-fire@@"  # what the content of a fired callback starts with (agentchat wire 6.2)
 
 
-def message_check(limit: int) -> Check:
+def message_check(limit: int) -> Callable[[Msg], None]:
     """What checks the fields of a MSG, whose content has at most `limit` UTF-16 code units (agentchat wire 2.4)."""
     surely_short = limit // 2  # a character is one or two of them
 
@@ -193,7 +194,7 @@ def _fire_callbacks(hall: Hall) -> None:
     _plan_callbacks(hall)
 
 
-def commands(settings: Settings) -> tuple[Command, ...]:
+def commands(settings: Settings) -> tuple[Row, ...]:
     check = message_check(settings.max_content)
     return (
         Command(Msg, message, MESSAGE, rate="rate_message", check=check, lurkers=False),

@@ -5,8 +5,8 @@ The checks run once, centrally, in `Hall.receive`, in the seed's order: size, pa
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, get_args
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 from moothall.hall.costs import Cost
 from moothall.hall.session import Session, Tier
@@ -15,33 +15,35 @@ from moothall.wire.agentchat.client import AnyClientMessage, ClientMessage
 if TYPE_CHECKING:
     from moothall.hall.hall import Hall
 
-Handler = Callable[["Hall", Session, Any], None]
-Check = Callable[[Any], None]
+Message = TypeVar("Message", bound=ClientMessage)
 
 
-@dataclass(slots=True)
-class Command:
-    message: type[ClientMessage]
-    handler: Handler
+@dataclass(frozen=True, slots=True)
+class Command(Generic[Message]):
+    message: type[Message]
+    handler: Callable[["Hall", Session, Message], None]
     cost: Cost
     tier: Tier = Tier.ANONYMOUS
     rate: str | None = None  # the setting with its rate, if it has one of its own
-    check: Check | None = None  # of fields, what the decoder cannot tell; what fails it uses up no rate
+    # Of fields, what the decoder cannot tell. What fails it uses up no rate.
+    check: Callable[[Message], None] | None = None
     silent: bool = False  # refused without a word: the reference sends no ERROR here (agentchat wire 5.2)
     lurkers: bool = True  # lurkers may do it: no other agent reads what they write (agentchat wire 4.4)
     name: str = field(init=False)  # its `type` on the wire
-    received: int = field(default=0, init=False)  # how many valid messages of this type there were
 
     def __post_init__(self) -> None:
-        self.name = str(self.message.__struct_config__.tag)
+        object.__setattr__(self, "name", str(self.message.__struct_config__.tag))
 
 
-def command_table(rows: Iterable[Command]) -> Mapping[type[ClientMessage], Command]:
-    table: dict[type[ClientMessage], Command] = {}
+Row = Command[Any]  # of the table, whose messages are of many types
+
+
+def command_table(rows: Iterable[Row]) -> Mapping[type[ClientMessage], Row]:
+    table: dict[type[ClientMessage], Row] = {}
     for row in rows:
         if row.message in table:
             raise ValueError(f"two commands for {row.name}")
-        table[row.message] = replace(row)  # every hall counts for itself
+        table[row.message] = row
     missing = [message.__name__ for message in get_args(AnyClientMessage) if message not in table]
     if missing:
         raise ValueError(f"no command for {', '.join(missing)}")

@@ -26,7 +26,7 @@ from moothall.hall.access import Doorkeeper, NewKeys, holder_of
 from moothall.hall.agenda import Agenda, Appointment
 from moothall.hall.budgets import Budgets, Price
 from moothall.hall.channels import Channel, Channels
-from moothall.hall.commands import Command, command_table
+from moothall.hall.commands import Row, command_table
 from moothall.hall.exemptions import Exemptions
 from moothall.hall.features import served
 from moothall.hall.floor import Floor
@@ -76,7 +76,7 @@ class Hall:
     def __init__(
         self,
         settings: Settings,
-        commands: Iterable[Command],
+        commands: Iterable[Row],
         parts: Parts,
         order: Order | None = None,
     ) -> None:
@@ -345,7 +345,7 @@ class Hall:
             throttle.refuse(self, session, excess)
             return
         command = self._commands[type(message)]
-        command.received += 1
+        self.tally.received[command.name] += 1
         try:
             if command.cost.is_heavy and not self._can_pay(session, command, message, payload):
                 return
@@ -364,7 +364,7 @@ class Hall:
         """The checks of the table, for a message that another wire has translated. Raises Refusal."""
         self._passes(session, self._commands[type(message)], message)
 
-    def _passes(self, session: Session, command: Command, message: ClientMessage) -> bool:
+    def _passes(self, session: Session, command: Row, message: ClientMessage) -> bool:
         """Fields, rate, tier, lurking, in this order. False: the message is dropped without an answer."""
         if command.check is not None:
             command.check(message)
@@ -379,7 +379,7 @@ class Hall:
             self._refuse_tier(session)
         raise LurkMode("You may only listen here")
 
-    def _can_pay(self, session: Session, command: Command, message: ClientMessage, payload: bytes) -> bool:
+    def _can_pay(self, session: Session, command: Row, message: ClientMessage, payload: bytes) -> bool:
         """Charge what the command costs. False: it was put off; or it is refused as over a budget."""
         if session.meter is None:
             return True
@@ -447,7 +447,7 @@ class Hall:
         """A binary frame is read as text (agentchat wire 1.1)."""
         self.receive(session, payload)
 
-    def _check_rate(self, session: Session, command: Command) -> None:
+    def _check_rate(self, session: Session, command: Row) -> None:
         windows = session.windows
         if windows is None:
             windows = session.windows = {}
@@ -691,14 +691,14 @@ class Hall:
     # -- what operators see ----------------------------------------------------------------------
 
     @property
-    def commands(self) -> Collection[Command]:
+    def commands(self) -> Collection[Row]:
         """The rows of the command table."""
         return self._commands.values()
 
     @property
     def received(self) -> dict[str, int]:
         """Valid messages by type."""
-        return {row.name: row.received for row in self._commands.values() if row.received}
+        return dict(self.tally.received)
 
     def note(self, event: str, **facts: object) -> None:
         """A security event: counted and logged, with addresses and ids, never with contents."""

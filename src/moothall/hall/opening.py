@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from moothall.hall import admin, chat, handshake, idle, membership, peers, presence, turns
-from moothall.hall.commands import Command
+from moothall.hall.commands import Row
 from moothall.hall.hall import Hall
 from moothall.hall.moderation import Escalation, LinkDetector, Pipeline
 from moothall.hall.order import Order
@@ -12,7 +12,7 @@ from moothall.hall.parts import Parts
 from moothall.settings import Settings
 
 
-def commands(settings: Settings) -> tuple[Command, ...]:
+def commands(settings: Settings) -> tuple[Row, ...]:
     return (
         *handshake.COMMANDS,
         *membership.COMMANDS,
@@ -24,7 +24,7 @@ def commands(settings: Settings) -> tuple[Command, ...]:
     )
 
 
-def open_hall(settings: Settings, other_rooms: Iterable[Command], parts: Parts) -> Hall:
+def open_hall(settings: Settings, other_rooms: Iterable[Row], parts: Parts) -> Hall:
     """`other_rooms` are the rows of the market and the court."""
     order = Order(Pipeline([LinkDetector()]), Escalation()) if settings.moderation else None
     hall = Hall(settings, (*commands(settings), *other_rooms), parts, order)

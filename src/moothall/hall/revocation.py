@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
 from moothall.errors import InvalidCertificate, InvalidMessage, NotAllowed, Refusal
-from moothall.hall.commands import Command
+from moothall.hall.commands import Command, Row
 from moothall.hall.costs import STEP
 from moothall.hall.deadlines import RETRY_SECONDS
 from moothall.hall.hall import Hall
@@ -48,7 +48,7 @@ class RevocationBooks(Protocol):
 Kept = TypeVar("Kept", bound=RevocationBooks)
 
 
-def revoke_command(store: Store[Kept], withdraw: Callable[[Kept, bytes, int], None]) -> Command:
+def revoke_command(store: Store[Kept], withdraw: Callable[[Kept, bytes, int], None]) -> Row:
     """The row of REVOKE_KEY. `withdraw` ends, in the same unit of work, what other rooms offer for the key."""
 
     def revoke_key(hall: Hall, session: Session, message: RevokeKey) -> None:

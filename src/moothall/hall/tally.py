@@ -4,10 +4,11 @@ from collections import Counter
 
 
 class Tally:
-    __slots__ = ("fanout", "malformed", "redacted", "refused", "security", "throttled")
+    __slots__ = ("fanout", "malformed", "received", "redacted", "refused", "security", "throttled")
 
     def __init__(self) -> None:
         self.malformed = 0
+        self.received: Counter[str] = Counter()  # valid messages by type
         self.throttled = 0  # times that the hall stopped reading from a session over its limits
         self.refused: Counter[str] = Counter()  # by error code
         self.security: Counter[str] = Counter()  # by event

@@ -16,7 +16,7 @@ from moothall.hall.session import Session, Tier
 from moothall.wire.websocket import POLICY_VIOLATION
 
 if TYPE_CHECKING:
-    from moothall.hall.commands import Command
+    from moothall.hall.commands import Row
     from moothall.hall.hall import Hall
 
 
@@ -51,7 +51,7 @@ def charge(hall: "Hall", session: Session, price: Price) -> Excess | None:
 
 
 def charge_command(
-    hall: "Hall", session: Session, command: "Command", message: object, size: int
+    hall: "Hall", session: Session, command: "Row", message: object, size: int
 ) -> Excess | None:
     """The same for what a command costs besides its frame."""
     if session.meter is None or command.cost is ANSWER:
@@ -83,13 +83,13 @@ def count_excess(hall: "Hall", session: Session, excess: Excess) -> None:
         count_refusal(hall, session)
 
 
-def stop(hall: "Hall", session: Session, command: "Command", payload: bytes, excess: Excess) -> None:
+def stop(hall: "Hall", session: Session, command: "Row", payload: bytes, excess: Excess) -> None:
     """A command is over a budget: it is refused, or put off."""
     if not excess.waits:
         raise _over_budget(command.name, excess.seconds)
     if session.windows is not None and (window := session.windows.get(command.name)) is not None:
         window.forgive()
-    command.received -= 1
+    hall.tally.received[command.name] -= 1
     put_off(hall, session, payload, excess, counted=True)
 
 

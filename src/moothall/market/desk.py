@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from msgspec import structs
 
 from moothall.errors import AgentNotFound, ProposalNotFound
-from moothall.hall.commands import Command
+from moothall.hall.commands import Command, Row
 from moothall.hall.costs import LOOKUP, OFFER, REGISTRATION, SEARCH, STEP, Cost
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
@@ -86,7 +86,7 @@ class MarketDesk:
         """Agents that are a party of a proposal, as of a moment ago."""
         return self._counts.latest.parties
 
-    def commands(self) -> tuple[Command, ...]:
+    def commands(self) -> tuple[Row, ...]:
         return (
             _signed(client.Proposal, agentchat.propose, bounds.check_propose, self.propose, OFFER),
             self._step(client.Accept, agentchat.accept, bounds.check_accept, clerk.accept),
@@ -157,7 +157,7 @@ class MarketDesk:
         read: Callable[[Message], AnyCommand],
         bound: Callable[[AnyCommand], None],
         decide: Decide[AnyCommand],
-    ) -> Command:
+    ) -> Row:
         """The row of ACCEPT, REJECT, COMPLETE or DISPUTE: they differ in what is read and decided alone."""
 
         def take_step(hall: Hall, session: Session, message: Message) -> None:
@@ -335,7 +335,7 @@ def _signed(
     bound: Callable[[AnyCommand], None],
     handler: Callable[[Hall, Session, Message], None],
     cost: Cost = STEP,
-) -> Command:
+) -> Row:
     check = agentchat.check(read, bound)
     return Command(message_type, handler, cost, Tier.VERIFIED, check=check, lurkers=False)
 
