@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from moothall.identity import PrivateKey
-from moothall.market import agentchat, clerk
-from moothall.market.outcome import MarketOutcome
+from moothall.market import agentchat, clerk, news
+from moothall.market.outcome import MarketOutcome, News
 from moothall.market.records import SkillStanding
 from moothall.wire.agentchat import client
 from tests.identity.vectors import ALICE, BOB, CAROL
@@ -147,3 +147,10 @@ def test_every_notice_can_be_read_by_a_json_parser() -> None:
             msgspec.json.decode(msgspec.json.encode(agentchat.message_of(notice.news)))["task"]
             == "→ \u2028 \x7f \t"
         )
+
+
+def test_there_is_a_message_for_all_news() -> None:
+    kinds = {each for each in vars(news).values() if isinstance(each, type) and issubclass(each, News)}
+    assert set(agentchat._MESSAGES) == {each for each in kinds if each.__module__ == news.__name__} - {
+        news.DealNews
+    }
