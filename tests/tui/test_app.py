@@ -277,6 +277,14 @@ async def test_tab_completes_names_and_commands(url: str) -> None:
         assert here.entry.value == "/join #discovery "
 
 
+async def test_a_click_leaves_the_keys_to_the_entry(url: str) -> None:
+    async with desk(url) as here:
+        for place in ("#history", "#members", "#status"):
+            await here.pilot.click(place)
+            await here.pilot.pause()
+            assert here.entry.has_focus
+
+
 async def test_up_brings_back_what_was_said(url: str) -> None:
     async with desk(url) as here:
         await here.type("one")

@@ -289,6 +289,11 @@ def test_cleared_rooms_are_empty(rooms: Rooms) -> None:
     assert rooms["#general"].first_unread is None
 
 
+def test_the_name_behind_an_address(rooms: Rooms) -> None:
+    assert rooms.name_of(BOB.address) == "bob"
+    assert rooms.name_of("@nowhere") is None
+
+
 # jumping
 
 

@@ -103,7 +103,7 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
         self._first = tuple(channels)
         self._state = CONNECTED
         self._sending = 0
-        self._sides_are_stale = False
+        self._sides_are_stale = self._affairs_are_stale = False
         self._typed_at = self._told_at = float("-inf")
         self._is_built = False
         self._found = ""  # which of how many lines a search has found
@@ -117,9 +117,7 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
         self._history = History()
         self._entry = Entry(self._submitted, self._names_here, lambda: self.known_channels)
         self._search = Search()
-        self._parts = {
-            name: Plain(id=name) for name in ("rooms", "title", "members", "below", "activity", "status")
-        }
+        self._parts = {name: Plain(id=name) for name in PARTS}
         with Horizontal():
             with VerticalScroll(id="rooms-pane", can_focus=False):
                 yield self._parts["rooms"]
@@ -186,6 +184,9 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
         self._parts["members"].update(member_list(room, self.agent.address) if room else "")
         self._parts["activity"].update(self._found or (steady_line(room.activity(now)) if room else ""))
         self._parts["status"].update(self._status())
+        if self._affairs_are_stale and isinstance(self.screen, Panel):
+            self.screen.show_list()
+        self._affairs_are_stale = False
 
     def _draw_below(self, missed: int) -> None:
         self._parts["below"].display = missed > 0
@@ -356,9 +357,8 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
             self.affairs_changed()
 
     def affairs_changed(self) -> None:
+        self._affairs_are_stale = True
         self.refresh_sides()
-        if isinstance(self.screen, Panel):
-            self.screen.show_list()
 
     def tell_news(self, text: str) -> None:
         """Something about deals or cases. In a flood of offers the status line counts what is not told here."""
@@ -369,8 +369,7 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
         self.affairs_changed()
 
     def name_of(self, address: str) -> str:
-        people = self.rooms.find(address)
-        return people[0].name if people else address
+        return self.rooms.name_of(address) or address
 
     async def action_quit(self) -> None:
         """Leave when what was sent has arrived, or does not within a moment."""
@@ -407,7 +406,8 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
         self._search.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._find(0)
+        if event.input is self._search:  # overlays have inputs too
+            self._find(0)
 
     def on_search_wanted(self, event: Search.Wanted) -> None:
         self._find(event.by)

@@ -59,6 +59,7 @@ class Panel(Overlay[None]):
         self._load = load
         self._files: dict[tuple[str, str], Rows] = {}  # of cases, by id and phase
         self._is_built = False
+        self._shown_id = ""
         # Kept by name: news may come while the screen is taken down, when no query finds them.
         self._listed = OptionList(id="affairs", markup=False, compact=True)
         self._details = VerticalScroll(id="details", can_focus=False)
@@ -122,6 +123,9 @@ class Panel(Overlay[None]):
         if affair is None:
             return
         self._show(self._rows(affair))
+        if self._shown_id != id_of(affair):
+            self._shown_id = id_of(affair)
+            self._details.scroll_home(animate=False)
         self.refresh_bindings()
         if not isinstance(affair, Deal) and (affair.dispute_id, affair.phase) not in self._files:
             self._read(affair.dispute_id, affair.phase)
@@ -133,7 +137,6 @@ class Panel(Overlay[None]):
 
     def _show(self, rows: Rows) -> None:
         self._shown.update(labelled(rows))
-        self._details.scroll_home(animate=False)
 
     @work(group="file", exclusive=True)
     async def _read(self, dispute_id: str, phase: str) -> None:

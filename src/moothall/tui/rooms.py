@@ -223,6 +223,11 @@ class Rooms:
         if room := self._rooms.get(channel):
             room.typing[address] = now + TYPING_LASTS
 
+    def name_of(self, address: str) -> str | None:
+        """The name that an agent has in the rooms; None if it is in none of them."""
+        people = (room.members.get(address) for room in self)
+        return next((person.name for person in people if person is not None), None)
+
     def find(self, word: str) -> list[Person]:
         """Everybody who has this address or this name; names need not be unique."""
         found = {
