@@ -5,7 +5,7 @@ import gc
 import os
 import secrets
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import monotonic, time
 from typing import Final
@@ -25,7 +25,8 @@ from moothall.gateways.webhooks import Webhooks
 from moothall.hall import revocation
 from moothall.hall.access import Allowlist, Bans, decode_approval, decode_ban
 from moothall.hall.admin import read_motd
-from moothall.hall.common import ALLOWLIST, BANS, MOTD, Copies
+from moothall.hall.common import ALLOWLIST, BANS, MOTD, Copies, ListName
+from moothall.hall.elsewhere import NOWHERE, Elsewhere
 from moothall.hall.hall import Hall
 from moothall.hall.keep.bridge import Bridge
 from moothall.hall.keep.pinning import PinSaver
@@ -34,6 +35,7 @@ from moothall.hall.keep.routing import KeepRoom
 from moothall.hall.keyring import Keyring
 from moothall.hall.newids import NewIds
 from moothall.hall.opening import open_hall
+from moothall.hall.other_halls import OtherHalls
 from moothall.hall.outside import Log
 from moothall.hall.parts import Parts
 from moothall.hall.redaction import Redactor
@@ -50,7 +52,15 @@ from moothall.market.rules import MarketRules, Quotas
 from moothall.settings import Settings
 from moothall.store.files import DataDirectory
 from moothall.store.journal import KeyJournal
-from moothall.store.opening import bound_ids, common_lists, open_store, pinned, read_hall_key, revoked_keys
+from moothall.store.opening import (
+    bound_ids,
+    common_lists,
+    open_signals,
+    open_store,
+    pinned,
+    read_hall_key,
+    revoked_keys,
+)
 
 # Sessions and agents live for minutes; the default of looking for cycles every 700 allocations would walk over
 # all of them again and again, and stop the loop for as long.
@@ -60,6 +70,7 @@ GC_THRESHOLD: Final = (50_000, 20, 50)
 # only set the next alarm.
 TIMER_SLACK: Final = 0.001
 
+JOINING_SECONDS: Final = 5.0  # for the store to take note of this hall; it is tried again after that
 FINISHING_SECONDS: Final = 2.0  # for durable commands that are under way when the hall closes
 
 
@@ -110,31 +121,43 @@ class App:
         self._webhooks = Webhooks(settings.webhooks, settings.webhook_secret, settings.webhook_timeout)
         listeners: list[Listener] = [*self._hooks.values(), *self._webhooks.listeners]
         self._loop = asyncio.get_running_loop()
+        name = secrets.token_hex(8) if settings.store else ""
         self._market_store = open_store(
             directory,
             settings.store,
             self.log,
             [listener.subscription for listener in listeners],
             on_events=lambda: self.courier.wake(),
+            hall=name,
         )
+        self._others = OtherHalls(self._market_store) if settings.store else None
         self._journal: KeyJournal | None = None
         try:
-            await self._open_rooms(directory, listeners)
+            await self._open_rooms(directory, listeners, name)
         except BaseException:
             self._close_store()
             raise
 
-    async def _open_rooms(self, directory: DataDirectory, listeners: list[Listener]) -> None:
+    async def _open_rooms(self, directory: DataDirectory, listeners: list[Listener], name: str) -> None:
+        """`name` is that of this hall among those on its store."""
         settings = self.settings
         if not settings.store:
             self._journal = KeyJournal(directory)
         self._new_ids = None if self._journal is None else self._read_ids(directory, self._journal)
         hall_key = self._read_key(directory)
         seal = Seal(hall_key)
-        lists = common_lists(directory, settings.store)
+        lists, versions = common_lists(directory, settings.store)
+        elsewhere: Elsewhere = self._others or NOWHERE
         self.courier = Courier(self._market_store, listeners)
-        self.desk = MarketDesk(self._market_store, market_rules(settings), seal)
-        self.court = CourtDesk(self._market_store, court_rules(settings), self.desk, seal)
+        self.desk = MarketDesk(self._market_store, market_rules(settings), seal, elsewhere)
+        self.court = CourtDesk(
+            self._market_store,
+            court_rules(settings),
+            self.desk,
+            seal,
+            elsewhere,
+            is_shared=self._others is not None,
+        )
         self.hall: Hall = open_hall(
             settings,
             (
@@ -182,10 +205,19 @@ class App:
         self._webhooks.start()
         self.courier.open(self.hall)
         self.desk.open(self.hall)
-        if settings.store:
-            revocation.watch(self.hall, self._market_store)
         self.court.open(self.hall)
+        if self._others is not None:
+            await self._join(self._others, name, versions)
         self._lag.start()
+
+    async def _join(self, others: OtherHalls, name: str, versions: Mapping[ListName, int]) -> None:
+        """A hall is open when other halls on its store know of it."""
+        joined = asyncio.Event()
+        others.open(self.hall, self._pins, (self.desk.plan, self.court.plan), versions, joined.set)
+        self._signals = open_signals(self.settings.store, name, others.hear)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(JOINING_SECONDS):
+                await joined.wait()
 
     async def __aexit__(self, *exc: object) -> None:
         try:
@@ -204,6 +236,9 @@ class App:
         self._is_over = True
         if self._alarm is not None:
             self._alarm.cancel()
+        if self._others is not None:
+            self._signals.close()
+            self._others.close()
         if self._pins is not None:
             self._pins.close()
         self.courier.close()

@@ -21,6 +21,7 @@ class MemoryBooks(MarketBooks, Books):
         self.records: dict[str, bytes] = {}
         self.by_deal: dict[str, list[str]] = {}  # the newest first
         self.files: dict[str, bytes] = {}
+        self.connected_elsewhere: list[tuple[bytes, str]] = []
 
     @property
     def cases(self) -> list[Dispute]:
@@ -63,6 +64,12 @@ class MemoryBooks(MarketBooks, Books):
             for slot in case.slots
             if slot.status != "declined"
         ]
+
+    def seats_of(self, keys: Collection[bytes]) -> list[tuple[bytes, str]]:
+        return [seat for seat in self.seats() if seat[0] in keys]
+
+    def elsewhere(self) -> list[tuple[bytes, str]]:
+        return self.connected_elsewhere
 
     def panels(self, keys: Collection[bytes]) -> Mapping[bytes, int]:
         return Counter(key for key, _ in self.seats() if key in keys)

@@ -1,14 +1,18 @@
 """Looking cases up, coming back, and a hall that comes back (seed 000; agentchat wire 5.5)."""
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 
+from moothall.court.desk import ARRIVAL_SECONDS
+from moothall.hall.other_halls import OtherHalls
 from moothall.identity import PrivateKey
+from tests.court.books import MemoryBooks
 from tests.court.support import ITEM, Courtroom, kinds, rated
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.support.cases import ARBITERS, NONCE
-from tests.support.world import Guest, World, assert_refused, assert_sent, assert_silent
+from tests.support.world import Guest, PromptStore, World, assert_refused, assert_sent, assert_silent
 
 # -- LIST_CASES and GET_CASE -------------------------------------------------------------------------------
 
@@ -293,6 +297,82 @@ def test_presence_decides_when_the_case_is_filed_and_again_when_seats_are_given(
     court.world.send(court.guests[away], "SET_PRESENCE", status="away")
     court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
     assert court.case.phase == "fallback"
+
+
+# -- halls that share a store ------------------------------------------------------------------------------
+
+
+def in_a_shared_store(judges: int) -> Courtroom:
+    books = MemoryBooks()
+    return Courtroom(judges, books=books, others=OtherHalls(PromptStore(books)))
+
+
+def test_the_pool_holds_the_agents_of_other_halls_that_are_not_away() -> None:
+    court = in_a_shared_store(2)
+    elsewhere = {ARBITERS[2]: "online", ARBITERS[3]: "away", ARBITERS[4]: "busy", ARBITERS[0]: "online"}
+    for key in ARBITERS[2:5]:
+        rated(court.world.books, key)
+    court.world.books.connected_elsewhere = [(key.public.raw, each) for key, each in elsewhere.items()]
+    court.file()
+    pool = {f"@{ARBITERS[number].public.agent_id()}" for number in (0, 1, 2, 4)}
+    assert set(court.case.pool) == pool
+    assert len(court.case.pool) == len(pool)
+    court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
+    assert court.case.phase == "arbiter_response"
+    assert court.case.skipped == ()
+
+
+def test_an_agent_of_another_hall_that_left_gets_no_seat() -> None:
+    court = in_a_shared_store(3)
+    rated(court.world.books, ARBITERS[3])
+    court.world.books.connected_elsewhere = [(ARBITERS[3].public.raw, "online")]
+    court.file()
+    assert len(court.case.pool) == 4
+    court.world.books.connected_elsewhere = []
+    court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)
+    assert set(court.panel) == set(ARBITERS[:3])
+
+
+def test_where_only_approved_keys_are_drawn_the_list_decides_for_other_halls_too() -> None:
+    books = MemoryBooks()
+    approved = ARBITERS[:3]
+    court = Courtroom(
+        0,
+        books=books,
+        others=OtherHalls(PromptStore(books)),
+        allowlist=True,
+        allowlist_strict=False,
+        court_arbiters_approved=True,
+        approved=approved,
+    )
+    for key in ARBITERS[:5]:
+        rated(books, key)
+    books.connected_elsewhere = [(key.public.raw, "online") for key in ARBITERS[:5]]
+    court.file()
+    assert set(court.case.pool) == {f"@{key.public.agent_id()}" for key in approved}
+
+
+def test_arbiters_that_come_together_are_reminded_together_whoever_seated_them() -> None:
+    court = in_a_shared_store(4)
+    court.reveal()
+    arbiters = court.panel[:2]
+    for arbiter in arbiters:
+        court.leave(arbiter)
+    asked: list[int] = []
+    seats_of = court.world.books.seats_of
+
+    def counted(keys: Collection[bytes]) -> list[tuple[bytes, str]]:
+        asked.append(len(keys))
+        return seats_of(keys)
+
+    court.world.advance(60)
+    court.world.books.seats_of = counted  # type: ignore[method-assign]
+    guests = [comes_back(court, arbiter) for arbiter in (*arbiters, CAROL)]
+    court.world.advance(ARRIVAL_SECONDS)
+    assert asked == [3]
+    for guest in guests[:2]:
+        assert_sent(guest, "ARBITER_ASSIGNED", dispute_id=court.dispute_id)
+    assert_silent(*guests)
 
 
 def test_arbiters_on_the_halls_own_machine_do_not_let_the_parties_farm() -> None:

@@ -373,16 +373,15 @@ def test_a_full_store_takes_no_more_notices() -> None:
 # -- other halls of the same store ---------------------------------------------------------------------
 
 
-def test_what_another_hall_took_holds_here_within_seconds() -> None:
+def test_what_another_hall_took_holds_here_when_it_was_read() -> None:
     books = MemoryBooks()
     here, there = World(books=books), World(books=books)
-    revocation.watch(here.hall, PromptStore(books))
     alice = here.agent("alice", key=ALICE)
     stranger = there.connect()
     bring(there, stranger, ALICE)
     assert_sent(stranger, "KEY_REVOKED")
     assert_open(alice)
-    here.advance(revocation.LOOK_SECONDS)
+    revocation.read_again(here.hall, PromptStore(books))
     assert_sent(alice, "KEY_REVOKED", fingerprint=ALICE.public.fingerprint)
     assert_closed(alice, NORMAL, "Key revoked")
     thief = here.connect()
@@ -394,12 +393,11 @@ def test_a_store_that_fails_is_looked_at_again() -> None:
     books = MemoryBooks()
     world = World(books=books)
     since, books.revoked_since = books.revoked_since, unreachable  # type: ignore[method-assign, assignment]
-    revocation.watch(world.hall, PromptStore(books))
-    world.advance(revocation.LOOK_SECONDS)
+    revocation.read_again(world.hall, PromptStore(books))
     assert len(world.log.find("revoked_keys_not_read")) == 1
     books.revoked_since = since  # type: ignore[method-assign]
     books.notices[ALICE.public.raw] = b"{}"
-    world.advance(revocation.LOOK_SECONDS)
+    revocation.read_again(world.hall, PromptStore(books))
     assert ALICE.public.raw in world.hall.revoked
 
 

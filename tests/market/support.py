@@ -55,6 +55,7 @@ REFERENCE = MarketRules(
 
 class MemoryBooks(Books):
     def __init__(self) -> None:
+        self.posted: list[tuple[frozenset[bytes], bytes]] = []
         self.lists: dict[str, dict[bytes, bytes]] = {}
         self.full = False  # no list can be changed: the disk is full
         self.deals: dict[str, Proposal] = {}
@@ -109,6 +110,9 @@ class MemoryBooks(Books):
             for deal in sorted(self.deals.values(), key=lambda deal: deal.completed_at or 0)
             if deal.completed_at is not None and {deal.proposer, deal.recipient} == {one, other}
         ][-limit:]
+
+    def post(self, to: Collection[bytes], body: bytes) -> None:
+        self.posted.append((frozenset(to), body))
 
     def listed(self, of: str) -> list[bytes]:
         return list(self.lists.get(of, {}).values())

@@ -27,10 +27,12 @@ from moothall.errors import OutcomeUnknown, Refusal
 from moothall.hall import revocation
 from moothall.hall.access import Allowlist, Approval, Ban, Bans, holder_of
 from moothall.hall.bindings import BindingBooks
-from moothall.hall.common import Copies
+from moothall.hall.common import CommonBooks, Copies
+from moothall.hall.elsewhere import NOWHERE, Elsewhere
 from moothall.hall.hall import Hall
 from moothall.hall.keyring import Keyring
 from moothall.hall.opening import open_hall
+from moothall.hall.other_halls import OtherHalls
 from moothall.hall.outside import Result, Store
 from moothall.hall.parts import Parts
 from moothall.hall.redaction import Redactor
@@ -239,6 +241,8 @@ class World:
         environment: dict[str, str] | None = None,
         books: MemoryBooks | None = None,
         store: Store[Books] | None = None,
+        others: OtherHalls | None = None,
+        common: Store[CommonBooks] | None = None,
         clock: "Clock | None" = None,
         dice: Random | None = None,
         **settings: Any,
@@ -253,8 +257,11 @@ class World:
         self.held = HeldStore(self.books)  # of operators' orders, if they are to wait
         if store is None:
             store = PromptStore(self.books)
-        self.desk = MarketDesk(store, market_rules(self.settings), SEAL)
-        self.court = CourtDesk(store, court_rules(self.settings), self.desk, SEAL)
+        elsewhere: Elsewhere = others or NOWHERE
+        self.desk = MarketDesk(store, market_rules(self.settings), SEAL, elsewhere)
+        self.court = CourtDesk(
+            store, court_rules(self.settings), self.desk, SEAL, elsewhere, is_shared=others is not None
+        )
         self.hall: Hall = open_hall(
             self.settings,
             (
@@ -269,7 +276,7 @@ class World:
                 alarm=self._set_alarm,
                 log=self.log,
                 redactor=Redactor(environment or {}),
-                copies=Copies(self.held if held else PromptStore(self.books), self.log),
+                copies=Copies(self.held if held else common or PromptStore(self.books), self.log),
                 allowlist=Allowlist(Approval(pubkey=key.public.pem) for key in approved),
                 bans=Bans(Ban(agent_id=agent_id) for agent_id in banned),
                 keyring=Keyring(

@@ -49,6 +49,12 @@ class Books(market.Books, Protocol):
     def seats(self) -> list[tuple[bytes, str]]:
         """Who has a live slot in which open case: (key, dispute id)."""
 
+    def seats_of(self, keys: Collection[bytes]) -> list[tuple[bytes, str]]:
+        """The same, of these keys only."""
+
+    def elsewhere(self) -> list[tuple[bytes, str]]:
+        """(key, presence) of the agents that are connected to other halls on the same store."""
+
     def panels(self, keys: Collection[bytes]) -> Mapping[bytes, int]:
         """How many live slots each of these has; those without any may be missing."""
 

@@ -23,6 +23,7 @@ from moothall.hall.commands import Command, Row
 from moothall.hall.costs import CASE, DRAW, EVIDENCE, STEP, Cost
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
+from moothall.hall.elsewhere import NOWHERE, Addressed, Elsewhere
 from moothall.hall.hall import Hall
 from moothall.hall.outside import Store
 from moothall.hall.session import Agent, Session, Tier
@@ -36,6 +37,7 @@ from moothall.market.signed import AnyCommand, Sent, Signed, SignedCommand, chec
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.server import Ack, ServerMessage
 
+ARRIVAL_SECONDS: Final = 0.25  # agents that come within it are looked up together
 PAUSE_SECONDS: Final = 1.0  # for an arbiter to read what it was reminded of
 
 Given = TypeVar("Given", bound=SignedCommand, contravariant=True)
@@ -50,7 +52,7 @@ class Decide(Protocol[Given]):
 
 
 class Draw(Protocol[Given]):
-    """One in which seats go to agents of the pool that are here now."""
+    """One in which seats go to agents of the pool that are connected now."""
 
     def __call__(
         self,
@@ -66,23 +68,36 @@ class Draw(Protocol[Given]):
 
 
 class CourtDesk:
-    def __init__(self, store: Store[Books], rules: CourtRules, market: MarketDesk, seal: Seal) -> None:
-        """`market` minds the deadlines of deals, also of those that a case gives back; `seal` signs cases."""
+    def __init__(
+        self,
+        store: Store[Books],
+        rules: CourtRules,
+        market: MarketDesk,
+        seal: Seal,
+        elsewhere: Elsewhere = NOWHERE,
+        *,
+        is_shared: bool = False,
+    ) -> None:
+        """`market` minds the deadlines of deals, also of those that a case gives back; `seal` signs cases.
+        Agents that are connected to other halls are told `elsewhere`. Those halls seat arbiters too in a store that
+        `is_shared`."""
         self._store = store
         self._rules = rules
         self._seal = seal
+        self._elsewhere = elsewhere
         self._market = market
         self._counts: Counts[Books, dict[str, int]] = Counts(store, lambda books: books.cases_by_phase(), {})
         self._deadlines: Deadlines[Books, CourtOutcome] = Deadlines(
             store,
             find=lambda books, now: (books.due_cases(now, AT_ONCE), books.next_case_deadline()),
-            lapse=lambda books, dispute_id, now: clerk.lapse(
-                books, dispute_id, now=now, rules=self._rules, seal=seal
-            ),
+            lapse=self._lapse,
             tell=self._tell,
         )
-        # Who has a live slot in which open cases: an agent that is not in here comes and goes without a query.
+        # Arbiters with a live slot, and the open cases. All other agents come and go without a query. In a shared
+        # store other halls fill slots too, so agents that come are looked up there, a few at a time.
         self._seats: dict[bytes, set[str]] = {}
+        self._is_shared = is_shared
+        self._arrived: dict[bytes, Agent] = {}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -111,7 +126,8 @@ class CourtDesk:
         """Begin with what is due: deadlines that passed while the hall was closed are acted upon now."""
         self._rules = structs.replace(self._rules, ratings=self._rules.ratings.in_hall(hall.is_local))
         hall.arrivals.append(lambda agent: self._remind(hall, agent))
-        self._load_seats(hall)
+        if not self._is_shared:
+            self._load_seats(hall)
         self._deadlines.act(hall)
         self._counts.count(hall)
 
@@ -121,7 +137,7 @@ class CourtDesk:
         key = _key(hall, session)
         now, rules = hall.timestamp(), self._rules
         dispute_id, server_nonce = hall.ids.stamped("disp", now), hall.ids.nonce()
-        candidates = self._candidates(hall)
+        here = self._candidates(hall)
         self._carry_out(
             hall,
             session,
@@ -129,7 +145,7 @@ class CourtDesk:
             lambda books, order: clerk.file_intent(
                 books,
                 order,
-                candidates,
+                self._everywhere(hall, books, here),
                 dispute_id=dispute_id,
                 server_nonce=server_nonce,
                 now=now,
@@ -173,13 +189,13 @@ class CourtDesk:
 
         def take_step(hall: Hall, session: Session, message: Message) -> None:
             key, now, rules = _key(hall, session), hall.timestamp(), self._rules
-            candidates = self._candidates(hall)
-            self._carry_out(
-                hall,
-                session,
-                lambda: sent(message, read(message), key),
-                lambda books, order: draw(books, order, candidates, now=now, rules=rules, seal=self._seal),
-            )
+            here = self._candidates(hall)
+
+            def work(books: Books, order: Signed[AnyCommand]) -> CourtOutcome:
+                candidates = self._everywhere(hall, books, here)
+                return draw(books, order, candidates, now=now, rules=rules, seal=self._seal)
+
+            self._carry_out(hall, session, lambda: sent(message, read(message), key), work)
 
         checked = None if bound is None else check(read, bound)
         return Command(message_type, take_step, DRAW, Tier.VERIFIED, check=checked)
@@ -194,6 +210,22 @@ class CourtDesk:
             and agent.presence not in absent
             and (not approved_only or agent.key in hall.allowlist)
         ]
+
+    def _everywhere(self, hall: Hall, books: Books, here: list[Candidate]) -> list[Candidate]:
+        """With those that are connected to other halls. In a unit of work, on a thread of the store."""
+        elsewhere = books.elsewhere()
+        if not elsewhere:
+            return here
+        absent, approved_only = self._rules.absent, self._rules.approved_only
+        known = {candidate.key for candidate in here}
+        allowlist, length = hall.allowlist, hall.settings.id_length
+        everywhere = list(here)
+        for raw, presence in elsewhere:
+            key = PublicKey(raw)
+            if raw not in known and presence not in absent and (not approved_only or key in allowlist):
+                known.add(raw)
+                everywhere.append(Candidate(raw, f"@{key.agent_id(length)}"))
+        return everywhere
 
     # -- looking things up -------------------------------------------------------------------------
 
@@ -234,8 +266,23 @@ class CourtDesk:
                 hall.reply(session, Ack(ts=hall.timestamp()))
 
         self._market.disk.transact(
-            hall, session, self._store, lambda: check_signature(read(), code), work, carried_out
+            hall,
+            session,
+            self._store,
+            lambda: check_signature(read(), code),
+            lambda books, order: self._posted(books, work(books, order)),
+            carried_out,
         )
+
+    def _posted(self, books: Books, outcome: CourtOutcome) -> CourtOutcome:
+        self._elsewhere.tell(
+            books, (Addressed(each.to, agentchat.message_of(each.news)) for each in outcome.notices)
+        )
+        return outcome
+
+    def _lapse(self, books: Books, dispute_id: str, now: int) -> CourtOutcome | None:
+        outcome = clerk.lapse(books, dispute_id, now=now, rules=self._rules, seal=self._seal)
+        return None if outcome is None else self._posted(books, outcome)
 
     def _look_up(self, hall: Hall, session: Session, work: Callable[[Books], ServerMessage]) -> None:
         hall.transact(session, self._store, work, lambda message: hall.reply(session, message))
@@ -245,7 +292,8 @@ class CourtDesk:
         for notice in outcome.notices:
             hall.tell_keys(notice.to, agentchat.message_of(notice.news))
         for case in _cases(outcome.changes):
-            self._seat(case)
+            if not self._is_shared:
+                self._seat(case)
             if case.deadline is not None:
                 self._deadlines.plan(hall, case.deadline)
         # A deal that was given back may be overdue, and one that was judged is counted elsewhere now.
@@ -277,9 +325,33 @@ class CourtDesk:
             if not seats:
                 del self._seats[slot.arbiter]
 
+    def plan(self, hall: Hall, deadline: int) -> None:
+        """There is an open case with this deadline; another hall may have opened it."""
+        self._deadlines.plan(hall, deadline)
+
     def _remind(self, hall: Hall, agent: Agent) -> None:
-        if agent.key is not None and agent.key.raw in self._seats:
+        if self._is_shared and agent.key is not None:
+            if not self._arrived:
+                hall.agenda.at(hall.now() + ARRIVAL_SECONDS, lambda: self._remind_arrived(hall))
+            self._arrived[agent.key.raw] = agent
+        elif agent.key is not None and agent.key.raw in self._seats:
             self._remind_of(hall, agent, agent.key.raw, sorted(self._seats[agent.key.raw]))
+
+    def _remind_arrived(self, hall: Hall) -> None:
+        arrived, self._arrived = self._arrived, {}
+
+        def found(seats: list[tuple[bytes, str]]) -> None:
+            cases: dict[bytes, list[str]] = {}
+            for key, dispute_id in sorted(seats):
+                cases.setdefault(key, []).append(dispute_id)
+            for key, dispute_ids in cases.items():
+                if hall.by_key.get(key) is arrived[key]:
+                    self._remind_of(hall, arrived[key], key, dispute_ids)
+
+        def failed(error: BaseException) -> None:
+            hall.log.warning("reminder_failed", error=repr(error))
+
+        self._store.submit(lambda books: books.seats_of(list(arrived)), found, failed)
 
     def _remind_of(self, hall: Hall, agent: Agent, key: bytes, dispute_ids: Sequence[str]) -> None:
         """A little at a time: evidence is large, and who is sent all of it at once may be closed as too slow."""

@@ -131,6 +131,7 @@ class Hall:
         )
         self.arrivals: list[Callable[[Agent], None]] = []  # told after an agent of any wire was welcomed
         self.departures: list[Callable[[Agent], None]] = []  # told before an agent is gone
+        self.presence_changed: list[Callable[[Agent], None]] = []  # told after SET_PRESENCE
         # Agents of other wires, by id: they leave it to whoever proves the key that it comes from.
         self.makes_way: dict[str, Callable[[], None]] = {}
         self.voice = Voice(self.agenda, self._speak, limited=not settings.no_limits)

@@ -39,6 +39,8 @@ def set_presence(hall: Hall, session: Session, message: SetPresence) -> None:
     status_text = None if message.status_text is UNSET else _check_text(hall, agent, message.status_text)
     agent.presence = message.status
     agent.status_text = status_text
+    for told in hall.presence_changed:
+        told(agent)
     if hall.presence_changes is None:
         hall.tell_all(hall.channels.shared_with(agent), _notice(hall, agent))
         _begin_tick(hall)

@@ -11,7 +11,6 @@ from typing import Final, Protocol, TypeVar
 from moothall.errors import InvalidCertificate, InvalidMessage, NotAllowed, Refusal
 from moothall.hall.commands import Command, Row
 from moothall.hall.costs import STEP
-from moothall.hall.deadlines import RETRY_SECONDS
 from moothall.hall.hall import Hall
 from moothall.hall.outside import Store
 from moothall.hall.revoked import NOTICE_FIELDS, Notice, encode_notice
@@ -23,7 +22,6 @@ from moothall.wire.agentchat.server import KeyRevoked
 from moothall.wire.websocket import NORMAL
 
 MAX_NOTICE: Final = 4096  # characters of its texts together
-LOOK_SECONDS: Final = 10.0  # between looks at what other halls of the same store took
 # Another hall may commit a lower number a moment after a higher one was read here.
 OVERLAP: Final = 100
 
@@ -132,23 +130,18 @@ def _confirm(hall: Hall, session: Session, key: PublicKey) -> None:
         hall.close(session, NORMAL, "Key revoked")
 
 
-def watch(hall: Hall, store: Store[RevocationBooks]) -> None:
-    """Learn, again and again, which keys were revoked in other halls of the same store."""
+def read_again(hall: Hall, store: Store[RevocationBooks]) -> None:
+    """Learn which keys were revoked in other halls of the same store."""
+    since = hall.revoked.last_number - OVERLAP
 
     def read(rows: list[tuple[int, bytes]]) -> None:
         for raw in hall.revoked.read(rows):
             enact(hall, PublicKey(raw))
-        hall.agenda.at(hall.now() + LOOK_SECONDS, look)
 
     def failed(error: BaseException) -> None:
         hall.log.warning("revoked_keys_not_read", error=repr(error))
-        hall.agenda.at(hall.now() + RETRY_SECONDS, look)
 
-    def look() -> None:
-        since = hall.revoked.last_number - OVERLAP
-        store.submit(lambda books: books.revoked_since(since), read, failed)
-
-    hall.agenda.at(hall.now() + LOOK_SECONDS, look)
+    store.submit(lambda books: books.revoked_since(since), read, failed)
 
 
 def _notice(hall: Hall, key: PublicKey) -> KeyRevoked:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
+from moothall.hall.elsewhere import PostBooks
 from moothall.hall.revocation import RevocationBooks
 from moothall.market.records import Change, Offer, Proposal, Receipt, Registration, Standing
 from moothall.market.skills import Filters
@@ -47,7 +48,7 @@ class Leader(NamedTuple):
     transactions: int
 
 
-class Books(RevocationBooks, Protocol):
+class Books(RevocationBooks, PostBooks, Protocol):
     """One unit of work: everything between load and commit. It saves and never decides."""
 
     def proposal(

@@ -16,6 +16,7 @@ from moothall.hall.commands import Command, Row
 from moothall.hall.costs import LOOKUP, OFFER, REGISTRATION, SEARCH, STEP, Cost
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
+from moothall.hall.elsewhere import NOWHERE, Addressed, Elsewhere
 from moothall.hall.hall import Hall
 from moothall.hall.outside import Store
 from moothall.hall.session import Agent, Session, Tier
@@ -59,9 +60,12 @@ def count_deals(books: Books) -> DealCounts:
 
 
 class MarketDesk:
-    def __init__(self, store: Store[Books], rules: MarketRules, seal: Seal) -> None:
-        """`seal` signs receipts."""
+    def __init__(
+        self, store: Store[Books], rules: MarketRules, seal: Seal, elsewhere: Elsewhere = NOWHERE
+    ) -> None:
+        """`seal` signs receipts. Parties that are connected to other halls are told `elsewhere`."""
         self._store = store
+        self._elsewhere = elsewhere
         self._rules = rules
         self._seal = seal
         self._letterboxes = Letterboxes()
@@ -72,7 +76,7 @@ class MarketDesk:
         self._expiries: Deadlines[Books, MarketOutcome] = Deadlines(
             store,
             find=lambda books, now: ([deal.id for deal in books.due(now, AT_ONCE)], books.next_deadline()),
-            lapse=lambda books, proposal_id, now: clerk.expire(books, proposal_id, now=now),
+            lapse=self._expire,
             tell=lambda hall, outcome: self._tell(hall, outcome, None),
         )
 
@@ -305,9 +309,19 @@ class MarketDesk:
             session,
             store or self._store,
             lambda: check_signature(read(), code),
-            work,
+            lambda books, order: self._posted(books, work(books, order)),
             lambda outcome: self._tell(hall, outcome, session),
         )
+
+    def _posted(self, books: Books, outcome: MarketOutcome) -> MarketOutcome:
+        self._elsewhere.tell(
+            books, (Addressed(each.to, agentchat.message_of(each.news)) for each in outcome.notices)
+        )
+        return outcome
+
+    def _expire(self, books: Books, proposal_id: str, now: int) -> MarketOutcome | None:
+        outcome = clerk.expire(books, proposal_id, now=now)
+        return None if outcome is None else self._posted(books, outcome)
 
     def _look_up(self, hall: Hall, session: Session, work: Callable[[Books], ServerMessage]) -> None:
         hall.transact(session, self._store, work, lambda message: hall.reply(session, message))
@@ -320,6 +334,10 @@ class MarketDesk:
             if line is not None:
                 _say(hall, line)
         self.mind(hall, _deals(outcome.changes))
+
+    def plan(self, hall: Hall, deadline: int) -> None:
+        """There is an open deal with this deadline; another hall may have made it."""
+        self._expiries.plan(hall, deadline)
 
     def mind(self, hall: Hall, deals: Iterable[Proposal]) -> None:
         """These have changed, here or in court: their deadlines count, and so do they."""

@@ -17,6 +17,7 @@ from moothall.court.records import CourtChange, Dispute, SignedFile
 from moothall.hall.bindings import BindingBooks
 from moothall.hall.common import CommonBooks
 from moothall.hall.keep.pinning import PinBooks
+from moothall.hall.other_halls import HallBooks
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
 from moothall.market import ledger
@@ -41,6 +42,7 @@ from moothall.store import offers as directory
 from moothall.store.cases import MARKS, CaseBooks, is_plain, is_storable, runs
 from moothall.store.common import CommonSql
 from moothall.store.dialect import Connection
+from moothall.store.halls import HallsSql
 from moothall.store.ids import IdBooks
 from moothall.store.memory import Memory
 from moothall.store.rows import TABLES, Draft, Stored
@@ -109,12 +111,12 @@ class _Listed(Proposal, frozen=True, kw_only=True, gc=False):
 _listed: Final = msgspec.json.Decoder(_Listed).decode
 
 
-class StoreBooks(Books, Outbox, BindingBooks, CommonBooks, PinBooks, Protocol):
-    """The books of the market and the court, of the keys behind ids, of what halls have in common, and the
-    courier's outbox of events."""
+class StoreBooks(Books, Outbox, BindingBooks, CommonBooks, PinBooks, HallBooks, Protocol):
+    """The books of the market and the court, of the keys behind ids, of what halls have in common and tell each
+    other, and the courier's outbox of events."""
 
 
-class SqlBooks(CaseBooks, IdBooks, CommonSql, StoreBooks):
+class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
     """Between load and commit. `careful` is the second try of a unit whose first try met a row that was changed
     meanwhile or was there already: it locks what it reads, and looks before it writes."""
 
@@ -126,8 +128,9 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, StoreBooks):
         *,
         subscriptions: Sequence[Subscription] = (),
         careful: bool = False,
+        hall: str = "",
     ) -> None:
-        super().__init__(connection, before)
+        super().__init__(connection, before, hall)
         self._memory = memory
         self._subscriptions = subscriptions
         self._careful = careful
@@ -364,17 +367,17 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, StoreBooks):
         return size
 
     def find_key(self, agent_id: str) -> bytes | None:
-        """The key that the id is bound to, and no other with the same eight digits; before there were bindings, the
-        first that had a row."""
+        """The key that the id is bound to, and no other with the same eight digits: its agent may be connected to
+        another hall on this store, and have no row yet. Before there were bindings, the first that had a row."""
         if len(agent_id) not in (AGENT_ID_LENGTH, FINGERPRINT_LENGTH) or not is_plain(agent_id):
             return None
+        owner = self.owners((agent_id,)).get(agent_id)
+        if owner is not None:
+            return owner
         rows = self._query(
             "SELECT fingerprint, key FROM keys WHERE short = ? ORDER BY number", agent_id[:AGENT_ID_LENGTH]
         )
         keys = [key for fingerprint, key in rows if fingerprint.startswith(agent_id)]
-        owner = self.owners((agent_id,)).get(agent_id)
-        if owner is not None:
-            return owner if owner in keys else None
         return keys[0] if keys else None
 
     def receipts(

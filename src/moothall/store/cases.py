@@ -120,6 +120,17 @@ class CaseBooks(SqlWork, ABC):
         rows = self._query("SELECT key, dispute_id FROM case_parts WHERE live = 1 AND role = 'arbiter'")
         return [(key, dispute_id) for key, dispute_id in rows]
 
+    def seats_of(self, keys: Collection[bytes]) -> list[tuple[bytes, str]]:
+        found: list[tuple[bytes, str]] = []
+        for some in runs(keys):
+            rows = self._query(
+                "SELECT key, dispute_id FROM case_parts WHERE live = 1 AND role = 'arbiter'"  # noqa: S608
+                f" AND key IN ({MARKS})",
+                *some,
+            )
+            found += [(key, dispute_id) for key, dispute_id in rows]
+        return found
+
     def panels(self, keys: Collection[bytes]) -> Mapping[bytes, int]:
         counts: dict[bytes, int] = {}
         for some in runs(keys):

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from moothall.hall.common import ListName
+from moothall.hall.other_halls import NEWS
 from moothall.store.dialect import Connection
 from moothall.store.work import SqlWork
 
@@ -46,6 +47,7 @@ class CommonSql(SqlWork):
                 holding[identity] = key
             else:
                 holding.update(self._query("SELECT identity, key FROM pins WHERE identity = ?", identity))
+        self.signal(NEWS)
         return holding
 
     def pinned_since(self, number: int) -> list[tuple[int, str, bytes]]:
@@ -54,6 +56,7 @@ class CommonSql(SqlWork):
     def _changed(self, of: ListName) -> None:
         self._change(_COUNT, of)
         self._draft.has_lists = True
+        self.signal(NEWS)
 
 
 def listed(connection: Connection, of: ListName) -> list[bytes]:
@@ -71,6 +74,11 @@ def alter(
         connection.execute(_STRIKE, (of, name))
     if enlisted or struck:
         connection.execute(_COUNT, (of,))
+
+
+def versions(connection: Connection) -> dict[ListName, int]:
+    """How often each list was changed."""
+    return dict(connection.execute("SELECT list, version FROM common_versions").fetchall())
 
 
 def pinned(connection: Connection) -> list[tuple[int, str, bytes]]:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Final
 
+from moothall.hall.other_halls import NEWS
 from moothall.identity import PublicKey
 from moothall.store.work import SqlWork
 
@@ -46,6 +47,7 @@ class IdBooks(SqlWork):
 
     def revoke(self, key: bytes, notice: bytes, now: int) -> None:
         self._draft.put_revocation(key, now, notice)
+        self.signal(NEWS)
 
 
 @cache

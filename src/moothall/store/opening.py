@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from time import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from moothall import __version__
 from moothall.errors import UsageError
@@ -22,6 +22,9 @@ from moothall.store.mirror import Mirror
 from moothall.store.rows import Draft
 from moothall.store.schema import VERSION
 from moothall.store.units import Result, Statistics, Store
+
+if TYPE_CHECKING:
+    from moothall.store.signals import Signals
 
 SCHEMES: Final = ("postgresql://", "postgres://")
 
@@ -55,9 +58,11 @@ def open_store(
     log: Log,
     subscriptions: Sequence[Subscription] = (),
     on_events: Callable[[], None] = lambda: None,
+    hall: str = "",
 ) -> MarketStore:
     """`url` is a PostgreSQL database; "" is a file in the data directory. Call it on the running loop, where
-    `on_events` is called after commits that left events for the subscribers."""
+    `on_events` is called after commits that left events for the subscribers. `hall` names this hall to others on
+    the same database."""
     connection = connect(directory.path, url, create=True)
     broken: tuple[type[Exception], ...] = (*connection.errors, UnicodeDecodeError)
     try:
@@ -86,7 +91,7 @@ def open_store(
     connection.close()
     from moothall.store.postgres import PostgresStore
 
-    return MarketStore(PostgresStore(url, committed, subscriptions), mirror)
+    return MarketStore(PostgresStore(url, committed, subscriptions, hall=hall), mirror)
 
 
 def bound_ids(directory: DataDirectory) -> Iterator[str]:
@@ -103,10 +108,20 @@ def revoked_keys(directory: DataDirectory, url: str) -> list[tuple[int, bytes]]:
     return [(number, key) for number, key in rows]
 
 
-def common_lists(directory: DataDirectory, url: str) -> dict[ListName, list[bytes]]:
-    """The records of all lists that halls have in common."""
+def open_signals(url: str, hall: str, heard: Callable[[str], None]) -> "Signals":
+    """What other halls than this one signal through their common PostgreSQL."""
+    from moothall.store.signals import Signals
+
+    return Signals(url, hall, heard)
+
+
+def common_lists(
+    directory: DataDirectory, url: str
+) -> tuple[dict[ListName, list[bytes]], dict[ListName, int]]:
+    """The records of all lists that halls have in common, and the versions of the lists."""
     with closing(connect(directory.path, url)) as connection:
-        return {of: common.listed(connection, of) for of in LISTS}
+        versions = common.versions(connection)  # first: what changes meanwhile is read again
+        return {of: common.listed(connection, of) for of in LISTS}, versions
 
 
 def pinned(directory: DataDirectory, url: str) -> list[tuple[int, str, bytes]]:

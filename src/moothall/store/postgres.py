@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any, Final, NamedTuple
 
 import psycopg
-from psycopg import errors
+from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from moothall.errors import OutcomeUnknown, UsageError
@@ -80,6 +80,16 @@ class PostgresConnection:
             row = self.execute(_as_one(tuple(sql for sql, _ in part)), parameters).fetchone()
             counts += row or ()
         return counts
+
+    def listen(self, channel: str) -> None:
+        """`channel` is an SQL expression."""
+        name = str(self._connection.execute(f"SELECT {channel}".encode()).fetchone()[0])  # type: ignore[index]
+        self._connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(name)))
+
+    def signals(self, seconds: float) -> Iterator[str]:
+        """What is signalled on that channel within this time."""
+        for notify in self._connection.notifies(timeout=seconds):
+            yield notify.payload
 
     def close(self) -> None:
         self._connection.close()
@@ -145,9 +155,12 @@ class PostgresStore:
         committed: Callable[[Draft], None],
         subscriptions: Sequence[Subscription] = (),
         threads: int = THREADS,
+        hall: str = "",
     ) -> None:
-        """`committed` hears, on the thread that did it, what each commit changed."""
+        """`committed` hears, on the thread that did it, what each commit changed. `hall` is the name of this hall
+        among those that share the store."""
         self._url = url
+        self._hall = hall
         self._subscriptions = subscriptions
         self._committed = committed
         self._answers = Answers()
@@ -185,7 +198,7 @@ class PostgresStore:
                 thread.join()
 
     def _serve(self) -> None:
-        clerk = Clerk(self._url, self._subscriptions)
+        clerk = Clerk(self._url, self._subscriptions, self._hall)
         while (unit := self._queue.get()) is not None:
             finished = clerk.run(unit)
             self._count(finished)
@@ -216,8 +229,9 @@ class Finished(NamedTuple):
 class Clerk:
     """One connection, and the thread that works with it."""
 
-    def __init__(self, url: str, subscriptions: Sequence[Subscription] = ()) -> None:
+    def __init__(self, url: str, subscriptions: Sequence[Subscription] = (), hall: str = "") -> None:
         self._url = url
+        self._hall = hall
         self._subscriptions = subscriptions
         self._connection: PostgresConnection | None = None
         self._memory = Memory()
@@ -250,7 +264,12 @@ class Clerk:
         changes = Draft()
         connection.execute(POSTGRES.begin)
         books = SqlBooks(
-            connection, self._memory, changes, subscriptions=self._subscriptions, careful=repeated > 0
+            connection,
+            self._memory,
+            changes,
+            subscriptions=self._subscriptions,
+            careful=repeated > 0,
+            hall=self._hall,
         )
         try:
             answer = unit.run(books)

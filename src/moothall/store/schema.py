@@ -23,6 +23,9 @@ changes of a row: a writer that read an older one finds out when it writes (see 
     common_versions     how often each of these lists was changed
     pins                the first key of each keep identity, which is there as a hash
     hall_key            the key that halls on this store sign with (one row; see `hall_key`)
+    halls               halls that use this store now, and when each said so; on PostgreSQL only, like the next two
+    present             keys of the agents that are connected to each hall, and their presence
+    letters             what agents of other halls are to be told, for a minute
     hooks               events on their way to integrations: a row per event and listener, until it is delivered
 """
 
@@ -33,6 +36,7 @@ from moothall.store.dialect import SQLITE, Dialect
 FILL: Final = "fill: "
 APPENDED: Final = "append only: "
 REPLACED: Final = "replaced: "
+SHARED: Final = "shared: "  # for an engine that several halls can use at once
 APPEND_ONLY: Final = ("postings", "audit", "receipts", "rating_history")
 
 _FIRST: Final = (
@@ -312,7 +316,26 @@ _COMMON: Final = (
     "CREATE TABLE hall_key (number BIGINT PRIMARY KEY, record {bytes} NOT NULL)",
 )
 
-_SEAMS: Final = (*_BOOKS, *_COMMON)
+# Halls that share a store, and what they tell each other. Who is connected where is not worth a disk: after a
+# crash of the database each hall says it again.
+_HALLS: Final = (
+    f"{SHARED}CREATE UNLOGGED TABLE halls (id {{text}} PRIMARY KEY, seen_at BIGINT NOT NULL)",
+    f"""{SHARED}CREATE UNLOGGED TABLE present (
+        hall {{text}} NOT NULL REFERENCES halls (id) ON DELETE CASCADE,
+        key {{bytes}} NOT NULL,
+        presence {{text}} NOT NULL,
+        PRIMARY KEY (hall, key)
+    )""",
+    f"""{SHARED}CREATE TABLE letters (
+        number {{number}},
+        hall {{text}} NOT NULL,
+        at BIGINT NOT NULL,
+        recipients {{bytes}} NOT NULL,
+        body {{bytes}} NOT NULL
+    )""",
+)
+
+_SEAMS: Final = (*_BOOKS, *_COMMON, *_HALLS)
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST,
@@ -333,6 +356,9 @@ def statements(migration: tuple[str, ...], dialect: Dialect) -> list[str]:
             written += _append_only(statement.removeprefix(APPENDED), dialect)
         elif statement.startswith(REPLACED):
             written += _replaced(statement.removeprefix(REPLACED), dialect)
+        elif statement.startswith(SHARED):
+            if dialect.locks_rows:
+                written.append(statement.removeprefix(SHARED).format_map(dialect.types))
         elif not statement.startswith(FILL):
             written.append(statement.format_map(dialect.types))
     return written

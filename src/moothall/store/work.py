@@ -1,20 +1,31 @@
 """What every part of the books is built on: one unit of work in SQL, before it is committed."""
 
-from typing import Any
+from typing import Any, Final
 
 from moothall.store.dialect import Connection, Row, Value
 from moothall.store.rows import Draft
+
+# Where halls on one PostgreSQL signal each other. The tables of a store are its own, whatever else is in the
+# database.
+CHANNEL: Final = "'moothall_' || 'migrations'::regclass::oid"
 
 
 class SqlWork:
     """Changes are collected in a draft, and written before the next query over many rows."""
 
-    def __init__(self, connection: Connection, before: Draft) -> None:
-        """`before` are the changes of the units before this one in the same transaction."""
+    def __init__(self, connection: Connection, before: Draft, hall: str = "") -> None:
+        """`before` are the changes of the units before this one in the same transaction. `hall` is the name of this
+        hall among those that share the store; empty if none can."""
+        self.hall = hall
         self._connection = connection
         self._before = before
         self._draft = Draft()
         self._savepoint = False
+
+    def signal(self, signal: str) -> None:
+        """For the other halls on this store, once this unit is committed."""
+        if self.hall:
+            self._connection.execute(f"SELECT pg_notify({CHANNEL}, ?)", (f"{self.hall} {signal}",))
 
     def _query(self, sql: str, *parameters: Any) -> list[Row]:
         self._write_out()

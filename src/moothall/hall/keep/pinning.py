@@ -32,7 +32,7 @@ class PinSaver:
         self._store = store
         self._later = later
         self._log = log
-        self._last_number = last_number
+        self.last_number = last_number  # of the pins that were read
         self._is_planned = False
         self._is_closed = False
         pins.on_pinned = self._plan
@@ -44,11 +44,11 @@ class PinSaver:
 
     def read_again(self) -> None:
         """Another hall on the same store has pinned something."""
-        since = self._last_number - OVERLAP
+        since = self.last_number - OVERLAP
 
         def read(rows: list[tuple[int, str, bytes]]) -> None:
             for number, identity, key in rows:
-                self._last_number = max(self._last_number, number)
+                self.last_number = max(self.last_number, number)
                 self.pins.learn(identity, key)
 
         def failed(error: BaseException) -> None:

@@ -89,6 +89,11 @@ def framed(outgoing: Outgoing | Bundle) -> bytes:
     return frame
 
 
+def forwarded(encoded: bytes) -> Bundle:
+    """A message that another hall has encoded: its bytes are sent on as they are."""
+    return Bundle((), frame=encode_text(encoded))
+
+
 def _frame(outgoing: Outgoing) -> bytes:
     encoded = encode(outgoing.message)
     return encode_text(encoded if outgoing.ref is None else with_ref(encoded, outgoing.ref))

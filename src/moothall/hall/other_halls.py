@@ -1,0 +1,308 @@
+"""The other halls on the same PostgreSQL, and the agents that are connected to them.
+
+A hall writes down who is connected to it, and tells the other halls what concerns their agents, in the
+transaction in which it was decided. The store signals a change at once. Every `PULSE_SECONDS` a hall also looks
+by itself, so that a lost signal costs a second and no more; the same look says that the hall is alive. Agents of
+a hall that has not been heard of for `EXPIRY_SECONDS` count as gone."""
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from moothall.hall import admin, revocation
+from moothall.hall.agenda import Appointment
+from moothall.hall.common import ListName
+from moothall.hall.elsewhere import Addressed, PostBooks
+from moothall.hall.hall import Hall
+from moothall.hall.keep.pinning import PinSaver
+from moothall.hall.outside import Store
+from moothall.hall.revocation import RevocationBooks
+from moothall.hall.session import Agent
+from moothall.wire.agentchat.codec import encode, forwarded
+
+PULSE_SECONDS: Final = 1.0
+PRESENCE_SECONDS: Final = 0.25  # arrivals and departures of this time are written together
+EXPIRY_SECONDS: Final = 10.0  # without a pulse, after which a hall and its agents count as gone
+LETTER_SECONDS: Final = 60.0  # for which letters are kept: no hall that is alive is behind by more
+# Another hall may commit a lower number a moment after a higher one was read here.
+OVERLAP: Final = 100
+MAX_NAMED: Final = 100  # recipients that a signal names, in 64 hex digits each; PostgreSQL takes 8,000 bytes
+
+NEWS: Final = "news"  # a signal: look now
+LETTER: Final = "letter"  # a signal: there is a letter, its number, and to whom; `*` is too many to name
+
+
+class Letter(NamedTuple):
+    number: int
+    body: bytes | None  # None: it is for none of the agents here
+
+
+class News(NamedTuple):
+    """What the store knew at a pulse. Numbers are the highest of their kind."""
+
+    is_known: bool  # False: this hall was forgotten, or is new
+    others: int  # halls besides this one
+    lists: Mapping[ListName, int]  # the versions of the lists that all halls have in common
+    revoked: int
+    pinned: int
+    letters: int
+
+
+class HallBooks(PostBooks, Protocol):
+    """One unit of work."""
+
+    def pulse(self, presences: Mapping[bytes, str | None]) -> News:
+        """This hall is alive. The presence of these keys has changed here; None is gone."""
+
+    def next_deadline(self) -> int | None:
+        """Of deals, in milliseconds since the epoch."""
+
+    def next_case_deadline(self) -> int | None: ...
+
+    def leave(self) -> None:
+        """This hall closes, and all of its agents are gone."""
+
+    def letters(self, after: int, but: Container[int], wanted: Container[bytes]) -> list[Letter]:
+        """Of other halls, with a higher number, in their order; without those in `but`. Only those to keys that are
+        `wanted` are read."""
+
+
+class _Enclosed(msgspec.Struct, frozen=True):
+    to: list[bytes]
+    message: msgspec.Raw
+
+
+_encode_letter: Final = msgspec.json.Encoder().encode
+_decode_letter: Final = msgspec.json.Decoder(list[_Enclosed]).decode
+
+
+class OtherHalls:
+    """Halls that share a PostgreSQL with this one."""
+
+    def __init__(self, store: Store[Any]) -> None:
+        self._store: Store[HallBooks] = store
+        self._revocations: Store[RevocationBooks] = store
+        self._hall: Hall | None = None  # None: not open yet, or closed
+        self._is_alone = False  # until the store says so
+        self._pins: PinSaver | None = None
+        self._plans: Sequence[Callable[[Hall, int], None]] = ()
+        self._opened: Callable[[], None] | None = None
+        self._versions: dict[ListName, int] = {}
+        self._presences: dict[bytes, str | None] = {}  # that changed here since the last pulse
+        self._next_pulse: Appointment | None = None
+        self._is_pulsing = False
+        self._pulses_again = False
+        self._letters = _Numbers()
+        self._is_reading = False
+        self._reads_again = False
+
+    # -- on a thread of the store ------------------------------------------------------------------
+
+    def tell(self, books: PostBooks, messages: Iterable[Addressed]) -> None:
+        hall = self._hall
+        if self._is_alone or hall is None:
+            return
+        enclosed: list[_Enclosed] = []
+        for to, message in messages:
+            absent = [key for key in dict.fromkeys(to) if key not in hall.by_key]
+            if absent:
+                enclosed.append(_Enclosed(absent, msgspec.Raw(encode(message))))
+        if enclosed:
+            books.post({key for each in enclosed for key in each.to}, _encode_letter(enclosed))
+
+    # -- on the event loop -------------------------------------------------------------------------
+
+    def open(
+        self,
+        hall: Hall,
+        pins: PinSaver | None,
+        plans: Sequence[Callable[[Hall, int], None]],
+        versions: Mapping[ListName, int],
+        opened: Callable[[], None],
+    ) -> None:
+        """Join the others. `plans` act on the next deadline of deals, and of cases. `versions` are those of the
+        lists that the hall was opened with. `opened` is called when the store knows this hall."""
+        self._hall = hall
+        self._pins = pins
+        self._plans = plans
+        self._versions = dict(versions)
+        self._opened = opened
+        hall.arrivals.append(self._note)
+        hall.presence_changed.append(self._note)
+        hall.departures.append(self._forget)
+        self._pulse()
+
+    def close(self) -> None:
+        """Leave the others. The store must still be open."""
+        if self._hall is not None:
+            log, self._hall = self._hall.log, None
+
+            def failed(error: BaseException) -> None:
+                log.warning("other_halls_not_reached", error=repr(error))
+
+            self._store.submit(lambda books: books.leave(), lambda _: None, failed)
+
+    def hear(self, signal: str) -> None:
+        """A signal of another hall: NEWS, or LETTER with its number and recipients. "": signals may have been
+        lost."""
+        hall = self._hall
+        if hall is None:
+            return
+        kind, _, rest = signal.partition(" ")
+        number, _, recipients = rest.partition(" ")
+        if kind == LETTER and not _concerns(hall, recipients):
+            self._letters.add(int(number))
+            return
+        if kind != NEWS:
+            self._read_letters()
+        if kind != LETTER:
+            self._pulse()
+
+    def _note(self, agent: Agent) -> None:
+        if agent.key is not None:
+            self._change(agent.key.raw, agent.presence)
+
+    def _forget(self, agent: Agent) -> None:
+        if agent.key is not None:
+            self._change(agent.key.raw, None)
+
+    def _change(self, key: bytes, presence: str | None) -> None:
+        if self._hall is not None:
+            self._presences[key] = presence
+            if not self._is_pulsing:
+                self._plan(self._hall, PRESENCE_SECONDS)
+
+    def _plan(self, hall: Hall, seconds: float) -> None:
+        due, planned = hall.now() + seconds, self._next_pulse
+        if planned is not None and not planned.cancelled:
+            if planned.due <= due:
+                return
+            hall.agenda.cancel(planned)
+        self._next_pulse = hall.agenda.at(due, self._pulse)
+
+    def _pulse(self) -> None:
+        hall = self._hall
+        if hall is None:
+            return
+        if self._is_pulsing:
+            self._pulses_again = True
+            return
+        self._is_pulsing = True
+        self._pulses_again = False
+        presences, self._presences = self._presences, {}
+
+        def work(books: HallBooks) -> tuple[News, Sequence[int | None]]:
+            return books.pulse(presences), (books.next_deadline(), books.next_case_deadline())
+
+        def heard(answer: tuple[News, Sequence[int | None]]) -> None:
+            self._is_pulsing = False
+            if self._hall is not None:
+                news, deadlines = answer
+                for plan, deadline in zip(self._plans, deadlines, strict=True):
+                    if deadline is not None:
+                        plan(hall, deadline)
+                self._act(hall, news)
+                self._plan(hall, self._pause())
+
+        def failed(error: BaseException) -> None:
+            self._is_pulsing = False
+            self._presences = presences | self._presences
+            hall.log.warning("other_halls_not_reached", error=repr(error))
+            self._plan(hall, PULSE_SECONDS)
+
+        self._store.submit(work, heard, failed)
+
+    def _pause(self) -> float:
+        if self._pulses_again:
+            return 0.0
+        return PRESENCE_SECONDS if self._presences else PULSE_SECONDS
+
+    def _act(self, hall: Hall, news: News) -> None:
+        self._is_alone = not news.others
+        if not news.is_known:
+            changed, self._presences = self._presences, {}
+            self._presences.update((key, agent.presence) for key, agent in hall.by_key.items())
+            self._presences.update(changed)
+        for of, version in news.lists.items():
+            if version != self._versions.get(of):
+                hall.copies.read_again(of, partial(self._replace, hall, version))
+        if news.revoked > hall.revoked.last_number:
+            revocation.read_again(hall, self._revocations)
+        if self._pins is not None and news.pinned > self._pins.last_number:
+            self._pins.read_again()
+        if self._opened is not None:
+            self._letters.add(news.letters)  # those from before are not for agents of this hall
+            opened, self._opened = self._opened, None
+            opened()
+        elif news.letters > self._letters.last:
+            self._read_letters()
+
+    def _replace(self, hall: Hall, version: int, of: ListName, records: list[bytes]) -> None:
+        self._versions[of] = version
+        admin.replace_copy(hall, of, records)
+
+    def _read_letters(self) -> None:
+        """One reading at a time, so that letters are told in the order of their numbers."""
+        hall = self._hall
+        if hall is None or self._opened is not None:
+            return
+        if self._is_reading:
+            self._reads_again = True
+            return
+        self._is_reading = True
+        self._reads_again = False
+        after, known, wanted = self._letters.last - OVERLAP, self._letters.latest(), hall.by_key
+
+        def read(letters: list[Letter]) -> None:
+            self._is_reading = False
+            for letter in letters:
+                self._letters.add(letter.number)
+                if letter.body is not None:
+                    _tell_here(hall, letter.body)
+            if self._reads_again:
+                self._read_letters()
+
+        def failed(error: BaseException) -> None:
+            """The next pulse tries again."""
+            self._is_reading = False
+            hall.log.warning("letters_not_read", error=repr(error))
+
+        self._store.submit(lambda books: books.letters(after, known, wanted), read, failed)
+
+
+class _Numbers:
+    """Which of the latest letters were read, or need not be."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self._latest: set[int] = set()
+
+    def add(self, number: int) -> None:
+        self._latest.add(number)
+        self.last = max(self.last, number)
+        if len(self._latest) > 2 * OVERLAP:
+            self._latest = {each for each in self._latest if each > self.last - OVERLAP}
+
+    def latest(self) -> frozenset[int]:
+        return frozenset(self._latest)
+
+
+def _concerns(hall: Hall, recipients: str) -> bool:
+    return recipients == "*" or any(bytes.fromhex(key) in hall.by_key for key in recipients.split(","))
+
+
+def _tell_here(hall: Hall, body: bytes) -> None:
+    for enclosed in _decode_letter(body):
+        outgoing = forwarded(bytes(enclosed.message))
+        for key in enclosed.to:
+            agent = hall.by_key.get(key)
+            if agent is not None:
+                agent.link.put(outgoing)
+
+
+def named(keys: Iterable[bytes]) -> str:
+    """Recipients, as a signal names them."""
+    listed = [key.hex() for key in keys]
+    return "*" if len(listed) > MAX_NAMED else ",".join(listed)

@@ -1,0 +1,86 @@
+"""The part of the books about other halls on the same PostgreSQL (see `hall.other_halls`).
+
+All times are the database's: the clocks of two halls may differ by minutes.
+"""
+
+from collections.abc import Collection, Container, Mapping
+from typing import Final
+
+from moothall.hall.other_halls import EXPIRY_SECONDS, LETTER, LETTER_SECONDS, NEWS, Letter, News, named
+from moothall.store.work import SqlWork
+
+KEY_BYTES: Final = 32
+
+_NOW: Final = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_BEAT: Final = f"UPDATE halls SET seen_at = {_NOW} WHERE id = ?"  # noqa: S608
+_COME: Final = f"INSERT INTO halls (id, seen_at) VALUES (?, {_NOW})"  # noqa: S608
+_EXPIRE: Final = f"DELETE FROM halls WHERE id <> ? AND seen_at < {_NOW} - {round(EXPIRY_SECONDS * 1000)}"  # noqa: S608
+_TIDY: Final = f"DELETE FROM letters WHERE at < {_NOW} - {round(LETTER_SECONDS * 1000)}"  # noqa: S608
+_ENTER: Final = (
+    "INSERT INTO present (hall, key, presence) SELECT ?, key, presence"
+    " FROM unnest(?::bytea[], ?::text[]) AS changed (key, presence)"
+    " ON CONFLICT (hall, key) DO UPDATE SET presence = excluded.presence"
+)
+_DEPART: Final = "DELETE FROM present WHERE hall = ? AND key = ANY(?::bytea[])"
+_NEWS: Final = (
+    "SELECT (SELECT count(*) FROM halls WHERE id <> ?),"
+    " coalesce((SELECT max(number) FROM revocations), 0),"
+    " coalesce((SELECT max(number) FROM pins), 0),"
+    " coalesce((SELECT max(number) FROM letters), 0)"
+)
+_ELSEWHERE: Final = (
+    "SELECT key, presence FROM present JOIN halls ON halls.id = hall"  # noqa: S608
+    f" WHERE hall <> ? AND seen_at >= {_NOW} - {round(EXPIRY_SECONDS * 1000)}"
+)
+_POST: Final = f"INSERT INTO letters (hall, at, recipients, body) VALUES (?, {_NOW}, ?, ?) RETURNING number"  # noqa: S608
+_LETTERS: Final = "SELECT number, recipients FROM letters WHERE number > ? AND hall <> ? ORDER BY number"
+_BODIES: Final = "SELECT number, body FROM letters WHERE number = ANY(?::bigint[])"
+
+
+class HallsSql(SqlWork):
+    """What `SqlBooks` is made of besides the other parts. A hall that is alone in its store asks for none of it."""
+
+    def pulse(self, presences: Mapping[bytes, str | None]) -> News:
+        is_known = bool(self._change(_BEAT, self.hall))
+        if not is_known:
+            self._change(_COME, self.hall)
+            self.signal(NEWS)
+        self._change(_EXPIRE, self.hall)
+        self._change(_TIDY)
+        here = {key: presence for key, presence in presences.items() if presence is not None}
+        if here:
+            self._query(f"{_ENTER} RETURNING 1", self.hall, list(here), list(here.values()))
+        if gone := [key for key, presence in presences.items() if presence is None]:
+            self._query(f"{_DEPART} RETURNING 1", self.hall, gone)
+        ((others, revoked, pinned, letters),) = self._query(_NEWS, self.hall)
+        return News(
+            is_known=is_known,
+            others=others,
+            lists=dict(self._query("SELECT list, version FROM common_versions")),
+            revoked=revoked,
+            pinned=pinned,
+            letters=letters,
+        )
+
+    def leave(self) -> None:
+        self._change("DELETE FROM halls WHERE id = ?", self.hall)
+        self.signal(NEWS)
+
+    def elsewhere(self) -> list[tuple[bytes, str]]:
+        if not self.hall:
+            return []
+        return [(key, presence) for key, presence in self._query(_ELSEWHERE, self.hall)]
+
+    def post(self, to: Collection[bytes], body: bytes) -> None:
+        ((number,),) = self._query(_POST, self.hall, b"".join(to), body)
+        self.signal(f"{LETTER} {number} {named(to)}")
+
+    def letters(self, after: int, but: Container[int], wanted: Container[bytes]) -> list[Letter]:
+        new = [(number, to) for number, to in self._query(_LETTERS, after, self.hall) if number not in but]
+        concern = [number for number, to in new if any(key in wanted for key in _keys(to))]
+        bodies: dict[int, bytes] = dict(self._query(_BODIES, concern)) if concern else {}
+        return [Letter(number, bodies.get(number)) for number, _ in new]
+
+
+def _keys(joined: bytes) -> list[bytes]:
+    return [joined[start : start + KEY_BYTES] for start in range(0, len(joined), KEY_BYTES)]

@@ -1,0 +1,274 @@
+"""Two real halls on one PostgreSQL: agents of either deal with each other, and what one decides holds at both."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from moothall.identity import PrivateKey
+from moothall.identity.certificates import revoke
+from tests.identity.vectors import ALICE, BOB, CAROL, NOW_MS
+from tests.store.server import Server
+from tests.support.agentchat import AgentChat, Message, Refused
+from tests.support.cases import ARBITERS, COMMITMENT, NONCE, signed_step
+from tests.support.deals import signed
+from tests.support.server import ADMIN_KEY, PATIENCE, HallProcess
+
+JUDGES = ARBITERS[:3]
+BOB_ID = BOB.public.agent_id()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.stop()
+
+
+class Halls:
+    """Two on one database, each with a data directory of its own."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.url = url
+        self.made: list[HallProcess] = []
+        for name in ("here", "there"):
+            (folder / name / "data").mkdir(parents=True, mode=0o700)
+            environment = {"MOOTHALL_ADMIN_KEY": ADMIN_KEY, "MOOTHALL_STORE": url}
+            flags = (
+                "--set",
+                "allowlist=true",
+                "--set",
+                "allowlist_strict=false",
+                "--set",
+                "verified_means=grant",
+            )
+            self.made.append(HallProcess(folder / name, *flags, environment=environment))
+        self.here, self.there = self.made
+
+    def start(self) -> None:
+        for hall in self.made:
+            hall.start()
+
+    async def present(self, *keys: PrivateKey) -> None:
+        """The store knows that agents with these keys are connected, and no others."""
+        expected = {key.public.raw for key in keys}
+        async with asyncio.timeout(PATIENCE):
+            while self.connected() != expected:
+                await asyncio.to_thread(self._next_change)
+
+    def connected(self) -> set[bytes]:
+        with psycopg.connect(self.url) as connection:
+            return {row[0] for row in connection.execute("SELECT key FROM present").fetchall()}
+
+    def _next_change(self) -> None:
+        """Until a hall says that it is alive: it writes down who is connected at the same time."""
+        newest = "SELECT max(seen_at) FROM halls"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            before = connection.execute(newest).fetchone()
+            while connection.execute(newest).fetchone() == before:
+                connection.execute("SELECT pg_sleep(0.01)")
+
+
+@pytest.fixture
+def halls(tmp_path: Path, server: Server) -> Iterator[Halls]:
+    made = Halls(tmp_path, server.new_database())
+    yield made
+    for hall in made.made:
+        if hall.port:
+            hall.kill()
+
+
+async def administer(hall: HallProcess, operation: str, **fields: Any) -> Message:
+    async with await AgentChat.open(hall.url) as admin:
+        return await admin.ask("ADMIN_RESULT", type=operation, admin_key=ADMIN_KEY, **fields)
+
+
+async def come(hall: HallProcess, key: PrivateKey) -> AgentChat:
+    return await AgentChat.connect(hall.url, "agent", key)
+
+
+async def propose(proposer: AgentChat, key: PrivateKey, recipient: AgentChat, **fields: Any) -> str:
+    offer = signed(key, "PROPOSAL", to=recipient.agent_id, task="review", **fields)
+    deal: str = (await proposer.ask("PROPOSAL", type="PROPOSAL", **offer))["id"]
+    return deal
+
+
+# -- deals and cases -----------------------------------------------------------------------------------
+
+
+async def test_a_deal_between_agents_of_two_halls(halls: Halls) -> None:
+    """They have never been anywhere before: the binding of an id is committed before WELCOME."""
+    halls.start()
+    async with await come(halls.here, ALICE) as alice, await come(halls.there, BOB) as bob:
+        deal = await propose(alice, ALICE, bob, elo_stake=30)
+        offer = await bob.expect("PROPOSAL", id=deal)
+        assert (offer["from"], offer["task"], offer["elo_stake"]) == (alice.agent_id, "review", 30)
+        accepted = signed(BOB, "ACCEPT", proposal_id=deal, elo_stake=20)
+        own = await bob.ask("ACCEPT", type="ACCEPT", **accepted)
+        told = await alice.expect("ACCEPT", proposal_id=deal)
+        assert told == {name: value for name, value in own.items() if name != "ref"}
+        await bob.ask("COMPLETE", type="COMPLETE", **signed(BOB, "COMPLETE", proposal_id=deal))
+        assert (await alice.expect("COMPLETE", proposal_id=deal))["rating_changes"]
+        await alice.settle()
+        await bob.settle()
+        assert (alice.pending("PROPOSAL"), bob.pending("COMPLETE"), alice.pending("COMPLETE")) == ([], [], [])
+
+
+async def test_a_case_across_two_halls(halls: Halls) -> None:
+    """The parties are here and there, two arbiters there and one here. The one here comes back there."""
+    ratings = {
+        f"@{key.public.agent_id(16)}": {"rating": 1400, "transactions": 30, "updated": None} for key in JUDGES
+    }
+    (halls.here.data_dir / "ratings.json").write_text(json.dumps(ratings))
+    halls.start()
+    places = {ALICE: halls.here, BOB: halls.there, JUDGES[0]: halls.here}
+    places |= dict.fromkeys(JUDGES[1:], halls.there)
+    agents = {key: await come(hall, key) for key, hall in places.items()}
+    await halls.present(*places)
+
+    async def act(key: PrivateKey, kind: str, answer: str, **fields: Any) -> Message:
+        await agents[key].send(type=kind, ref=kind, **signed_step(key, kind, **fields))
+        return await agents[key].answer(answer, ref=kind)
+
+    deal = await propose(agents[ALICE], ALICE, agents[BOB], elo_stake=30)
+    await agents[BOB].expect("PROPOSAL", id=deal)
+    await agents[BOB].ask("ACCEPT", type="ACCEPT", **signed(BOB, "ACCEPT", proposal_id=deal, elo_stake=20))
+    await agents[ALICE].expect("ACCEPT", proposal_id=deal)
+    filing = {"proposal_id": deal, "reason": "nothing came", "commitment": COMMITMENT}
+    dispute = (await act(ALICE, "DISPUTE_INTENT", "DISPUTE_INTENT_ACK", **filing))["dispute_id"]
+    await agents[BOB].expect("MSG", **{"from": "@server"})
+    await act(ALICE, "DISPUTE_REVEAL", "DISPUTE_REVEALED", proposal_id=deal, nonce=NONCE)
+    panel = await agents[BOB].expect("PANEL_FORMED", dispute_id=dispute)
+    assert set(panel["pool"]) == {agents[key].agent_id for key in JUDGES}
+    for key in JUDGES:
+        await agents[key].expect("ARBITER_ASSIGNED", dispute_id=dispute)
+
+    await agents[JUDGES[0]].close()
+    agents[JUDGES[0]] = await come(halls.there, JUDGES[0])
+    await agents[JUDGES[0]].expect("ARBITER_ASSIGNED", dispute_id=dispute)  # reminded by the other hall
+    for key in JUDGES:
+        await act(key, "ARBITER_ACCEPT", "ACK", dispute_id=dispute)
+    await agents[ALICE].expect("MSG", **{"from": "@server"})
+    evidence = {"dispute_id": dispute, "items": [{"kind": "commit", "value": "abc"}], "statement": "look"}
+    await act(ALICE, "EVIDENCE", "EVIDENCE_RECEIVED", **evidence)
+    await agents[BOB].expect("EVIDENCE_RECEIVED", **{"from": agents[ALICE].agent_id})
+    await act(BOB, "EVIDENCE", "EVIDENCE_RECEIVED", **{**evidence, "items": []})
+    for key in JUDGES:
+        ready = await agents[key].expect("CASE_READY", dispute_id=dispute)
+        assert ready["disputant_evidence"]["statement"] == "look"
+        ballot = {"dispute_id": dispute, "verdict": "disputant", "reasoning": "so I found"}
+        await act(key, "ARBITER_VOTE", "ACK", **ballot)
+    for key in (ALICE, BOB, *JUDGES):
+        assert (await agents[key].expect("VERDICT"))["verdict"] == "disputant"
+        await agents[key].expect("SETTLEMENT_COMPLETE")
+    await agents[ALICE].settle()
+    assert agents[ALICE].pending("VERDICT") == []
+    for agent in agents.values():
+        await agent.close()
+
+
+async def test_a_deadline_is_acted_on_once_and_both_parties_hear_of_it(halls: Halls) -> None:
+    halls.start()
+    async with await come(halls.here, ALICE) as alice, await come(halls.there, BOB) as bob:
+        deal = await propose(alice, ALICE, bob, expires=1)
+        for party in (alice, bob):
+            await party.expect("EXPIRED", proposal_id=deal)
+        second = await propose(alice, ALICE, bob)  # what was told twice would have come before this
+        await bob.expect("PROPOSAL", id=second)
+        assert (alice.pending("EXPIRED"), bob.pending("EXPIRED")) == ([], [])
+
+
+async def test_a_deadline_of_a_hall_that_died_is_kept_by_the_other(halls: Halls) -> None:
+    halls.start()
+    async with await come(halls.here, ALICE) as alice, await come(halls.there, BOB) as bob:
+        deal = await propose(alice, ALICE, bob, expires=2)
+        await bob.expect("PROPOSAL", id=deal)
+        halls.here.kill()
+        await bob.expect("EXPIRED", proposal_id=deal)
+        alice.cut()
+
+
+async def test_agents_of_a_hall_that_died_are_not_drawn(halls: Halls) -> None:
+    halls.start()
+    async with await come(halls.here, ALICE), await come(halls.there, BOB):
+        await halls.present(ALICE, BOB)
+        halls.there.kill()
+        await halls.present(ALICE)
+
+
+async def test_a_hall_that_stops_takes_its_agents_along(halls: Halls) -> None:
+    halls.start()
+    async with await come(halls.here, ALICE), await come(halls.there, BOB):
+        await halls.present(ALICE, BOB)
+        halls.there.stop()
+        assert halls.connected() == {ALICE.public.raw}
+
+
+# -- what all halls have in common ---------------------------------------------------------------------
+
+
+async def test_both_have_the_same_key_and_say_that_it_is_not_encrypted(halls: Halls) -> None:
+    halls.start()
+    assert halls.here.key == halls.there.key
+    for hall in halls.made:
+        assert "store_secret_file" in (await hall.logged("hall_key_not_encrypted"))["advice"]
+
+
+async def test_a_ban_and_its_end(halls: Halls) -> None:
+    halls.start()
+    async with await come(halls.there, BOB) as bob:
+        await administer(halls.here, "ADMIN_BAN", agent_id=BOB_ID, reason="spam")
+        assert (await bob.expect("BANNED"))["reason"] == "spam"
+        assert await bob.closed() == (1000, "Banned by admin")
+    with pytest.raises(Refused, match="BANNED: spam"):
+        await come(halls.there, BOB)
+    async with await AgentChat.open(halls.here.url) as watcher:
+        await administer(halls.there, "ADMIN_UNBAN", agent_id=BOB_ID)
+        # A change is in force elsewhere when the next one is told: they come in their order.
+        await administer(halls.there, "ADMIN_MOTD", motd="a sign")
+        await watcher.expect("MOTD_UPDATE", motd="a sign")
+    async with await come(halls.here, BOB):
+        pass
+
+
+async def test_an_approval_and_its_end(halls: Halls) -> None:
+    halls.start()
+    async with await AgentChat.open(halls.there.url) as watcher:
+        await administer(halls.here, "ADMIN_APPROVE", pubkey=ALICE.public.pem, note="founder")
+        await administer(halls.here, "ADMIN_MOTD", motd="one")
+        await watcher.expect("MOTD_UPDATE", motd="one")
+        async with await come(halls.there, ALICE) as alice:
+            assert alice.welcome["verified"] is True
+            assert alice.welcome["motd"] == "one"
+        (entry,) = (await administer(halls.there, "ADMIN_LIST"))["entries"]
+        assert entry["note"] == "founder"
+        await administer(halls.here, "ADMIN_REVOKE", pubkey=ALICE.public.pem)
+        await administer(halls.here, "ADMIN_MOTD", motd="")
+        await watcher.expect("MOTD_UPDATE", motd=None)
+        async with await come(halls.there, ALICE) as alice:
+            assert alice.welcome["verified"] is False
+
+
+async def test_a_revoked_key(halls: Halls) -> None:
+    halls.start()
+    async with await come(halls.there, CAROL) as carol, await AgentChat.open(halls.here.url) as stranger:
+        await stranger.ask("KEY_REVOKED", type="REVOKE_KEY", notice=revoke(CAROL, now_ms=NOW_MS))
+        await carol.expect("KEY_REVOKED", fingerprint=CAROL.public.fingerprint)
+        assert await carol.closed() == (1000, "Key revoked")
+
+
+async def test_a_connection_that_is_lost_costs_no_news(halls: Halls, server: Server) -> None:
+    """The halls look by themselves, and listen again."""
+    halls.start()
+    async with await come(halls.there, BOB) as bob:
+        for _ in range(2):
+            server.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE application_name = 'moothall' AND query LIKE 'LISTEN%'"
+            )
+        await administer(halls.here, "ADMIN_BAN", agent_id=BOB_ID)
+        assert await bob.closed() == (1000, "Banned by admin")
