@@ -88,7 +88,7 @@ def test_a_backup_of_a_running_hall_is_restored(tmp_path: Path) -> None:
         assert deals(hall.url) == [before]
         assert hall.key == key
         with SyncAgent("op", url=hall.url) as operator:
-            assert [ban.agent_id for ban in operator.admin(ADMIN_KEY).bans().newest] == ["deadbeef"]
+            assert [ban.agent_id for ban in operator.admin(ADMIN_KEY).bans().newest] == ["@deadbeef"]
     finally:
         hall.kill()
 
