@@ -375,27 +375,27 @@ async def test_error_codes_are_the_reference_ones(hall: HallProcess, room: str) 
 # -- agentchat wire 17.2 -------------------------------------------------------------------------------
 
 REFERENCE_VARIABLES = {
-    "PORT": ("port", "7001", "7001"),
+    "PORT": ("port", "7001", 7001),
     "HOST": ("host", "::1", "::1"),
     "SERVER_NAME": ("server_name", "town", "town"),
     "RATE_LIMIT_MS": ("rate_message", "250", "1/0.25"),
-    "MESSAGE_BUFFER_SIZE": ("buffer_size", "7", "7"),
-    "IDLE_TIMEOUT_MS": ("idle_timeout", "90000", "90.0"),
-    "IDLE_PROMPTS": ("idle_prompts", "false", "false"),
-    "CHALLENGE_TIMEOUT_MS": ("challenge_timeout", "1500", "1.5"),
-    "PRIVATE_CHANNELS_ENABLED": ("private_channels", "false", "false"),
+    "MESSAGE_BUFFER_SIZE": ("buffer_size", "7", 7),
+    "IDLE_TIMEOUT_MS": ("idle_timeout", "90000", 90.0),
+    "IDLE_PROMPTS": ("idle_prompts", "false", False),
+    "CHALLENGE_TIMEOUT_MS": ("challenge_timeout", "1500", 1.5),
+    "PRIVATE_CHANNELS_ENABLED": ("private_channels", "false", False),
     "GENESIS_AGENT_ID": ("genesis_agent_id", "b8de75d15ebbfc41", "b8de75d15ebbfc41"),
-    "ALLOWLIST_ENABLED": ("allowlist", "true", "true"),
-    "ALLOWLIST_STRICT": ("allowlist_strict", "true", "true"),
+    "ALLOWLIST_ENABLED": ("allowlist", "true", True),
+    "ALLOWLIST_STRICT": ("allowlist_strict", "true", True),
     "MOTD": ("motd", "be kind", "be kind"),
-    "MAX_CONNECTIONS_PER_IP": ("max_connections_per_ip", "3", "3"),
+    "MAX_CONNECTIONS_PER_IP": ("max_connections_per_ip", "3", 3),
     "DATA_DIR": ("data_dir", "/srv/chat", "/srv/chat/.agentchat"),
     "LOG_LEVEL": ("log_level", "warn", "warning"),
 }
 
 
 @pytest.fixture(scope="module")
-def shown_settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict[str, str]]]:
+def shown_settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict[str, object]]]:
     """What `moothall config` says in both profiles when all the reference's variables are set."""
     folder = tmp_path_factory.mktemp("config")
     environ = {variable: text for variable, (_, text, _) in REFERENCE_VARIABLES.items()}
@@ -409,7 +409,7 @@ def shown_settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[s
 
 @pytest.mark.parametrize("variable", REFERENCE_VARIABLES)
 def test_the_reference_variables_count_in_its_profile_only(
-    shown_settings: dict[str, dict[str, dict[str, str]]], variable: str
+    shown_settings: dict[str, dict[str, dict[str, object]]], variable: str
 ) -> None:
     setting, _, expected = REFERENCE_VARIABLES[variable]
     in_profile = shown_settings["agentchat-0.36"][setting]
