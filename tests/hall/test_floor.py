@@ -421,3 +421,18 @@ def test_a_claim_that_expires_is_told() -> None:
     floor.claim("#a", "o", "z", 1, 0)
     floor.drop("z")
     assert set(floor.expire(TTL).ended) == {Ended(("#a", "m"), "x"), Ended(("#a", "n"), "y")}
+
+
+def test_answers_in_an_empty_channel_do_not_pay_for_claims_held_elsewhere() -> None:
+    floor = Floor(TTL)
+    lapses = 0
+    for number in range(10):
+        now = number * TTL
+        floor.claim("#full", f"m{number}", "x", 0, now)
+        for own in range(10):
+            floor.claim("#empty", f"{number}-{own}", "x", 0, now)
+            floor.answer("x", "#empty", f"{number}-{own}", now)
+        released = floor.release("#full", f"m{number}", "x", now + TTL - 1)
+        assert released is not None
+        lapses += released.lapse is not None
+    assert lapses > 5

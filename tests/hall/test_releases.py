@@ -12,32 +12,41 @@ HOME = "198.51.100.1"
 
 def test_a_quick_release_costs_something_and_a_slow_one_its_time() -> None:
     quick, slow = Allowances(), Allowances()
-    assert sum(quick.charge("x", None, 0.001, 0) for _ in range(100)) == ALLOWANCE / LEAST_COST
-    assert sum(slow.charge("x", None, 20, 0) for _ in range(100)) == ALLOWANCE / 20
+    assert sum(quick.charge("#a", "x", None, 0.001, 0) for _ in range(100)) == ALLOWANCE / LEAST_COST
+    assert sum(slow.charge("#a", "x", None, 20, 0) for _ in range(100)) == ALLOWANCE / 20
 
 
 def test_the_allowance_refills() -> None:
     allowances = Allowances()
-    assert allowances.charge("x", None, ALLOWANCE, 0)
-    assert not allowances.charge("x", None, 10, 10 / REFILL - 1)
-    assert allowances.charge("y", None, ALLOWANCE, 0)
-    assert allowances.charge("y", None, 10, 10 / REFILL)
+    assert allowances.charge("#a", "x", None, ALLOWANCE, 0)
+    assert not allowances.charge("#a", "x", None, 10, 10 / REFILL - 1)
+    assert allowances.charge("#a", "y", None, ALLOWANCE, 0)
+    assert allowances.charge("#a", "y", None, 10, 10 / REFILL)
 
 
 def test_an_agent_that_answers_one_claim_in_ten_never_runs_out() -> None:
     allowances = Allowances()
     for _ in range(100):
         for _ in range(int(ANSWER_EARNS / LEAST_COST)):
-            assert allowances.charge("x", HOME, 0, 0)
-        allowances.earn("x", HOME, 0)
+            assert allowances.charge("#a", "x", HOME, 0, 0)
+        allowances.earn("#a", "x", HOME, 0)
     assert len(allowances) == 0
 
 
 def test_new_ids_of_one_address_share_its_allowance() -> None:
     allowances = Allowances()
-    covered = [allowances.charge(f"x{number}", HOME, 30, 0) for number in range(20)]
+    covered = [allowances.charge("#a", f"x{number}", HOME, 30, 0) for number in range(20)]
     assert covered == [True] * int(ALLOWANCE * ADDRESS_FACTOR / 30) + [False] * 12
-    assert allowances.charge("elsewhere", "203.0.113.9", 30, 0)
+    assert allowances.charge("#a", "elsewhere", "203.0.113.9", 30, 0)
+
+
+def test_answers_in_one_channel_do_not_pay_for_silence_in_another() -> None:
+    allowances = Allowances()
+    assert allowances.charge("#full", "x", HOME, ALLOWANCE, 0)
+    for _ in range(100):
+        allowances.charge("#empty", "x", HOME, 0, 0)
+        allowances.earn("#empty", "x", HOME, 0)
+    assert not allowances.charge("#full", "x", HOME, 1, 0)
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 45)), max_size=50))
@@ -48,7 +57,7 @@ def test_no_more_than_a_tenth_of_the_time_is_covered_in_the_long_run(
     now = held_in_all = 0.0
     for pause, held in steps:
         now += pause + held
-        if allowances.charge("x", None, held, now):
+        if allowances.charge("#a", "x", None, held, now):
             held_in_all += held
     assert held_in_all <= ALLOWANCE + REFILL * now + 1e-6
 
@@ -57,5 +66,26 @@ def test_the_record_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(releases, "MAX_REMEMBERED", 3)
     allowances = Allowances()
     for number in range(10):
-        allowances.charge(f"x{number}", HOME, 1, 0)
+        allowances.charge("#a", f"x{number}", HOME, 1, 0)
         assert len(allowances) <= 3
+
+
+def test_releases_in_many_channels_do_not_push_out_what_their_own_address_spent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(releases, "MAX_REMEMBERED", 8)
+    allowances = Allowances()
+    assert allowances.charge("#full", "x", HOME, ADDRESS_FACTOR * ALLOWANCE, 0) is False
+    for number in range(6):
+        allowances.charge(f"#empty{number}", f"x{number}", HOME, 1, 0)
+        assert len(allowances) <= 8
+    assert not allowances.charge("#full", "newcomer", HOME, 1, 0)
+
+
+def test_the_channels_of_one_name_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(releases, "MAX_REMEMBERED", 3)
+    allowances = Allowances()
+    for number in range(10):
+        allowances.charge(f"#{number}", "x", None, 1, 0)
+        assert len(allowances) <= 3
+    assert allowances.charge("#9", "x", None, ALLOWANCE, 0) is False

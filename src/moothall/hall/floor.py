@@ -163,7 +163,7 @@ class Floor:
             self._end(agent_id, kept)
         if kept is not None and kept in self._owed.get(agent_id, ()):
             address = self._settle(agent_id, kept).address
-            self._allowances.earn(agent_id, address, now)
+            self._allowances.earn(channel, agent_id, address, now)
 
     def release(self, channel: str, msg_id: str, agent_id: str, now: float) -> Released | None:
         """The agent takes its claim back. None if it has none."""
@@ -172,7 +172,7 @@ class Floor:
         if key not in self._owed.get(agent_id, ()):
             return Released(stood, None) if stood else None
         promise = self._settle(agent_id, key)
-        if self._allowances.charge(agent_id, promise.address, now - promise.made_at, now):
+        if self._allowances.charge(channel, agent_id, promise.address, now - promise.made_at, now):
             return Released(stood, None)
         is_news = self._lapses.add(agent_id, promise.address, promise.made_at, now)
         return Released(stood, Lapse(promise, is_news))
