@@ -11,10 +11,11 @@ import pytest
 import structlog
 
 from moothall.app import App
+from moothall.gateways.port import LONG_AT_ONCE
 from moothall.settings import Settings
 from moothall.settings.limits import Rate
-from moothall.wire.websocket import BINARY, CONTINUATION, PING, PONG, TEXT
-from tests.support.sockets import Peer, chopped, frame, on_uvloop, text, turn
+from moothall.wire.websocket import BINARY, CONTINUATION, PING, POLICY_VIOLATION, PONG, TEXT
+from tests.support.sockets import Peer, chopped, frame, head, on_uvloop, text, turn
 
 LIMIT: Final = Rate(20, 0.5)
 REFUSALS: Final = 20  # as many as the limit allows frames
@@ -183,3 +184,42 @@ async def test_behind_a_trusted_proxy_each_client_pays_for_itself(tmp_path: Path
         upgrade = ("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13")
         key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
         assert await get(app, one, *upgrade, key) == b"429"
+
+
+@on_uvloop
+async def test_long_messages_that_wait_for_their_budget_count_for_their_address(tmp_path: Path) -> None:
+    """Each of hundreds of connections could leave one of many megabytes in the hall's memory."""
+    size = 600_000
+    limits = {
+        "address_told": Rate(2, 600),
+        "max_content": size,
+        "max_frame": 6 * size + 100_000,
+        "outbox_limit": 16 * size,
+        "trusted_proxies": ("127.0.0.1",),
+    }
+    async with hall(tmp_path, **limits) as app:
+        held = LONG_AT_ONCE * app.settings.max_frame // size
+        peers = [await visitor(app, "203.0.113.7") for _ in range(held + 3)]
+        neighbour = await visitor(app, "203.0.113.8")
+        sent = text(json.dumps({"type": "MSG", "to": "@nobody", "content": "x" * size}))
+        await peers[0].say(sent)
+        assert (await answer(peers[0]))["code"] == "AGENT_NOT_FOUND"
+        for peer in peers[1:]:
+            await peer.say(sent)
+        (*_, end) = await peers[-1].read_frames_until_close()
+        assert end.close_code == POLICY_VIOLATION
+        assert end.payload[2:].startswith(b"Too many long messages")
+        await neighbour.say(sent)
+        assert (await answer(neighbour))["code"] == "AGENT_NOT_FOUND"
+        for peer in (*peers, neighbour):
+            peer.close()
+
+
+async def visitor(app: App, ip: str) -> Peer:
+    """An agent of this address."""
+    peer = await Peer.connect(app.port)
+    await peer.say(head({"X-Forwarded-For": ip}))
+    assert (await peer.read_head()).startswith("HTTP/1.1 101 ")
+    await peer.say(text('{"type":"IDENTIFY","name":"visitor"}'))
+    assert (await answer(peer))["type"] == "WELCOME"
+    return peer

@@ -10,6 +10,7 @@ import pytest
 
 from moothall.gateways import port as port_module
 from moothall.gateways.connection import TRANSPORT_HIGH_WATER, Connection
+from moothall.gateways.port import Port
 from moothall.wire.http import Response
 from moothall.wire.websocket import (
     CLOSE,
@@ -138,6 +139,39 @@ async def test_a_peer_that_stops_reading_is_closed_and_the_others_get_everything
         await slow.say(closing(POLICY_VIOLATION))
         assert await slow.read_frames() == []
     assert port.peak_backlog == facts["bytes"]
+
+
+async def behind_proxy(port: Port, ip: str) -> Peer:
+    """A peer of this address that will not read much."""
+    peer = await Peer.connect(port, receive_buffer=SMALL)
+    await peer.say(head({"X-Forwarded-For": ip}))
+    assert (await peer.read_head()).startswith("HTTP/1.1 101 ")
+    return peer
+
+
+@on_uvloop
+async def test_an_address_leaves_no_more_unread_than_some_full_outboxes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Many connections, each within its own limit, would take all the memory there is."""
+    monkeypatch.setattr(port_module, "SWEEP", 0.001)
+    monkeypatch.setattr(port_module, "UNREAD_AT_ONCE", 2)
+    room, log = Gathering(), Journal()
+    one, other, local = "203.0.113.7", "203.0.113.8", "127.0.0.1"
+    async with running(room, log, outbox_limit=LIMIT, trusted_proxies=(local,)) as port:
+        peers = [await behind_proxy(port, ip) for ip in [one] * 4 + [other] + [local] * 4]
+        links = list(room.guests)
+        for number, link in enumerate(links):
+            link.put_frame(bytes(LIMIT * 3 // 5 + number))
+        while port.overflows < 1:
+            await turn()
+        assert room.guests == [link for link in links if link is not links[3]]
+        assert sum(link.waiting_bytes for link in links[:3]) <= 2 * LIMIT
+        assert log.events == ["outbox_overflow"]
+        for peer in peers:
+            peer.close()
+        await until_empty(port)
+        assert port.stuck == set()
 
 
 class Talkative(Gathering):

@@ -51,6 +51,9 @@ class Echo:
     def receive_binary(self, guest: Connection, payload: bytes) -> None:
         guest.put_frame(encode_frame(BINARY, payload))
 
+    def waiting_bytes(self, guest: Connection) -> int:
+        return 0
+
     def disconnect(self, guest: Connection) -> None:
         pass
 

@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         self._backlog = 0  # bytes of the queue that wait because of that
         self._closing = False  # nothing more is put into the outbox
         self.paused = False  # the room wants nothing more to read for now
-        self.reserved = 0  # bytes of a long message whose end has not arrived, counted for its address
+        self.reserved = 0  # bytes of long messages that are held, counted for its address
         self.group: set[Connection] | None = None  # with whom it is pinged
         self.calling = False  # it counts for its address, until the upgrade
         self.ip = ""  # of the socket; after the upgrade, of whoever is behind the proxies
@@ -145,8 +145,7 @@ class Connection(asyncio.Protocol):
             text = reader.whole_text(data)
             if text is None or self._closing:
                 self._read_frames(reader.feed(data))
-                if self.reserved or (self._reader and reader.unfinished > LONG_MESSAGE):
-                    self._port.reserve(self, reader.unfinished)
+                self._reserve()
             else:
                 self._port.room.receive(self._guest, text)
         except Violation as violation:
@@ -164,10 +163,12 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.stuck = True
+        self._port.stuck.add(self)
         self._backlog = sum(map(len, self.queue))
 
     def resume_writing(self) -> None:
         self.stuck = False
+        self._port.stuck.discard(self)
         self._drain()
         if self._closing and self._reader is None and not self.queue:
             self._end_stream()
@@ -242,7 +243,17 @@ class Connection(asyncio.Protocol):
 
     def check_backlog(self) -> None:
         if self.waiting_bytes > self._port.outbox_limit and not self._closing:
-            self._overflow()
+            self.overflow()
+
+    def overflow(self) -> None:
+        """It stopped reading. What it missed is dropped; the close frame goes where the transport has room."""
+        self._port.overflowed(self)
+        self.queue.clear()
+        self._backlog = 0
+        self._closing = True
+        self.transport.write(encode_close(POLICY_VIOLATION, "Outbox full: you read too slowly"))
+        self._port.cut_later(self)
+        self._leave()
 
     def abort(self) -> None:
         self._closing = True
@@ -283,16 +294,6 @@ class Connection(asyncio.Protocol):
         self.queue = waiting[done:]
         self._backlog = backlog
 
-    def _overflow(self) -> None:
-        """It stopped reading. What it missed is dropped; the close frame goes where the transport has room."""
-        self._port.overflowed(self)
-        self.queue.clear()
-        self._backlog = 0
-        self._closing = True
-        self.transport.write(encode_close(POLICY_VIOLATION, "Outbox full: you read too slowly"))
-        self._port.cut_later(self)
-        self._leave()
-
     # -- the end -----------------------------------------------------------------------------------
 
     def _hang_up(self) -> None:
@@ -325,19 +326,33 @@ class Connection(asyncio.Protocol):
     # -- WebSocket ---------------------------------------------------------------------------------
 
     def _go_on(self) -> None:
-        """After a pause: first the frames that were read before it."""
+        """After a pause, unless there is another one."""
+        if not self.paused:
+            self._read_rest()
+
+    def _read_rest(self) -> None:
+        """First the frames that were read before the pause."""
         rest, self._rest = self._rest, None
-        if rest is not None and not self.paused and self._reader is not None:
-            try:
+        try:
+            if rest is not None and self._reader is not None:
                 self._read_frames(rest)
-            except Violation as violation:
-                self._fail(violation.code, violation.reason)
-            except Exception:  # noqa: BLE001  # as in `data_received`
-                self._break()
-        elif self.paused:
-            self._rest = rest
+            self._reserve()
+        except Violation as violation:
+            self._fail(violation.code, violation.reason)
+        except Exception:  # noqa: BLE001  # as in `data_received`
+            self._break()
         if not self.paused and not self.transport.is_closing():
             self.transport.resume_reading()
+
+    def _reserve(self) -> None:
+        """Count what is held of long messages: of one that is not complete, and of those that wait their turn."""
+        if self._reader is None:
+            return
+        held = self._reader.unfinished
+        if self.paused and self._guest is not None:
+            held += self._port.room.waiting_bytes(self._guest)
+        if self.reserved or held > LONG_MESSAGE:
+            self._port.reserve(self, held)
 
     def _read_frames(self, frames: Iterator[tuple[int, bytes]]) -> None:
         room = self._port.room

@@ -25,8 +25,10 @@ MAX_PING_GROUPS: Final = (
     30  # connections are pinged in groups, so that thousands of pings never leave at once
 )
 REQUEST_FRAMES: Final = 100  # what /metrics and its like cost, in frames
-# Largest messages that one address may have under way, each with its end yet to come: they are held in memory.
+# Largest messages that one address may have under way: their end has not arrived, or they wait for its budget.
 LONG_AT_ONCE: Final = 4
+# Full outboxes that one address may leave unread, on all its connections together.
+UNREAD_AT_ONCE: Final = 16
 GOODBYE: Final = 5.0  # seconds for everybody to read that the hall closes
 
 # Load balancers ask under names of their own. It shows the hall's name, its version, and counts.
@@ -54,6 +56,7 @@ class Port:
             settings.max_connections_per_ip
         )  # of those that are no WebSocket, or not yet
         self._reserved: Counter[str] = Counter()  # bytes of long messages under way, by address
+        self.stuck: set[Connection] = set()  # whose peers read less than they are sent
         self.frames_sent = 0
         self.peak_backlog = 0
         self.overflows = 0
@@ -82,7 +85,7 @@ class Port:
         )
         if settings.ping_interval:
             self._every(settings.ping_interval / len(self._groups), self._ping_group)
-        self._every(SWEEP, self._cut_late)
+        self._every(SWEEP, self._sweep)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -165,7 +168,7 @@ class Port:
         self._heads[connection] = self.loop.time() + HEAD_TIMEOUT
 
     def reserve(self, connection: Connection, size: int) -> None:
-        """So many bytes of a message arrived, but not its end. Raises Violation if its address has too many."""
+        """So many bytes of long messages are held. Raises Violation if that is too much for its address."""
         if not self._limited or is_loopback(connection.ip):
             return
         if size <= LONG_MESSAGE:
@@ -197,6 +200,7 @@ class Port:
 
     def lost(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self.stuck.discard(connection)
         self.uncount(connection)
         if connection.reserved:
             self.reserve(connection, 0)
@@ -283,6 +287,29 @@ class Port:
 
     def cut_later(self, connection: Connection) -> None:
         self._lingering.setdefault(connection, self.loop.time() + LINGER)
+
+    def _sweep(self) -> None:
+        self._cut_late()
+        if self._limited:
+            self._close_hoarders()
+
+    def _close_hoarders(self) -> None:
+        """Close the slowest readers of an address that leaves too much unread.
+
+        Each connection has its own limit. But an address may have hundreds of them, and no agent has to agree to
+        what it is sent.
+        """
+        by_address: dict[str, list[Connection]] = {}
+        for connection in self.stuck:
+            if not connection.is_closing and not is_loopback(connection.ip):
+                by_address.setdefault(holder_of(connection.ip), []).append(connection)
+        for slow in by_address.values():
+            unread = sum(connection.waiting_bytes for connection in slow)
+            slow.sort(key=lambda connection: connection.waiting_bytes)
+            while unread > UNREAD_AT_ONCE * self.outbox_limit:
+                slowest = slow.pop()
+                unread -= slowest.waiting_bytes
+                slowest.overflow()
 
     def _cut_late(self) -> None:
         now = self.loop.time()

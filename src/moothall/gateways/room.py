@@ -21,6 +21,9 @@ class Room(Protocol):
     def receive_piece(self, guest: Any, size: int) -> None:
         """So many bytes of a message that is not complete yet."""
 
+    def waiting_bytes(self, guest: Any) -> int:
+        """Bytes of messages that were received and wait to be handled."""
+
     def disconnect(self, guest: Any) -> None: ...
 
     def fail(self, guest: Any) -> None: ...

@@ -444,6 +444,10 @@ class Hall:
             if seconds:
                 throttle.hold(self, session, seconds)
 
+    def waiting_bytes(self, session: Session) -> int:
+        """Bytes of messages that were received and wait to be handled."""
+        return session.inbox_bytes
+
     def receive_binary(self, session: Session, payload: bytes) -> None:
         """A binary frame is read as text (agentchat wire 1.1)."""
         self.receive(session, payload)
