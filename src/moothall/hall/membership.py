@@ -169,7 +169,7 @@ def arrive(hall: Hall, channel: Channel, agent: Agent) -> None:
 
 
 def leave_verified_channels(hall: Hall, agent: Agent) -> None:
-    """The agent is no longer shown as verified: no member of a verified-only channel is."""
+    """Take an agent that is no longer shown as verified out of all verified-only channels."""
     for channel in [channel for channel in agent.channels.values() if channel.verified_only]:
         _leave(hall, channel, agent)
         hall.tell(agent, server.Left(ts=hall.timestamp(), channel=channel.name))
