@@ -56,3 +56,12 @@ def test_a_bundle_is_one_piece_in_order() -> None:
 def test_a_replay_says_that_it_is_one() -> None:
     replay = [json.loads(text) for text in texts(framed(Bundle([Outgoing(LINE)] * 2, is_replay=True)))]
     assert [(line["content"], line["replay"]) for line in replay] == [("hello", True)] * 2
+
+
+def test_an_answer_shares_its_text_with_what_others_get() -> None:
+    outgoing = Outgoing(LINE)
+    answer = outgoing.answering("r1")
+    (told,), (answered,) = texts(framed(outgoing)), texts(framed(answer))
+    assert json.loads(answered) == {**json.loads(told), "ref": "r1"}
+    assert outgoing.text == told
+    assert answer.text is None

@@ -609,7 +609,8 @@ class Hall:
             if agent is None:
                 continue
             if agent.session is actor and actor.ref is not None and not actor.answered:
-                self.reply(actor, message)
+                actor.answered = True
+                agent.link.put(outgoing.answering(actor.ref))
             else:
                 agent.link.put(outgoing)
 

@@ -22,7 +22,13 @@ class Outgoing(msgspec.Struct, eq=False):
     ref: str | None = None  # of the command that it answers
     # As a WebSocket frame, see `codec.framed`. Most connections take it, so it has a place of its own.
     frame: bytes | None = None
+    text: bytes | None = None  # as JSON, without `ref`
+    plain: "Outgoing | None" = None  # the same without `ref`, with which it shares its text
     encodings: dict[object, Any] | None = None  # of other wires
+
+    def answering(self, ref: str) -> "Outgoing":
+        """The same message, for the one agent whose command it answers."""
+        return Outgoing(self.message, ref, plain=self)
 
     def encoded(self, encode: Callable[[ServerMessage], Encoded]) -> Encoded:
         """What `encode` makes of the message, called once for all connections of a wire."""

@@ -95,8 +95,15 @@ def forwarded(encoded: bytes) -> Bundle:
 
 
 def _frame(outgoing: Outgoing) -> bytes:
-    encoded = encode(outgoing.message)
-    return encode_text(encoded if outgoing.ref is None else with_ref(encoded, outgoing.ref))
+    text = _text(outgoing.plain or outgoing)
+    return encode_text(text if outgoing.ref is None else with_ref(text, outgoing.ref))
+
+
+def _text(outgoing: Outgoing) -> bytes:
+    text = outgoing.text
+    if text is None:
+        text = outgoing.text = encode(outgoing.message)
+    return text
 
 
 def _frames(bundle: Bundle) -> bytes:
