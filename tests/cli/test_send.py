@@ -81,8 +81,8 @@ async def complaint(code: int, *arguments: str) -> str:
         ("{url}", "#general", "hello"),
         ("#general", "hello", "--url", "{url}"),
         ("-n", "carol", "{url}", "general", "hello"),
-        ("--name=carol", "-u{url}", "general", "hello", "--wait"),
-        ("--wait", "--timeout", "9", "{url}", "general", "hello"),
+        ("--name=carol", "-u{url}", "general", "hello"),
+        ("--timeout", "9", "{url}", "general", "hello"),
     ],
 )
 async def test_the_address_may_come_first(hall: HallProcess, order: tuple[str, ...]) -> None:
@@ -176,7 +176,7 @@ async def test_an_identity_is_used(hall: HallProcess, tmp_path: Path) -> None:
 
 async def test_a_refusal_is_exit_code_4(hall: HallProcess) -> None:
     assert "CHANNEL_NOT_FOUND" in await complaint(4, hall.url, "nowhere", "hello")
-    assert "moothall agents" in await complaint(4, hall.url, "@00000000", "hello", "--wait")
+    assert "moothall agents" in await complaint(4, hall.url, "@00000000", "hello")
 
 
 async def test_no_connection_is_exit_code_3() -> None:

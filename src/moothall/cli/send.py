@@ -35,9 +35,6 @@ def send(
         ),
     ],
     text: Annotated[list[str], typer.Argument(metavar="TEXT", help="What to say; - reads standard input.")],
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until the hall answered, as it always does.")
-    ] = False,
     lines: Annotated[
         bool, typer.Option("--lines", help="With -: each line is a message, sent as it arrives.")
     ] = False,
@@ -56,7 +53,7 @@ def send(
     starts with a dash.
 
     \b
-    moothall send general hello everybody
+    moothall send general 'hello, all'
     moothall send @1f3a9c02 'just between us'
     git log -1 | moothall send '#builds' -
     tail -f app.log | moothall send ops - --lines
