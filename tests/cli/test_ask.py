@@ -104,7 +104,8 @@ async def test_no_answer_has_an_exit_code_of_its_own(hall: HallProcess) -> None:
 
 async def test_mistakes(hall: HallProcess) -> None:
     assert "AGENT_NOT_FOUND" in await complaint(hall, 4, "@1f3a9c02", "why?")
-    assert "there is no agent 'nobody'" in await complaint(hall, 4, "nobody", "why?")
+    assert "there is no channel or agent 'nowhere'" in await complaint(hall, 4, "nowhere", "why?")
+    assert "there is no agent 'nobody'" in await complaint(hall, 4, "@nobody", "why?")
     assert "CHANNEL_NOT_FOUND" in await complaint(hall, 4, "#nowhere", "why?")
     assert "@server answers no questions" in await complaint(hall, 2, "@server", "why?")
     assert "nothing to ask" in await complaint(hall, 2, "general", " ")

@@ -222,7 +222,11 @@ def test_an_unknown_command_is_answered_with_the_nearest() -> None:
     [
         (("send",), "quote '#channel'"),
         (("send", "general", "hi", "--nome", "x"), "moothall send --help"),
-        (("channels", "--timeout", "soon"), "--timeout"),
+        (("channels", "--timeout", "soon"), "'--timeout': 'soon' is not a number"),
+        (("serve", "--port", "abc"), "'--port' / '-p': 'abc' is not a whole number"),
+        (("listen", "--max", "0"), "0 is less than 1"),
+        (("rating", "--history", "5000"), "5000 is more than 1000"),
+        (("send", "general", "hi", "--wait"), "No such option: --wait"),
         (("health", "--timeout", "0"), "between 0 and"),
         (("health", "--timeout", "inf"), "between 0 and"),
         (("listen", "--timeout", "nan"), "between 0 and"),

@@ -77,6 +77,15 @@ _ADVICE: Final = {
 
 _CHANNEL_ARGUMENTS: Final = ("'TO'", "'TEXT'", "'CHANNEL'")
 
+# What is wrong with a value, in our words: those of the library name types of Python and not the value.
+_WRONG_VALUES: Final = {
+    "int_parsing": "{input!r} is not a whole number",
+    "int_parsing_size": "{input!r} is too large",
+    "float_parsing": "{input!r} is not a number",
+    "greater_than_equal": "{input} is less than {ge:g}",
+    "less_than_equal": "{input} is more than {le:g}",
+}
+
 
 class OneLineErrors(TyperGroup):
     """Commands that end as this module says, however they fail."""
@@ -194,8 +203,19 @@ def install_command(extra: str) -> str:
 
 
 def _with_help(error: typer.TyperException) -> str:
+    if isinstance(error, typer.BadParameter) and (words := _wrong_value(error.__cause__)):
+        error.message = words
     text = one_line(error.format_message()).rstrip(".")
     if text.startswith("Missing argument") and any(name in text for name in _CHANNEL_ARGUMENTS):
         text += " (the shell takes # for a comment: quote '#channel', or leave the # out)"
     context = getattr(error, "ctx", None)
     return f"{text}; see {context.command_path} --help" if context else text
+
+
+def _wrong_value(cause: Any) -> str | None:
+    """What a check of a value found, if `cause` is one; None where the library's own words are as good."""
+    if not hasattr(cause, "errors"):
+        return None
+    found = cause.errors()[0]
+    words = _WRONG_VALUES.get(found["type"])
+    return words and words.format(input=found["input"], **found.get("ctx", {}))

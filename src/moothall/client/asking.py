@@ -65,13 +65,17 @@ class Asks(Operations):
                     raise
             else:
                 return with_hash(target)
-        return f"@{await self._agent_called(bare_id(target), deadline)}"
+        agent = await self._agent_called(bare_id(target), deadline)
+        if agent is None:
+            known = "" if target.startswith("@") else "channel or "
+            raise AgentNotFound(f"there is no {known}agent {bare_id(target)!r} here; ask an agent by its id")
+        return f"@{agent}"
 
     async def _enter(self, channel: str, deadline: float) -> None:
         if channel not in self._standing.rooms:
             await self.join(channel, timeout=_until(deadline))
 
-    async def _agent_called(self, word: str, deadline: float) -> str:
+    async def _agent_called(self, word: str, deadline: float) -> str | None:
         """The id. What looks like the id of a key is one: another agent could take it as its name."""
         if _is_key_id(word):
             return word
@@ -84,9 +88,7 @@ class Asks(Operations):
             raise UsageError(f"{len(called)} agents are called {word}: {ids}. Ask one by its id")
         if not called and _is_generated_id(word):
             return word  # of an agent without a key; not all servers tell of it
-        if not called:
-            raise AgentNotFound(f"there is no agent {word!r} here; ask it by its id")
-        return called[0]
+        return called[0] if called else None
 
 
 class _Answer:
