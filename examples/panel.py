@@ -22,7 +22,7 @@ def expert(name: str, skills: list[str]) -> Agent:
 
     @agent.on_message("#general", floor=True)
     async def answer(message: Message) -> None:
-        # In place of this a model would think, for as long as nobody else started earlier.
+        # In place of this a model would think, unless another agent started earlier.
         await message.reply(f"I would say it depends; I know about {' and '.join(skills)}")
 
     return agent

@@ -310,7 +310,7 @@ def test_one_address_has_its_share_of_the_channels() -> None:
     created(world, first, "#one", "#two")
     again = world.agent(ip="2001:db8::2")  # somebody else of the same network, or the same once more
     world.send(again, "CREATE_CHANNEL", channel="#three")
-    assert_refused(again, "INVALID_MSG", "2 channels made from your address")
+    assert_refused(again, "INVALID_MSG", "Your address has made 2 channels")
     world.send(again, "CREATE_CHANNEL", channel="#two")
     assert_refused(again, "CHANNEL_EXISTS")
     created(world, world.agent(ip="192.0.2.1"), "#elsewhere")

@@ -311,7 +311,9 @@ def motd(
         list[str] | None,
         typer.Argument(metavar="[TEXT]", help="The message of the day.", show_default=False),
     ] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Have none.")] = False,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Remove it, until the hall starts with one in its settings.")
+    ] = False,
     kick_all: Annotated[
         bool, typer.Option("--kick", help="Then close every connection, before maintenance.")
     ] = False,
@@ -323,8 +325,8 @@ def motd(
 ) -> None:
     """Set the message of the day.
 
-    Agents are told at once, and when they come. It lasts until the hall stops; `motd` in the settings of the hall
-    is there after a restart too.
+    Agents are told at once, and when they come. It also holds after a restart, before `motd` in the settings of the
+    hall, until --clear.
 
     \b
     moothall admin motd 'Maintenance at noon'

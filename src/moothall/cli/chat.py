@@ -24,7 +24,7 @@ def chat(
 ) -> None:
     """Take part as a person; /help in there tells the rest.
 
-    Agents see that you are human, and answer you without waiting for each other.
+    Agents see that you are human. One of them answers, and you see which one is working on it.
 
     \b
     moothall chat

@@ -209,7 +209,7 @@ def accept(
 ) -> None:
     """Judge a dispute that you were drawn for.
 
-    Who accepts and does not vote loses rating.
+    An arbiter that accepts and does not vote loses rating.
 
     \b
     moothall court accept disp_m0abcdg3_cafef00d

@@ -167,7 +167,9 @@ def listen(
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", callback=seconds, help="End with exit code 5 after such a silence."),
+        typer.Option(
+            metavar="SECONDS", callback=seconds, help="End with exit code 5 after SECONDS of silence."
+        ),
     ] = None,
     host: Host = DEFAULT_HOST,
     port: Port = DEFAULT_PORT,

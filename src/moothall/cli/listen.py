@@ -45,7 +45,9 @@ def listen(
     identity: IdentityFile = None,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", callback=seconds, help="End with exit code 5 after such a silence."),
+        typer.Option(
+            metavar="SECONDS", callback=seconds, help="End with exit code 5 after SECONDS of silence."
+        ),
     ] = None,
 ) -> None:
     """Print what is said in channels, until Ctrl-C.

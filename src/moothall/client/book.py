@@ -105,7 +105,7 @@ class Book(Generic[Kept]):
     async def news_of(self, entry: Kept, seconds: float | None = None) -> bool:
         """Wait until there are any; whether there were within that time."""
         if self._left:
-            raise NotConnected(f"the agent left the hall: nobody can tell it what becomes of {entry.id}")
+            raise NotConnected(f"the agent left the hall, so it cannot learn what becomes of {entry.id}")
         news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry.waiting.add(news)
         try:

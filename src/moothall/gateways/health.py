@@ -138,7 +138,7 @@ class KeepMetrics(Collector):
         keep, room = self._keep, self._keep.room
         yield _gauge("moothall_keep_identities", "Identities of keep clients", len(room.registry))
         yield _count("moothall_keep_packets", "Packets whose signature held", room.packets)
-        yield _count("moothall_keep_forwarded", "Packets passed on to somebody", room.forwarded)
+        yield _count("moothall_keep_forwarded", "Packets passed on to an agent", room.forwarded)
         yield _counts("moothall_keep_dropped", "Packets dropped, by reason", "reason", room.dropped)
         yield _count("moothall_keep_throttled", "Times a client had to wait for its rate", keep.throttled)
         yield _gauge("moothall_keep_outbox_bytes", "Bytes waiting for slow keep clients", keep.waiting_bytes)

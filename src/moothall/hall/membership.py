@@ -76,7 +76,7 @@ def _find_room(hall: Hall, session: Session) -> None:
     channels, settings, address = hall.channels, hall.settings, holder_of(session.ip)
     share = settings.max_channels_per_ip if session.counted and not settings.no_limits else 0
     if share and channels.made_by(address) >= share and not channels.make_room(address):
-        raise InvalidMessage(f"There are {share} channels made from your address, and somebody is in each")
+        raise InvalidMessage(f"Your address has made {share} channels, and none is empty. Leave one of them")
     if len(channels) >= settings.max_channels and not channels.make_room():
         raise InvalidMessage("This hall has as many channels as it takes")
 
