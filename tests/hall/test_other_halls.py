@@ -305,6 +305,18 @@ def test_a_letter_for_others_is_not_read(here: HallOfMany, there: HallOfMany) ->
     assert asked == []
 
 
+@pytest.mark.parametrize(
+    "signal", ["letter", "letter x", "letter 1 zz", "letter 1 *", "later version", "\ud800"]
+)
+def test_a_signal_that_is_not_understood_makes_the_hall_look(
+    here: HallOfMany, there: HallOfMany, signal: str
+) -> None:
+    alice, bob = here.agent("alice", key=ALICE), there.agent("bob", key=BOB)
+    deal = propose(here, alice, ALICE, BOB)
+    there.others.hear(signal)
+    assert_sent(bob, "PROPOSAL", id=deal)
+
+
 def test_what_is_remembered_of_letters_is_bounded(here: HallOfMany) -> None:
     for number in range(1, 5000):
         here.others.hear(f"letter {number} {CAROL.public.raw.hex()}")

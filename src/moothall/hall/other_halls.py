@@ -152,7 +152,7 @@ class OtherHalls:
             return
         kind, _, rest = signal.partition(" ")
         number, _, recipients = rest.partition(" ")
-        if kind == LETTER and not _concerns(hall, recipients):
+        if kind == LETTER and number.isdecimal() and not _concerns(hall, recipients):
             self._letters.add(int(number))
             return
         if kind != NEWS:
@@ -290,7 +290,11 @@ class _Numbers:
 
 
 def _concerns(hall: Hall, recipients: str) -> bool:
-    return recipients == "*" or any(bytes.fromhex(key) in hall.by_key for key in recipients.split(","))
+    """True also for what is not a list of keys, as a later version may send it: the store tells."""
+    try:
+        return any(bytes.fromhex(key) in hall.by_key for key in recipients.split(","))
+    except ValueError:
+        return True
 
 
 def _tell_here(hall: Hall, body: bytes) -> None:
