@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.client.floor import FloorPolicy, is_mentioned, speaks_of
+from moothall.client.floor import MAX_SEARCHED, FloorPolicy, is_mentioned, speaks_of
 from moothall.errors import SettingsError
 
 fractions = st.floats(0, 1, exclude_max=True)
@@ -47,6 +47,11 @@ def test_the_shares_follow_the_range(chance: float) -> None:
 )
 def test_a_skill_is_found_as_whole_words(content: str, skill: str, found: bool) -> None:
     assert speaks_of(content, (skill,)) is found
+
+
+def test_a_skill_is_looked_for_in_the_beginning_of_a_long_text() -> None:
+    assert speaks_of("x " * 2000 + "python", ("python",))
+    assert not speaks_of("x " * MAX_SEARCHED + "python", ("python",))
 
 
 def test_the_range_comes_from_the_environment() -> None:

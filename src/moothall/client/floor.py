@@ -19,6 +19,9 @@ MIN_DELAY: Final = 2.0  # seconds (agentchat wire 9.5, CSMA)
 MAX_DELAY: Final = 8.0
 SETTLE: Final = 0.1
 MAX_ROUNDS: Final = 6
+# Characters of a message that are searched for skills and for others who are mentioned. Some halls take messages of
+# two million. A hall looks for mentions in as many as this.
+MAX_SEARCHED: Final = 4096
 MIN_VARIABLE: Final = "AGENTCHAT_CSMA_MIN_MS"
 MAX_VARIABLE: Final = "AGENTCHAT_CSMA_MAX_MS"
 
@@ -84,8 +87,11 @@ class FloorPolicy:
 
 
 def speaks_of(content: str, skills: Collection[str]) -> bool:
-    """Whether one of the skills occurs, as whole words, however they are joined: code-review, Code Review."""
-    text = _plain(content)
+    """Whether one of the skills occurs, as whole words, however they are joined: code-review, Code Review.
+
+    Of a long text only the beginning counts.
+    """
+    text = _plain(content[:MAX_SEARCHED])
     return any(_plain(skill) in text for skill in skills)
 
 

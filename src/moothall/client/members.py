@@ -4,10 +4,12 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from moothall.client.floor import MAX_SEARCHED
+
 MAX_MEMBERS: Final = 10_000  # of one channel; more are not remembered, so a mention of them addresses none
 MAX_CHANNELS: Final = 2048
 
-# Words that address all: a member of such a name does not make the others silent.
+# Words that address all, in any case: a member of such a name does not make the others silent.
 TO_ALL: Final = frozenset(("all", "anyone", "channel", "everyone", "here"))
 
 _find_mentions: Final = re.compile(r"@([A-Za-z0-9_-]+)").findall
@@ -50,10 +52,13 @@ class Members:
         return next(reversed(self._names.get(channel, {}).get(address, ())), None)
 
     def mentioned(self, channel: str, content: str, author: str) -> set[str]:
-        """The addresses of the members, other than the author, that a text mentions by id, name or nick."""
+        """The addresses of the members, other than the author, that a text mentions by id, name or nick.
+
+        Of a long text only the beginning counts, as in the hall.
+        """
         if "@" not in content:
             return set()
-        words = set(_find_mentions(content)) - TO_ALL
+        words = {word for word in _find_mentions(content, 0, MAX_SEARCHED) if word.lower() not in TO_ALL}
         return {
             address
             for address, names in self._names.get(channel, {}).items()
