@@ -1,7 +1,8 @@
 """Lists on the command line: aligned columns, with headers for people and without for programs.
 
 On a terminal the first line has the headers. In a pipe or a file every line is an entry, so `cut`, `grep` and
-`wc -l` work. Columns are two spaces or more apart, an empty cell is `-`. `--json` has everything.
+`wc -l` work. Columns are two spaces or more apart, and no cell has two spaces in a row; an empty cell is `-`. So a
+text of strangers cannot pass for several columns. `--json` has everything.
 """
 
 import sys
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 GAP: Final = "  "
 EMPTY: Final = "-"
+WIDEST: Final = (
+    48  # cells of the terminal that a column takes; a longer text moves the rest of its own row only
+)
 ASKED_AT_ONCE: Final = 100  # ids in one LIST_AGENTS
 
 _NO_CELL: Final = frozenset(("Mn", "Me", "Cf"))  # categories of Unicode
@@ -40,7 +44,7 @@ def show_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, empt
         return
     if sys.stdout.isatty():
         table.insert(0, [header.upper() for header in headers])
-    widths = [max(map(_width, column)) for column in zip(*table, strict=True)]
+    widths = [min(WIDEST, max(map(_width, column))) for column in zip(*table, strict=True)]
     for row in table:
         cells = zip(headers, row, widths, strict=True)
         typer.echo(GAP.join(_aligned(header, text, width) for header, text, width in cells).rstrip())
@@ -62,8 +66,8 @@ async def names_of(agent: "Agent", addresses: Iterable[str | None]) -> dict[str,
 
 
 def _cell(value: object) -> str:
-    text = "" if value is None else one_line(str(value)).strip()
-    return text or EMPTY
+    text = "" if value is None else one_line(str(value))
+    return " ".join(text.split()) or EMPTY
 
 
 def _aligned(header: str, text: str, width: int) -> str:
