@@ -276,7 +276,7 @@ class App:
         return PinSaver(pins, self._market_store, last, self._loop.call_later, self.log)
 
     async def _finish_commands(self) -> None:
-        """Whoever ordered something durable learns how it went: otherwise it would find out by asking later."""
+        """Answer the durable commands under way; otherwise their senders would have to ask later."""
         finished = asyncio.Event()
         self.hall.take_no_more(finished.set)
         with suppress(TimeoutError):

@@ -7,7 +7,7 @@
     │       └── KeyFileMissing
     ├── InvalidKey                  a text that should be an Ed25519 public key is not one
     ├── InvalidCertificate          a rotation chain or a revocation notice does not hold
-    ├── OutcomeUnknown              a change may or may not be saved, and cannot be told
+    ├── OutcomeUnknown              the store cannot say whether a change was saved
     ├── ClientError                 an agent could not do what it was asked
     │   ├── NotConnected
     │   ├── ConnectionFailed

@@ -13,8 +13,7 @@ from moothall.settings import Settings
 
 
 class _StandardError:
-    """What cannot be written is lost: a full disk, or a pipe that nobody reads any more, must not turn away those
-    whom a line was about."""
+    """Drop what cannot be written: a full disk or a broken pipe must not make a command fail."""
 
     def __init__(self) -> None:
         self._line = ""

@@ -130,7 +130,7 @@ def test_what_may_or_may_not_be_saved_is_not_called_lost(monkeypatch: pytest.Mon
     monkeypatch.setattr(world.books, "enlist", enlist)
     ban(world, operator, "deadbeef")
     world.held.do_next()
-    assert_refused(operator, "INTERNAL_ERROR", "look before you try again")
+    assert_refused(operator, "INTERNAL_ERROR", "check whether this was saved before you try again")
 
 
 def test_a_bug_is_logged_with_the_place_where_it_is() -> None:

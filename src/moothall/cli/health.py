@@ -71,7 +71,7 @@ def fetch_report(url: str, timeout: float, *, any_certificate: bool = False) -> 
 
 
 def _fetch(address: str, timeout: float, any_certificate: bool) -> bytes:
-    """Within the time, whoever answers: a socket's own timeout begins anew with every byte that trickles in."""
+    """Fetch within `timeout` in all. A socket's own timeout starts again with every byte that arrives."""
     from concurrent.futures import Future
     from ssl import CERT_NONE, create_default_context
     from threading import Thread
@@ -91,7 +91,7 @@ def _fetch(address: str, timeout: float, any_certificate: bool) -> bytes:
         try:
             with opener.open(address, timeout=timeout) as response:
                 answer.set_result(response.read(MAX_REPORT + 1))
-        except Exception as error:  # noqa: BLE001  # whatever it is, whoever waits gets it
+        except Exception as error:  # noqa: BLE001  # any error is raised in the waiting thread
             if isinstance(error, HTTPError):
                 error.close()  # it is also the response, with an open connection
             answer.set_exception(error)

@@ -226,7 +226,7 @@ def agents(
 def _ask(errand: Errand, query: str) -> dict[str, Any]:
     from moothall.keep.sorting import read_discovery
 
-    # Without a name: a name would be registered, and whoever has it would be thrown out (keep wire 10, traps).
+    # Without a name: a name would be registered, and its present owner displaced (keep wire 10, traps).
     with errand.explained():
         answer = errand.client().send("", dst=f"discover:{query}")
     refuse_errors(answer, query)

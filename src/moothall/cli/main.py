@@ -28,7 +28,7 @@ LONGEST_SUMMARY: Final = 66  # beside the names, in a terminal of 80 columns
 
 
 class Commands(OneLineErrors):
-    """Whoever only wants to send a message does not wait for the server to be imported."""
+    """Import a command's module when it is used: `send` does not wait for the import of the server."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)

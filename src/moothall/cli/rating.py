@@ -54,7 +54,7 @@ def rating(
 
 
 def _key(agent: str | None, identity: Path | None) -> Path | None:
-    """Whoever only looks at others needs no key, and does not displace an agent that is using it."""
+    """Looking at another agent needs no key, and without a key it displaces no session of ours."""
     return signing_key(identity) if agent is None else identity
 
 

@@ -14,7 +14,7 @@ from moothall.errors import ClientError, UsageError
 from moothall.settings import Settings
 
 MAX_SKEW: Final = 600.0  # a proof's timestamp may be off by ten minutes, then it is refused
-NOTABLE_SKEW: Final = 2.0  # the floor goes to whoever started first, by their own clocks (seed 003)
+NOTABLE_SKEW: Final = 2.0  # the earliest claim gets the floor, by the agents' own clocks (seed 003)
 
 
 def hall(given: str | None, settings: Settings, timeout: float) -> list[Finding]:
@@ -64,14 +64,14 @@ def _keep_version(host: str, port: int, timeout: float) -> str | None:
     from moothall.keep import KeepClient
 
     try:
-        # Without a name: a name would be registered, and whoever has it thrown out.
+        # Without a name: a name would be registered, and its present owner displaced.
         return str(KeepClient(host, port, timeout=timeout, src="").discover("info")["version"])
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
 
 def reach(given: str | None, timeout: float) -> list[Finding]:
-    """Nobody asked for the default address, so that nothing answers there is no fault."""
+    """Check the hall at `given`. If the user named no address, silence at the default one is not a problem."""
     is_chosen = False
     try:
         is_chosen = chosen_url(given) is not None
@@ -143,5 +143,5 @@ def _local_url(settings: Settings) -> str:
 
 
 def _reachable(host: str) -> str:
-    """Where somebody answers who listens on `host`."""
+    """The address to dial for a server that listens on `host`."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # not bound here

@@ -252,7 +252,7 @@ class Agent(Waits, Asks):
         asked_to_stop = asyncio.Event()
 
         def stop() -> None:
-            _unwatch_signals()  # the second Ctrl-C is for whoever waits for the first in vain
+            _unwatch_signals()  # a second Ctrl-C ends the process if the first does not
             asked_to_stop.set()
             stay.cancel()
 

@@ -60,10 +60,10 @@ class Shelf(Generic[Kept]):
 
 
 class Book(Generic[Kept]):
-    """One entry for each. Those that are open stay, within reason; others as long as somebody holds them."""
+    """One entry per id. Open entries stay, up to a limit; ended ones as long as a caller holds them."""
 
     def __init__(self, max_ended: int) -> None:
-        """`max_ended` is how many stay though they are over and nobody holds them."""
+        """`max_ended` is the number of ended entries that stay although no caller holds them."""
         self._entries: WeakValueDictionary[str, Kept] = WeakValueDictionary()
         self._ended: Shelf[Kept] = Shelf(max_ended)
         self._open: Shelf[Kept] = Shelf(MAX_OPEN)
@@ -84,7 +84,7 @@ class Book(Generic[Kept]):
         return list(self._entries.values())
 
     def unfinished(self) -> set[str]:
-        """Those that are kept here because they are open, and those that somebody holds and may wait for."""
+        """The ids of all entries that are not over: those kept here, and those that a caller holds."""
         return {entry.id for entry in self.entries() if not entry.is_over}
 
     def keep(self, entry: Kept) -> None:

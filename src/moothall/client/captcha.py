@@ -7,7 +7,7 @@ from typing import Final
 _VOWELS: Final = frozenset("aeiou")
 _WORD: Final = r'"([^"]+)"'
 
-# Numbers of up to fifteen digits: nobody asks for more, and nobody can make us multiply for minutes.
+# Numbers of up to fifteen digits: halls ask for no more, and a hostile one cannot make us multiply for minutes.
 _SUM: Final = re.compile(r"([0-9]{1,15})\s*([-+*\N{MULTIPLICATION SIGN}\N{DIVISION SIGN}])\s*([0-9]{1,15})")
 
 

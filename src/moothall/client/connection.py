@@ -66,7 +66,7 @@ class Listener(Protocol):
         """Called before anything else is heard."""
 
     def heard(self, incoming: Incoming) -> None:
-        """Called with every frame after that, also with replies, before whoever asked gets them."""
+        """Called with every frame after that. Replies come here before their caller gets them."""
 
 
 class HallConnection:
@@ -202,7 +202,7 @@ class HallConnection:
 
     async def _read(self) -> None:
         try:
-            with suppress(ConnectionClosed):  # why, `_loss` tells whoever waits
+            with suppress(ConnectionClosed):  # `_loss` tells the waiting callers why
                 while True:
                     incoming = self._decode(await self._socket.recv(decode=False))
                     if incoming is None:

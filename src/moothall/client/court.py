@@ -151,7 +151,7 @@ class Court:
         await self._exchange.request(Request(message, _tells_of_panel), patience)
 
     async def _find(self, proposal_id: str) -> Docket | None:
-        """What the hall answered was heard, and the docket written, before whoever asked gets it."""
+        """Find the docket of a deal. The hall's answer is written into the dockets before the caller resumes."""
         docket = self._dockets.about(proposal_id)
         if docket is None:
             await self._look_up()
@@ -235,7 +235,7 @@ class Court:
         is_done: Callable[[], Awaitable[bool]],
         patience: float | None,
     ) -> None:
-        """Once more after a lost connection: nobody knows whether the hall heard it. If it did, it refuses now."""
+        """Repeat the step after a lost connection. If the hall had already taken it, it refuses the second one."""
         coming_back = self._coming_back
         try:
             await step()
@@ -293,7 +293,7 @@ class Court:
         self.catch_up_soon()
 
     def catch_up_soon(self) -> None:
-        """If anybody would like to know."""
+        """Ask the hall for missed events, if a handler or an unfinished case needs them."""
         is_curious = any(self._handlers.listens_for(event) for event in CURIOUS)
         is_busy = self._catching_up is not None and not self._catching_up.done()
         if self._key is not None and not is_busy and (is_curious or self._dockets.unfinished()):
@@ -338,7 +338,7 @@ class Court:
             return await self._exchange.ask(message, court.Cases, patience=patience)
         except InvalidMessage:
             self._lists = False
-            self._dockets.wake_all()  # whoever waits for what such a server never tells
+            self._dockets.wake_all()  # callers that wait for what such a server never tells
             raise
 
 

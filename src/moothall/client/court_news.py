@@ -1,4 +1,4 @@
-"""What the court says: written into the dockets, and told to whoever has to answer."""
+"""What the court says: written into the dockets, and told to the handlers that answer it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,7 +26,7 @@ ANSWER_TIMEOUT: Final = 60.0  # seconds for what a handler returned; a hall that
 
 
 class DealBook(Protocol):
-    """What the court has to tell whoever keeps the deals."""
+    """What the court tells the book of deals."""
 
     def froze(self, proposal_id: str, dispute_id: str | None) -> None: ...
 
@@ -154,7 +154,7 @@ class CourtNews:
                 self._handlers.start(self._tell_missed(docket))
 
     def _is_missed(self, docket: Docket) -> bool:
-        """Whether somebody would like to be told of it, which takes the file of the case."""
+        """True when a handler has missed an event of this case. Telling it takes the case file."""
         if docket.role == "arbiter":
             event, is_due = "on_case", docket.phase == "deliberation" and docket.slot == "accepted"
         else:
@@ -235,7 +235,7 @@ class CourtNews:
     def _ask_once(
         self, docket: Docket, event: str, what: object, answer: Callable[[Any], Awaitable[None]]
     ) -> None:
-        """The hall repeats itself to whoever comes back. What came to nothing is asked again then."""
+        """Call the handler once: the hall repeats the event after a reconnect. A failed handler is called again."""
         if event in docket.told:
             return
 

@@ -39,12 +39,12 @@ from moothall.wire.agentchat import client, market, signing
 from moothall.wire.agentchat.client import ClientMessage, Number
 from moothall.wire.agentchat.market import Status
 
-# More than a connection reads ahead: whoever completes a deal still finds it in the book on hearing of it.
+# More than a connection reads ahead: a deal is still in the book when its COMPLETED is handled.
 MAX_ENDED: Final = 512
 PAGE: Final = 100  # deals asked for at once when comparing books; ten times as many if those were not enough
 MAX_LIMIT: Final = 1000  # what our hall lists at once; refused like an unknown command beyond it
 CATCH_UP_TIMEOUT: Final = 60.0  # seconds; entering many channels again comes first
-GRACE: Final = 2.0  # seconds after a deadline until one asks why nobody said EXPIRED
+GRACE: Final = 2.0  # seconds after a deadline without EXPIRED until the client asks the hall
 RECHECK: Final = 10.0  # seconds between such questions
 
 Message = TypeVar("Message", bound=ClientMessage)
@@ -193,7 +193,7 @@ class Deals:
         return facts.status
 
     async def _await_news(self, facts: Facts) -> None:
-        """Until it is over, or its deadline has passed and nobody said so."""
+        """Wait until the deal is over, or its deadline has passed without word from the hall."""
         loop = asyncio.get_running_loop()
         due = None if facts.due is None else max(0.0, facts.due - loop.time())
         if not await self._book.news_of(facts, due):
@@ -202,7 +202,7 @@ class Deals:
             self._expire_unheard(facts)
 
     def _expire_unheard(self, facts: Facts) -> None:
-        """The reference lets offers expire, but no accepted deal, and tells nobody (agentchat wire 11.1)."""
+        """The reference expires offers, but not accepted deals, and sends no EXPIRED (agentchat wire 11.1)."""
         if self._lists or facts.is_over:
             return
         if facts.status == "pending":
@@ -219,7 +219,7 @@ class Deals:
         self.catch_up_soon()
 
     def catch_up_soon(self) -> None:
-        """If anybody would like to know."""
+        """Ask the hall for missed changes, if a handler or an unfinished deal needs them."""
         is_curious = any(self._handlers.listens_for(event) for event in ("on_proposal", "on_deal"))
         is_busy = self._catching_up is not None and not self._catching_up.done()
         if self._key is not None and not is_busy and (is_curious or self._book.unfinished()):

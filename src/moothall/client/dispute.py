@@ -1,10 +1,10 @@
-"""A dispute as an agent sees it: how it stands, what was decided, and the steps to take, for whoever has a part.
+"""A dispute as a party or an arbiter sees it: how it stands, what was decided, and the steps to take.
 
 A party has a `Dispute`. An arbiter is asked with an `Assignment` whether it will judge, and shown a `Case` to vote
 on.
 """
 
-# ruff: noqa: ASYNC109  # whoever forgets the timeout of an operation must not wait for ever, so each has one
+# ruff: noqa: ASYNC109  # every operation has a timeout, so that no caller waits for ever
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

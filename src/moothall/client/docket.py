@@ -11,7 +11,7 @@ from moothall.wire.agentchat.client import Number, Verdict
 
 TYPICAL_SIZE: Final = 2000  # bytes of one, its texts and lists aside
 ID_SIZE: Final = 64
-MAX_ENDED: Final = 64  # kept though nobody holds them
+MAX_ENDED: Final = 64  # ended ones kept although no caller holds them
 
 Role = Literal["disputant", "respondent", "arbiter"]
 

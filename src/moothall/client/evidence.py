@@ -78,7 +78,7 @@ def evidence_items(items: Iterable[EvidenceItem | Mapping[str, Any]]) -> list[di
 
 
 def _require_numbers(items: list[dict[str, Any]]) -> None:
-    """NaN would become null, and evidence is shown once: nobody could put it right."""
+    """Refuse NaN: it would become null, and evidence cannot be corrected once it is shown."""
     try:
         json.dumps(msgspec.to_builtins(items, str_keys=True), allow_nan=False)
     except (ValueError, RecursionError) as error:

@@ -87,7 +87,7 @@ def _is_unknown_type(refused: InvalidMessage) -> bool:
 
 
 async def patiently(action: Callable[[], Awaitable[Result]]) -> Result:
-    """What takes more questions than the hall answers at once: whoever has begun goes on later."""
+    """Run an action that exceeds the hall's rate, and repeat it after RATE_LIMITED."""
     for _ in range(RETRIES):
         try:
             return await action()

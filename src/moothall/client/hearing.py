@@ -1,4 +1,4 @@
-"""What comes from the hall, and who is told: handlers, iterators, turns, and whoever asked for history."""
+"""What comes from the hall, and where it goes: handlers, iterators, turns, and requests for history."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -38,7 +38,7 @@ from moothall.wire.agentchat.signing import is_peer_nonce
 EVERYTHING: Final = "*"  # on_event("*")
 AS_OBJECTS: Final = 10  # times as many bytes as JSON
 
-MAX_PROOFS: Final = 16  # under way at once; whoever asks more often is not answered
+MAX_PROOFS: Final = 16  # under way at once; more requests are not answered
 
 Verdict = server.VerifySuccess | server.VerifyFailed
 
@@ -72,7 +72,7 @@ class Verdicts:
         for outcome in self._outcomes.values():
             if not outcome.done():
                 outcome.set_exception(error())
-                outcome.exception()  # seen: nobody may be waiting for this one any more
+                outcome.exception()  # retrieved: its caller may have given up
 
     def _outcome(self, request_id: str) -> "asyncio.Future[Verdict]":
         outcome = self._outcomes.get(request_id)
@@ -182,7 +182,7 @@ class Hearing:
         self._memory.forget(channel)
 
     def remember(self, replayed: Iterable[Replayed]) -> None:
-        """What was repeated has reached whoever asked for it."""
+        """Mark replayed messages as heard: the request for history has returned them."""
         for message, _ in replayed:
             self._memory.hear(message.to, key_of(message), message.ts_ms)
 
@@ -329,7 +329,7 @@ class Hearing:
         self.report(Gap(missed[0].ts, missed[-1].ts, "slow consumer", channels))
 
     def report(self, gap: Gap) -> None:
-        """Never in silence: whoever has no handler for it reads it in the log, once."""
+        """Tell `on_gap`. Without a handler, log the first gap that lost messages."""
         if self._handlers.listens_for("on_gap"):
             self._handlers.tell("on_gap", gap)
         elif not self._warned and (gap.missed or not gap.complete):

@@ -47,7 +47,7 @@ class Inbox:
         return message
 
     def end(self, error: BaseException | None) -> None:
-        """No more will come; whoever iterates gets the rest, and then the error if there is one."""
+        """No more will come. Iteration yields the rest, and then raises `error` if there is one."""
         self._ended = True
         self._error = error
         self._changed.set()

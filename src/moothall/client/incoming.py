@@ -1,7 +1,7 @@
 """What a server sends, decoded as far as it is understood.
 
 Every frame becomes an `Incoming`. Its `body` is a typed message when the type is known and its fields are as
-expected, otherwise None, and then whoever is interested reads `raw`: a newer server, or another one, may say
+expected, otherwise None, and a handler can read `raw`: a newer server, or another one, may say
 more than this client knows, and that must never end a connection (agentchat wire 18.1, 9).
 """
 
@@ -55,7 +55,7 @@ class Offer(ServerMessage, tag="PROPOSAL", kw_only=True):
 
 
 class Step(ServerMessage, kw_only=True):
-    """What every change of a deal says. `from` and `to` are proposer and recipient, whoever acts."""
+    """What every change of a deal says. `from` and `to` are proposer and recipient at every step."""
 
     proposal_id: str
     from_: str = field(name="from")

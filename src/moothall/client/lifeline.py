@@ -1,7 +1,7 @@
 """Staying connected: when a connection is lost, wait, connect again, and put everything back in place.
 
-Some endings are final. Whoever was displaced by the same key, kicked, banned or refused does not come back by
-itself: that would be a fight, with the operator or with another copy of the same agent.
+Some endings are final. An agent that was displaced by a takeover, kicked, banned or refused does not reconnect by
+itself: it would fight the operator, or another copy of itself.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Traveller(Protocol):
         """A new connection, introduced and welcomed."""
 
     async def settle_in(self, connection: HallConnection, *, again: bool) -> Gap | None:
-        """Put everything in place on a new connection, before anybody else uses it."""
+        """Put everything in place on a new connection, before other callers use it."""
 
     def arrived(self, gap: Gap | None) -> None:
         """The connection is in use."""

@@ -1,7 +1,7 @@
 """Which messages an agent has heard, so that it hears none twice and knows which ones it missed.
 
-A channel repeats its last messages to whoever joins, and joining again is how an agent finds out what was said
-while it was away (agentchat wire 9.2).
+A channel replays its last messages to an agent that joins. So an agent that was away joins again to find out what
+was said meanwhile (agentchat wire 9.2).
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """What an agent can do in a hall, one method for each operation of the wire (agentchat wire 5)."""
 
-# ruff: noqa: ASYNC109  # whoever forgets the timeout of an operation must not wait for ever, so each has one
+# ruff: noqa: ASYNC109  # every operation has a timeout, so that no caller waits for ever
 
 import asyncio
 import hashlib

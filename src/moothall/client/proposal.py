@@ -1,6 +1,6 @@
 """A deal as an agent sees it: its terms, how it stands, and the steps to take."""
 
-# ruff: noqa: ASYNC109  # whoever forgets the timeout of an operation must not wait for ever, so each has one
+# ruff: noqa: ASYNC109  # every operation has a timeout, so that no caller waits for ever
 
 import asyncio
 import json

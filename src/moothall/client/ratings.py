@@ -128,7 +128,7 @@ def moment_or_none(ms: float | None) -> datetime | None:
 
 
 class _Found(msgspec.Struct, kw_only=True):
-    """A search result (agentchat wire 14). Whoever registered the skill chose what the first fields hold."""
+    """A search result (agentchat wire 14). The agent that registered the skill chose its first fields."""
 
     capability: str
     description: Any = None

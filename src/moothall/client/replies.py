@@ -40,7 +40,7 @@ class Replies(Protocol):
         """Something arrived; perhaps it is a reply."""
 
     def fail(self, error: Callable[[], Exception]) -> None:
-        """The connection is gone: nobody will be answered. Each gets an error of its own."""
+        """The connection is gone: every waiting caller gets an error of its own."""
 
 
 def refusal(error: Error) -> Refusal:
@@ -96,7 +96,7 @@ class OneAtATime:
         self._reply: asyncio.Future[ServerMessage] | None = None
         self._found: ServerMessage | None = None
         self._pongs_due = 0
-        self._abandoned = False  # somebody gave up; what belongs to that request may still come
+        self._abandoned = False  # a caller gave up; replies to its request may still come
 
     async def ask(self, request: Request) -> ServerMessage:
         async with self._turn:
@@ -124,7 +124,7 @@ class OneAtATime:
         return answer
 
     async def _catch_up(self) -> None:
-        """Let everything pass that belongs to requests nobody waits for any more."""
+        """Skip the replies to abandoned requests."""
         reply: asyncio.Future[ServerMessage] = asyncio.get_running_loop().create_future()
         self._reply = reply
         try:

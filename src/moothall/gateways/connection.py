@@ -2,7 +2,7 @@
 
 Whatever is put into the outbox during one turn of the event loop leaves in one write at its end. When the
 kernel takes no more, the outbox holds the rest: frames are shared between all who are to get them, so a queue
-costs references, not copies. A peer that leaves more than the limit unread is closed; nobody else notices.
+costs references, not copies. A peer that leaves more than the limit unread is closed; others do not notice.
 
 A connection ends in one of three ways. We close: the close frame is sent, and the peer has a moment to answer.
 We hang up, because the peer closed, broke the protocol or got its HTTP response: nothing more is sent or read,
@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
         self.reserved = 0  # bytes of long messages that are held, counted for its address
         self.group: set[Connection] | None = None  # with whom it is pinged
         self.calling = False  # it counts for its address, until the upgrade
-        self.ip = ""  # of the socket; after the upgrade, of whoever is behind the proxies
+        self.ip = ""  # of the socket; after the upgrade, of the client behind the proxies
         self.heard = True  # something arrived since the last ping
         self.missed = 0  # pings without an answer
 
@@ -264,8 +264,8 @@ class Connection(asyncio.Protocol):
     # -- outbox ------------------------------------------------------------------------------------
 
     def _count(self, frame: bytes) -> None:
-        """The port closes who has too much at the end of the turn: whoever puts may be going through a list
-        of members, and must not find one gone."""
+        """Mark a connection over its limit; the port closes it at the end of the turn. The caller of `put` may be
+        iterating over members, and none may disappear meanwhile."""
         self._backlog += len(frame)
         waiting = self.waiting_bytes
         if waiting > self._port.peak_backlog:
@@ -274,7 +274,7 @@ class Connection(asyncio.Protocol):
             self._port.mark(self)
 
     def _relieve(self) -> None:
-        """Before the end of the turn. Not while somebody goes through a list of members: see `_count`."""
+        """Flush before the end of the turn. Never call this while iterating over members: see `_count`."""
         self.flush()
         self.check_backlog()
 

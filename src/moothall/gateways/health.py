@@ -113,7 +113,7 @@ class StoreMetrics(Collector):
 
 
 class HookMetrics(Collector):
-    """Of all listeners together: their addresses may be secrets, and anybody may read /metrics."""
+    """Of all listeners together: their addresses may be secrets, and /metrics needs no key."""
 
     def __init__(self, hall: Hall, courier: Courier) -> None:
         self._hall = hall

@@ -53,7 +53,7 @@ LET_IN: Final = 4
 READ_AT_ONCE: Final = 2048  # bytes of one connection, with limits: about as much as a batch
 WORTH_SPLITTING: Final = 6  # packets: a thread is not woken for fewer
 SWEEP: Final = 1.0  # seconds between two looks at heartbeats and deadlines
-GOODBYE: Final = 2.0  # seconds for everybody to read the rest
+GOODBYE: Final = 2.0  # seconds for clients to read the rest
 
 
 class Line(NamedTuple):

@@ -31,7 +31,7 @@ class Guest(Protocol):
     """What a port makes for each connection, besides being an asyncio.Protocol."""
 
     def arrive(self, transport: asyncio.BaseTransport) -> bool:
-        """Somebody is at the door, perhaps with TLS still to come: whether it may come in. Called once."""
+        """A connection was accepted, perhaps before its TLS handshake. False refuses it. Called once."""
 
     def vanish(self) -> None:
         """It is gone; if TLS was not there yet, without `connection_made` and `connection_lost`."""
@@ -70,8 +70,8 @@ async def listen(
 def _behind_tls(
     loop: asyncio.AbstractEventLoop, guest: Callable[[], Guest], tls: ssl.SSLContext
 ) -> Callable[[], asyncio.BaseProtocol]:
-    """As a loop does it for `create_server(ssl=...)`; but that tells of a connection after its handshake, and who
-    begins one on each of thousands would have kept everybody else out by then."""
+    """As a loop does it for `create_server(ssl=...)`, but that reports a connection only after its handshake.
+    Thousands of unfinished handshakes would have locked other clients out by then."""
     library: Any = uvloop.loop if isinstance(loop, uvloop.Loop) else sslproto
 
     class Doorstep(library.SSLProtocol):  # type: ignore[misc]  # the loops have no type for it

@@ -29,7 +29,7 @@ REQUEST_FRAMES: Final = 100  # what /metrics and its like cost, in frames
 LONG_AT_ONCE: Final = 4
 # Full outboxes that one address may leave unread, on all its connections together.
 UNREAD_AT_ONCE: Final = 16
-GOODBYE: Final = 5.0  # seconds for everybody to read that the hall closes
+GOODBYE: Final = 5.0  # seconds for clients to read that the hall closes
 
 # Load balancers ask under names of their own. It shows the hall's name, its version, and counts.
 OPEN_TO_ANY_HOST: Final = frozenset(("/health",))
@@ -146,7 +146,7 @@ class Port:
     # -- what connections tell ---------------------------------------------------------------------
 
     def admits(self, connection: Connection) -> bool:
-        """Whether it may stay: who sends half a request on each of thousands would keep everybody else out."""
+        """False: its address is over its budget, or has so many unfinished requests that others find no room."""
         ip = connection.ip
         if not self._limited or self.is_trusted_proxy(ip):
             return True
@@ -191,7 +191,7 @@ class Port:
         """From now on the room counts it."""
         self.uncount(connection)
         self._heads.pop(connection, None)
-        # Into one of the groups pinged last: nobody is pinged just after arriving, and a crowd is spread out.
+        # Into one of the groups pinged last: no connection is pinged just after it arrived.
         self._arrivals += 1
         behind = 1 + self._arrivals % self._spread
         group = self._groups[(self._pinged - behind) % len(self._groups)]

@@ -2,8 +2,8 @@
 
 They leave from a thread with a loop of its own, so that neither names to look up nor TLS keep the hall waiting. A
 delivery is one connection, one request and the head of one answer: 2xx is delivered, and anything else is not.
-Redirects are not followed, because a signed body is for the address the operator named and nobody else. What is
-in the answer is never read.
+Redirects are not followed, because a signed body is only for the address that the operator named. The body
+of the answer is never read.
 
 The addresses are the operator's own: that they may lead anywhere, also into the operator's network, is the point.
 """

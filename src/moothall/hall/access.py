@@ -27,7 +27,7 @@ LOOPBACK: Final = "loopback"
 MAX_BINDERS: Final = 10_000  # addresses whose new keys are counted
 
 HEX_DIGITS: Final = frozenset("0123456789abcdef")
-_HOST_BITS: Final = 64  # of an IPv6 address, which whoever has the network chooses freely (RFC 4291, 2.5.1)
+_HOST_BITS: Final = 64  # of an IPv6 address: the owner of a /64 chooses them freely (RFC 4291, 2.5.1)
 
 
 class Approval(Struct, kw_only=True, rename="camel", gc=False):
@@ -159,7 +159,7 @@ class AddressCounts:
     def __init__(self, most: int) -> None:
         self._most = most
         self._counts: dict[str, int] = {}
-        self._told: set[str] = set()  # of them, those that wanted more, and somebody was told so
+        self._told: set[str] = set()  # addresses whose first rejection was logged
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._counts)

@@ -253,7 +253,7 @@ def _find(hall: Hall, agent_id: str) -> Agent:
 
 
 def _all_with(hall: Hall, agent_id: str) -> list[Agent]:
-    """Whoever has this id, whether it was given in the length that this hall uses or in the other one."""
+    """The agents with this id, given in the length that this hall uses or in the other one."""
     return [
         agent
         for agent in hall.agents.values()
@@ -320,7 +320,7 @@ def replace_copy(hall: Hall, of: ListName, records: list[bytes]) -> None:
 
 
 def _close_all(hall: Hall, sessions: list[Session]) -> None:
-    """All have the last word before anybody hears who left, or each would be told of all who went before."""
+    """Close all first and remove them afterwards, or each would be told of all that left before it."""
     open_sessions = [session for session in sessions if not session.closed]
     for session in open_sessions:
         session.link.close(GOING_AWAY, "Server maintenance")

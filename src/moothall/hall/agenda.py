@@ -1,4 +1,4 @@
-"""Everything the hall will do later: one heap of appointments, kept by whoever owns the clock."""
+"""Everything the hall will do later: one heap of appointments. The owner of the clock runs them."""
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush

@@ -4,8 +4,8 @@ Membership is kept on both sides, in the channel and in the agent, and only `ent
 with a WebSocket of their own are watchers: they are told of everything. Members of another wire are told of chat
 only, and through their relay, so that a notice costs nothing for them, however many they are.
 
-A channel stays when its last member leaves, with what was said in it. But names cost nothing, and there is room for
-so many channels: when there is no more, those that nobody is in make way for new ones.
+A channel stays when its last member leaves, with what was said in it. But a name costs its
+maker nothing, so the number of channels is limited: at the limit a new channel replaces an empty one.
 """
 
 from collections import Counter
@@ -48,7 +48,7 @@ class Channel:
     ) -> None:
         self.name = name
         self.made_by = made_by  # the address of its maker; None: the hall made it, and it stays
-        self.on_demand = on_demand  # can be joined at any time, and is shown while somebody is in it
+        self.on_demand = on_demand  # can be joined at any time, and is shown while it has members
         self.invite_only = invite_only
         self.verified_only = verified_only
         self.invited: set[str] = set()
@@ -142,10 +142,10 @@ class Channels:
         return self._made[address]
 
     def make_room(self, address: str | None = None) -> bool:
-        """Give up one that nobody is in, of this address if it is given; whether there was one.
+        """Remove one empty channel, of this address if it is given. False when there is none.
 
-        Whoever made most of them loses one first, so that no crowd of empty channels pushes out those of others;
-        of theirs, one in which nothing was said, and the longest quiet.
+        The address that made most channels loses one first, so that a flood of them does not remove others.
+        Of its channels, one without messages goes first, then the one that was quiet the longest.
         """
         vacant = [
             channel

@@ -1,7 +1,7 @@
 """Talking: MSG to channels and agents, FILE_CHUNK, TYPING, callbacks (seed 000, communicate; wire 9).
 
-The order for a message is: fields, moderation, redaction, callback markers, routing (wire 9.3). One that is for
-nobody here is refused before the rest, unless it has markers: those are heeded wherever it was to go.
+The order for a message is: fields, moderation, redaction, callback markers, routing (wire 9.3). A
+message to an unknown agent or channel is refused first, unless it has callback markers: those always count.
 """
 
 from collections.abc import Callable
@@ -114,8 +114,8 @@ def say(hall: Hall, agent: Agent, channel: Channel, line: server.Chat) -> None:
 def file_chunk(hall: Hall, session: Session, message: FileChunk) -> None:
     """Passed on as it is: no buffer, no redaction, no echo (agentchat wire 15).
 
-    Nobody asks the receiver whether it wants it, and a few senders within their rate are more than many lines take:
-    chunks that come too fast are the sender's fault, and leave the receiver half of its outbox for all else.
+    The receiver cannot decline, and a few senders within their rates can exceed its bandwidth. So chunks may fill
+    half of its outbox, and beyond that the sender is refused.
     """
     agent = hall.agent_of(session)
     target = hall.find(bare_id(message.to))
@@ -139,7 +139,7 @@ def typing(hall: Hall, session: Session, message: Typing) -> None:
 
 
 def _refuse_address(hall: Hall, to: str) -> NoReturn:
-    """Seed 000, channel errors: not being in a channel looks like its not being there."""
+    """Non-members get the same error as for a missing channel (seed 000, channel errors)."""
     if to[0] == "@":
         raise AgentNotFound(f"There is no agent {to[:64]} here")
     if hall.channels.get(to) is not None and hall.settings.not_member_code == NotInvited.code:

@@ -16,7 +16,7 @@ from moothall.hall.outside import Store
 AT_ONCE: Final = 100  # of those that are due, before the next ones are asked for
 RETRY_SECONDS: Final = 5.0  # after the store failed
 LOOK_SECONDS: Final = 60.0  # between looks for what another hall on the same database left behind
-HELD_MS: Final = 250  # until the next look if somebody else is deciding about what is due
+HELD_MS: Final = 250  # until the next look if another hall has locked what is due
 
 Books = TypeVar("Books")
 Decided = TypeVar("Decided")
@@ -32,7 +32,7 @@ class Deadlines(Generic[Books, Decided]):
         tell: Callable[[Hall, Decided], None],
     ) -> None:
         """`find` tells the ids of what is due at a time, and the next deadline; `lapse` decides what becomes of
-        one, or that somebody was faster; `tell` is called with what was decided, once it is committed."""
+        one, or that another hall was faster; `tell` is called with what was decided, once it is committed."""
         self._store = store
         self._find = find
         self._lapse = lapse

@@ -1,8 +1,8 @@
-"""Messages that may be answered whoever has the floor (seed 003, exemptions): people's, and by those they mention.
+"""Messages that agents may answer without the floor (seed 003, exemptions): a person's, and for mentioned agents.
 
 They are remembered for longer than a channel's buffer holds them: in a lively channel it has moved on before an
 agent that waited its turn claims. What is remembered of one is never longer than the message: a set of the names,
-each an object of its own, would take fifty times as much of whoever fills a message with mentions.
+each an object of its own, would take fifty times the memory of a message full of mentions.
 """
 
 import re
@@ -16,7 +16,7 @@ _MENTION: Final = re.compile(r"@([A-Za-z0-9_-]+)")
 
 class Exemptions:
     def __init__(self) -> None:
-        # By message id, the oldest first: the names with a space around each; None is everybody.
+        # By message id, the oldest first: the names with a space around each; None is every agent.
         self._names: dict[str, str | None] = {}
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""The hall: everybody in it, and the way of every message through it.
+"""The hall: its sessions and agents, and the way of every message through it.
 
 A frame comes in through `receive`, which decodes it, looks up its command and runs the checks of the table;
 the command's handler answers through `reply`, `tell` and `broadcast`, which hand the same `Outgoing` to every
@@ -132,7 +132,7 @@ class Hall:
         self.arrivals: list[Callable[[Agent], None]] = []  # told after an agent of any wire was welcomed
         self.departures: list[Callable[[Agent], None]] = []  # told before an agent is gone
         self.presence_changed: list[Callable[[Agent], None]] = []  # told after SET_PRESENCE
-        # Agents of other wires, by id: they leave it to whoever proves the key that it comes from.
+        # Agents of other wires, by id: they give the id up to a session that proves the key it comes from.
         self.makes_way: dict[str, Callable[[], None]] = {}
         self.voice = Voice(self.agenda, self._speak, limited=not settings.no_limits)
         self._commands = command_table(commands)
@@ -529,7 +529,7 @@ class Hall:
         if self.may_log("durable_command_failed"):
             self.log.warning("durable_command_failed", error=repr(error), exc_info=fault)
         if isinstance(error, OutcomeUnknown):
-            raise InternalError("This may or may not be saved; look before you try again")
+            raise InternalError("Outcome unknown: check whether this was saved before you try again")
         raise InternalError("The hall could not save this; try again, or tell its operator")
 
     def catch_up(self, session: Session) -> None:
@@ -550,7 +550,7 @@ class Hall:
 
     def take_no_more(self, finished: Callable[[], None]) -> None:
         """The hall is about to close: nothing more is read, and what waits in inboxes is not begun. `finished` is
-        called when nobody is left to be told how a durable command went."""
+        called when every durable command has been answered."""
         self.is_closing = True
         self._finished = finished
         for session in self.sessions:
@@ -564,7 +564,7 @@ class Hall:
             self._finished()
 
     def hear_goodbyes(self) -> None:
-        """After `take_no_more`, when everybody is sent away: whoever answers that is heard."""
+        """After `take_no_more`, when all connections are being closed: read their close frames."""
         for session in self.sessions:
             session.link.resume()
 

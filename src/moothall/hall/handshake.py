@@ -126,7 +126,7 @@ def verify_identity(hall: Hall, session: Session, message: VerifyIdentity) -> No
         _check_proof(hall, session, challenge, message)
         welcome = _is_welcome(hall, session, challenge.key)
     except Refusal:
-        hall.expect_identity(session)  # whoever was wrong may IDENTIFY again
+        hall.expect_identity(session)  # the session may IDENTIFY again
         raise
     if not welcome:
         return
@@ -439,7 +439,7 @@ def shows_verified(hall: Hall, agent: Agent) -> bool:
 
 
 def _displace(hall: Hall, old: Agent, new_ip: str) -> None:
-    """A verified takeover: whoever holds the key now is the agent (seed 000, connect, step 11)."""
+    """A verified takeover: the newest session of a key is the agent (seed 000, connect, step 11)."""
     hall.note("session_displaced", agent=old.id, old_ip=old.session.ip, new_ip=new_ip)
     reason = "Another connection has proven this identity"
     hall.tell(old, server.SessionDisplaced(ts=hall.timestamp(), reason=reason, new_ip=new_ip))

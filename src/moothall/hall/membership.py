@@ -78,7 +78,10 @@ def _find_room(hall: Hall, session: Session) -> None:
     if share and channels.made_by(address) >= share and not channels.make_room(address):
         raise InvalidMessage(f"Your address has made {share} channels, and none is empty. Leave one of them")
     if len(channels) >= settings.max_channels and not channels.make_room():
-        raise InvalidMessage("This hall has as many channels as it takes")
+        raise InvalidMessage(
+            f"Channel limit reached ({settings.max_channels:,})."
+            " Join an existing channel, or ask the operator to raise max_channels"
+        )
 
 
 def invite(hall: Hall, session: Session, message: Invite) -> None:

@@ -66,7 +66,7 @@ class Moderator(Protocol):
 class Ruling(NamedTuple):
     action: Action
     reason: str = ""
-    moderator: str = ""  # whose opinion it was; nobody's when the message is allowed
+    moderator: str = ""  # name of the moderator that decided; empty when the message is allowed
     failed: tuple[str, ...] = ()  # who could not judge
 
 

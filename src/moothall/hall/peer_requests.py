@@ -1,7 +1,7 @@
 """Verification requests between agents that wait for their answer.
 
-A request outlives the agent that made it, until it is answered or times out: clients answer without asking
-anybody, and an ERROR about a request that is gone ends the reference's (agentchat wire 18.1, point 10).
+A request outlives the agent that made it, until it is answered or times out: clients answer by
+themselves, and the reference client ends on an ERROR about a request that is gone (agentchat wire 18.1, point 10).
 """
 
 from typing import Final, NamedTuple

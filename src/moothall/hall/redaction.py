@@ -1,4 +1,4 @@
-"""Secrets that an agent pasted by mistake are taken out before anybody else reads them (agentchat wire 9.6).
+"""Secrets that an agent pasted by mistake are taken out before other agents read them (agentchat wire 9.6).
 
 Every chat message passes here and almost none holds a secret, so looking is cheap and hiding is thorough:
 
@@ -9,7 +9,7 @@ Every chat message passes here and almost none holds a secret, so looking is che
   that no part of a secret survives because another pattern took the rest, and no replacement is ever
   redacted again. The earliest shape in the table gives the name.
 
-Every pattern takes time linear in the text, whoever wrote it: a quantifier is either bounded or possessive,
+Every pattern takes time linear in the text, hostile text included: a quantifier is either bounded or possessive,
 and two attempts never read the same long run. A prefix followed by `{n,}` fails within n characters or not at
 all; the two shapes where that is not enough say what they do about it.
 """

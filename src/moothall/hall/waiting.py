@@ -1,7 +1,7 @@
-"""Sessions that owe the hall an answer stand in lines: who waits in one has as long as everybody else in it.
+"""Sessions that owe the hall an answer stand in lines. All sessions of one line have the same timeout.
 
-So each line is in order by itself, and one appointment, for whoever is first, does for all of them. Nearly
-everybody answers at once, and then to have come and gone costs no more than an entry in a dictionary.
+So each line is in order by itself, and one appointment, for its first session, serves the whole line. Nearly
+every session answers at once, and then its wait costs no more than an entry in a dictionary.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ class WaitingLine:
         self._agenda.at(due, lambda: self._look(due))
 
     def _look(self, due: float) -> None:
-        """Whoever was first is mostly gone by now, and who is first instead has time left."""
+        """The session that this appointment was made for has mostly answered; the next one may have time left."""
         late = [session for session, _ in takewhile(lambda entry: entry[1] <= due, self._due.items())]
         try:
             for session in late:

@@ -110,7 +110,7 @@ def save_rotated(identity: Identity, path: Path, new: PrivateKey, *, now_ms: int
 
 
 def read_object(path: Path, *, secret: bool) -> Mapping[str, object]:
-    """The JSON object in a file; one that is `secret` must be closed to everybody but its owner."""
+    """The JSON object in a file. Only the owner may be able to read a `secret` file."""
     with _explained(path):
         content = _read(path, secret=secret)
     try:

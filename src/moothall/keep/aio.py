@@ -26,8 +26,8 @@ from moothall.wire.keep.frames import FrameReader, frame
 from moothall.wire.keep.packet import OFFER, MalformedPacket, Packet, decode, encode
 
 READ_SIZE: Final = 64 * 1024
-MAX_NEWS: Final = 1000  # messages that nobody has taken yet; then the server is left to wait
-MOST_NEWS: Final = 10_000  # even if somebody waits for an answer behind them
+MAX_NEWS: Final = 1000  # messages not taken yet; beyond that, back-pressure on the server
+MOST_NEWS: Final = 10_000  # even while a caller waits for an answer behind them
 SILENCE: Final = 180.0  # seconds; a registered connection hears a heartbeat every 60 (keep wire 7)
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
@@ -277,12 +277,12 @@ class AsyncKeepClient:
         self._is_on = False
         self._hang_up("the connection was closed")
         for waited_for in (self._up, self._arrived):
-            waited_for.set()  # whoever waits finds out that it will not come
+            waited_for.set()  # the waiting callers learn that it will not come
 
     async def _open_again(self, series: Iterator[float]) -> asyncio.StreamReader:
         for pause in series:
             await asyncio.sleep(pause)
-            with suppress(OSError):  # nobody there yet; a timeout is one too
+            with suppress(OSError):  # no server yet; a timeout is an OSError too
                 return await self._open()
         raise AssertionError("the series of pauses has no end")
 
@@ -322,7 +322,7 @@ class AsyncKeepClient:
         news = self._sorting.sort(packet)
         if news is None:
             return
-        # Whoever waits for an answer must get it, however many honest messages are before it.
+        # A caller must get its answer even if many messages arrive before it.
         while len(self._news) >= (MOST_NEWS if self._sorting.is_waiting else MAX_NEWS):
             self._room.clear()
             await self._room.wait()

@@ -64,7 +64,7 @@ def _address(entry: Mapping[str, Any]) -> tuple[object, object]:
 
 
 def _write(content: Mapping[str, Any]) -> None:
-    """In one step: whoever reads meanwhile sees the old file or the new one."""
+    """Replace the file in one step: a reader sees the old content or the new."""
     path = folder() / FILE
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{FILE}.", dir=path.parent)

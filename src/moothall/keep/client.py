@@ -1,6 +1,6 @@
 """`KeepClient`: the published SDK's names, defaults and errors (keep wire 10), without its traps (keep wire 15).
 
-Beyond it: an answer is matched to its question, so that a heartbeat or somebody's message is never taken for
+Beyond it: an answer is matched to its question, so that a heartbeat or another agent's message is never taken for
 it; what is not the answer waits for `listen`; signatures are verified; a timeout inside a frame loses nothing;
 threads may share a client; `deliver` tells what became of a message to an agent.
 """
@@ -185,7 +185,7 @@ class PacketClient(ABC, Generic[Shown]):
             try:
                 info = client.discover("info")
             except (OSError, ValueError):
-                continue  # nobody there, or somebody else
+                continue  # no server there, or not a keep server
             with suppress(OSError):  # it has answered; that nothing can be written here is another matter
                 cache.remember(host, port, info)
             return client

@@ -1,6 +1,6 @@
 """One blocking connection that several threads may use at once.
 
-Nobody reads in the background. A thread that waits for something reads for everybody; the others wait until
+No thread reads in the background. One waiting thread reads for all; the others wait until
 it has read a packet, and look whether it was theirs. So a callback of `listen` may itself ask the server, and
 another thread may do so while `listen` runs.
 """
@@ -27,7 +27,7 @@ class Line:
     def __init__(self, host: str, port: int, timeout: float | None, news: deque[Packet]) -> None:
         self._socket = socket.create_connection((host, port), timeout)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # Reading waits here and not in the socket, whose one timeout belongs to whoever writes.
+        # Reading waits here and not in the socket, whose one timeout is for writing.
         self._readable = select.poll()
         self._readable.register(self._socket, select.POLLIN)
         self._frames = FrameReader()
@@ -78,7 +78,7 @@ class Line:
         """What became of a message: an error, an answer within the window, or None.
 
         A forward is not acknowledged, but packets of one connection are handled in order (keep wire 1): once
-        the server has answered `check`, which follows the message, it would have said that nobody is there.
+        the server has answered `check`, which follows the message, it would have said that the agent is offline.
         """
         answers: list[Packet] = []
         checks: list[Packet] = []
@@ -129,7 +129,7 @@ class Line:
             self._read(left)
 
     def _read(self, left: float | None) -> None:
-        """Read for everybody, at most for so long."""
+        """Read for all threads, for at most `left` seconds."""
         payloads: list[bytes] = []
         ended = ""
         try:

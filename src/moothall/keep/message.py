@@ -16,7 +16,7 @@ class Message:
 
     @property
     def public_key(self) -> bytes | None:
-        """The key that signed it. Anybody may use any `src`; this is who it was."""
+        """The key that signed it. Any client may claim any `src`; the key identifies the sender."""
         return self.packet.pk if self.verified else None
 
     @property

@@ -19,7 +19,7 @@ from moothall.keep.cache import DEFAULT_HOST, DEFAULT_PORT, folder
 START_TIMEOUT: Final = 30.0
 PROBE_TIMEOUT: Final = 1.0
 PROBE_PAUSE: Final = 0.1
-# A hall that gives up at once may have done so because somebody else is starting one there this very moment.
+# A hall that gives up at once may have done so because another program is starting one there this very moment.
 LAST_LOOK: Final = 2.0
 
 _log: Final = logging.getLogger("moothall.keep")
@@ -52,7 +52,7 @@ def is_listening(host: str, port: int) -> bool:
 
 
 def command(host: str, port: int) -> list[str]:
-    """The hall's WebSocket takes any free port: whoever wants that one too starts the hall by hand."""
+    """The hall's WebSocket takes any free port. To choose that one too, start the hall by hand."""
     serve = [sys.executable, "-m", "moothall", "serve", "--host", host, "--port", "0"]
     return [*serve, "--keep", "--keep-port", str(port), "--data-dir", str(data_folder(port))]
 
@@ -77,7 +77,7 @@ def _start(host: str, port: int) -> subprocess.Popen[bytes]:
             stderr=log,
             start_new_session=True,  # Ctrl-C is meant for the program that started it
         )
-    # Somebody has to take note when it ends, for as long as we live ourselves.
+    # Reap the process when it ends, for as long as this one runs.
     threading.Thread(target=hall.wait, name=f"keep server on {port}", daemon=True).start()
     return hall
 

@@ -44,7 +44,7 @@ def sign(packet: Packet, key: Ed25519PrivateKey) -> Packet:
 
 
 def is_signed(packet: Packet) -> bool:
-    """Whether somebody claims to have signed it. What the server itself says never is (keep wire 7)."""
+    """True when the packet claims a signature. The server's own packets have none (keep wire 7)."""
     return bool(packet.sig or packet.pk)
 
 

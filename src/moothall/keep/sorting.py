@@ -1,6 +1,6 @@
 """Which of the packets that arrive answers what was asked, and which are news.
 
-The published SDK takes whatever comes next for the answer, be it a heartbeat or somebody's message (keep wire
+The published SDK takes whatever comes next for the answer, be it a heartbeat or another agent's message (keep wire
 10, traps). Here the server's answer is the unsigned packet with the id of the question, and nothing else is.
 """
 
@@ -61,18 +61,18 @@ class Sorting:
         self._given_up.clear()
 
     def expect(self, question: Packet, take: Callable[[Packet], None]) -> None:
-        """Call it before the question leaves: somebody else may read the answer."""
+        """Call it before the question is sent: another thread may read the answer."""
         self._open.append((question, take))
 
     def give_up(self, question: Packet) -> None:
-        """Nobody waits any more. What the server still answers is thrown away when it comes."""
+        """The caller stopped waiting. An answer that still comes is discarded."""
         before = len(self._open)
         self._open = [entry for entry in self._open if entry[0] is not question]
         if len(self._open) < before and asks_server(question.dst):
             self._given_up.add(question.id)
 
     def ignore(self, question: Packet) -> None:
-        """The server will answer this, and nobody wants to know."""
+        """Discard the server's answer to this question."""
         self._given_up.add(question.id)
 
     def sort(self, packet: Packet) -> Packet | None:
@@ -90,7 +90,7 @@ class Sorting:
         elif packet.id in self._given_up:
             self._given_up.discard(packet.id)
             if packet.body.startswith(ERROR):  # a name that could not be registered again, for one
-                _log.warning("the server refused a packet that nobody waits for: %s", packet.body)
+                _log.warning("the server refused a packet that has no waiting caller: %s", packet.body)
             return None
         for place, (question, take) in enumerate(self._open):
             if is_answer(packet, question):

@@ -340,7 +340,7 @@ class MarketDesk:
         self._expiries.plan(hall, deadline)
 
     def mind(self, hall: Hall, deals: Iterable[Proposal]) -> None:
-        """These have changed, here or in court: their deadlines count, and so do they."""
+        """Reschedule the expiry and refresh the counters of these deals, which changed here or in court."""
         for deal in deals:
             if deal.expires is not None and deal.frozen_by is None:
                 self._expiries.plan(hall, deal.expires)

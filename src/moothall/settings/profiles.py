@@ -37,7 +37,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "flood_closes": True,  # 13
         "over_budget": "wait",  # the reference has no budgets: its clients are slowed down, not refused
         "auto_join": True,  # 14
-        "max_channels": 200,  # everybody who comes is told to all members of each, and anybody may make one (23)
+        "max_channels": 200,  # every arrival is told to all members of each, and every agent may make one (23)
         "replay_first": False,  # 15
         "creator_as_text": True,  # 16
         "service_lines": True,  # 17

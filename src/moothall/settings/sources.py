@@ -57,7 +57,7 @@ class Chosen:
 
     settings: Settings
     origins: Mapping[str, str]
-    ignored: tuple[str, ...]  # variables that somebody set and that have no effect
+    ignored: tuple[str, ...]  # variables that are set but have no effect
 
 
 def load(
@@ -194,7 +194,7 @@ def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
         if getattr(settings, name) < 1:
             raise SettingsError(f"{name} from {origins[name]}: must be at least 1")
     for name in ("challenge_timeout", "captcha_timeout", "peer_timeout"):
-        if not getattr(settings, name):  # nobody could ever answer in time
+        if not getattr(settings, name):  # no client could answer in time
             raise SettingsError(f"{name} from {origins[name]}: must be more than 0")
     if settings.public_url and authority_of(settings.public_url) is None:
         raise SettingsError(
@@ -245,7 +245,7 @@ def _check_court(settings: Settings, origins: Mapping[str, str]) -> None:
 
 
 def _check_addresses(settings: Settings, origins: Mapping[str, str]) -> None:
-    """What never fits anybody would have no effect, and nobody would notice."""
+    """Refuse values that match no address or host: they would have no effect, without a sign of it."""
     for proxy in settings.trusted_proxies:
         try:
             ip_network(proxy)

@@ -235,8 +235,8 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
         return proposal
 
     def _hold_parties(self, proposals: Iterable[Proposal], besides: Iterable[bytes] = ()) -> None:
-        """Whoever decides about a deal changes the standings of its parties, and a verdict those of its arbiters:
-        lock them now, by key, so that two decisions about the same agents wait for each other in one order."""
+        """Lock the standings of the parties, and for a verdict of the arbiters, in the order of their keys: then
+        two decisions about the same agents do not deadlock."""
         if not self._connection.dialect.locks_rows:
             return
         parties = sorted({*besides, *(key for each in proposals for key in (each.proposer, each.recipient))})
@@ -252,8 +252,8 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
     # -- standings -----------------------------------------------------------------------------------
 
     def standing(self, key: bytes) -> Standing:
-        """Unlocked at first, because many are read and not changed: whoever does change one, and came too late,
-        finds out when it writes. The parties of a deal are locked together with it."""
+        """Read without a lock, because most are not changed. A change based on an old version fails when it is
+        written. The parties of a deal are locked together with it."""
         stored = self._known_standing(key)
         if stored is None:
             lock = self._connection.dialect.for_update if self._careful else ""
@@ -511,7 +511,7 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
         self._draft.put_receipt(receipt, _fingerprint(deal.proposer), _fingerprint(deal.recipient))
 
     def _save_happening(self, happening: Happening) -> None:
-        """Once for everybody who wants to hear of it; what nobody wants is not even written."""
+        """Write the event once for all subscribed listeners; without any, do not write it."""
         listeners = [each.listener for each in self._subscriptions if each.wants(happening)]
         if listeners:
             event = hook_event(happening)

@@ -30,8 +30,8 @@ class Dialect:
     name: str
     begin: str
     snapshot: str  # begins a transaction that only reads, and sees one moment
-    for_update: str  # ends a SELECT whose rows nobody else may change until this transaction ends
-    skip_locked: str  # the same, passing over rows that somebody else holds
+    for_update: str  # ends a SELECT and locks its rows until this transaction ends
+    skip_locked: str  # the same, but skips rows that another transaction has locked
     position: str  # the function that tells where in a text another one is; 0 if it is not there
     types: dict[str, str]  # of the schema's placeholders
 

@@ -147,7 +147,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def replace(path: Path, content: Iterable[bytes]) -> None:
-    """All of it or nothing, for anybody who reads it meanwhile; but the disk may have it later."""
+    """Replace the file in one step: a reader sees the old content or the new. It is not flushed to the disk."""
     with _replacing(path) as file:
         file.writelines(content)
 

@@ -1,6 +1,6 @@
 """Rows as they were last committed, so that a deal that is being dealt with is not read again and again.
 
-On SQLite this lives as long as nobody else writes to the file (the engine says so: `data_version`). On PostgreSQL
+On SQLite this lives until another process writes to the file (`data_version` tells). On PostgreSQL
 other halls write all the time, so it lives for one unit of work; only what never changes outlives that.
 """
 
@@ -48,7 +48,7 @@ class Memory:
             self.large.add(proposal.record.id)
 
     def forget(self) -> None:
-        """Everything that somebody else may have changed."""
+        """Forget everything that another hall may have changed."""
         self.proposals.clear()
         self.large.clear()
         self.standings.clear()

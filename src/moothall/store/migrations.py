@@ -48,7 +48,7 @@ def refuse_newer(found: int) -> None:
 
 
 def lock(connection: Connection) -> None:
-    """Wait until nobody else upgrades. SQLite's transaction is alone already."""
+    """Wait until no other process upgrades. On SQLite the transaction itself locks the others out."""
     if connection.dialect.locks_rows:
         connection.execute("SELECT pg_advisory_xact_lock(?)", (_MIGRATION_LOCK,))
 

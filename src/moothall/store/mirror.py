@@ -107,8 +107,8 @@ class Mirror:
 
 
 class ReceiptsFile:
-    """Grows line by line: there are too many to write them all each time. If it is not as it was left (somebody
-    moved it away, or the disk was full in the middle of a line), it is made anew."""
+    """Grows line by line: there are too many to write them all each time. If the file is not as the hall left it
+    (it was moved away, or the disk was full in the middle of a line), it is written anew."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

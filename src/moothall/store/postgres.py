@@ -5,7 +5,7 @@ together. Other halls may use the same database, so rows that a unit changes are
 when they are written (see `rows`), and a unit that collided with another runs again.
 
 A connection that is lost before COMMIT was sent cost nothing: the unit runs again on a new one. Lost after
-that, nobody can know whether the change is there, and the unit fails saying so; it is never acknowledged.
+that, it is unknown whether the change was saved: the unit fails with OutcomeUnknown and is never acknowledged.
 """
 
 import threading
@@ -124,7 +124,7 @@ def connect(url: str) -> PostgresConnection:
     """Raises psycopg.OperationalError."""
     wanted = make_conninfo("", **{**_DEFAULTS, **conninfo_to_dict(url)})
     connection = PostgresConnection(psycopg.connect(wanted, autocommit=True))
-    # Whoever switched this off for the whole server did not mean deals (acknowledged means on the disk).
+    # Even if the server has it off: an acknowledged deal must be on the disk.
     connection.execute(
         "SELECT set_config('synchronous_commit', 'on', false)"
         " WHERE current_setting('synchronous_commit') = 'off'"
@@ -251,7 +251,7 @@ class Clerk:
             except StoreFailed as error:
                 failure = error
                 break
-            except BaseException as error:  # noqa: BLE001  # whatever it was, nobody may wait for ever
+            except BaseException as error:  # noqa: BLE001  # always answer, or the caller waits for ever
                 failure = StoreFailed(f"not saved: {error!r}")
                 break
             self._roll_back()
@@ -275,7 +275,7 @@ class Clerk:
             answer = unit.run(books)
         except (*COLLISIONS, psycopg.Error):
             raise
-        except BaseException as error:  # noqa: BLE001  # a Refusal, or a fault: for whoever handed the unit in
+        except BaseException as error:  # noqa: BLE001  # a Refusal or a fault goes to the caller
             self._roll_back()
             return Finished(unit.fail(error), repeated=repeated)
         changes.write(connection)

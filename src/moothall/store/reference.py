@@ -277,7 +277,7 @@ def _first_seen(directory: DataDirectory) -> dict[str, bytes]:
 
 
 def _open_escrows(directory: DataDirectory) -> list[int]:
-    """Stakes of deals that the reference forgot when it stopped: nobody can settle them, so nobody owes them."""
+    """Stakes of deals that the reference lost when it stopped. They cannot be settled, so they are released."""
     found = _read(directory, ESCROWS_FILE, dict[str, _Escrow]) or {}
     return [
         int((escrow.from_.stake or 0) + (escrow.to.stake or 0))

@@ -62,13 +62,13 @@ class Table(NamedTuple):
 
 
 def _newer(table: str, key: str, *columns: str) -> str:
-    """Replace the row, unless somebody else wrote it since it was read: then the count of rows tells."""
+    """Replace the row if its version is still the one that was read; the count of changed rows tells."""
     changes = ", ".join(f"{column} = excluded.{column}" for column in (*columns, "version", "record"))
     return f" ON CONFLICT ({key}) DO UPDATE SET {changes} WHERE {table}.version < excluded.version"
 
 
 # In the order of writing, where there is one. Audit numbers follow the order of the changes on PostgreSQL too:
-# whoever drew a number before somebody else's change of the same row was committed fails, and draws anew.
+# a unit that drew its number before another one committed the same row fails, and draws again.
 TABLES: Final = (
     Table("keys", ("key", "fingerprint", "short"), " ON CONFLICT (key) DO NOTHING"),
     Table("bindings", ("id", "key", "at"), " ON CONFLICT (id) DO NOTHING"),
@@ -256,7 +256,7 @@ class Draft:
         self.kept_offers.clear()
         self.usage.clear()
         self.relisted.clear()
-        self.rows.clear()  # not before: whoever comes next must stumble over the same rows
+        self.rows.clear()  # not before: after a collision the repeated write must collide too
         self.added.clear()
         if any(count < wanted for count, wanted in zip(changed, least, strict=True)):
             raise Stale
@@ -275,7 +275,7 @@ class Draft:
             return self.added[table.name]
         if table.name == "disk_usage":
             return sorted((account, day, added) for account, (day, added) in self.usage.items())
-        # Everybody takes locks in the same order, so that nobody waits in a circle.
+        # All transactions take locks in the same order, so that they do not deadlock.
         return sorted(self.rows[table.name].values(), key=itemgetter(0))
 
     # -- one row each --------------------------------------------------------------------------------
@@ -450,7 +450,7 @@ def listed_case(case: Dispute) -> bytes:
 
 
 def parts_of(case: Dispute) -> list[tuple[bytes, str, bool]]:
-    """(key, role, live) of everybody who ever had a part in the case."""
+    """(key, role, live) of the parties and of all arbiters that were ever drawn."""
     parties = ((case.disputant, "disputant", case.is_open), (case.respondent, "respondent", case.is_open))
     arbiters = ((slot.arbiter, "arbiter", case.is_open and slot.status != "declined") for slot in case.slots)
     return [*parties, *arbiters]

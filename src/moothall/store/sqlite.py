@@ -1,13 +1,13 @@
 """The embedded store: one file, one writer thread, and commits that are shared.
 
 An fsync costs milliseconds and a unit of work a tenth of one. So the thread takes whatever waits, runs it unit
-by unit inside one transaction, commits once, and only then answers everybody. A unit that is refused leaves
-nothing behind and disturbs nobody. If rows collide when they are written (which decisions that look first
+by unit inside one transaction, commits once, and only then answers them all. A unit that is refused leaves
+nothing behind and does not affect others. If rows collide when they are written (which decisions that look first
 never do), the transaction is undone and its units run again, each in a savepoint of its own, so that the one
-at fault fails alone. If COMMIT itself fails, nothing happened, and everybody hears so.
+at fault fails alone. If COMMIT itself fails, nothing was saved, and every unit fails with that.
 
 How much goes into one commit depends on the disk: enough that the fsync is a small part of the time, and no more,
-because whoever comes first waits for the others, and all of them go on together afterwards.
+because the first unit waits for the others, and all of them go on together afterwards.
 """
 
 import os
@@ -210,7 +210,7 @@ class SqliteStore:
                 self._roll_back()
                 self._statistics.repeated += len(batch)
                 return self._together(batch, careful=True)
-        except BaseException as error:  # noqa: BLE001  # whatever it was, nobody may wait for ever
+        except BaseException as error:  # noqa: BLE001  # always answer, or the callers wait for ever
             self._roll_back()
             self._statistics.failed += len(batch)
             reason = error if isinstance(error, StoreFailed) else StoreFailed(f"not saved: {error!r}")
@@ -252,7 +252,7 @@ class SqliteStore:
                 raise
             books.undo()
             return unit.fail(StoreFailed(f"not saved: {error!r}"))
-        except BaseException as error:  # noqa: BLE001  # a Refusal, or a fault: for whoever handed the unit in
+        except BaseException as error:  # noqa: BLE001  # a Refusal or a fault goes to the caller
             books.undo()
             return unit.fail(error)
 
@@ -268,7 +268,7 @@ class SqliteStore:
             row = self._connection.execute("PRAGMA data_version").fetchone()
         except sqlite3.Error as error:
             raise StoreFailed(f"not saved: {error}") from error
-        if row[0] != self._data_version:  # somebody else wrote to the file
+        if row[0] != self._data_version:  # another process wrote to the file
             self._data_version = row[0]
             self._memory = Memory()
 
@@ -277,7 +277,7 @@ class SqliteStore:
 
     def _commit(self) -> float:
         if self._found() != self._files:
-            # The engine would go on writing into files that nobody finds after a restart.
+            # The engine would go on writing into deleted files, and a restart would lose that.
             raise StoreFailed(
                 f"not saved: {self._path}, or the log beside it, was removed or replaced while in use;"
                 " put both back, or restart the hall"

@@ -4,7 +4,7 @@ The interpreter runs one thread at a time. A store that computes takes it back a
 that a frame among many that arrive together would wait for as many pieces of the store's work as there are frames
 before it. Hence three rules that keep a hall quick to hear while its store is at full load: the store stops between
 units until the loop has done what was ready (`Turns`); what was committed together is answered a little at a time
-(`Answers`), so that not everybody goes on at the same moment; and where both want one processor, the loop has it
+(`Answers`), so that not all callers go on at the same moment; and where both want one processor, the loop has it
 first (`step_back`).
 """
 
@@ -41,7 +41,7 @@ class Unit(Struct, frozen=True):
     failed: Callable[[BaseException], None]
 
     def run(self, books: SqlBooks) -> "Answer":
-        """Anything that escapes the work itself is for whoever handed it in."""
+        """Exceptions of the work itself go to the caller."""
         result = self.work(books)
         books.keep()
         return Answer(self.done, result)

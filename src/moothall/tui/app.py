@@ -310,7 +310,7 @@ class ChatApp(App[MoothallError | None], inherit_bindings=False):
             self.run_worker(self._tell_typing(room.name))
 
     async def _tell_typing(self, channel: str) -> None:
-        with suppress(MoothallError):  # nobody asked for it, so nobody is told that it failed
+        with suppress(MoothallError):  # sent without a request of the user, so a failure is not shown
             await self.agent.typing(channel)
 
     # -- keys --------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def _evidence(party: str, shown: "Evidence | None") -> Iterator[tuple[str, str]]
 
 
 def item_line(item: Mapping[str, Any], digest: str) -> str:
-    """The hash stands for the item: whoever refers to it later can be held to it."""
+    """One line for an item. The hash identifies it, so a later reference can be checked."""
     known = [str(item[name]) for name in ("kind", "value", "label", "url") if item.get(name)]
     others = {name: value for name, value in item.items() if name not in ("kind", "value", "label", "url")}
     rest = [json.dumps(others, ensure_ascii=False)] if others else []

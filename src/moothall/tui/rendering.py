@@ -17,7 +17,7 @@ from moothall.tui.rooms import Kind, Line, Person, Room, Rooms
 VERIFIED: Final = "✓"
 UNREAD: Final = "•"
 MENTIONED: Final = "!"
-MAX_LISTED: Final = 200  # members; nobody reads more in a side pane
+MAX_LISTED: Final = 200  # members shown in the side pane
 
 TIME: Final = 6  # cells of a time and the space after it
 BAR: Final = " │ "  # between the name and what was said
@@ -28,7 +28,7 @@ WIDE_NAME_CELLS: Final = 20
 UNREAD_RULE: Final = "unread"
 MARKS: Final = {Kind.SERVICE: "·", Kind.NOTE: "—"}
 
-# A shape as well as a colour: not every terminal, and not everybody, sees colours.
+# A shape as well as a colour: not every terminal shows colours, and not every person sees them.
 PRESENCES: Final = {
     "online": ("●", "green"),
     "listening": ("◉", "cyan"),

@@ -42,7 +42,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody in a channel; an agent or a human."""
+    """A member of a channel: an agent or a human."""
 
     address: str
     name: str
@@ -229,7 +229,7 @@ class Rooms:
         return next((person.name for person in people if person is not None), None)
 
     def find(self, word: str) -> list[Person]:
-        """Everybody who has this address or this name; names need not be unique."""
+        """All members with this address or this name; names need not be unique."""
         found = {
             person.address: person
             for room in self
@@ -245,7 +245,7 @@ class Rooms:
                 room.members[address] = change(person)
 
     def _close_old_talks(self, but: str) -> None:
-        """Anybody can start a talk, as often as they come back under a new id."""
+        """Close the oldest talks. A peer that reconnects under new ids could open any number of them."""
         talks = [room.name for room in self if not room.is_channel and room.name not in (but, self._current)]
         for name in talks[: max(0, len(talks) - MAX_TALKS)]:
             del self._rooms[name]

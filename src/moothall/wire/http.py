@@ -126,7 +126,7 @@ def usual_upgrade(head: bytes) -> tuple[Request, bytes] | None:
     """What `parse_head` and `accept_upgrade` make of a handshake, if it is valid and written as most clients do.
 
     Handshakes of one kind of client differ in their key alone, so all the rest of them is read only once; the
-    request has somebody's key. None is no verdict: the head has to be parsed.
+    request holds a placeholder for the key. None: unknown, the head must be parsed.
     """
     key_line = _find_key_line(head)
     if key_line is None or len(head) > _MAX_REMEMBERED:

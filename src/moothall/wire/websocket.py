@@ -284,6 +284,6 @@ def _check_text_piece(decoder: IncrementalDecoder, piece: bytes) -> None:
     except UnicodeDecodeError:
         raise Violation(INVALID_TEXT, "Text is not UTF-8") from None
     undecided = decoder.getstate()[0]
-    # Python waits for a surrogate's third byte, in case somebody wants it decoded; its second is wrong already.
+    # Python's decoder waits for the third byte of a surrogate; the second is already invalid.
     if len(undecided) == 2 and undecided[0] == 0xED and undecided[1] >= 0xA0:
         raise Violation(INVALID_TEXT, "Text is not UTF-8")

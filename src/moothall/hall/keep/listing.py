@@ -1,7 +1,7 @@
-"""Names in order, each with its JSON text: a question that anybody may ask often is not sorted anew each time.
+"""Names in order, each with its JSON text. Any client may ask for them often, so they are not sorted every time.
 
-Whoever comes or goes is only noted: in a hall where many do and nobody asks, order would be made for nothing.
-A question puts in place what has changed since the one before, and makes the texts that its answer has room for.
+An arrival or a departure is only noted: in a busy hall without questions, sorting would be work for nothing.
+A question sorts in what has changed since the one before, and makes the texts that its answer has room for.
 """
 
 import json

@@ -68,7 +68,7 @@ class KeepRoom:
         settings = bridge.hall.settings
         self.registry = Registry()
         self.scars = Scars()
-        self.listing = Listing()  # everybody, of all wires
+        self.listing = Listing()  # the agents of all wires
         self.packets = 0  # valid ones
         self.forwarded = 0
         self.dropped: Counter[str] = Counter()  # by reason

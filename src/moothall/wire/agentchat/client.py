@@ -13,12 +13,12 @@ from moothall.wire.agentchat.names import AgentAddress, ChannelName, Name, Nick
 
 MAX_CONTENT: Final = 4096  # seed 001, transport; a hall may choose another limit for MSG (`max_content`)
 MAX_STATUS_TEXT: Final = 100  # seed 001, presence
-# Of a MSG: nobody checks it, but all members get it and the channel keeps it, as they do the content. An Ed25519
+# Of a MSG. The hall does not check it, but sends it to all members and keeps it in the channel's buffer. An Ed25519
 # signature has 88.
 MAX_SIGNATURE: Final = 1024
 MAX_REF: Final = 256
 MAX_DOUBLE: Final = 1e308
-MAX_ID: Final = 256  # message, proposal, dispute and request ids are short; nobody needs more
+MAX_ID: Final = 256  # message, proposal, dispute and request ids are shorter
 MAX_AGENTS_ASKED: Final = 100  # ids in one LIST_AGENTS
 MAX_NONCE: Final = 1024  # of a dispute; a case keeps it, and the reference's tools draw 32 characters
 

@@ -28,7 +28,7 @@ class DisputeRevealed(ServerMessage, tag="DISPUTE_REVEALED", kw_only=True):
 
 
 class DisputeFallback(ServerMessage, tag="DISPUTE_FALLBACK", kw_only=True):
-    """There will be no verdict: the parties may end their deal as if nobody had gone to court."""
+    """There will be no verdict: the parties may end their deal as if it had never been disputed."""
 
     dispute_id: str
     proposal_id: str
@@ -162,6 +162,6 @@ class Cases(ServerMessage, tag="CASES", kw_only=True):
 
 
 class CaseFile(ServerMessage, tag="CASE", kw_only=True):
-    """Ours: everything that was said and decided in one case, for whoever wants to check it."""
+    """Ours: everything that was said and decided in one case, so that any agent can verify it."""
 
     case: Raw

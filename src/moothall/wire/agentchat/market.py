@@ -1,6 +1,6 @@
 """Market messages from server to client (agentchat wire 6.4), and ours beside them.
 
-`from` and `to` always mean proposer and recipient, whoever acts. Values that may be null are sent as null.
+`from` and `to` always mean proposer and recipient, at every step. Values that may be null are sent as null.
 """
 
 from typing import Any, Literal

@@ -85,7 +85,7 @@ def auth_text(nonce: str, challenge_id: str, timestamp: Number) -> str:
 
 
 def message_text(to: str, content: str, ts: Number) -> str:
-    """What clients sign in MSG. Nobody can check it: the relayed `ts` is the server's."""
+    """What clients sign in MSG. Receivers cannot check it: the relayed `ts` is the server's."""
     return json_text({"to": to, "content": content, "ts": ts})
 
 

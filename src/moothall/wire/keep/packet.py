@@ -6,7 +6,7 @@ lines take no longer than protobuf's C parser and encoder: most packets arrive i
 signed is simply the end of what was received, and what is forwarded is what came in.
 
 What a packet's bytes may look like is wider than what we write: fields in any order, twice, with zero values,
-with long varints, with fields nobody knows. All of it is read as the reference reads it, because the signature
+with long varints, with unknown fields. All of it is read as the reference reads it, because the signature
 is checked over the canonical form, whatever form arrived.
 """
 
@@ -34,7 +34,7 @@ _UINT32: Final = (1 << 32) - 1
 _UINT64: Final = (1 << 64) - 1
 _MAX_FIELD: Final = (1 << 29) - 1
 _MAX_HEAD: Final = 5  # bytes of a tag or a length in what is passed on as it came; see `_head`
-_MAX_DEPTH: Final = 100  # of groups in groups: nobody sends one, and each costs a level
+_MAX_DEPTH: Final = 100  # of groups in groups: no known client sends any, and each costs a level
 # Fields of a packet that is not in canonical form, those in groups too: known ones, repeated ones, unknown ones. A
 # packet of 64 KiB has room for 32,000 of them, and would take as long to read as 500 signatures take to check.
 MAX_FIELDS: Final = 64
@@ -81,7 +81,7 @@ class Packet:
         self.fee = fee
         self.ttl = ttl
         self.scar = scar
-        self.unknown = unknown  # fields that no schema has, as received: nobody signed them
+        self.unknown = unknown  # fields that no schema has, as received: no signature covers them
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Packet):
@@ -349,8 +349,8 @@ def _skip_group(payload: bytes, tag: int, position: int, depth: int, count: _Cou
 
 
 def _head(payload: bytes, position: int) -> tuple[int, int]:
-    """A tag, or the length of an unknown field. Google's parsers take no longer ones: a receiver that has one
-    would fail over a packet that anybody can send it."""
+    """A tag, or the length of an unknown field. Google's parsers take no longer ones: a receiver that
+    uses one would fail on such a packet, and any client could send it."""
     number, end = _long_varint(payload, position)
     if end - position > _MAX_HEAD:
         raise MalformedPacket("a tag or a length is longer than it need be")
