@@ -1,7 +1,7 @@
 """Makes JSON lines of a hall fit to share: ids become pseudonyms, texts their length, all else is left out.
 
 moothall store export | python examples/anonymise.py > deals.jsonl
-moothall listen --json | python examples/anonymise.py > messages.jsonl
+moothall listen --json --events | python examples/anonymise.py > events.jsonl
 
 Pseudonyms are the same within one run and mean nothing outside of it: the secret behind them is drawn at the start
 and never written. PSEUDONYM_KEY=... gives several runs the same pseudonyms. With that key the agents can be found

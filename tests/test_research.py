@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from moothall import EvidenceItem, SyncAgent
+from moothall.cli.listen_events import event_types
 from tests.support.server import PATIENCE, HallProcess, environment, run_moothall, running_hall
 
 ROOT = Path(__file__).parents[1]
@@ -98,6 +99,7 @@ def test_every_table_of_the_export_is_described(hall: HallProcess) -> None:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     connection.close()
     inside = {"meta", "migrations", "imported", "disk_usage", "hooks", "sqlite_sequence"}
+    inside |= {"common_versions", "hall_key"}
     assert [name for name in sorted(tables - inside) if f"`{name}`" not in PAGE] == []
 
 
@@ -158,3 +160,27 @@ def test_a_message_keeps_who_when_and_how_long() -> None:
     }
     (row,) = anonymised(json.dumps(line) + "\n")
     assert row | {"from": "", "to": ""} == {"type": "MSG", "from": "", "to": "", "content": 5, "ts": 5}
+
+
+def test_events_keep_who_and_when_and_lose_names_and_texts() -> None:
+    wire = (ROOT / "docs" / "wire-from-hall.md").read_text()
+    examples = [json.loads(line) for line in re.findall(r'^\{"type".*\}$', wire, re.MULTILINE)]
+    events = [example for example in examples if example["type"] in event_types()]
+    assert {event["type"] for event in events} == set(event_types())
+    rows = anonymised("".join(json.dumps(event) + "\n" for event in events))
+    assert [(row["type"], row["ts"]) for row in rows] == [(event["type"], event["ts"]) for event in events]
+    assert all(len(row) > 2 for row in rows)
+    shared = json.dumps(rows)
+    for secret in (
+        "@",
+        "#general",
+        "alice",
+        "reviewing",
+        "grey",
+        "Paint",
+        "4f2a9c1",
+        "too busy",
+        "kL0",
+        "1a2b3c4d",
+    ):
+        assert secret not in shared, secret
