@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from moothall import Agent, ConnectionLost, Identity, PrivateKey
+from moothall import Agent, ConnectionLost, Identity, PrivateKey, SyncAgent
 from moothall.cli.nonces import NonceFile
 from moothall.errors import UsageError
 from moothall.identity import save
@@ -366,7 +366,13 @@ def test_the_walk_through_works_as_it_is_written(page: str, title: str, tmp_path
     (folder / "examples").symlink_to(ROOT / "examples")
     fresh = tmp_path / "fresh"
     fresh.mkdir()
-    with running_hall(fresh) as hall:  # with every limit, and the arbiters of the specification
+    # With every limit, the arbiters of the specification, and agents that are there already.
+    with (
+        running_hall(fresh) as hall,
+        SyncAgent("ann", channels="general", url=hall.url),
+        SyncAgent("ben", channels="general", url=hall.url),
+        SyncAgent("cid", channels="general", url=hall.url),
+    ):
         result = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
             cwd=folder,
