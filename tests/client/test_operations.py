@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -218,6 +219,13 @@ async def test_a_long_message_arrives_where_the_hall_takes_it(open_hall: OpenHal
         assert (await at_bob.next()).content == content
         with pytest.raises(InvalidMessage, match="2097152"):
             await alice.send(bob.address, content + "!")
+
+
+async def test_what_is_not_text_is_named(url: str) -> None:
+    answer: Any = 42
+    async with Agent(channels="general").connected(url) as agent:
+        with pytest.raises(TypeError, match="a message is text, not int"):
+            await agent.send("general", answer)
 
 
 async def test_refusals_carry_the_code(url: str) -> None:

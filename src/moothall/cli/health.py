@@ -57,7 +57,7 @@ def fetch_report(url: str, timeout: float, *, any_certificate: bool = False) -> 
         content = _fetch(address, timeout, any_certificate)
     except HTTPError as error:
         raise ConnectionFailed(
-            f"{address} answers {error.code}: that is no hall, check the address"
+            f"{address} answers {error.code}: it is not a hall; check the address"
         ) from None
     except TimeoutError:
         raise ReplyTimeout(_silent(address, timeout)) from None

@@ -318,7 +318,7 @@ class Agent(Waits, Asks):
 
 def _check_name(name: str) -> None:
     if AGENT_NAME.match(name) is None:
-        raise UsageError(f"{name!r} is no name for an agent: 1 to 32 letters, digits, - or _")
+        raise UsageError(f"{name!r} cannot be the name of an agent: 1 to 32 letters, digits, - or _")
 
 
 def _load_identity(

@@ -63,6 +63,10 @@ class Speech:
     ) -> str | None:
         """The id of the message, from the ACK of one hall or the echo of another. Raises InvalidMessage if the
         content is longer than the hall takes: a frame that is too large would end the connection."""
+        if not isinstance(content, str):
+            raise TypeError(
+                f"a message is text, not {type(content).__name__}: convert it, such as with str()"
+            )
         self._check_length(content)
         if turn is None and (turn := turn_in(to, in_reply_to)) is not None:
             in_reply_to = turn.asked.msg_id  # or others would take the answer for a question

@@ -141,7 +141,7 @@ class Commands:
         room = self._app.rooms.current
         channel = _channel(command.words[1]) if len(command.words) > 1 else room.name if room else ""
         if not channel.startswith("#"):
-            raise UsageError("This is no channel. /invite NAME CHANNEL names one.")
+            raise UsageError("You are not in a channel. Name one: /invite NAME CHANNEL.")
         person, address = self._find(command.words[0])
         await self._agent.invite(channel, address)
         self._app.note(f"{person.name if person else address} may enter {channel}")
