@@ -252,6 +252,10 @@ def test_a_refusal_shows_its_code(refusal: type[Refusal]) -> None:
     assert len(explain(error).splitlines()) == 1
 
 
+def test_a_code_that_a_hall_made_up_does_not_steer_the_terminal() -> None:
+    assert explain(errors.UnknownRefusal("no", "MADE\x1b[2J\nUP")) == "MADE[2J UP: no"
+
+
 def test_how_long_to_wait_is_said_by_the_hall_alone() -> None:
     """Some limits are for seconds, others for a day."""
     assert explain(errors.RateLimited("Try again after midnight")) == "RATE_LIMITED: Try again after midnight"

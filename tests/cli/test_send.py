@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 from typer.testing import CliRunner, Result
-from websockets.asyncio.server import serve
+from websockets.asyncio.server import ServerConnection, serve
 
 from moothall import Agent, Identity, Message, PrivateKey
 from moothall.cli import exits
@@ -187,6 +187,24 @@ async def test_silence_is_exit_code_5() -> None:
     async with serve(lambda connection: connection.wait_closed(), "127.0.0.1", 0) as mute:
         url = f"ws://127.0.0.1:{mute.sockets[0].getsockname()[1]}"
         await complaint(5, url, "general", "hello", "--timeout", "0.2")
+
+
+async def test_what_a_hostile_hall_calls_the_sender_does_not_steer_the_terminal() -> None:
+    async def welcome(connection: ServerConnection) -> None:
+        async for frame in connection:
+            asked = json.loads(frame)
+            reply = {
+                "IDENTIFY": {"type": "WELCOME", "agent_id": "@a\x1b[2J\nb", "name": "c", "server": "d"},
+                "PING": {"type": "PONG"},
+            }.get(asked["type"], {"type": "ACK", "msg_id": "1\x1b[2J"})
+            await connection.send(json.dumps({**reply, "ts": 1, "ref": asked.get("ref")}))
+
+    async with serve(welcome, "127.0.0.1", 0) as hostile:
+        url = f"ws://127.0.0.1:{hostile.sockets[0].getsockname()[1]}"
+        result = await send("-v", url, "@0a1b2c3d", "hello")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith("sent to @0a1b2c3d as @a[2J b (")
+    assert len(result.stderr.splitlines()) == 1
 
 
 async def test_a_key_file_that_is_open_to_others(hall: HallProcess, tmp_path: Path) -> None:

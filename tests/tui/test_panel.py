@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,16 @@ async def test_offers_made_before_are_there(tmp_path: Path) -> None:
             await here.until(lambda: "1 waiting for you" in here.shown("status"))
             await here.type("/deals")
             await here.until(lambda: isinstance(here.app.screen, Panel) and rows(here))
+
+
+async def test_an_odd_id_from_the_hall_is_no_markup(tmp_path: Path) -> None:
+    async with deals(tmp_path) as (here, carol):
+        await offer(here, carol)
+        await open_panel(here)
+        standing = here.app.agent._standing
+        standing._welcome = replace(standing.welcome, id="@[b]odd[/b]")
+        await begin(here, "a")
+        assert "@[b]odd[/b] signs exactly this" in screen(here)
 
 
 async def test_accept_shows_exactly_what_is_signed(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def explain(error: BaseException) -> str:
         return _with_help(error)
     text = one_line(str(error))
     if isinstance(error, errors.Refusal):
-        text = f"{error.code}: {text}"
+        text = f"{one_line(error.code)}: {text}"
         notes: list[str] = getattr(error, "__notes__", [])  # what the command itself advises
         if advice := "; ".join(notes) or _ADVICE.get(error.code):
             text = f"{text.rstrip('.')}; {advice}"

@@ -16,6 +16,7 @@ from moothall.cli.addresses import channel_name
 from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
 from moothall.cli.exits import tell
 from moothall.errors import UsageError
+from moothall.tui.printable import one_line
 
 if TYPE_CHECKING:
     from moothall import Agent
@@ -74,7 +75,9 @@ def send(
             if as_json:
                 typer.echo(json.dumps({"to": target, "msg_id": msg_id}))
             if verbose:
-                tell(f"sent to {target} as {agent.address} ({agent.name}), id {msg_id or 'unknown'}")
+                tell(
+                    one_line(f"sent to {target} as {agent.address} ({agent.name}), id {msg_id or 'unknown'}")
+                )
 
     Visit(url, name, identity, timeout).ask(deliver)
 

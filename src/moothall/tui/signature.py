@@ -87,7 +87,10 @@ class Signature(Overlay[bool]):
     def on_mount(self) -> None:
         self.query_one("#meaning", Plain).update(self._step.meaning)
         self.query_one("#about", Plain).update(labelled(self._about))
-        self.query_one("#text", Plain).border_title = f"{self._signer} signs exactly this"
+        title = Text(
+            steady_line(f"{self._signer} signs exactly this")
+        )  # in a str, [brackets] would be markup
+        self.query_one("#text", Plain).border_title = title
         for field in self._step.fields:
             label = self.query_one(f"#label-{field.name}", Plain)
             label.add_class("label")
