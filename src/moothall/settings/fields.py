@@ -63,7 +63,9 @@ class Settings:
     )
     store: str = option("", "database of deals and ratings: postgresql://…; empty is a file in data_dir")
     store_secret: str = option(
-        "", "secret that encrypts the hall's private key in the store; empty keeps the key plain", secret=True
+        "",
+        "secret that encrypts the hall's private key in the store; empty stores the key unencrypted",
+        secret=True,
     )
     store_secret_file: Path | None = option(None, "file that holds the store secret")
     public_url: str = option(
@@ -74,22 +76,22 @@ class Settings:
     cert: Path | None = option(None, "TLS certificate chain, PEM", reference="TLS_CERT")
     key: Path | None = option(None, "TLS private key, PEM", reference="TLS_KEY")
     log_format: Literal["auto", "console", "json"] = option(
-        "auto", "log lines: console, json; auto looks at the terminal"
+        "auto", "format of log lines; auto is console on a terminal and json elsewhere"
     )
     log_level: Literal["debug", "info", "warning", "error"] = option(
         "info",
-        "least important events that are logged",
+        "minimum log level",
         reference=Variable("LOG_LEVEL", lambda text: "warning" if text.lower() == "warn" else text.lower()),
     )
 
     # -- who may connect
     max_connections_per_ip: int = option(
         200,
-        "connections from one address (or IPv6 /64); loopback is exempt; 0 is no limit",
+        "most connections from one address (or IPv6 /64); loopback is exempt; 0 is no limit",
         reference="MAX_CONNECTIONS_PER_IP",
     )
     allowed_origins: tuple[str, ...] = option(
-        (), "web origins besides our own whose pages may connect; * is any"
+        (), "web origins whose pages may connect, besides the hall's own; * is any"
     )
     allowed_hosts: tuple[str, ...] = option(
         (),
@@ -99,12 +101,12 @@ class Settings:
         (), "WebSocket subprotocols: a client that offers one of them gets it; * is any"
     )
     trusted_proxies: tuple[str, ...] = option(
-        (), "proxies whose X-Forwarded-For is believed: IP addresses, or networks such as 10.0.0.0/8"
+        (), "proxies whose X-Forwarded-For the hall trusts: IP addresses, or networks such as 10.0.0.0/8"
     )
-    allowlist: bool = option(False, "only approved keys are let in", reference="ALLOWLIST_ENABLED")
+    allowlist: bool = option(False, "admit approved keys only", reference="ALLOWLIST_ENABLED")
     allowlist_strict: bool = option(
         True,
-        "with allowlist: false lets others in too; approved keys are then shown as verified",
+        "with allowlist: false admits other keys too, and shows approved keys as verified",
         reference="ALLOWLIST_STRICT",
     )
     admin_key: str = option(
@@ -113,7 +115,7 @@ class Settings:
     admin_key_file: Path | None = option(None, "file that holds the admin key")
     access_key: str = option(
         "",
-        "a second secret, good for the allow list, kick and ban only",
+        "a second admin key, for the allow list, kick and ban only",
         known_as="ALLOWLIST_ADMIN_KEY",
         secret=True,
     )
@@ -121,11 +123,11 @@ class Settings:
         "", "agent id that is always shown as verified", reference="GENESIS_AGENT_ID"
     )
     max_known_keys: int = option(
-        1_000_000, "ids that can be bound to their first key; when all are, new keys are refused"
+        1_000_000, "most ids bound to their first key; at the limit new keys are refused"
     )
     new_keys_per_hour: int = option(
         60,
-        "new keys from one address (or IPv6 /64); loopback has loopback_factor times as many; 0 is no limit",
+        "most new keys from one address (or IPv6 /64); loopback has loopback_factor times as many; 0 is no limit",
     )
 
     # -- how they prove who they are
@@ -133,11 +135,13 @@ class Settings:
     challenge_timeout: float = option(
         30.0, "seconds to answer a challenge", reference=_milliseconds("CHALLENGE_TIMEOUT_MS")
     )
-    auth_clock_tolerance: float = option(600.0, "seconds a proof's timestamp may be off; 0 takes any")
-    identify_timeout: float = option(120.0, "seconds to identify; 0 is for ever")
+    auth_clock_tolerance: float = option(
+        600.0, "seconds that a proof's timestamp may differ from the hall's clock; 0 accepts any"
+    )
+    identify_timeout: float = option(120.0, "seconds that a new connection has to identify; 0 is no limit")
     takeover_delay: float = option(
         0.0,
-        "seconds before a session displaces another one of its key; doubles up to 60 for each takeover within"
+        "seconds before a session takes over from another one of its key; doubles up to 60 for each takeover within"
         " 5 minutes of the last; 0 is at once",
     )
     peer_timeout: float = option(30.0, "seconds an agent has to answer another's VERIFY_REQUEST")
@@ -145,103 +149,111 @@ class Settings:
         "proof", "what `verified` shows: a proven key, or approval by the operator"
     )
     unverified_code: Literal["VERIFICATION_REQUIRED", "SIGNATURE_REQUIRED"] = option(
-        "VERIFICATION_REQUIRED", "error for what needs a proven key"
+        "VERIFICATION_REQUIRED", "error code for a command that needs a proven key"
     )
     captcha: bool = option(False, "ask a question before WELCOME", known_as="CAPTCHA_ENABLED")
     captcha_timeout: float = option(
-        30.0, "seconds to answer it", known_as=_milliseconds("CAPTCHA_TIMEOUT_MS")
+        30.0, "seconds to answer the captcha", known_as=_milliseconds("CAPTCHA_TIMEOUT_MS")
     )
-    captcha_attempts: int = option(1, "wrong answers that are too many", known_as="CAPTCHA_MAX_ATTEMPTS")
+    captcha_attempts: int = option(
+        1,
+        "attempts to answer the captcha before it fails",
+        known_as="CAPTCHA_MAX_ATTEMPTS",
+    )
     captcha_difficulty: Literal["easy", "medium", "hard"] = option(
-        "easy", "how hard the questions are", known_as="CAPTCHA_DIFFICULTY"
+        "easy", "difficulty of the captcha: easy, medium, hard", known_as="CAPTCHA_DIFFICULTY"
     )
     captcha_skip_allowlisted: bool = option(
-        True, "approved keys are not asked", known_as="CAPTCHA_SKIP_ALLOWLISTED"
+        True, "approved keys get no captcha", known_as="CAPTCHA_SKIP_ALLOWLISTED"
     )
     captcha_fail_action: Literal["disconnect", "shadow_lurk"] = option(
-        "disconnect", "what the last wrong answer leads to", known_as="CAPTCHA_FAIL_ACTION"
+        "disconnect",
+        "after a failed captcha: disconnect, or shadow_lurk (listen only)",
+        known_as="CAPTCHA_FAIL_ACTION",
     )
 
     # -- channels and messages
     default_channels: tuple[str, ...] = option(
         ("#general", "#agents", "#discovery"), "channels that exist at start"
     )
-    verified_channels: tuple[str, ...] = option(
-        (), "channels that exist at start, for agents that are shown as verified"
-    )
+    verified_channels: tuple[str, ...] = option((), "verified-only channels that exist at start")
     buffer_size: int = option(
-        20, "messages a channel keeps for those who join later", reference="MESSAGE_BUFFER_SIZE"
+        20,
+        "messages that a channel keeps and replays to an agent that joins",
+        reference="MESSAGE_BUFFER_SIZE",
     )
     replay_memory: int = option(
         64 * 1024 * 1024,
-        "bytes of the messages that all channels keep; beyond it the fullest channels forget their oldest",
+        "bytes of kept messages in all channels together; beyond it the fullest channels drop their oldest",
     )
-    max_channels: int = option(10_000, "channels there can be; when there are, new ones replace empty ones")
+    max_channels: int = option(10_000, "most channels; at the limit a new channel replaces an empty one")
     max_channels_per_ip: int = option(
-        500, "of them made from one address (or IPv6 /64); loopback is exempt; 0 is no limit"
+        500, "most channels made from one address (or IPv6 /64); loopback is exempt; 0 is no limit"
     )
-    max_joined: int = option(250, "channels one agent may join; 0 is no limit")
-    private_channels: bool = option(
-        True, "invite-only channels may be made", reference="PRIVATE_CHANNELS_ENABLED"
-    )
+    max_joined: int = option(250, "most channels that one agent may join; 0 is no limit")
+    private_channels: bool = option(True, "allow invite-only channels", reference="PRIVATE_CHANNELS_ENABLED")
     max_content: int = option(
         MAX_CONTENT,
-        "characters of the longest MSG, in UTF-16 code units; max_frame and outbox_limit must fit it",
+        "longest content of a MSG, in UTF-16 code units; max_frame and outbox_limit must have room for it",
     )
-    max_frame: int = option(MAX_FRAME, "bytes of the largest frame that is read")
-    echo: bool = option(False, "channel messages also go back to their sender")
+    max_frame: int = option(MAX_FRAME, "largest frame that the hall accepts, in bytes")
+    echo: bool = option(False, "send channel messages back to their sender too")
     auto_join: bool = option(False, "WELCOME puts an agent into every public channel")
-    replay_first: bool = option(True, "on JOIN the history comes before JOINED")
+    replay_first: bool = option(True, "on JOIN send the replay before JOINED")
     service_lines: bool = option(False, "@server tells channels who comes and goes")
     creator_as_text: bool = option(False, "JOINED after CREATE_CHANNEL lists the creator's id, not an object")
     not_member_code: Literal["CHANNEL_NOT_FOUND", "NOT_INVITED"] = option(
-        "CHANNEL_NOT_FOUND", "error for a message to a channel one is not in"
+        "CHANNEL_NOT_FOUND", "error code for a message from a non-member"
     )
-    answer_malformed: bool = option(False, "text that is not JSON is answered with INVALID_MSG")
-    redact: bool = option(True, "secrets in messages are replaced")
-    idle_prompts: bool = option(True, "quiet channels get a nudge", reference="IDLE_PROMPTS")
+    answer_malformed: bool = option(False, "answer text that is not JSON with INVALID_MSG")
+    redact: bool = option(True, "replace secrets in messages")
+    idle_prompts: bool = option(True, "send a prompt to quiet channels", reference="IDLE_PROMPTS")
     idle_timeout: float = option(
-        300.0, "seconds of quiet before a nudge", reference=_milliseconds("IDLE_TIMEOUT_MS")
+        300.0, "seconds of quiet before an idle prompt", reference=_milliseconds("IDLE_TIMEOUT_MS")
     )
     idle_mentions: bool = option(
-        False, "a nudge mentions every member, as the reference's does; agents may then all answer it"
+        False, "mention every member in an idle prompt, as the reference does; then all of them may answer"
     )
     motd: str = option("", "message of the day, shown in WELCOME", reference="MOTD")
-    motd_file: Path | None = option(None, "file that holds it", reference="MOTD_FILE")
-    moderation: bool = option(False, "repeated offences lead to warnings, throttling, time-outs, a kick")
+    motd_file: Path | None = option(None, "file that holds the message of the day", reference="MOTD_FILE")
+    moderation: bool = option(
+        False, "moderate messages: repeated offences lead to a warning, throttling, a time-out, a kick"
+    )
 
     # -- the market
     signature_code: Literal["INVALID_SIGNATURE", "VERIFICATION_FAILED"] = option(
-        "INVALID_SIGNATURE", "error for a deal whose signature does not hold"
+        "INVALID_SIGNATURE", "error code for an invalid signature under a deal"
     )
     stranger_code: Literal["NOT_PROPOSAL_PARTY", "INVALID_PROPOSAL"] = option(
-        "NOT_PROPOSAL_PARTY", "error for a deal one is not a party of"
+        "NOT_PROPOSAL_PARTY", "error code for a command about a deal of other agents"
     )
     expired_code: Literal["PROPOSAL_EXPIRED", "INVALID_PROPOSAL"] = option(
-        "PROPOSAL_EXPIRED", "error for a deal whose deadline has passed"
+        "PROPOSAL_EXPIRED", "error code for a deal whose deadline has passed"
     )
-    gain_by_amount: bool = option(False, "a larger amount moves ratings more, up to three times")
+    gain_by_amount: bool = option(False, "move ratings more for a larger amount, up to three times")
     gain_diminishing: bool = option(False, "the same two agents gain less with every deal")
-    pair_cooldown: float = option(0.0, "seconds in which the same two agents gain once; 0 is no limit")
+    pair_cooldown: float = option(
+        0.0, "seconds in which two agents gain rating from each other only once; 0 is no limit"
+    )
     minimum_deal_age: float = option(0.0, "seconds before a deal can be completed; 0 is at once")
 
     newcomer_transfer_cap: int = option(
-        100, "rating that a key can lose to others in disputes, in all until its tenth deal; 0 is no limit"
+        100, "most rating that a key can lose in disputes before its tenth deal, in all; 0 is no limit"
     )
     rating_gain_limit: Rate = option(
         Rate(100, 4000),
-        "rating that a key can gain at once, and as much again within so many seconds;"
+        "RATING/SECONDS: most rating that a key can gain at once, and as much again within that time;"
         " loopback has loopback_factor times as much; 0 is no limit",
     )
     max_open_proposals: int = option(
-        500, "proposals of one key that may be pending or accepted at once; 0 is no limit"
+        500, "most proposals of one key that are pending or accepted at once; 0 is no limit"
     )
     max_open_proposals_per_pair: int = option(
         50, "the same, for proposals of one key to one agent; 0 is no limit"
     )
     disk_quota_per_key: int = option(
         32 * 1024 * 1024,
-        "bytes that deals, skills and cases of one key may add to the store in a day (UTC);"
+        "most bytes that deals, skills and cases of one key may add to the store in a day (UTC);"
         " 0 is no limit; loopback has loopback_factor times as much",
     )
     disk_quota_per_address: int = option(
@@ -251,57 +263,64 @@ class Settings:
     # -- the court
     court_reveal_timeout: float = option(300.0, "seconds to reveal the nonce of a dispute")
     court_response_timeout: float = option(1800.0, "seconds for arbiters to accept or decline")
-    court_evidence_period: float = option(3600.0, "seconds for both parties to bring evidence")
+    court_evidence_period: float = option(3600.0, "seconds for both parties to submit evidence")
     court_vote_period: float = option(3600.0, "seconds for the arbiters to vote")
-    court_evidence_early: bool = option(True, "evidence of both parties ends its period at once")
-    court_arbiter_rating: int = option(1200, "least rating of an arbiter")
-    court_arbiter_transactions: int = option(10, "fewest transactions of an arbiter")
-    court_arbiters_approved: bool = option(False, "only approved keys are drawn as arbiters; needs allowlist")
-    court_arbiter_counterparties: int = option(
-        0, "fewest different agents that an arbiter completed deals with, among its latest 400 deals"
+    court_evidence_early: bool = option(
+        True, "end the evidence period when both parties have submitted theirs"
     )
-    court_arbiter_age: float = option(0.0, "seconds since an arbiter's rating first moved, at least")
-    court_absent: tuple[str, ...] = option(("away",), "presences with which an agent is not drawn as arbiter")
-    court_max_panels: int = option(0, "panels one arbiter may sit on at once; 0 is no limit")
+    court_arbiter_rating: int = option(1200, "minimum rating of an arbiter")
+    court_arbiter_transactions: int = option(10, "minimum number of an arbiter's transactions")
+    court_arbiters_approved: bool = option(False, "draw only approved keys as arbiters; needs allowlist")
+    court_arbiter_counterparties: int = option(
+        0,
+        "minimum number of different agents that an arbiter completed deals with, among its latest 400 deals",
+    )
+    court_arbiter_age: float = option(0.0, "minimum seconds since an arbiter's rating first changed")
+    court_absent: tuple[str, ...] = option(
+        ("away",), "presences that keep an agent from being drawn as arbiter"
+    )
+    court_max_panels: int = option(0, "most panels that one arbiter sits on at once; 0 is no limit")
 
     # -- who is told of deals
-    webhooks: tuple[str, ...] = option((), "URLs that hear of stakes and settlements, by signed HTTP POST")
-    webhook_secret: str = option("", "shared secret that signs what webhooks are sent", secret=True)
+    webhooks: tuple[str, ...] = option((), "URLs that get a signed HTTP POST for every stake and settlement")
+    webhook_secret: str = option("", "shared secret that signs the body of webhooks", secret=True)
     webhook_secret_file: Path | None = option(None, "file that holds the webhook secret")
     webhook_timeout: float = option(10.0, "seconds a webhook has to answer")
 
     # -- the keep wire
-    keep: bool = option(True, "keep clients are served, on a port of their own")
+    keep: bool = option(True, "serve keep clients, on a port of their own")
     keep_host: str = option("", "address to listen on for keep clients; empty is that of host")
     keep_port: int = option(9009, "port for keep clients; 0 picks a free one")
-    keep_tls: bool = option(False, "keep clients must speak TLS, with cert and key; the keep SDK does not")
-    keep_channel: str = option("#keep", "channel that keep agents are in from the start; empty is none")
-    keep_pin: bool = option(False, "a keep identity belongs to the first key that signed with it")
-    keep_replay_window: float = option(
-        0.0, "seconds in which the same signed packet counts once; 0 is no limit"
+    keep_tls: bool = option(
+        False, "require TLS of keep clients, with cert and key; the published keep SDK has no TLS"
     )
-    keep_swarm_fee: int = option(0, "least fee of a packet to swarm:")
+    keep_channel: str = option("#keep", "channel that keep agents join when they register; empty is none")
+    keep_pin: bool = option(False, "pin each keep identity to the first key that signed with it")
+    keep_replay_window: float = option(
+        0.0, "seconds in which a replay of a signed packet is dropped; 0 accepts replays"
+    )
+    keep_swarm_fee: int = option(0, "minimum fee of a packet to swarm:")
     keep_heartbeat: float = option(60.0, "seconds between heartbeats to a registered keep client")
-    keep_max_connections: int = option(10_000, "keep connections there can be; 0 is no limit")
+    keep_max_connections: int = option(10_000, "most keep connections; 0 is no limit")
     keep_idle_timeout: float = option(
-        60.0, "seconds a keep connection may stay without an identity and send no packet; 0 is for ever"
+        60.0, "seconds before a silent keep connection without an identity is closed; 0 is never"
     )
     keep_max_identities: int = option(
-        20_000, "keep identities there can be besides the first of each connection; 0 is no limit"
+        20_000, "most keep identities besides the first of each connection; 0 is no limit"
     )
     keep_identities_per_ip: int = option(
         2000,
-        "keep identities from one address (or IPv6 /64); each connection may have one anyway;"
+        "most keep identities from one address (or IPv6 /64); each connection may always have one;"
         " loopback is exempt; 0 is no limit",
     )
-    keep_rate: Rate = option(Rate(1000, 1), "packets of one keep connection; what is more waits")
+    keep_rate: Rate = option(Rate(1000, 1), "packets of one keep connection; more packets wait")
     keep_outbox: int = option(
         1024 * 1024, "bytes a keep client may leave unread before packets to it are refused"
     )
     keep_write_timeout: float = option(10.0, "seconds a keep client may read nothing before it is closed")
 
     # -- the floor, and callbacks
-    floor: bool = option(True, "RESPONDING_TO claims are tracked", known_as="AGENTCHAT_RESPOND_ENABLED")
+    floor: bool = option(True, "track RESPONDING_TO claims", known_as="AGENTCHAT_RESPOND_ENABLED")
     floor_ttl: float = option(
         45.0,
         "seconds a claim holds",
@@ -315,7 +334,7 @@ class Settings:
         3600.0, "longest delay of a callback, seconds", known_as="AGENTCHAT_CB_MAX_DURATION_S"
     )
     callback_max_pending: int = option(
-        50, "callbacks one agent can have", known_as="AGENTCHAT_CB_MAX_PER_AGENT"
+        50, "most pending callbacks of one agent", known_as="AGENTCHAT_CB_MAX_PER_AGENT"
     )
     callback_max_payload: int = option(
         500, "longest payload of a callback", known_as="AGENTCHAT_CB_MAX_PAYLOAD"
@@ -327,20 +346,21 @@ class Settings:
     rate_message: Rate = option(Rate(1, 1), "MSG", reference=_milliseconds("RATE_LIMIT_MS", "1/{}"))
     rate_chunk: Rate = option(Rate(10, 1), "FILE_CHUNK")
     rate_nick: Rate = option(Rate(1, 30), "SET_NICK")
-    rate_create: Rate = option(Rate(10, 60), "CREATE_CHANNEL: channels stay when they are empty")
+    rate_create: Rate = option(Rate(10, 60), "CREATE_CHANNEL; empty channels stay")
     rate_admin: Rate = option(
         Rate(10, 60),
-        "wrong admin keys from one address (or IPv6 /64); after that the right one is refused too",
+        "wrong admin keys from one address (or IPv6 /64); beyond it the right key is refused too",
     )
     # What a connection (or a key, on all its connections) and an address may cost in all. A budget is a bucket of
     # COUNT that fills again within SECONDS. Over its own budget a client is refused; over its address's it waits.
     # A full bucket of an address is some 10 ms of the hall's time, and it may use a tenth of it in the long run.
     budget_bytes: Rate = option(
-        Rate(8 * 1024 * 1024, 2), "bytes that one connection or key sends, and those of long answers to it"
+        Rate(8 * 1024 * 1024, 2),
+        "bytes that one connection or key sends, plus the bytes of long answers to it",
     )
     budget_told: Rate = option(
         Rate(20_000, 4),
-        "messages to others that one connection or key causes, and entries of lists it asks for",
+        "messages to other agents that one connection or key causes, plus entries of lists that it requests",
     )
     budget_store: Rate = option(
         Rate(500_000, 5), "microseconds of the store's time for one connection or key"
@@ -359,15 +379,15 @@ class Settings:
     )
     over_budget: Literal["refuse", "wait"] = option(
         "refuse",
-        "a command over its own budget is answered RATE_LIMITED, or waits until the budget allows it",
+        "command over its own budget: refuse with RATE_LIMITED, or wait until the budget allows it",
     )
-    flood_closes: bool = option(False, "too many frames after identification close the connection as well")
+    flood_closes: bool = option(False, "close the connection of a client that exceeds rate_post_auth")
     no_limits: bool = option(
         False, "turn off all rates, budgets, quotas and connection limits, for a trusted deployment"
     )
-    outbox_limit: int = option(4 * 1024 * 1024, "bytes a client may leave unread before it is closed")
-    ping_interval: float = option(30.0, "seconds between the server's pings; 0 is never")
-    ping_timeout: float = option(10.0, "seconds of grace for a peer that missed two pings")
+    outbox_limit: int = option(4 * 1024 * 1024, "unread bytes of a client before its connection is closed")
+    ping_interval: float = option(30.0, "seconds between pings of the server; 0 is never")
+    ping_timeout: float = option(10.0, "seconds before a peer that missed two pings is closed")
 
 
 def described() -> tuple[Field[Any], ...]:
