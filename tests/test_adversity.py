@@ -400,7 +400,8 @@ with connect(f"ws://127.0.0.1:{sys.argv[1]}", sock=line, compression=None, ping_
 @pytest.mark.slow
 async def test_a_process_that_is_stopped_delays_nobody_and_is_dropped(tmp_path: Path, room: str) -> None:
     limit = 200_000
-    with running_hall(tmp_path, "--no-limits", "--set", f"outbox_limit={limit}") as hall:
+    sizes = ("--set", f"outbox_limit={limit}", "--set", "max_frame=65536")
+    with running_hall(tmp_path, "--no-limits", *sizes) as hall:
         async with await AgentChat.connect(hall.url) as alice, await AgentChat.connect(hall.url) as bob:
             await join_room(room, alice, bob)
             arguments = (sys.executable, "-c", READER, str(hall.port), room)

@@ -61,9 +61,9 @@ class Room:
         self.process.send_signal(signal.SIGINT)
         _, errors = await self.process.communicate()
         assert self.process.returncode == 0
-        return "".join(
-            line for line in errors.decode().splitlines(keepends=True) if "made a new key" not in line
-        )
+        usual = ("made a new key", "connected to ws:", "disconnected from ws:")
+        lines = errors.decode().splitlines(keepends=True)
+        return "".join(line for line in lines if not any(words in line for words in usual))
 
 
 @asynccontextmanager

@@ -16,22 +16,23 @@ from moothall.store.opening import connect, prepare
 from tests.store.support import ALICE, BOB, Log, Place
 
 SECRET = "a secret of sixteen letters"
+BAN = b'{"agentId":"0123456789abcdef"}'
 
 
 def test_entries_keep_their_order_and_are_replaced_by_name(place: Place) -> None:
     with place.books() as books:
         for name in (b"b", b"a", b"\0\xff"):
-            books.enlist(BANS, name, b"first " + name)
-        books.enlist(BANS, b"b", b"second b")
-        books.enlist(MOTD, b"", b"other list")
-        assert books.listed(BANS) == [b"second b", b"first a", b"first \0\xff"]
+            books.enlist(MOTD, name, b"first " + name)
+        books.enlist(MOTD, b"b", b"second b")
+        books.enlist(BANS, b"", BAN)
+        assert books.listed(MOTD) == [b"second b", b"first a", b"first \0\xff"]
     with place.books() as books:
-        books.strike(BANS, [b"a", b"never there"])
-        assert books.listed(BANS) == [b"second b", b"first \0\xff"]
-        assert books.listed(MOTD) == [b"other list"]
+        books.strike(MOTD, [b"a", b"never there"])
+        assert books.listed(MOTD) == [b"second b", b"first \0\xff"]
+        assert books.listed(BANS) == [BAN]
     assert place.select("SELECT list, version FROM common_versions ORDER BY list") == [
-        ("bans", 5),
-        ("motd", 1),
+        ("bans", 1),
+        ("motd", 5),
     ]
 
 
