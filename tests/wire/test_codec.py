@@ -117,7 +117,7 @@ def test_those_who_do_not_want_to_wait_are_told_before(fields: dict[str, Any]) -
         (rb'{"type":"RESPONDING_TO","msg_id":"1","channel":"#a","started_at":"\udc00"}', "`started_at`"),
         (rb'{"type":"CREATE_CHANNEL","channel":"#a","invite_only":"\ud800"}', "`invite_only`"),
         (rb'{"type":"\ud800"}', "message type"),
-        (rb'{"type":"SET_PRESENCE","x":1e400,"status":"\ud800"}', "Half a character"),
+        (rb'{"type":"SET_PRESENCE","x":1e400,"status":"\ud800"}', "Lone surrogate"),
     ],
 )
 def test_half_a_character_where_no_free_text_belongs_is_a_reason(payload: bytes, named: str) -> None:
@@ -272,7 +272,7 @@ def test_an_error_names_the_field_and_the_rule(payload: dict[str, Any], said: st
 
 def test_half_a_character_beside_another_fault_is_named() -> None:
     fault = {"type": "SET_PRESENCE", "status_text": 5, "status": "\ud800"}
-    assert reason(fault) == "Field `status`: half a character (a lone surrogate)"
+    assert reason(fault) == "Field `status`: lone surrogate"
 
 
 @pytest.mark.parametrize("kind", TABLE)

@@ -322,7 +322,5 @@ def _decode_slowly(payload: bytes) -> Incoming | None:
     try:
         body = msgspec.convert(message, decoder.type) if decoder is not None else None
     except (msgspec.ValidationError, UnicodeEncodeError, RecursionError):
-        body = (
-            None  # msgspec stumbles over half a character where it expects a field name or a word of a list
-        )
+        body = None  # msgspec fails on a lone surrogate in a field name or an enumerated word
     return _incoming(payload, outline, body)

@@ -83,7 +83,7 @@ def unpacked(terms: bytes) -> Any:
     try:
         return msgspec.json.decode(terms)
     except msgspec.DecodeError:
-        return json.loads(terms)  # half a character (a lone surrogate)
+        return json.loads(terms)  # a lone surrogate
 
 
 class Deal:

@@ -71,7 +71,7 @@ def require_disputable(
     if key not in (deal.proposer, deal.recipient):
         raise DisputeNotParty("Only its parties can dispute a deal")
     if deal.frozen_by is not None or any(case.counts_for(key) for case in earlier):
-        raise DisputeAlreadyExists("There is a dispute about this deal, or there was one")
+        raise DisputeAlreadyExists("This deal has or had a dispute, and can have only one")
     require_unexpired(deal, "verdict", now, rules.expired_code)
     next_status(deal, "verdict")  # or it is in no state to be judged
     return deal
@@ -80,7 +80,7 @@ def require_disputable(
 def require_unrevealed(case: Dispute, now: int) -> None:
     if case.phase != "reveal_pending":
         raise DisputeInvalidPhase(
-            f"The dispute is in phase {case.phase}: its nonce was revealed, or time is up"
+            f"The dispute is in phase {case.phase}: its nonce was already revealed, or the time is over"
         )
     _require_in_time(case, now)
 
@@ -91,7 +91,7 @@ def require_slot(key: bytes, case: Dispute, phase: Phase, now: int) -> int:
     if number is None:
         raise DisputeNotArbiter("You are not an arbiter of this dispute")
     if case.slots[number].status == "declined":
-        raise DisputeNotArbiter("You have declined")
+        raise DisputeNotArbiter("You have already declined this case")
     if case.phase != phase:
         raise DisputeInvalidPhase(f"The dispute is in phase {case.phase}")
     _require_in_time(case, now)
@@ -101,7 +101,7 @@ def require_slot(key: bytes, case: Dispute, phase: Phase, now: int) -> int:
 def require_pending_slot(key: bytes, case: Dispute, now: int) -> int:
     number = require_slot(key, case, "arbiter_response", now)
     if case.slots[number].status != "pending":
-        raise DisputeNotArbiter(f"Your slot is not pending, it is {case.slots[number].status}")
+        raise DisputeNotArbiter(f"You have already answered: your slot is {case.slots[number].status}")
     return number
 
 
@@ -109,7 +109,7 @@ def require_evidence_time(key: bytes, case: Dispute, now: int) -> None:
     own = case.disputant_evidence if key == case.disputant else case.respondent_evidence
     # The reference's code for a second submission (agentchat wire 13.5); the period is over for its sender.
     if own is not None:
-        raise DisputeDeadlinePassed("You have submitted your evidence")
+        raise DisputeDeadlinePassed("You have already submitted your evidence")
     if case.deliberation_from is not None:
         raise DisputeDeadlinePassed("The time for evidence is over")
     if case.phase != "evidence":
@@ -120,4 +120,4 @@ def require_evidence_time(key: bytes, case: Dispute, now: int) -> None:
 def _require_in_time(case: Dispute, now: int) -> None:
     """A deadline holds from its own millisecond on, whether or not the clock has acted upon it yet."""
     if case.deadline is not None and now >= case.deadline:
-        raise DisputeDeadlinePassed(f"The time for this ended with the phase {case.phase}")
+        raise DisputeDeadlinePassed(f"The deadline of phase {case.phase} has passed")

@@ -44,7 +44,7 @@ def vote(
     number = require_slot(order.key, case, "deliberation", now)
     slot = case.slots[number]
     if slot.status != "accepted":
-        raise DisputeNotArbiter("You have voted")
+        raise DisputeNotArbiter("You have already voted in this case")
     earlier = [each.vote.at for each in votes_cast(case.slots) if each.vote is not None]
     cast = Vote(
         number=len(earlier),

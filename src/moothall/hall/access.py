@@ -281,7 +281,7 @@ class Doorkeeper:
 
 
 def encode_entry(entry: Approval | Ban) -> bytes:
-    """One entry, for the store: plain ASCII, also where a text holds half a character."""
+    """One entry, for the store: plain ASCII, also where a text holds a lone surrogate."""
     return json.dumps(to_builtins(entry)).encode()
 
 
@@ -300,7 +300,7 @@ def decode_allowlist(content: bytes) -> Allowlist:
     except (InvalidKey, ValidationError) as error:
         raise UsageError(str(error)) from None
     except UnicodeEncodeError:
-        raise UsageError("a field name holds half a character (a lone surrogate)") from None
+        raise UsageError("a field name holds a lone surrogate") from None
 
 
 def decode_bans(content: bytes) -> Bans:
@@ -310,7 +310,7 @@ def decode_bans(content: bytes) -> Bans:
     except (InvalidKey, ValidationError) as error:
         raise UsageError(str(error)) from None
     except UnicodeEncodeError:
-        raise UsageError("a field name holds half a character (a lone surrogate)") from None
+        raise UsageError("a field name holds a lone surrogate") from None
 
 
 def _decode(content: bytes) -> Any:
@@ -322,7 +322,7 @@ def _decode(content: bytes) -> Any:
 
 def _encode(entries: list[Any]) -> bytes:
     text = json.dumps(to_builtins(entries), indent=2, ensure_ascii=False)
-    # Half a character in a reason or a note is written as JSON has it: \udxxx.
+    # A lone surrogate in a reason or a note is written as a JSON escape: \udxxx.
     return text.encode(errors="backslashreplace") + b"\n"
 
 

@@ -67,7 +67,7 @@ from moothall.wire.outgoing import Outgoing
 from moothall.wire.websocket import INTERNAL_ERROR, NORMAL, POLICY_VIOLATION
 
 LOG_LINES: Final = Rate(60, 60)  # in the log, of one kind of event that clients can cause
-# Text with half a character in it takes many times as long to read (see `codec`), and is charged as so many bytes.
+# Text with a lone surrogate takes many times as long to decode (see `codec`), and is charged as so many bytes.
 SLOW_READING: Final = 32
 LONG_ANSWER: Final = 4096  # bytes; what is longer is charged to the budget of the session that asked
 
@@ -378,7 +378,7 @@ class Hall:
             return False
         if session.tier < command.tier:
             self._refuse_tier(session)
-        raise LurkMode("You may only listen here")
+        raise LurkMode("You may only listen here, because you failed the captcha; connect again to retry")
 
     def _can_pay(self, session: Session, command: Row, message: ClientMessage, payload: bytes) -> bool:
         """Charge what the command costs. False: it was put off; or it is refused as over a budget."""
@@ -463,12 +463,14 @@ class Hall:
                 return
             window = windows[command.name] = rate.window()
         if not window.admit(self.clock.monotonic()):
-            raise RateLimited(f"{command.name} is limited; wait a moment")
+            raise RateLimited(f"Too many {command.name}; wait a moment and try again")
 
     def _refuse_tier(self, session: Session) -> None:
         if session.tier is Tier.STRANGER:
             raise AuthRequired("IDENTIFY first")
-        raise Refusal.by_code[self.settings.unverified_code]("This needs an identity with a proven key")
+        raise Refusal.by_code[self.settings.unverified_code](
+            "This needs an identity with a proven key; connect with a key"
+        )
 
     def _ignore(self, session: Session) -> None:
         """Not JSON: counted and logged, answered only if the settings say so."""

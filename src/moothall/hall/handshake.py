@@ -118,7 +118,7 @@ def verify_identity(hall: Hall, session: Session, message: VerifyIdentity) -> No
     challenge = session.pending
     if not isinstance(challenge, Challenge) or challenge.id != message.challenge_id:
         if _is_pending_elsewhere(hall, message.challenge_id):
-            raise InvalidMessage("That challenge belongs to another connection")
+            raise InvalidMessage("That challenge belongs to another connection; answer your own")
         raise VerificationExpired("Challenge not found or expired")
     # One answer per challenge, right or wrong.
     hall.stop_waiting(session)
@@ -157,7 +157,7 @@ def answer_captcha(hall: Hall, session: Session, message: CaptchaResponse) -> No
     test = session.pending
     if not isinstance(test, CaptchaTest) or test.id != message.captcha_id:
         if _is_pending_elsewhere(hall, message.captcha_id):
-            raise InvalidMessage("That captcha belongs to another connection")
+            raise InvalidMessage("That captcha belongs to another connection; answer your own")
         raise CaptchaExpired("Captcha not found or expired")
     if is_right(message.answer, test.question):
         _forget(hall, session)
@@ -197,7 +197,7 @@ def _check_allowlist(hall: Hall, key: PublicKey | None) -> None:
     """Before any challenge; the connection stays open (agentchat wire 20, row 56)."""
     settings = hall.settings
     if settings.allowlist and settings.allowlist_strict and (key is None or key not in hall.allowlist):
-        raise NotAllowed("This hall admits approved keys only")
+        raise NotAllowed("This hall admits approved keys only; ask the operator to approve yours")
 
 
 def _is_welcome(hall: Hall, session: Session, key: PublicKey) -> bool:

@@ -90,10 +90,10 @@ def invite(hall: Hall, session: Session, message: Invite) -> None:
         raise InvalidMessage("Invite-only channels are disabled here")
     channel = hall.channels.find(message.channel)
     if agent.id not in channel.members:
-        raise NotInvited(f"Only members of {channel.name} invite others")
+        raise NotInvited(f"Only members of {channel.name} can invite; JOIN it first")
     guest_id = bare_id(message.agent)
     if len(channel.invited) >= MAX_INVITED and guest_id not in channel.invited:
-        raise InvalidMessage(f"The invite list of {channel.name} is full")
+        raise InvalidMessage(f"The invite list of {channel.name} is full; CREATE_CHANNEL a new channel")
     channel.invited.add(guest_id)
     if guest := hall.find(guest_id):
         hall.tell(
@@ -127,7 +127,7 @@ def list_agents(hall: Hall, session: Session, message: ListAgents) -> None:
         return
     channel = hall.channels.find(message.channel)
     if channel.invite_only and agent.id not in channel.members:
-        raise NotInvited(f"Only members of {channel.name} see who is in it")
+        raise NotInvited(f"Only members of {channel.name} can list its agents; JOIN it first")
     _check_verified(hall, channel, agent)
     unannounced = channel.unannounced
     entries = [_listed(member) for member in channel.members.values() if member.id not in unannounced]
@@ -182,12 +182,12 @@ def check_joined(hall: Hall, agent: Agent) -> None:
     """Presence, nick and departure are told in all of them, so each makes every one of those more work."""
     most = 0 if hall.settings.no_limits else hall.settings.max_joined
     if most and len(agent.channels) >= most:
-        raise InvalidMessage(f"You are in {most} channels, and may be in no more; LEAVE one first")
+        raise InvalidMessage(f"You are in {most} channels, which is the limit; LEAVE one first")
 
 
 def _check_entry(hall: Hall, channel: Channel, agent: Agent) -> None:
     if channel.invite_only and agent.id not in channel.invited:
-        raise NotInvited(f"{channel.name} is by invitation")
+        raise NotInvited(f"{channel.name} is invite-only; ask a member to INVITE you")
     _check_verified(hall, channel, agent)
 
 

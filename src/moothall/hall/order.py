@@ -51,11 +51,9 @@ class Order:
         else:
             self.offence(hall, agent)
         if agent.session.closed:
-            raise NotAllowed("You are out")
+            raise NotAllowed("You were kicked from this hall by moderation")
         if ruling.action >= Action.THROTTLE:
-            raise NotAllowed(
-                ruling.reason or _WARNINGS.get(ruling.action, "This message is not welcome here")
-            )
+            raise NotAllowed(ruling.reason or _WARNINGS.get(ruling.action, "Moderation refused this message"))
         self._warn(hall, agent, ruling.reason)
 
     def offence(self, hall: "Hall", agent: Agent) -> None:

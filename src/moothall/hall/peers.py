@@ -30,7 +30,7 @@ def verify_request(hall: Hall, session: Session, message: VerifyRequest) -> None
     if not hall.peer_requests.has_room(requester):
         raise RateLimited(f"{MAX_PENDING} of your requests are still open; wait for an answer")
     if not hall.peer_requests.can_be_asked(target):
-        raise RateLimited(f"{target.address} has not answered many others yet; try again in a moment")
+        raise RateLimited(f"{target.address} has too many open requests; try again in a moment")
     now = hall.timestamp()
     request_id = hall.ids.stamped("verify", now)
     timeout = hall.agenda.at(hall.now() + hall.settings.peer_timeout, lambda: _time_out(hall, request_id))

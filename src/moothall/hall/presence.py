@@ -103,7 +103,7 @@ def _check_text(hall: Hall, agent: Agent, text: str) -> str:
     if not text:
         return text
     if agent.lurking:
-        raise LurkMode("You may only listen here; leave `status_text` out")
+        raise LurkMode("You may only listen here; send SET_PRESENCE without `status_text`")
     text = one_line(text)
     if hall.order is not None:
         hall.order.review(hall, agent, text, None)

@@ -49,7 +49,7 @@ def _require_party(deal: Proposal, key: bytes, event: Event, rules: MarketRules)
 
 def _require_thawed(deal: Proposal) -> None:
     if deal.frozen_by is not None:
-        raise InvalidProposal(f"PROPOSAL_FROZEN: the court has it, as {deal.frozen_by}")
+        raise InvalidProposal(f"PROPOSAL_FROZEN: dispute {deal.frozen_by} is open; wait for its end")
 
 
 def _refuse(code: str, sentence: str, token: str) -> NoReturn:

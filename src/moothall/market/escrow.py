@@ -59,8 +59,8 @@ def require_available(address: str, standing: Standing, stake: int) -> None:
     """InsufficientReputation, unless the agent can stake so much beside its stakes in other deals."""
     if stake > available(standing):
         raise InsufficientReputation(
-            f"{address} stakes {stake} and has {available(standing)} available:"
-            " its rating less its open stakes less the floor"
+            f"{address} stakes {stake} and has {available(standing)} available"
+            " (its rating minus its open stakes minus the floor); lower the stake"
         )
 
 

@@ -1,6 +1,6 @@
 """What agents write is kept for good, so it must be something that every store can keep.
 
-JSON from the wire can hold three things that not all of them can: half a character (a lone surrogate, which
+JSON from the wire can hold three things that not all of them can: a lone surrogate (half a character, which
 JavaScript makes when it cuts a text), the character NUL, and nesting without end. They are refused here, once,
 when the audit row of a command is written: it holds everything the command said.
 
@@ -30,7 +30,7 @@ def kept_json(value: Any) -> bytes:
     try:
         encoded = _encode(value)
     except UnicodeEncodeError:
-        raise InvalidMessage("A text holds half a character (a lone surrogate)") from None
+        raise InvalidMessage("A text holds a lone surrogate") from None
     except ValueError:
         raise InvalidMessage("A number has too many digits") from None
     if rb"\u0000" in encoded and _has_nul(encoded):

@@ -51,7 +51,7 @@ def canonical_json(value: object) -> bytes:
     try:
         text = _encode(_ordered(value))
     except UnicodeEncodeError:
-        raise NotCanonical("a text holds half a character (a lone surrogate)") from None
+        raise NotCanonical("a text holds a lone surrogate") from None
     if len(text) > MAX_BYTES:
         raise NotCanonical(f"it has more than {MAX_BYTES} bytes")
     return text

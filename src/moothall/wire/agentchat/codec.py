@@ -138,7 +138,7 @@ def _decode_slowly(payload: bytes, *, slowly: bool) -> ClientMessage:
     except RecursionError:
         raise InvalidMessage("Nested too deeply") from None
     except UnicodeEncodeError:
-        _explain_half_character(value)
+        _explain_lone_surrogate(value)
     return message
 
 
@@ -146,12 +146,12 @@ def is_utf8(text: str) -> bool:
     return text.isascii() or text.encode(errors="ignore").decode() == text
 
 
-def _explain_half_character(value: Any) -> NoReturn:
-    """msgspec stumbles over one where it expects no free text. It can tell which field that is when there is a
-    whole character in its place."""
+def _explain_lone_surrogate(value: Any) -> NoReturn:
+    """msgspec fails on a lone surrogate in a field that is not free text, without naming the field. With a whole
+    character in its place it names the field."""
     with suppress(Malformed, RecursionError):  # a number beyond all bounds as well, or nested too deeply
         decode(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
-    raise InvalidMessage("Half a character where no free text belongs")
+    raise InvalidMessage("Lone surrogate in a non-text field")
 
 
 def _parse_slowly(payload: bytes, *, slowly: bool) -> Any:
@@ -165,7 +165,7 @@ def _parse_slowly(payload: bytes, *, slowly: bool) -> Any:
 def _check_json(text: str) -> None:
     """Raises ValueError if it is not JSON, in the time that a text of this size usually takes.
 
-    Half a character becomes a whole one first. So may text behind a backslash that looks like one: still JSON.
+    A lone surrogate becomes a whole character first. So may text after a backslash that looks like one: still JSON.
     """
     _skip(text.replace("\\ud", "\\u0").replace("\\uD", "\\u0"))
 

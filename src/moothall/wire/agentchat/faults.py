@@ -72,7 +72,7 @@ def _fault(kind: str, field: FieldInfo, value: Any) -> str | None:
                     return said.format(name)
         return f"Field `{name}{place.rstrip('`')}`: {problem[:1].lower()}{problem[1:]}"
     except UnicodeEncodeError:
-        return f"Field `{name}`: half a character (a lone surrogate)"
+        return f"Field `{name}`: lone surrogate"
     except RecursionError:
         return f"Field `{name}`: nested too deeply"
     return None
