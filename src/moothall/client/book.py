@@ -1,4 +1,4 @@
-"""What an agent knows of the deals or disputes it has a part in, and who waits to know more.
+"""What an agent knows of the deals or disputes it has a part in, and the callers that wait for news of them.
 
 Others decide how many offers an agent gets and how long they are. So a book is bounded in entries and in bytes.
 When it is full, the oldest make room. The hall knows them too: LIST_PROPOSALS and LIST_CASES name them.
@@ -28,7 +28,7 @@ class Entry(Protocol):
 
     @property
     def waiting(self) -> "set[asyncio.Future[None]]":
-        """Those who wait for news of it."""
+        """The callers that wait for news of it."""
 
 
 Kept = TypeVar("Kept", bound=Entry)

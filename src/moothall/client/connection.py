@@ -1,4 +1,4 @@
-"""One WebSocket to a hall: saying who one is, and then requests, replies and events. It does not reconnect."""
+"""One WebSocket to a hall: identification, then requests, replies and events. It does not reconnect."""
 
 import asyncio
 import os
@@ -52,7 +52,7 @@ AskPerson = Callable[[str], str | Awaitable[str]]
 
 
 class Applicant(NamedTuple):
-    """Who wants to come in."""
+    """The name and the key that a client identifies with."""
 
     name: str
     key: PrivateKey | None
@@ -100,7 +100,7 @@ class HallConnection:
 
     @classmethod
     async def knock(cls, url: str, listener: Listener, *, patience: float) -> Self:
-        """A connection that does not say who it is: good for the operator's commands only."""
+        """A connection without an identity: it can send the operator's commands only."""
         connection = cls(await _open_socket(url, patience), url, listener, paced=False)
         connection._replies = OneAtATime(connection._transmit)  # whether the server echoes `ref` is not known
         connection._reading = asyncio.create_task(connection._read())

@@ -321,7 +321,7 @@ class Court:
             await self._ask_list(open_only=False, limit=PAGE, patience=CATCH_UP_TIMEOUT)
 
     async def _look_up(self) -> None:
-        """The same for a caller who can do without."""
+        """The same, but failures are not raised."""
         try:
             await self._ask_list(open_only=False, limit=PAGE)
         except MoothallError as error:

@@ -256,7 +256,7 @@ class Deals:
                 await self._ask_list(open_only=False, limit=limit, patience=CATCH_UP_TIMEOUT)
 
     async def _look_up(self) -> None:
-        """The same for a caller who can do without."""
+        """The same, but failures are not raised."""
         try:
             await self._ask_list(open_only=False, limit=self._page)
         except MoothallError as error:

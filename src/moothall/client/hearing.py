@@ -82,7 +82,7 @@ class Verdicts:
 
 
 class _Asker:
-    """Who asked a channel to repeat itself."""
+    """A request for the replay of a channel."""
 
     def __init__(self) -> None:
         self.collected: dict[Key, Replayed] = {}

@@ -36,7 +36,7 @@ _PASSING: Final = (
 
 
 class Traveller(Protocol):
-    """Who is kept connected."""
+    """What a lifeline keeps connected."""
 
     async def dial(self, *, paced: bool) -> HallConnection:
         """A new connection, introduced and welcomed."""

@@ -47,7 +47,7 @@ class Books(market.Books, Protocol):
         """The earliest deadline of an open case."""
 
     def seats(self) -> list[tuple[bytes, str]]:
-        """Who has a live slot in which open case: (key, dispute id)."""
+        """(key, dispute id) of every arbiter with a live slot in an open case."""
 
     def seats_of(self, keys: Collection[bytes]) -> list[tuple[bytes, str]]:
         """The same, of these keys only."""

@@ -1,4 +1,4 @@
-"""The file of a case: everything that was said and decided, for those who want to check it (see `verify`).
+"""The file of a case: everything that was said and decided, so that it can be checked (see `verify`).
 
 It carries the public keys, because an agent's id is the beginning of a hash of its key, so that they prove the
 names; the PROPOSAL and the ACCEPT of the deal as they were signed, because they prove the stakes; and the pool

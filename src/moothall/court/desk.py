@@ -354,7 +354,7 @@ class CourtDesk:
         self._store.submit(lambda books: books.seats_of(list(arrived)), found, failed)
 
     def _remind_of(self, hall: Hall, agent: Agent, key: bytes, dispute_ids: Sequence[str]) -> None:
-        """A little at a time: evidence is large, and who is sent all of it at once may be closed as too slow."""
+        """Send a little at a time: evidence is large, and all of it at once could overflow the outbox."""
         now = hall.timestamp()
 
         def found(answer: tuple[list[Notice], Sequence[str]]) -> None:

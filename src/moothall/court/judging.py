@@ -62,7 +62,7 @@ def vote(
 def end_deliberation(
     case: Dispute, deal: Proposal, standings: Standings, *, now: int, rules: CourtRules
 ) -> CourtOutcome:
-    """The clock's decision: who has not voted forfeits (seed 000, force resolve)."""
+    """The clock's decision: an arbiter that has not voted forfeits (seed 000, force resolve)."""
     forfeited = tuple(
         structs.replace(slot, status="forfeited") if slot.status == "accepted" else slot
         for slot in case.slots

@@ -267,7 +267,7 @@ class KeepConnection(asyncio.BaseProtocol):
         return self._backlog_bytes + self._transport.get_write_buffer_size()
 
     def take(self, batch: list[Arrival], most: int) -> int:
-        """Move up to so many packets from the inbox to the batch; how many bytes they have."""
+        """Move packets from the inbox to the batch, up to this number. Return their bytes."""
         taken = 0
         inbox = self.inbox
         most = self._allowed(min(most, len(inbox)))

@@ -1,4 +1,4 @@
-"""How late the event loop is: the one number that tells an operator the hall is out of breath."""
+"""How late the event loop is: the number that tells an operator that the hall is overloaded."""
 
 import asyncio
 from collections import deque

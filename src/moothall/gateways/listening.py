@@ -101,7 +101,7 @@ def address_of(server: asyncio.Server | None) -> tuple[str, int]:
 
 
 async def until_gone(connections: Collection[Abortable], drained: asyncio.Event, seconds: float) -> None:
-    """Wait until the last one is gone (`drained` is set then); who is not by that time is cut off."""
+    """Wait until the last connection is closed (`drained` is set then); abort those still open after that time."""
     if not connections:
         return
     drained.clear()

@@ -266,7 +266,7 @@ class Port:
         self._timers.add(timer)
 
     def _ping_group(self) -> None:
-        """Who answered neither of two pings gets `ping_timeout` more, and is dropped (agentchat wire 1.4)."""
+        """A peer that missed two pings gets `ping_timeout` more, and is then dropped (agentchat wire 1.4)."""
         group = self._groups[self._pinged]
         self._pinged = (self._pinged + 1) % len(self._groups)
         for connection in group:

@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 
 class Room(Protocol):
-    """Who lives behind the socket: the hall, or an echo."""
+    """What handles the frames of a port: the hall, or an echo."""
 
     def admit(self, ip: str, frames: float, *, is_loopback: bool) -> bool:
         """Charge an address for a connection or a request, as so many frames. False: it is over its budget."""

@@ -257,7 +257,7 @@ class Doorkeeper:
         return window is None or window.has_room(now)
 
     def admin_failed(self, ip: str, now: float) -> None:
-        """A wrong key. Only these count, or an operator who approves a dozen agents would be kept out."""
+        """Count a wrong key. Right ones do not count, or approving a dozen agents would lock the operator out."""
         if self._admin_rate.limit:
             failures, address = self._failures, holder_of(ip)
             while failures and next(iter(failures.values())).is_quiet(now):

@@ -49,7 +49,7 @@ AdminHandler = Callable[[Hall, Session, Message], None]
 def guarded(
     guard: Callable[[Doorkeeper, str], None],
 ) -> Callable[[AdminHandler[Message]], AdminHandler[Message]]:
-    """The handler runs only for who knows the key."""
+    """Run the handler only if the message has the right admin key."""
 
     def decorate(handler: AdminHandler[Message]) -> AdminHandler[Message]:
         @wraps(handler)

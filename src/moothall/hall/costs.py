@@ -68,7 +68,7 @@ def _listed(hall: "Hall", session: Session, message: Any) -> int:
 
 
 def _fellows(hall: "Hall", session: Session, message: Any) -> int:
-    """Those who are told of a notice, if the sender is a member: otherwise it reaches none."""
+    """The members that get a notice of the sender; none if it is not a member itself."""
     channel = None if session.agent is None else session.agent.channels.get(message.channel)
     return 0 if channel is None else len(channel.watchers)
 
@@ -99,7 +99,7 @@ def _audience(hall: "Hall", session: Session, message: Any) -> int:
 
 
 def _neighbours(hall: "Hall", session: Session, message: Any) -> int:
-    """All who are told of notices in all channels that the sender is in."""
+    """The members that get notices, in all channels of the sender."""
     if session.agent is None:
         return 0
     return sum(len(channel.watchers) for channel in session.agent.channels.values())

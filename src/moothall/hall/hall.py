@@ -656,7 +656,7 @@ class Hall:
                 self.broadcast(channel, line)
 
     def announce_move(self, agent: Agent, channel_name: str, what: str) -> None:
-        """Tell who comes and goes, if the settings say so. Lurkers are not mentioned."""
+        """Announce arrivals and departures, if the settings say so. Lurkers are not announced."""
         if self.settings.service_lines and not agent.lurking:
             session = agent.session
             # An agent without a key is another one each time it connects; its address stays.
@@ -715,7 +715,7 @@ class Hall:
             self.log.warning(event, **facts)
 
     def may_log(self, event: str) -> bool:
-        """Ask before each line that clients can cause as often as they like: the log gets so many of each kind."""
+        """Ask before each log line that clients can cause at will: each kind of line has a rate."""
         window = self._logged.get(event)
         if window is None:
             window = self._logged[event] = Window(LOG_LINES)

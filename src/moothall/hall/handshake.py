@@ -47,7 +47,7 @@ DISCLAIMER: Final = (
 
 
 class Applicant:
-    """Who wants to come in."""
+    """A client that has sent IDENTIFY and is not admitted yet."""
 
     __slots__ = ("key", "kind", "name")
 

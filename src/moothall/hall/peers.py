@@ -79,7 +79,7 @@ def verify_response(hall: Hall, session: Session, message: VerifyResponse) -> No
 
 
 def forget_requests(hall: Hall, agent: Agent) -> None:
-    """Who was to answer left: the requester does not have to wait for the time-out."""
+    """The agent that was to answer left: fail its requests now, not at their timeout."""
     for request in hall.peer_requests.take_asked_of(agent):
         hall.agenda.cancel(request.timeout)
         if request.requester is not agent:

@@ -114,7 +114,7 @@ class Session:
 
 
 class Agent:
-    """Who is in the hall. An agent has a session, is in the roster, and knows its channels."""
+    """An identified client. An agent has a session, is in the roster, and knows its channels."""
 
     __slots__ = (
         "address",

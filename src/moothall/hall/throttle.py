@@ -125,7 +125,7 @@ def _close(hall: "Hall", session: Session) -> None:
 
 
 def count_refusal(hall: "Hall", session: Session) -> None:
-    """A frame was refused as over a limit. After so many the session is held."""
+    """Count a frame that was refused as over a limit. After several the session is held."""
     meter = session.meter
     if meter is None or meter.refusals is None:
         return

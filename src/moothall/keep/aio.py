@@ -178,7 +178,7 @@ class AsyncKeepClient:
         await self.send(body, src, message.src, typ=OFFER, msg_id=message.id, wait_reply=False)
 
     async def messages(self) -> AsyncIterator[Message]:
-        """Return what arrives that is no heartbeat and answered no question, until `disconnect`."""
+        """Return the packets that are neither heartbeats nor answers, until `disconnect`."""
         while True:
             while self._news:
                 self._room.set()

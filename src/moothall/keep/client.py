@@ -134,7 +134,7 @@ class PacketClient(ABC, Generic[Shown]):
         return None if reply is None else self._shown(reply)
 
     def listen(self, callback: Callable[[Shown], object], timeout: float | None = None) -> None:
-        """Call `callback` for each packet that is no heartbeat and answered no question.
+        """Call `callback` for each packet that is neither a heartbeat nor an answer.
 
         It ends when nothing arrived for `timeout` seconds (by default the client's) or the connection ended. A
         packet with a `pk` was verified with it; one without comes from the server, and is usually the

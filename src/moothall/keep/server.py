@@ -1,4 +1,4 @@
-"""Starts a hall on this machine for those who have no keep server yet (keep wire 11).
+"""Starts a hall on this machine when there is no keep server yet (keep wire 11).
 
 The published SDK removes containers that use the port and runs an image or a Go program that it downloads.
 Here nothing is downloaded and nothing is removed: the hall that is installed with this package is started, and

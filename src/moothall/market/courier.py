@@ -1,4 +1,4 @@
-"""Carries events from the outbox to those who listen (agentchat wire 12.10; see `hooks`).
+"""Carries events from the outbox to their listeners (agentchat wire 12.10; see `hooks`).
 
 An event is committed with the change it tells of, one row per listener, so no crash comes between the two. The
 courier claims rows for a while, hands them over, and takes a row out when its listener has it. A hall that dies

@@ -205,7 +205,7 @@ class MarketDesk:
     # -- what was imported -------------------------------------------------------------------------
 
     def _look_out(self, hall: Hall) -> None:
-        """For those who have a rating or skills from before: both count from when their keys appear."""
+        """Watch for agents whose ratings or skills were imported without a key: they count once the key arrives."""
 
         def found(missed: set[str]) -> None:
             self._missed = missed

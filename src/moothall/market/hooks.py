@@ -32,7 +32,7 @@ _SCHEME: Final = "sha256="
 
 
 class Subscription(NamedTuple):
-    """Who listens, by the name that its events are kept under, and to which event; None is all of them."""
+    """A listener, by the name that its events are kept under, and its event; None is all events."""
 
     listener: str
     event: str | None = None

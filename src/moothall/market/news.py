@@ -38,5 +38,5 @@ class SkillsRegistered(News, frozen=True, gc=False):
 
 
 def to_parties(news: DealNews) -> tuple[Notice]:
-    """Also to the one who acted: clients wait for it (agentchat wire 18.1, points 4 and 5)."""
+    """Also to the party that acted: its client waits for it (agentchat wire 18.1, points 4 and 5)."""
     return (Notice((news.deal.proposer, news.deal.recipient), news),)

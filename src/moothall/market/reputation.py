@@ -48,7 +48,8 @@ class RatingRules(Struct, kw_only=True, frozen=True):
     is_local: Callable[[bytes], bool] = _on_another_machine  # the agent with this key is one of them now
 
     def gain_limit_of(self, key: bytes) -> int:
-        """Who ends the deal does not matter: else an agent on this machine would let others farm."""
+        """The limit of the key that gains, not of the party that ends the deal: else a local agent could help
+        others to farm."""
         return self.gain_limit * (self.loopback_factor if self.is_local(key) else 1)
 
     def in_hall(self, is_local: Callable[[bytes], bool]) -> Self:

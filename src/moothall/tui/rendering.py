@@ -76,7 +76,7 @@ class Layout:
 
 
 def author(line: Line) -> str:
-    """What stands before the text: a name, or the mark of those who have none."""
+    """What stands before the text: a name, or the mark of a line without one."""
     if line.kind in MARKS:
         return MARKS[line.kind]
     name = fitted(line.name, MAX_NAME)

@@ -411,14 +411,14 @@ class Bridge:
         chosen.pop(asking.id, None)
 
         def rank(agent: Agent) -> tuple[int, int, bool, str, str]:
-            """Who proved a key comes before who only signs with it: that may be an old packet sent again."""
+            """Agents that proved a key come before those that only sign with it: a packet may be a replay."""
             rating, transactions = found.standings.get(self.key_of(agent) or b"", DEFAULT_STANDING)
             return -rating, -transactions, agent.key is None, agent.name, agent.id
 
         return sorted(chosen.values(), key=rank)
 
     def public_channel(self, name: str) -> Channel | None:
-        """What is said in others is not for everyone who knows their name."""
+        """None for a private channel: knowing its name does not give access."""
         channel = self.hall.channels.get(name)
         if channel is None or channel.invite_only or channel.verified_only:
             return None

@@ -1,4 +1,4 @@
-"""Signatures seen lately: with `keep_replay_window`, the same packet counts once in so many seconds.
+"""Replay protection: with `keep_replay_window`, a signed packet that comes again within the window is dropped.
 
 Nothing in a packet says when or for whom it was made, so captured bytes can be sent again (keep wire 3). An
 honest sender gives each packet an id of its own, and then no two of its signatures are alike.

@@ -298,7 +298,7 @@ class ListCases(ClientMessage, tag="LIST_CASES", kw_only=True):
 
 
 class GetCase(ClientMessage, tag="GET_CASE", kw_only=True):
-    """Ours: the whole file of a case, for those who have a part in it. By its own id or its proposal's."""
+    """Ours: the whole file of a case, for its parties and arbiters. By its own id or its proposal's."""
 
     dispute_id: Id | None = None
     proposal_id: Id | None = None

@@ -118,7 +118,7 @@ def with_ref(encoded: bytes, ref: str) -> bytes:
 
 
 def as_replay(encoded: bytes) -> bytes:
-    """An encoded chat message as it is sent to those who join later."""
+    """An encoded chat message as it is replayed to agents that join later."""
     return encoded[:-1] + b',"replay":true}'
 
 
