@@ -261,7 +261,7 @@ class App:
         return read_hall_key(directory, settings.store, settings.store_secret, os.urandom, self.log)
 
     def _take_motd(self, motd: str | None) -> None:
-        """What an operator set with ADMIN_MOTD holds until it is taken back."""
+        """A message set with ADMIN_MOTD stays until the operator removes it."""
         if motd is None:
             return
         if self.hall.motd not in (None, motd):

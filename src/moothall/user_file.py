@@ -44,7 +44,7 @@ class UserFile:
             raise UsageError(f"{self.path}: {error.strerror}") from None
 
     def damaged(self) -> UsageError:
-        """For a file whose content is something else."""
+        """The error for a file with unexpected content."""
         return UsageError(f"{self.path} is not {self._what}: repair it, or remove it to begin anew")
 
     @contextmanager

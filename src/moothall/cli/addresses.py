@@ -70,7 +70,7 @@ def web_url(url: str, path: str) -> str:
 
 
 def is_local(url: str) -> bool:
-    """Whether it is on this machine, where no proxy comes between."""
+    """True if it is on this machine, where no proxy comes between."""
     from moothall.wire.origins import is_loopback
 
     return is_loopback(urlsplit(url).hostname or "")

@@ -127,7 +127,7 @@ class Agent(Waits, Asks):
 
     @property
     def verified(self) -> bool:
-        """Whether the hall vouches for the agent."""
+        """True if the hall vouches for the agent."""
         return self._standing.verified
 
     @property

@@ -44,7 +44,7 @@ class Shelf(Generic[Kept]):
         self.entries: dict[str, Kept] = {}
 
     def put(self, entry: Kept) -> bool:
-        """Whether all others could stay."""
+        """True if no other entry had to be dropped."""
         self.remove(entry.id)
         self.entries[entry.id] = entry
         self._sizes[entry.id] = entry.size

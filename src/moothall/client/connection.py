@@ -246,7 +246,7 @@ def _given_reason(incoming: Incoming) -> str:
 
 
 def was_too_fast(error: Exception) -> bool:
-    """Whether a hall closed the connection because of too many frames (agentchat wire 1.3)."""
+    """True if a hall closed the connection because of too many frames (agentchat wire 1.3)."""
     return isinstance(error, ConnectionLost) and error.code == POLICY_VIOLATION and "Rate" in error.reason
 
 

@@ -172,7 +172,7 @@ class CourtNews:
             docket.is_being_read = False
 
     def learn(self, docket: Docket, case: CaseFile) -> None:
-        """What the agent was not there to hear."""
+        """Take over what the agent missed while it was away."""
         casefile.enter(case, docket)
         if case.pool is not None:
             _compare_pool(docket)
@@ -282,7 +282,7 @@ class CourtNews:
 
 
 def _shortened(text: str, dispute_id: str) -> str:
-    """What a handler returned, no longer than a hall takes it: who writes too much must not forfeit its vote."""
+    """What a handler returned, cut to the hall's limit: a long text must not cost the arbiter its vote."""
     if utf16_length(text) <= MAX_REASONING:
         return text
     log.warning("what was said about %s has more than %d characters, and was cut", dispute_id, MAX_REASONING)

@@ -29,7 +29,7 @@ class Filing:
         self._docket = docket
 
     def docket(self) -> Docket:
-        """What it was made of."""
+        """The record behind this object."""
         return self._docket
 
     @property
@@ -74,7 +74,7 @@ class Filing:
 
     @property
     def deadline(self) -> datetime | None:
-        """Of the phase, by the hall's clock, where it was told."""
+        """The deadline of the phase, by the hall's clock; None if the hall did not tell it."""
         return moment_or_none(self._docket.deadline)
 
     @property

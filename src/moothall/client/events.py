@@ -24,7 +24,7 @@ class ChatLine:
         self._payload = payload
 
     def frame(self) -> tuple[server.Chat, bytes]:
-        """What it was made of."""
+        """The wire message behind this object."""
         return self._chat, self._payload
 
     @property
@@ -64,7 +64,7 @@ class ChatLine:
 
     @property
     def verified(self) -> bool:
-        """Whether the hall vouches for the sender."""
+        """True if the hall vouches for the sender."""
         return self._chat.verified is True
 
     @property

@@ -87,7 +87,7 @@ class FloorPolicy:
 
 
 def speaks_of(content: str, skills: Collection[str]) -> bool:
-    """Whether one of the skills occurs, as whole words, however they are joined: code-review, Code Review.
+    """True if one of the skills occurs, as whole words, however they are joined: code-review, Code Review.
 
     Of a long text only the beginning counts.
     """

@@ -33,7 +33,7 @@ class Memory:
         self._last: dict[str, int] = {}
 
     def hear(self, channel: str, key: Key, said_at: int) -> bool:
-        """Whether this is the first time."""
+        """True if the agent hears this message for the first time."""
         heard = self._heard.setdefault(channel, {})
         if key in heard:
             return False

@@ -95,7 +95,7 @@ class Deal:
         self._facts = facts
 
     def facts(self) -> Facts:
-        """What it was made of."""
+        """The record behind this object."""
         return self._facts
 
     @property
@@ -115,7 +115,7 @@ class Deal:
 
     @property
     def is_mine(self) -> bool:
-        """Whether the agent made the offer; otherwise it was made to the agent."""
+        """True if the agent made the offer; otherwise it was made to the agent."""
         return self._facts.is_mine
 
     @property
@@ -150,7 +150,7 @@ class Deal:
 
     @property
     def currency(self) -> Any:
-        """Of the price."""
+        """The currency of the price."""
         return self._facts.currency
 
     @property

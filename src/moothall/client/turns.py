@@ -50,7 +50,7 @@ class Speaker(Protocol):
 
     @property
     def announces_release(self) -> bool:
-        """Whether the hall serves RELEASE and FLOOR_RELEASED."""
+        """True if the hall serves RELEASE and FLOOR_RELEASED."""
 
     def names(self) -> tuple[str, ...]:
         """Its id, without @, and its names."""
@@ -377,12 +377,12 @@ class Turn:
             raise self._loss()
 
     def speak(self) -> None:
-        """The answer is about to leave; from here on there is nothing to give way with."""
+        """The answer is about to be sent: from here on the agent cannot yield."""
         self.check()
         self._spoken = True
 
     def unspeak(self) -> None:
-        """It did not leave after all."""
+        """The answer was not sent after all: the agent can yield again."""
         self._spoken = False
 
     def _loss(self) -> FloorLost:

@@ -106,7 +106,7 @@ def case_ready(case: Dispute, deal: Proposal, now: int) -> Notice:
 
 
 def judged(case: Dispute, movement: Movement, now: int) -> tuple[Notice, Notice]:
-    """For all that ever had a part, those that declined too (agentchat wire 6.5)."""
+    """For the parties and all arbiters ever drawn, also those that declined (agentchat wire 6.5)."""
     told = (*case.parties, *(slot.arbiter for slot in case.slots))
     return Notice(told, VerdictReached(case, now)), Notice(told, DealSettled(case, now, movement))
 

@@ -113,7 +113,7 @@ class KeepPort:
         self._sweep()
 
     def connection(self) -> KeepConnection:
-        """For one that comes."""
+        """The protocol object for a new connection."""
         return UnpacedConnection(self) if self._settings.no_limits else PacedConnection(self)
 
     @property
@@ -296,7 +296,7 @@ class KeepPort:
     # -- what connections tell ---------------------------------------------------------------------
 
     def admits(self, connection: KeepConnection) -> bool:
-        """Whether its address may have one more."""
+        """True if its address may have one more connection."""
         hall = self.room.hall
         if not self._settings.no_limits:
             ip, is_loopback = connection.ip, connection.is_loopback
@@ -310,7 +310,7 @@ class KeepPort:
         return True
 
     def opened(self, connection: KeepConnection) -> bool:
-        """Whether it may stay."""
+        """True if the connection is admitted."""
         if self._max_connections and len(self._connections) >= self._max_connections:
             self.room.hall.note("keep_connection_limit", ip=connection.ip)
             self._make_room()
@@ -405,7 +405,7 @@ class KeepPort:
                 self._drop(connection)
 
     def heard(self, connection: KeepConnection) -> None:
-        """It sent a packet whose signature holds."""
+        """The connection sent a packet with a valid signature."""
         if self._strangers.pop(connection, None) is not None:
             self._strangers[connection] = self.loop.time()
 

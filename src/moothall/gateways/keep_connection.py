@@ -250,12 +250,12 @@ class KeepConnection(asyncio.BaseProtocol):
 
     @property
     def is_waiting(self) -> bool:
-        """It has sent packets that were not handled yet."""
+        """True if packets of the peer are not handled yet."""
         return bool(self.inbox or self.checked)
 
     @property
     def has_entered(self) -> bool:
-        """It has paid for itself."""
+        """True once the connection itself was charged to the budgets."""
         return self._has_entered
 
     @property
@@ -330,7 +330,7 @@ class KeepConnection(asyncio.BaseProtocol):
         self._transport.close()
 
     def give_up(self) -> None:
-        """It read nothing for too long, or more waits for it than may."""
+        """Close a peer that read nothing for too long, or whose backlog is over the limit."""
         self.closing = True
         self._leave()
         self._tell_senders()
@@ -376,12 +376,12 @@ class KeepConnection(asyncio.BaseProtocol):
         return allowed
 
     def _pay(self, meter: Meter, packets: int) -> bool:
-        """For so many packets, whatever is in them. True: the budgets allow it."""
+        """Charge this number of packets, whatever is in them. True if the budgets allow it."""
         size = sum(len(payload or b"") for payload, _ in islice(self.inbox, packets))
         return self._charge(meter, Price(frames=packets, bytes=size, told=packets))
 
     def _come_in(self, meter: Meter) -> None:
-        """As one of the first of its address, or behind those that wait already."""
+        """Enter at once, or wait in line behind other connections of the same address."""
         if not self._port.has_line(self.ip):
             self._enter(meter)
         elif not self.closing and not self._gone:

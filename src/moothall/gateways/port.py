@@ -182,7 +182,7 @@ class Port:
             raise Violation(POLICY_VIOLATION, "Too many long messages at once from this address")
 
     def uncount(self, connection: Connection) -> None:
-        """It calls no more."""
+        """Stop counting the connection as an unfinished request of its address."""
         if connection.calling:
             connection.calling = False
             self.calling.depart(connection.ip)
@@ -216,7 +216,7 @@ class Port:
         self._log.warning("outbox_overflow", ip=connection.ip, bytes=connection.waiting_bytes)
 
     def is_trusted_proxy(self, ip: str) -> bool:
-        """Whether it is believed about where others come from."""
+        """True if the hall trusts the X-Forwarded-For of this address."""
         if not self._proxies:
             return False
         try:

@@ -28,6 +28,6 @@ class Exemptions:
             del self._names[next(iter(self._names))]
 
     def cover(self, msg_id: str, agent_id: str, agent_name: str) -> bool:
-        """Whether this agent may answer the message regardless of claims."""
+        """True if this agent may answer the message regardless of claims."""
         names = self._names.get(msg_id, "")
         return names is None or f" {agent_id} " in names or f" {agent_name} " in names

@@ -201,7 +201,7 @@ def _check_allowlist(hall: Hall, key: PublicKey | None) -> None:
 
 
 def _is_welcome(hall: Hall, session: Session, key: PublicKey) -> bool:
-    """Whether a proven key may come in; a banned one is closed, others may try again with another."""
+    """True if a proven key may come in; a banned one is closed, others may try again with another."""
     if key.raw in hall.revoked:
         hall.note("revoked_connect", ip=session.ip, agent=key.fingerprint)
         raise VerificationFailed("This key was revoked")

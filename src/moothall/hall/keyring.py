@@ -34,7 +34,7 @@ class Keyring:
         self._asking = False
 
     def __len__(self) -> int:
-        """Of the cache."""
+        """The number of bindings in the cache."""
         return len(self._known)
 
     def knows(self, agent_id: str, key: bytes) -> bool:

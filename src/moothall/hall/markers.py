@@ -104,7 +104,7 @@ class CallbackQueue:
         return len(self._heap) - self._dropped
 
     def add(self, agent_id: str, callback: Callback, callback_id: str, now: float) -> bool:
-        """Whether there was room for it."""
+        """True if there was room for it."""
         serials = self._serials.setdefault(agent_id, set())
         if len(serials) >= self._max_pending:
             return False

@@ -72,7 +72,7 @@ def create_channel(hall: Hall, session: Session, message: CreateChannel) -> None
 
 
 def _find_room(hall: Hall, session: Session) -> None:
-    """For one more channel; an empty one may have to go."""
+    """Make room for one more channel. An empty one may be removed for it."""
     channels, settings, address = hall.channels, hall.settings, holder_of(session.ip)
     share = settings.max_channels_per_ip if session.counted and not settings.no_limits else 0
     if share and channels.made_by(address) >= share and not channels.make_room(address):

@@ -54,7 +54,7 @@ class Moderator(Protocol):
 
     @property
     def fails_closed(self) -> bool:
-        """Whether a message is blocked, rather than let through, when this plug-in cannot judge it."""
+        """True if a message is blocked, rather than let through, when this plug-in cannot judge it."""
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:

@@ -86,7 +86,7 @@ class Takeovers:
         return past is None or past is waiting.last
 
     def note(self, waiting: Waiting, now: float) -> None:
-        """It displaced the session that was connected."""
+        """Remember a takeover: the waiting session displaced the connected one."""
         self._past.pop(waiting.id, None)
         self._past[waiting.id] = Past(now, waiting.delay)
         for agent_id, past in list(self._past.items()):

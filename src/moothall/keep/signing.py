@@ -49,7 +49,7 @@ def is_signed(packet: Packet) -> bool:
 
 
 def verify(packet: Packet) -> bool:
-    """Whether `packet.pk` signed it. Unknown fields are never covered, so they are never to be trusted."""
+    """True if `packet.pk` signed it. Unknown fields are never covered, so they are never to be trusted."""
     if len(packet.pk) != KEY_BYTES or len(packet.sig) != SIGNATURE_BYTES:
         return False
     try:

@@ -21,7 +21,7 @@ _log: Final = logging.getLogger("moothall.keep")
 
 
 def asks_server(dst: str) -> bool:
-    """Whether the server itself answers, so that an answer is sure to come (keep wire 6)."""
+    """True if the server itself answers, so that an answer is sure to come (keep wire 6)."""
     return dst in ("", SERVER) or dst.startswith(DISCOVER)
 
 

@@ -48,10 +48,10 @@ class Outbox(Protocol):
     def postpone_event(self, listener: str, event_id: str, until: int) -> None: ...
 
     def remove_event(self, listener: str, event_id: str) -> None:
-        """It was delivered, or never will be."""
+        """Remove an event that was delivered, or is given up."""
 
     def next_event(self, listener: str) -> int | None:
-        """When there is something to claim next."""
+        """The time at which the next event can be claimed."""
 
     def waiting_events(self, listeners: Sequence[str]) -> Waiting: ...
 
@@ -99,7 +99,7 @@ class Courier:
 
     @property
     def waiting(self) -> Waiting:
-        """As of a moment ago."""
+        """The latest count of waiting events. It may be a moment old."""
         return self._waiting.latest
 
     def open(self, hall: Hall) -> None:

@@ -91,7 +91,7 @@ def room_of(standing: Standing, now: int, rules: RatingRules) -> int | None:
 
 
 def allowed(points: int, standing: Standing, now: int, rules: RatingRules) -> int:
-    """Of a gain; a loss is never less."""
+    """The part of a gain that the limit allows. Losses are not limited."""
     room = room_of(standing, now, rules)
     return points if room is None else min(points, room)
 

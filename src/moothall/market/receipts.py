@@ -82,7 +82,7 @@ _SIG_NAME: Final = HALL_SIG.encode()
 
 
 def _is_plain(deal: Proposal) -> bool:
-    """Whether its receipt is canonical as it is encoded."""
+    """True if its receipt is canonical as it is encoded."""
     return (
         is_plain(deal.amount)
         and is_plain(deal.currency)
@@ -257,7 +257,7 @@ def _check_step(
 
 
 def _holds(key: PublicKey, signed: str, sig: str) -> bool:
-    """Whether the key signed these bytes; both in base64."""
+    """True if the key signed these bytes; both in base64."""
     try:
         data = a2b_base64(signed, strict_mode=True)
     except (NotBase64, ValueError):

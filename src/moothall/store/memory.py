@@ -59,7 +59,7 @@ class Memory:
         return fingerprint in self.unclaimed(connection)
 
     def expects_imports(self, connection: Connection) -> bool:
-        """Whether any is left that `may_be_imported` would name."""
+        """True if any is left that `may_be_imported` would name."""
         return bool(self.unclaimed(connection))
 
     def unclaimed(self, connection: Connection) -> set[str]:

@@ -78,7 +78,7 @@ class Mirror:
         self._update()
 
     def _update(self) -> float:
-        """How long to rest afterwards."""
+        """Write what has changed. Return the seconds to pause afterwards."""
         began = monotonic()
         self._changed.clear()
         try:

@@ -23,7 +23,7 @@ class SqlWork:
         self._savepoint = False
 
     def signal(self, signal: str) -> None:
-        """For the other halls on this store, once this unit is committed."""
+        """Signal the other halls on this store, once this unit is committed."""
         if self.hall:
             self._connection.execute(f"SELECT pg_notify({CHANNEL}, ?)", (f"{self.hall} {signal}",))
 

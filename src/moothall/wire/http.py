@@ -179,7 +179,7 @@ def _switching_protocols(key: bytes) -> bytes:
 
 
 def is_subprotocol(text: str) -> bool:
-    """Whether a response can name it (RFC 6455, 4.1: a token)."""
+    """True if a response can name it (RFC 6455, 4.1: a token)."""
     return _is_token(text) is not None
 
 

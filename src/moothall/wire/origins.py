@@ -44,7 +44,7 @@ def may_connect(
 
 
 def is_known_host(host: str | None, allowed: Collection[str]) -> bool:
-    """Whether the Host header of a request to loopback names loopback, or a host in `allowed` (in lower case).
+    """True if the Host header of a request to loopback names loopback, or a host in `allowed` (in lower case).
 
     None is a request of HTTP/1.0 without the header, which no browser sends.
     """

@@ -19,7 +19,7 @@ class Replays:
         return len(self._seen)
 
     def admit(self, signature: bytes, now: float) -> bool:
-        """Whether the signature is new; it is remembered from now on."""
+        """True if the signature is new; it is remembered from now on."""
         seen = self._seen
         self._forget(now)
         if signature in seen:

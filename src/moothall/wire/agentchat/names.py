@@ -54,7 +54,7 @@ def with_hash(word: str) -> str:
 
 
 def is_like_server(name: str) -> bool:
-    """Whether people would take the name for that of the hall, which speaks as @server, `Server`."""
+    """True if people would take the name for that of the hall, which speaks as @server, `Server`."""
     return _is_like_server(name) is not None
 
 
