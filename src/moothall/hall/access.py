@@ -141,7 +141,7 @@ class Bans:
 
 @lru_cache(maxsize=4096)
 def holder_of(ip: str) -> str:
-    """Whom limits per address hold: an IPv4 address, or the /64 network of an IPv6 one, however it is written."""
+    """What limits per address count: an IPv4 address, or the /64 network of an IPv6 one, however it is written."""
     try:
         address = ip_address(ip)
     except ValueError:
@@ -154,7 +154,7 @@ def holder_of(ip: str) -> str:
 
 
 class AddressCounts:
-    """How many connections each address has, of those it may have; 0 is any number."""
+    """Counts the connections of each address, up to a limit; 0 is no limit."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -185,7 +185,7 @@ class AddressCounts:
             self._told.discard(ip)
 
     def is_news(self, ip: str) -> bool:
-        """True if the log does not say yet that this address wants more than it may have."""
+        """True the first time an address exceeds its limit."""
         known = len(self._told)
         self._told.add(holder_of(ip))
         return len(self._told) > known
@@ -212,7 +212,7 @@ class NewKeys:
         return window is None or window.has_room(now)
 
     def admit(self, ip: str, now: float) -> bool:
-        """Count a new key of this address, if there is room for it; whether there was."""
+        """Count a new key of this address. False if the address is at its limit."""
         if not self._most:
             return True
         binder = _binder(ip)
@@ -226,7 +226,7 @@ class NewKeys:
         return window.admit(now)
 
     def forgive(self, ip: str) -> None:
-        """The key that was counted last was not new after all."""
+        """Take back the last count: the key was not new after all."""
         window = self._windows.get(_binder(ip))
         if window is not None and len(window):
             window.forgive()
@@ -327,7 +327,7 @@ def _encode(entries: list[Any]) -> bytes:
 
 
 def _is_same_id(one: str, other: str) -> bool:
-    """The short id of a key is how its long one begins; others are the same only if they are equal."""
+    """True if the ids are equal, or one is the 8-digit form of the other."""
     short, long = sorted((one, other), key=len)
     return one == other or (_is_id(short, 8) and _is_id(long, 16) and long.startswith(short))
 

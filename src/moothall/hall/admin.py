@@ -65,7 +65,7 @@ def guarded(
 def check_key(
     hall: Hall, ip: str, operation: str, guard: Callable[[Doorkeeper, str], None], given: str
 ) -> None:
-    """A Refusal, unless the guard takes the key. Attempts are told to the operator, wrong keys counted."""
+    """Raise a Refusal unless the guard takes the key. Attempts are logged, wrong keys counted."""
     if not hall.door.may_attempt_admin(ip, hall.now()):
         hall.note("admin_rate_limited", ip=ip, operation=operation)
         raise RateLimited("Too many wrong admin keys from this address; wait a minute")
@@ -301,7 +301,7 @@ def _show_motd(hall: Hall, motd: str | None) -> None:
 
 
 def read_motd(records: list[bytes]) -> str | None:
-    """That of the store; None if it has none."""
+    """The message of the day in the store; None if it has none."""
     return json.loads(records[0]) if records else None
 
 

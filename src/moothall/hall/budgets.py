@@ -83,13 +83,13 @@ class Account:
         )
 
     def charge(self, price: Price) -> None:
-        """`wait` has said 0 for it."""
+        """Charge a price for which `wait` returned 0."""
         levels = self._levels
         for number, amount in enumerate(price):
             levels[number] += amount
 
     def is_quiet(self, now: float) -> bool:
-        """As good as new."""
+        """True if the account owes nothing."""
         self._drain(now)
         return not any(level for level, rate in zip(self._levels, self._rates, strict=True) if rate.limit)
 
@@ -115,7 +115,7 @@ class Accounts:
         return len(self._accounts)
 
     def of(self, owner: str | bytes, now: float) -> Account:
-        """To be asked for each time: an account that was forgotten is made anew."""
+        """The account of an owner. Do not keep it: a quiet account is forgotten and made anew."""
         account = self._accounts.get(owner)
         if account is None:
             if len(self._accounts) >= self._sweep_at:
@@ -175,7 +175,7 @@ class Meter:
         self.refusals = Window(Rate(max(rate.limit, least), rate.seconds)) if rate.limit else None
 
     def belongs_to(self, key: bytes) -> None:
-        """The key pays from now on, and not the connection."""
+        """Charge the key from now on, not the connection."""
         self._key = key
 
     def charge(self, price: Price, now: float) -> Shortage | None:

@@ -51,7 +51,7 @@ class Copies:
         done: Callable[[Result], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        """The copy has changed already: bring the change to the store."""
+        """Write a change of the copy to the store."""
         self._begun[of] += 1
         self._unfinished[of] += 1
 

@@ -23,7 +23,7 @@ class Counts(Generic[Books, Counted]):
         self.latest = nothing
 
     def changed(self, hall: Hall) -> None:
-        """Something is different now, and will be counted soon."""
+        """The store has changed: count again soon."""
         if self._planned is None:
             self._planned = hall.agenda.at(hall.now() + self._pause, lambda: self.count(hall))
 

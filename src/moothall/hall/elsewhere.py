@@ -21,7 +21,7 @@ class PostBooks(Protocol):
     """One unit of work."""
 
     def post(self, to: Collection[bytes], body: bytes) -> None:
-        """A letter to the agents with these keys, in whichever other hall they are."""
+        """Post a message to the agents with these keys that are connected to other halls."""
 
 
 class Elsewhere(Protocol):

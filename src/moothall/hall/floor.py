@@ -88,7 +88,7 @@ class Floor:
         self._allowances = Allowances()
 
     def __len__(self) -> int:
-        """How many claims stand."""
+        """The number of open claims."""
         return len(self._claims) + self._shared_count
 
     def claim(
@@ -192,13 +192,13 @@ class Floor:
         return self._claims.get((channel, msg_id))
 
     def next_deadline(self) -> float | None:
-        """When `expire` has something to do."""
+        """The next time at which a claim expires or a promise is due."""
         first_claim = [claim.expires for claim in islice(self._claims.values(), 1)]
         first_promise = [promise.due for promise in islice(self._promises.values(), 1)]
         return min(first_claim + first_promise, default=None)
 
     def expire(self, now: float) -> Expiry:
-        """End the claims whose time is over. Those, and the promises that were broken."""
+        """End the claims whose time is over. Return them, and the promises that were broken."""
         lapses: list[Lapse] = []
         ended: list[Ended] = []
         while self._promises:
@@ -259,7 +259,7 @@ class Floor:
         return serial
 
     def _keys(self, agent_id: str) -> set[Key]:
-        """What the agent claims."""
+        """The keys of the agent's claims."""
         return self._held.get(agent_id, set()) | self._shared.get(agent_id, set())
 
     def _end(self, agent_id: str, key: Key) -> bool:

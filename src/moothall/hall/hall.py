@@ -263,7 +263,7 @@ class Hall:
         session.windows = None  # a rate is an agent's; what it tried as a stranger is forgotten
 
     def arrived(self, agent: Agent) -> None:
-        """It is in the roster, and has been welcomed in the way of its wire."""
+        """The agent is in the roster, and its wire has welcomed it."""
         self.announce_move(agent, "#general", "came online")
         for told in self.arrivals:
             told(agent)
@@ -294,7 +294,7 @@ class Hall:
         return session.agent
 
     def remove(self, agent: Agent) -> None:
-        """Out of all channels, with a word to each; nothing of it stays behind (agentchat wire 4.8)."""
+        """Remove the agent from the hall and tell its channels (agentchat wire 4.8)."""
         for told in self.departures:
             told(agent)
         self.floor.drop(agent.id)
@@ -438,7 +438,7 @@ class Hall:
         return False
 
     def receive_piece(self, session: Session, size: int) -> None:
-        """So many bytes of a message that is not complete yet. They are charged now, and not again later."""
+        """Charge the bytes of a part of a message. They are not charged again when it is complete."""
         if session.meter is not None and not session.closed:
             seconds = session.meter.prepay(size, self.now())
             if seconds:
@@ -590,7 +590,7 @@ class Hall:
             throttle.count_refusal(self, session)
 
     def tell(self, agent: Agent, message: ServerMessage) -> None:
-        """Something the agent did not ask for."""
+        """Send the agent a message that is not the answer to a command."""
         agent.link.put(Outgoing(message))
 
     def tell_all(self, agents: Iterable[Agent], message: ServerMessage) -> None:

@@ -206,17 +206,17 @@ class CaseBooks(SqlWork, ABC):
 
 
 def is_plain(text: str) -> bool:
-    """Ids of ours are. What an agent sends in their place may hold what no database takes: NUL, half letters."""
+    """True for every id that a hall makes. An agent may send other text, with NUL or lone surrogates."""
     return text.isascii() and text.isprintable()
 
 
 def is_storable(text: str) -> bool:
-    """A text that a database takes: without NUL and without half characters."""
+    """True for a text that a database takes: without NUL and without lone surrogates."""
     return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def runs(values: Collection[Each]) -> Iterator[Sequence[Each]]:
-    """In pieces of KEYS_AT_ONCE."""
+    """Split into pieces of KEYS_AT_ONCE."""
     listed = list(values)
     for start in range(0, len(listed), KEYS_AT_ONCE):
         some = listed[start : start + KEYS_AT_ONCE]

@@ -77,7 +77,7 @@ def alter(
 
 
 def versions(connection: Connection) -> dict[ListName, int]:
-    """How often each list was changed."""
+    """The number of changes of each list."""
     return dict(connection.execute("SELECT list, version FROM common_versions").fetchall())
 
 

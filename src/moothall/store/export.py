@@ -22,7 +22,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def exported(connection: Connection) -> Iterator[bytes]:
-    """Of one moment, with `table` first in each line."""
+    """One JSON object per row, all of one snapshot, with `table` first."""
     connection.execute(connection.dialect.snapshot)
     try:
         for name, columns in _OTHERS.items():

@@ -129,7 +129,7 @@ class DataDirectory:
 
 
 def sync(folder: Path) -> None:
-    """The names in it would survive a power cut."""
+    """Flush the folder, so that the names in it survive a power cut."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -138,7 +138,7 @@ def sync(folder: Path) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """All of it or nothing, and on the disk when it returns."""
+    """Replace the file in one step. It is on the disk when this returns."""
     with _replacing(path) as file:
         file.write(content)
         file.flush()

@@ -72,7 +72,7 @@ class PostgresConnection:
             yield from cursor.stream(_translated(sql), binary=True)
 
     def execute_all(self, statements: Sequence[Statement]) -> list[int]:
-        """As one: each would cost a round trip, and most of what the client computes. An import is too long
+        """Send all as one: each alone would cost a round trip, and most of the client's time. An import is too long
         for that, and goes out in parts."""
         counts: list[int] = []
         for part in _parts(statements):
@@ -87,7 +87,7 @@ class PostgresConnection:
         self._connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(name)))
 
     def signals(self, seconds: float) -> Iterator[str]:
-        """What is signalled on that channel within this time."""
+        """The signals on that channel within this time."""
         for notify in self._connection.notifies(timeout=seconds):
             yield notify.payload
 
@@ -133,7 +133,7 @@ def connect(url: str) -> PostgresConnection:
 
 
 def connect_first(url: str) -> PostgresConnection:
-    """A database that cannot be reached when the hall starts is the operator's to mend."""
+    """Raise an error for the operator if the database cannot be reached when the hall starts."""
     try:
         return connect(url)
     except psycopg.Error as error:

@@ -191,7 +191,7 @@ class SqliteStore:
         self._connection.close()
 
     def _take(self) -> list[Unit]:
-        """What waits, at least one unit; none at the end."""
+        """The waiting units, at least one; none when the store closes."""
         with suppress(Empty):  # nothing more waits
             while len(self._waiting) < MAX_BATCH:
                 unit = self._queue.get(block=not self._waiting)

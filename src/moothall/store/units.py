@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 
 class StoreFailed(MoothallError):
-    """The database did not do its part. Unless the message says otherwise, nothing was saved."""
+    """The database failed. Unless the message says otherwise, nothing was saved."""
 
 
 class Unit(Struct, frozen=True):

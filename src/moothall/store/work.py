@@ -32,7 +32,7 @@ class SqlWork:
         return self._connection.execute(sql, parameters).fetchall()
 
     def _change(self, sql: str, *parameters: Value) -> int:
-        """How many rows were changed."""
+        """Return the number of changed rows."""
         self._write_out()
         self._begin_own()
         return self._connection.execute(sql, parameters).rowcount
