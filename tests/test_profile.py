@@ -209,6 +209,15 @@ async def test_an_admin_verifies(hall: HallProcess, name: str) -> None:
         assert (await agent.expect("MSG", content="look"))["verified"] is True
 
 
+async def test_a_command_with_a_key_hears_what_opens_a_verified_only_channel(
+    hall: HallProcess, tmp_path: Path
+) -> None:
+    assert run_moothall(tmp_path, "identity", "new", "key.json").returncode == 0
+    refused = run_moothall(tmp_path, "create", hall.url, "vetted", "--verified-only", "-i", "key.json")
+    assert "AUTH_REQUIRED" in refused.stderr
+    assert "moothall admin grant" in refused.stderr
+
+
 async def test_a_self_made_key_does_not_open_a_verified_only_channel(hall: HallProcess, name: str) -> None:
     async with (
         await AgentChat.connect(hall.url, f"{name}-member", new_key()) as member,

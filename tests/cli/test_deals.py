@@ -280,7 +280,7 @@ async def test_receipts_are_listed_exported_and_verified(
     rest = "2 fact(s) rest on its word alone: -v lists them."
     assert newest == [
         f"{second}  holds",
-        "  signed    by parties and arbiters: PROPOSAL, ACCEPT, COMPLETE.",
+        "  signed    by the parties: PROPOSAL, ACCEPT, COMPLETE.",
         f"  hall      {hall.key.raw.hex()} signed all of it (named with --hall); {rest}",
     ]
     exported = await succeed("receipts", "export", first, *alice)

@@ -54,7 +54,7 @@ _ADVICE: Final = {
     errors.ChannelExists.code: "choose another name, or `moothall listen` to it",
     errors.AgentNotFound.code: "`moothall agents` lists the ids of those who are here",
     errors.NotInvited.code: "ask a member to run `moothall invite CHANNEL YOUR_ID`",
-    errors.AuthRequired.code: "prove who you are with --identity FILE",
+    errors.AuthRequired.code: "use --identity FILE; if you did, ask the operator for `moothall admin grant`",
     errors.SignatureRequired.code: "prove who you are with --identity FILE",
     errors.VerificationRequired.code: "prove who you are with --identity FILE",
     errors.VerificationFailed.code: "`moothall doctor` compares your clock and your key file",

@@ -109,7 +109,8 @@ def _summary(proof: "Proof", halls: "Mapping[str, str]") -> "Iterator[tuple[str,
         yield problems[0]
     else:
         steps = [kind if count == 1 else f"{count} {kind}" for kind, count in Counter(proof.steps).items()]
-        yield "signed", f"by parties and arbiters: {', '.join(steps)}."
+        judged = any(kind.startswith("ARBITER_") for kind in proof.steps)
+        yield "signed", f"by {'parties and arbiters' if judged else 'the parties'}: {', '.join(steps)}."
     if proof.contradictions:
         yield "", f"{len(problems)} problem(s) in all: do not rely on it. -v lists all that was checked."
     else:
