@@ -70,7 +70,7 @@ def message_of(news: News) -> ServerMessage:
 
 
 def size_of(news: News) -> int:
-    """Bytes of its message."""
+    """The size of its message in bytes."""
     return len(_encode(message_of(news)))
 
 

@@ -59,7 +59,7 @@ class Books(market.Books, Protocol):
         """How many live slots each of these has; those without any may be missing."""
 
     def qualified(self, keys: Collection[bytes], rating: int, transactions: int) -> list[Standing]:
-        """The standings among these that are at least so high, a newcomer's too."""
+        """The standings of these keys with at least this rating and number of transactions, newcomers included."""
 
     def experience(self, keys: Collection[bytes]) -> Mapping[bytes, Experience]:
         """Of each of these. Counterparties are counted among the latest 200 completed deals that it proposed and

@@ -129,7 +129,7 @@ def vote(books: Books, order: Signed[CastVote], *, now: int, rules: CourtRules, 
 
 
 def lapse(books: Books, dispute_id: str, *, now: int, rules: CourtRules, seal: Seal) -> CourtOutcome | None:
-    """One of those that `books.due_cases` named; None if it has moved on since."""
+    """Act on the deadline of a case that `books.due_cases` named. None if it has moved on since."""
     case = books.case(dispute_id)
     if case is None or case.deadline is None or now < case.deadline:
         return None
@@ -192,7 +192,7 @@ def _saved(books: Books, outcome: CourtOutcome, seal: Seal) -> CourtOutcome:
 
 
 def _known(books: Books, dispute_id: str, *, hold: bool = True) -> Dispute:
-    """One that `part` or `filings` has named."""
+    """The record of a case that `part` or `filings` has named."""
     case = books.case(dispute_id, hold=hold)
     if case is None:
         raise LookupError(f"{dispute_id} is named in the books, and not in them")
@@ -200,7 +200,7 @@ def _known(books: Books, dispute_id: str, *, hold: bool = True) -> Dispute:
 
 
 def _newest(books: Books, proposal_id: str) -> str:
-    """Of the cases about this deal."""
+    """The id of the newest case about this deal."""
     filings = books.filings(proposal_id)
     if not filings:
         raise DisputeNotFound("There is no dispute about this deal")

@@ -62,7 +62,7 @@ def seed_of(proposal_id: str, nonce: str, server_nonce: str) -> str:
 
 
 def pool_hash_of(pool: Iterable[str]) -> str:
-    """Of the sorted addresses, joined with commas."""
+    """The hash of the sorted addresses, joined with commas."""
     return sha256(utf8(",".join(pool))).hexdigest()
 
 

@@ -127,7 +127,7 @@ class Dispute(Struct, kw_only=True, frozen=True):
 
     @property
     def is_unrevealed(self) -> bool:
-        """It fell back because the disputant did not reveal its nonce."""
+        """True if the case fell back because the disputant did not reveal its nonce."""
         return self.phase == "fallback" and self.nonce is None
 
     def counts_for(self, key: bytes) -> bool:
@@ -150,7 +150,7 @@ class Dispute(Struct, kw_only=True, frozen=True):
         return structs.replace(self, slots=(*self.slots[:number], slot, *self.slots[number + 1 :]))
 
     def is_replacement(self, number: int) -> bool:
-        """The arbiter in this slot replaces one that declined."""
+        """True if the arbiter in this slot replaces one that declined."""
         return number >= PANEL_SIZE
 
 

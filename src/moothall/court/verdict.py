@@ -37,7 +37,7 @@ def votes_cast(slots: Iterable[Slot]) -> list[Slot]:
 
 
 def rating_changes(disputant: int, respondent: int, verdict: Verdict) -> tuple[int, int]:
-    """For the two ratings as they were, stakes aside."""
+    """The changes of the two ratings, without stakes."""
     share = expected(disputant, respondent)
     if verdict == "disputant":
         loss = _loss(1 - share)

@@ -301,7 +301,7 @@ class _Inspection:
         )
 
     def _is_unreplaced(self) -> bool:
-        """It fell back because an arbiter that declined could not be replaced."""
+        """True if the case fell back because an arbiter that declined could not be replaced."""
         statuses = [arbiter.status for arbiter in self.case.arbiters]
         return self.case.phase == "fallback" and statuses.count("declined") > len(statuses) - PANEL_SIZE
 
@@ -581,7 +581,7 @@ class _Inspection:
         return expected, stake
 
     def _signed_stakes(self) -> tuple[int, int]:
-        """Of disputant and respondent, as PROPOSAL and ACCEPT say."""
+        """The stakes of disputant and respondent, from PROPOSAL and ACCEPT."""
         deal = self.case.deal
         own, other = int(deal.proposal.elo_stake or 0), int(deal.accept.elo_stake or 0)
         return (own, other) if self.disputant == self.proposer else (other, own)

@@ -326,7 +326,7 @@ class Connection(asyncio.Protocol):
     # -- WebSocket ---------------------------------------------------------------------------------
 
     def _go_on(self) -> None:
-        """After a pause, unless there is another one."""
+        """Read on after a pause, unless another pause has begun."""
         if not self.paused:
             self._read_rest()
 

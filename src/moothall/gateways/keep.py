@@ -255,7 +255,7 @@ class KeepPort:
 
     @property
     def is_at_work(self) -> bool:
-        """Packets that connections have sent are being checked and handled."""
+        """True while received packets are being checked and handled."""
         return self._at_work
 
     def handle(self, arrival: Arrival) -> None:
@@ -340,7 +340,7 @@ class KeepPort:
         self._beats.setdefault(connection, self.loop.time() + self._settings.keep_heartbeat)
 
     def left(self, connection: KeepConnection) -> None:
-        """It will say no more, and its identities can no longer be addressed."""
+        """The connection has ended: its identities can no longer be addressed."""
         self._beats.pop(connection, None)
         self._strangers.pop(connection, None)
         if self.room.leave(connection) and not self._freeing:
@@ -348,7 +348,7 @@ class KeepPort:
             self.loop.call_soon(self._free_some)
 
     def _free_some(self) -> None:
-        """A few in each turn of the loop, so that others have theirs in between."""
+        """Free a few identities in each turn of the loop, so that other work is not delayed."""
         self._freeing = self.room.free_some()
         if self._freeing:
             self.loop.call_soon(self._free_some)

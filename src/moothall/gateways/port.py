@@ -100,7 +100,7 @@ class Port:
         return sum(connection.waiting_bytes for connection in self._connections)
 
     async def close(self, reason: str) -> None:
-        """Stop listening, say goodbye to everyone, and wait until they have read it."""
+        """Stop listening, send a close frame to every client, and wait until it is read."""
         if self._server is not None:
             self._server.close()
         for connection in list(self._connections):
@@ -188,7 +188,7 @@ class Port:
             self.calling.depart(connection.ip)
 
     def upgraded(self, connection: Connection) -> None:
-        """From now on the room counts it."""
+        """The connection was upgraded: from now on the room counts it."""
         self.uncount(connection)
         self._heads.pop(connection, None)
         # Into one of the groups pinged last: no connection is pinged just after it arrived.

@@ -19,7 +19,7 @@ class Room(Protocol):
         """A control frame or a fragment. False: it is over a limit, and is not answered."""
 
     def receive_piece(self, guest: Any, size: int) -> None:
-        """So many bytes of a message that is not complete yet."""
+        """Charge the bytes of a part of a message."""
 
     def waiting_bytes(self, guest: Any) -> int:
         """Bytes of messages that were received and wait to be handled."""

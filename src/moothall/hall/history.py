@@ -87,7 +87,7 @@ class History:
         self._forget(self._messages.pop()[1])
 
     def shrink(self, size: int) -> None:
-        """Forget the oldest messages until the others have at most so many bytes."""
+        """Forget the oldest messages until the rest has at most this number of bytes."""
         while self.size > size:
             self._forget(self._messages.popleft()[1])
 

@@ -104,7 +104,7 @@ class CallbackQueue:
         return len(self._heap) - self._dropped
 
     def add(self, agent_id: str, callback: Callback, callback_id: str, now: float) -> bool:
-        """True if there was room for it."""
+        """True if the callback was added; False if the agent has too many."""
         serials = self._serials.setdefault(agent_id, set())
         if len(serials) >= self._max_pending:
             return False
@@ -124,7 +124,7 @@ class CallbackQueue:
         return fired
 
     def drop(self, agent_id: str) -> None:
-        """The agent is gone, and so is all it asked for."""
+        """The agent is gone: drop its callbacks."""
         serials = self._serials.pop(agent_id, None)
         if serials is None:
             return

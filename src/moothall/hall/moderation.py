@@ -111,7 +111,7 @@ def _without_judgement(moderator: Moderator) -> Opinion:
 
 
 class Rules(NamedTuple):
-    """How patience runs out. Times are in seconds (agentchat wire 16.5)."""
+    """How repeated violations escalate. Times are in seconds (agentchat wire 16.5)."""
 
     window: float = 60  # violations older than this no longer add up
     warn_after: int = 3
@@ -170,7 +170,7 @@ class _Record:
         return Action.KICK if remembered >= self._rules.kick_after else Action.TIMEOUT
 
     def is_spent(self, now: float) -> bool:
-        """Nothing in it would change what happens next."""
+        """True if the record has no effect any more."""
         return (
             self.level(now) == _CALM
             and now >= self.silent_until
@@ -190,11 +190,11 @@ class Escalation:
         self._records: dict[str, _Record] = {}
 
     def __len__(self) -> int:
-        """How many agents are remembered."""
+        """The number of agents with a record."""
         return len(self._records)
 
     def violation(self, agent_id: str, now: float) -> Action:
-        """Count a violation; what it gets the agent."""
+        """Count a violation. Return the action that follows from it."""
         self._forget_spent(now)
         record = self._records.get(agent_id) or _Record(self._rules, now)
         if now < record.silent_until:

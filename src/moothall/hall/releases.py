@@ -56,7 +56,7 @@ class Allowances:
         return total <= allowance
 
     def _used(self, name: str, channel: str, now: float) -> float:
-        """How much of what was spent is not refilled yet."""
+        """The part of the allowance that is not refilled yet."""
         spent = self._spent.get(name, {}).get(channel)
         return 0.0 if spent is None else max(0.0, spent.seconds - REFILL * (now - spent.at))
 

@@ -96,7 +96,7 @@ class Session:
 
     @property
     def is_full(self) -> bool:
-        """So much waits in the inbox that nothing more should be read."""
+        """True if the inbox is at its limit and nothing more should be read."""
         return self.inbox is not None and (
             len(self.inbox) >= MAX_INBOX or self.inbox_bytes >= MAX_INBOX_BYTES
         )

@@ -66,7 +66,7 @@ class Takeovers:
         return waiting
 
     def stop(self, session: "Session", waiting: Waiting) -> None:
-        """The session waits no more."""
+        """The session no longer waits."""
         self._agenda.cancel(waiting.appointment)
         sessions = self._waiting[waiting.id]
         del sessions[session]

@@ -70,7 +70,7 @@ class Voice:
         self._held: dict[tuple[str, str], Line] = {}
 
     def __len__(self) -> int:
-        """How many lines wait."""
+        """The number of waiting lines."""
         return len(self._held)
 
     def offer(self, line: Line, now: float) -> None:

@@ -103,7 +103,7 @@ def register_skills(message: client.RegisterSkills) -> commands.RegisterSkills:
 def check(
     read: Callable[[Message], AnyCommand], bound: Callable[[AnyCommand], None]
 ) -> Callable[[Message], None]:
-    """For the row of a command: whether its fields are within their bounds."""
+    """The check of a command's row: raises a Refusal if a field is out of bounds."""
 
     def check_message(message: Message) -> None:
         require_length(message.sig, "sig", MAX_SIGNATURE)
@@ -120,7 +120,7 @@ def check_search(message: client.SearchSkills) -> None:
 
 
 def read_query(message: client.SearchSkills) -> Filters:
-    """What to look for; InvalidMessage if the query makes no sense."""
+    """The query of a search. Raises InvalidMessage if it is not valid."""
     query = message.query if isinstance(message.query, dict) else {}
     max_rate, limit = query.get("max_rate"), query.get("limit") or DEFAULT_LIMIT
     if max_rate is not None and not _is_number(max_rate):

@@ -47,7 +47,7 @@ def audit_row(
     order: Signed[SignedCommand] | None = None,
     movement: Movement | None = None,
 ) -> AuditRow:
-    """Without an `order` it is the clock's decision, or the hall's."""
+    """The audit row of a decision. Without an `order` the clock or the hall decided."""
     moved = () if movement is None else movement.moved
     data = AuditData(
         message=None if order is None else order.message,

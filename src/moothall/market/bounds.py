@@ -55,7 +55,7 @@ def check_skills(command: RegisterSkills) -> None:
 
 
 def require_length(value: Any, field: str, most: int) -> None:
-    """Of a text; numbers and truth values are short."""
+    """Check the length of a text. Numbers and booleans are always short."""
     # A character is one or two code units: most texts need not be counted.
     if isinstance(value, str) and len(value) * 2 > most and utf16_length(value) > most:
         raise InvalidMessage(f"`{field}` has more than {most} characters")

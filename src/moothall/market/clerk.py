@@ -92,7 +92,7 @@ def dispute(books: Books, order: Signed[Dispute], *, now: int, rules: MarketRule
 
 
 def expire(books: Books, proposal_id: str, *, now: int) -> MarketOutcome | None:
-    """One of those that `books.due` named; None if it was ended since."""
+    """Expire a deal that `books.due` named. None if it has ended since."""
     deal = books.proposal(proposal_id)
     if deal is None or not can_expire(deal, now):
         return None
@@ -105,7 +105,7 @@ def register_skills(books: Books, order: Signed[RegisterSkills], *, agent_id: st
 
 
 def withdraw_skills(books: Books, key: bytes, now: int) -> None:
-    """Of a key that was revoked, if it offers any."""
+    """Remove the skills of a revoked key, if it offers any."""
     books.standing(key)  # what was imported for it comes to light now, not later
     if books.registration(key) is not None:
         _saved(books, skills.withdraw(key, now))

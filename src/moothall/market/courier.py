@@ -62,15 +62,15 @@ class Listener(Protocol):
 
     @property
     def shown_as(self) -> str:
-        """In logs: without what may be secret in an address."""
+        """The listener's name in logs, without secret parts of its address."""
 
     @property
     def hands(self) -> int:
-        """How many events it takes at a time."""
+        """The number of events that it takes at a time."""
 
     @property
     def patience(self) -> float:
-        """Seconds after which it has told how a delivery went, whatever happens."""
+        """Seconds within which `told` is called for a delivery, whatever happens."""
 
     def deliver(self, event: HookEvent, attempt: int, told: Told) -> None:
         """Returns at once; `told` is called once, later, on the hall's loop."""

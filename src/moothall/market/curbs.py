@@ -63,14 +63,14 @@ def transfer(due: int, loser: Standing, winner: Standing, now: int, rules: Ratin
 
 
 def conceded(loser: Standing, given: Transfer) -> Curbs:
-    """The loser's, afterwards."""
+    """The loser's curbs after the transfer."""
     if given.left is None:
         return loser.curbs
     return structs.replace(loser.curbs, conceded=loser.curbs.conceded + given.paid)
 
 
 def won(winner: Standing, given: Transfer, now: int, rules: RatingRules) -> Curbs:
-    """The winner's, afterwards."""
+    """The winner's curbs after the transfer."""
     curbs = gained(winner, given.paid, now, rules)
     if given.left is None:
         return curbs
@@ -105,5 +105,5 @@ def gained(standing: Standing, points: int, now: int, rules: RatingRules) -> Cur
 
 
 def _wins(curbs: Curbs, now: int) -> int:
-    """Against newcomers, of the window that has not ended."""
+    """The number of wins against newcomers in the current window."""
     return curbs.newcomer_wins if now - curbs.wins_since < WINS_WINDOW else 0

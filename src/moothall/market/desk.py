@@ -235,7 +235,7 @@ class MarketDesk:
                 self._missed.discard(key.fingerprint)
 
         def failed(error: BaseException) -> None:
-            """The next time, then."""
+            """The next attempt will do it."""
             hall.log.warning("import_not_bound", agent=agent.address, error=repr(error))
 
         self._store.submit(lambda books: books.standing(key.raw), bound, failed)

@@ -32,7 +32,7 @@ class Proof(Struct, kw_only=True):
 
     @property
     def problems(self) -> list[str]:
-        """All sentences that keep it from holding."""
+        """All contradictions and unproven claims, one sentence each."""
         return self.contradictions + self.unproven
 
     @property

@@ -90,7 +90,7 @@ def expected(own: int, other: int) -> float:
 
 
 def k_factor(transactions: int) -> int:
-    """By the agent's own count before the deal."""
+    """The K factor for the agent's number of deals before this one."""
     for below, k in (NEWCOMER, INTERMEDIATE):
         if transactions < below:
             return k
@@ -112,7 +112,7 @@ def dispute_loss(fault: Standing, other: Standing, amount: Scalar | None, rules:
 
 
 def half_of_loss(loss: int) -> int:
-    """What the other party gains of it."""
+    """The part of the loss that the other party gains."""
     return round_half_up(loss * 0.5)
 
 

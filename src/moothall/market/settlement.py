@@ -57,7 +57,7 @@ class Movement(Struct, kw_only=True, frozen=True, gc=False):
     stakes: EscrowResult | None = None
 
     def changes(self) -> tuple[Change, ...]:
-        """What to keep of it."""
+        """The changes to save."""
         if not self.moved:
             return ()
         return (*self._openings(), self.entry, *(after for _, after in self.moved), *self.points)

@@ -32,7 +32,7 @@ class Peer(Protocol):
     def release(self) -> None: ...
 
     def registered(self) -> None:
-        """It has an identity now, and is owed heartbeats."""
+        """The connection has its first identity: its heartbeats begin."""
 
     def close(self) -> None:
         """Send what is queued, then close. Its identities are freed in a moment, not during this call."""
@@ -76,7 +76,7 @@ class Registry:
         return 0 if holding is None else len(holding.identities)
 
     def first(self, peer: Peer) -> str:
-        """Of a connection that has an identity."""
+        """The first identity of a connection that has any."""
         return next(iter(self._holdings[peer].identities))
 
     def text(self, peer: Peer) -> int:
@@ -88,7 +88,7 @@ class Registry:
         return None if self._abandoned and holder in self._abandoned else holder
 
     def is_held(self, identity: str) -> bool:
-        """It has an owner, or had one and is not freed yet."""
+        """True if the identity has an owner, or had one and is not freed yet."""
         return identity in self._holders
 
     def claim(self, identity: str, peer: Peer) -> None:

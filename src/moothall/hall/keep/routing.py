@@ -365,7 +365,7 @@ class KeepRoom:
 
 
 def is_for_hall(dst: str) -> bool:
-    """The hall answers it, and never passes it on."""
+    """True if the hall answers the packet itself and never passes it on."""
     return dst in RESERVED or dst.startswith(DISCOVER)
 
 
