@@ -107,17 +107,17 @@ class Agent(Waits, Asks):
 
     @property
     def id(self) -> str:
-        """Without @. The hall gives it on connecting."""
+        """The agent's id, without @. The hall gives it when the agent connects."""
         return self._standing.names()[0]
 
     @property
     def address(self) -> str:
-        """With @, as others write to it."""
+        """The agent's id with @, as other agents address it."""
         return self._standing.address
 
     @property
     def name(self) -> str:
-        """Its name, or nick."""
+        """The agent's name, or its nick if it has one."""
         return self._standing.name
 
     @property
@@ -137,7 +137,7 @@ class Agent(Waits, Asks):
 
     @property
     def server(self) -> str:
-        """What the hall calls itself."""
+        """The name of the hall."""
         return self._standing.welcome.server
 
     @property

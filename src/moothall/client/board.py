@@ -96,7 +96,7 @@ class Board:
         return [change for key, holder in standing for change in self._end(key, holder, "expired")]
 
     def first(self, key: Key) -> Claim | None:
-        """Of the claims on a message, the one that counts."""
+        """The claim on a message that has the floor."""
         claims = self._claims.get(key)
         if not claims:
             return None

@@ -24,7 +24,7 @@ class Entry(Protocol):
 
     @property
     def size(self) -> int:
-        """How many bytes it takes, roughly."""
+        """Its approximate size in bytes."""
 
     @property
     def waiting(self) -> "set[asyncio.Future[None]]":
@@ -88,7 +88,7 @@ class Book(Generic[Kept]):
         return {entry.id for entry in self.entries() if not entry.is_over}
 
     def keep(self, entry: Kept) -> None:
-        """A new one, or one that has changed."""
+        """Keep an entry that is new or has changed."""
         self._entries[entry.id] = entry
         if entry.is_over:
             self._open.remove(entry.id)

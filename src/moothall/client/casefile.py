@@ -20,7 +20,7 @@ def read(case: dict[str, Any]) -> casefile.Case:
 
 
 def enter(case: casefile.Case, docket: Docket) -> None:
-    """What lists of cases do not tell."""
+    """Enter what the file of a case says and lists of cases do not."""
     docket.server_nonce, docket.seed = case.server_nonce, case.seed
     docket.pool = tuple(case.pool or ())
     docket.pool_hash = docket.pool_hash or case.pool_hash

@@ -341,13 +341,13 @@ class _Place(NamedTuple):
 
 
 def _place(url: str) -> _Place:
-    """Of a URL that `hall_url` made."""
+    """The host and port of a URL that `hall_url` made."""
     parts = urlsplit(url)
     return _Place(parts.hostname or "", parts.port or (443 if parts.scheme == "wss" else 80))
 
 
 def shown_url(url: str) -> str:
-    """Without user and password, if the address has them."""
+    """The URL without user and password."""
     place = _place(url)
     return f"{urlsplit(url).scheme}://{place.host}:{place.port}"
 

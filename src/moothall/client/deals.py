@@ -76,7 +76,7 @@ class Deals:
         }
 
     def attach(self, court: Court) -> None:
-        """Where disputes are filed."""
+        """Connect the deals with the court that disputes are filed in."""
         self._court = court
 
     def proposal(self, facts: Facts) -> Proposal:

@@ -44,7 +44,7 @@ class Filing:
 
     @property
     def role(self) -> Role:
-        """The agent's own: disputant, respondent or arbiter."""
+        """The agent's own role: disputant, respondent or arbiter."""
         return self._docket.role
 
     @property

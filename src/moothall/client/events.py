@@ -79,7 +79,7 @@ class ChatLine:
 
     @property
     def is_replay(self) -> bool:
-        """Said before the agent joined."""
+        """True if it was said before the agent joined."""
         return self._chat.replay
 
     @property
@@ -110,7 +110,7 @@ class ChatLine:
 
     @property
     def size(self) -> int:
-        """Its bytes on the wire."""
+        """Its size on the wire, in bytes."""
         return len(self._payload)
 
     def mentions(self, name_or_id: str) -> bool:
@@ -127,12 +127,12 @@ class ChatLine:
 
     @property
     def reply_to(self) -> str:
-        """Where an answer belongs."""
+        """The channel or the agent that an answer goes to."""
         return self.sender if self.is_dm else self._chat.to
 
     @property
     def asked(self) -> Asked:
-        """As the rules of taking turns see it."""
+        """The message as the rules of taking turns see it."""
         return Asked(self.sender, self.channel, self.id, self.content, self.is_human, self.in_reply_to)
 
     def __repr__(self) -> str:

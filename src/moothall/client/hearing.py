@@ -228,7 +228,7 @@ class Hearing:
             self.pass_on(message)
 
     def pass_on(self, message: Message) -> None:
-        """To the handlers and iterators that want it."""
+        """Pass it on to the handlers and iterators that want it."""
         if message.is_from_server and not message.is_replay:
             self._handlers.tell("on_server_message", message, AS_OBJECTS * len(message.content))
         names = self._standing.names()

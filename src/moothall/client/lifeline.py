@@ -51,7 +51,7 @@ class Traveller(Protocol):
         """The connection is gone, and another one will be tried."""
 
     def ended(self, error: BaseException | None) -> None:
-        """There will be no other."""
+        """The connection is gone, and no other one will be tried."""
 
 
 class Lifeline:
@@ -104,7 +104,7 @@ class Lifeline:
             await connection.close()
 
     async def wait_closed(self) -> None:
-        """Until it is over; raises what ended it, if that was an error."""
+        """Wait until the lifeline ends. Raises the error that ended it, if there is one."""
         if self._keeping is not None:
             await asyncio.wait((self._keeping,))
         if self._error is not None:

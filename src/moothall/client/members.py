@@ -48,7 +48,7 @@ class Members:
         self._names.clear()
 
     def name(self, channel: str, address: str) -> str | None:
-        """What the member is called now, if the agent knows."""
+        """The present name of the member, if the agent knows it."""
         return next(reversed(self._names.get(channel, {}).get(address, ())), None)
 
     def mentioned(self, channel: str, content: str, author: str) -> set[str]:

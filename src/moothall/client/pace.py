@@ -20,7 +20,7 @@ MAX_SPACING: Final = 10.0
 
 
 class FramePace:
-    """At most so many frames in a sliding window."""
+    """Limits the number of frames in a sliding window."""
 
     def __init__(self, frames: int = FRAMES, window: float = WINDOW) -> None:
         self._window = window

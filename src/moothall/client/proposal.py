@@ -110,7 +110,7 @@ class Deal:
 
     @property
     def is_over(self) -> bool:
-        """Neither pending nor accepted: nothing will change any more."""
+        """True if it is neither pending nor accepted: nothing will change any more."""
         return self._facts.is_over
 
     @property
@@ -135,7 +135,7 @@ class Deal:
 
     @property
     def partner(self) -> str:
-        """The party that the agent is not."""
+        """The other party."""
         return self._facts.recipient if self._facts.is_mine else self._facts.proposer
 
     @property
@@ -155,17 +155,17 @@ class Deal:
 
     @property
     def payment_code(self) -> Any:
-        """The proposer's."""
+        """The payment code of the proposer."""
         return self._facts.payment_code
 
     @property
     def acceptor_payment_code(self) -> Any:
-        """Where to pay the acceptor."""
+        """The payment code of the acceptor."""
         return self._facts.acceptor_payment_code
 
     @property
     def terms(self) -> Any:
-        """Not covered by any signature (agentchat wire 8)."""
+        """The terms of the deal. No signature covers them (agentchat wire 8)."""
         return unpacked(self._facts.terms)
 
     @property
@@ -175,7 +175,7 @@ class Deal:
 
     @property
     def expires(self) -> datetime | None:
-        """By the hall's clock."""
+        """When it expires, by the hall's clock."""
         return moment_or_none(self._facts.expires)
 
     @property
@@ -205,7 +205,7 @@ class Deal:
 
     @property
     def proof(self) -> Any:
-        """What was shown on completing it."""
+        """The proof that was given with COMPLETE."""
         return self._facts.proof
 
     @property

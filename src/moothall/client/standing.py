@@ -27,7 +27,7 @@ class Standing:
 
     @property
     def max_content(self) -> int | None:
-        """Of the hall that welcomed the agent last, if it told."""
+        """The `max_content` of the hall that welcomed the agent last, if the hall told it."""
         return None if self._welcome is None else self._welcome.max_content
 
     @property

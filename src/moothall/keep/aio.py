@@ -295,7 +295,7 @@ class AsyncKeepClient:
                 answer.set_exception(ConnectionError(why))
 
     async def _read_until_lost(self, reader: asyncio.StreamReader) -> str:
-        """Why it was lost."""
+        """Read until the connection is lost. Return the reason."""
         frames = FrameReader()
         try:
             while content := await self._read(reader):

@@ -19,7 +19,7 @@ def folder() -> Path:
 
 
 def remember(host: str, port: int, info: Mapping[str, Any]) -> None:
-    """In the place that this server had, else at the end."""
+    """Enter a server, in the place that it had, else at the end."""
     entry = {
         "host": host,
         "port": port,

@@ -52,14 +52,14 @@ class Window:
         return within
 
     def admit(self, now: float) -> bool:
-        """Count this event if it is within the limit; whether it is."""
+        """Count this event if it is within the limit. False if it is not."""
         within = self.has_room(now)
         if within:
             self._times.append(now)
         return within
 
     def forgive(self) -> None:
-        """The event counted last was none of its maker's choosing."""
+        """Take back the last count: the client did not cause that event."""
         self._times.pop()
 
     def has_room(self, now: float) -> bool:
@@ -71,5 +71,5 @@ class Window:
         return 0.0 if self.has_room(now) else self._times[0] + self._seconds - now
 
     def is_quiet(self, now: float) -> bool:
-        """Nothing in the whole window: as if never used."""
+        """True if no event is in the window."""
         return not self._times or now - self._times[-1] >= self._seconds

@@ -108,7 +108,7 @@ def parse(name: str, text: str) -> Any:
 
 
 def check_name(name: str) -> str:
-    """`max-frame` or `max_frame`, if there is such a setting."""
+    """The name of a setting, written as `max-frame` or `max_frame`. Raises SettingsError if it does not exist."""
     name = name.strip().replace("-", "_")
     if name not in _NAMES:
         near = get_close_matches(name, _NAMES, 1)

@@ -29,7 +29,7 @@ class FrameReader:
         self.broken = False
 
     def __len__(self) -> int:
-        """Bytes of a packet that has not arrived whole."""
+        """The bytes of an incomplete packet."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> list[bytes]:
