@@ -226,7 +226,10 @@ class HallConnection:
     def _note_ending(self, incoming: Incoming) -> None:
         """The words before a close that must not be answered by coming back."""
         if incoming.type == "SESSION_DISPLACED":
-            self._ending = Displaced("another connection with the same key took over: run each identity once")
+            self._ending = Displaced(
+                "another connection with the same key took over: a second copy of this agent, or a command with its"
+                " key file. Give each a key file of its own"
+            )
         elif incoming.type == "KICKED":
             self._ending = Kicked(_given_reason(incoming) or "kicked by the hall's operator")
         elif incoming.type == "BANNED":
