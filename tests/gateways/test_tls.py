@@ -311,3 +311,12 @@ async def test_a_port_in_use_is_named_in_one_line() -> None:
                 pass
     reason = "Address already in use; choose another with --port"
     assert str(refused.value) == f"cannot listen on {host}:{number}: {reason}"
+
+
+@on_uvloop
+async def test_an_address_of_another_machine_is_named_in_one_line() -> None:
+    with pytest.raises(
+        SettingsError, match=r"cannot listen on 203\.0\.113\.9:0: .*; use an address of this machine"
+    ):
+        async with running(host="203.0.113.9"):
+            pass

@@ -7,6 +7,7 @@ import socket
 import ssl
 from asyncio import sslproto
 from collections.abc import Callable, Collection
+from errno import EADDRNOTAVAIL
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -61,6 +62,8 @@ async def listen(
         raise SettingsError(f"cannot listen on {host!a}{purpose}: not the name of a host") from None
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno == EADDRNOTAVAIL:
+            advice = "; use an address of this machine, or 0.0.0.0 for all of them"
         raise SettingsError(f"cannot listen on {host}:{port}{purpose}: {reason}{advice}") from None
     for listening in server.sockets:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, READ_AHEAD)  # connections inherit it

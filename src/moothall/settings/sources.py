@@ -386,7 +386,7 @@ def _parse(expected: Any, text: str) -> Any:
         except ValueError:
             raise ValueError(f"{text!r} is not COUNT/SECONDS, such as 60/10, or 0") from None
         if max(rate) > MAX_NUMBER:
-            raise ValueError(f"{text} is out of range")
+            raise ValueError(f"{text} is not between 0 and {MAX_NUMBER}")
         return rate
     if expected in (int, float):
         return _number(expected, text)
@@ -399,7 +399,7 @@ def _number(expected: Any, text: str) -> Any:
     except ValueError:
         raise ValueError(f"{text!r} is not a number") from None
     if not 0 <= number <= MAX_NUMBER:
-        raise ValueError(f"{text} is out of range")
+        raise ValueError(f"{text} is not between 0 and {MAX_NUMBER}")
     return number
 
 
