@@ -155,7 +155,7 @@ async def test_an_invitation_needs_a_channel(url: str) -> None:
         await here.type("/dm bob")
         await here.until(lambda: here.shown("title").startswith("@bob"))
         await here.type("/invite carol")
-        await here.until_seen("/invite NAME CHANNEL names one")
+        await here.until_seen("Name one: /invite NAME CHANNEL")
 
 
 async def test_the_browser_in_forty_columns(url: str) -> None:
