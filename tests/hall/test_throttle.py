@@ -173,6 +173,21 @@ def test_in_the_profile_messages_over_the_limit_close_and_control_frames_only_wa
     assert_closed(flooder, 1008, "Rate limit exceeded")
 
 
+def test_a_frame_of_many_values_costs_more_than_a_text_of_its_size() -> None:
+    """Each is decoded before its command can be charged: many together would stop the hall."""
+    text = b'{"type":"PING","x":"' + b"x" * 40_000 + b'"}'
+    values = b'{"type":"PING","x":[' + b"1," * 20_000 + b"1]}"
+    told = {}
+    for payload in (text, values):
+        world = World(address_bytes=Rate(1_600_000, 1000))
+        guest = world.agent()
+        for _ in range(200):
+            world.hall.receive(guest.session, payload)
+        told[payload] = len(guest.read())
+    assert told[text] > 30
+    assert told[values] <= 2
+
+
 # -- messages that arrive in parts -----------------------------------------------------------------------
 
 

@@ -329,7 +329,7 @@ class Hall:
             return
         excess = None
         if session.meter is not None:
-            excess = throttle.count(self, session, len(payload))
+            excess = throttle.count(self, session, throttle.reading_size(payload))
             if excess is not None and excess.waits:
                 throttle.put_off(self, session, payload, excess)
                 return

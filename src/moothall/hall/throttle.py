@@ -7,7 +7,7 @@ lost. A frame over the budget of its address is not refused: it waits, and the s
 """
 
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moothall.errors import RateLimited
 from moothall.hall.budgets import Price
@@ -18,6 +18,11 @@ from moothall.wire.websocket import POLICY_VIOLATION
 if TYPE_CHECKING:
     from moothall.hall.commands import Row
     from moothall.hall.hall import Hall
+
+
+# Decoding a long frame takes as long per value as per so many bytes of text. Values are counted by their commas.
+LONG_FRAME: Final = 4096
+BYTES_PER_VALUE: Final = 64
 
 
 class Excess(NamedTuple):
@@ -40,6 +45,12 @@ def count(hall: "Hall", session: Session, size: int) -> Excess | None:
     if meter.frames is not None and not meter.frames.count(hall.now()):
         return Excess(0.0, waits=False)
     return excess
+
+
+def reading_size(payload: bytes) -> int:
+    """The size of a text without structure that takes as long to decode."""
+    size = len(payload)
+    return size if size < LONG_FRAME else size + BYTES_PER_VALUE * payload.count(b",")
 
 
 def charge(hall: "Hall", session: Session, price: Price) -> Excess | None:
