@@ -75,7 +75,7 @@ def test_what_both_parties_are_told_is_encoded_once(monkeypatch: pytest.MonkeyPa
         encoded.append(type(message))
         return encode(message)
 
-    monkeypatch.setattr("moothall.wire.agentchat.codec.encode", encode_and_note)
+    monkeypatch.setattr("moothall.wire.agentchat.codec._encode", encode_and_note)
     act(world, alice, "PROPOSAL", ref="r", to=bob.id, task="review")
     assert_sent(alice, "PROPOSAL", task="review", ref="r")
     assert_sent(bob, "PROPOSAL", task="review", ref=ABSENT)

@@ -51,7 +51,7 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
     target = hall.find(to[1:]) if to[0] == "@" else None
     if channel is None and target is None and MARKER not in message.content:
         _refuse_address(hall, to)
-    line = compose(hall, session, message, channel)
+    line = compose(hall, agent, message, channel)
     if line is None:
         return
     if channel is not None:
@@ -66,12 +66,14 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
         hall.reply(session, server.Ack(ts=line.ts, msg_id=line.msg_id))
 
 
-def compose(hall: Hall, session: Session, message: Msg, channel: Channel | None) -> server.Chat | None:
+def compose(
+    hall: Hall, agent: Agent, message: Msg, channel: Channel | None, original: bytes | None = None
+) -> server.Chat | None:
     """What others get to read of a message, whatever wire it came by. None: it had callbacks only.
 
-    Raises Refusal, if it is moderated.
+    `original` is the packet that it came in, as its author signed it; None on the WebSocket. Raises Refusal, if the
+    message is moderated.
     """
-    agent = hall.agent_of(session)
     content = message.content
     if hall.order is not None:
         hall.order.review(hall, agent, content, channel.name if channel is not None else None)
@@ -98,7 +100,7 @@ def compose(hall: Hall, session: Session, message: Msg, channel: Channel | None)
     if agent.via is not None:
         line.via = agent.via
         # With a secret taken out of the text, the packet that has it must not be passed on either.
-        line.packet = session.original if content == message.content else None
+        line.packet = original if content == message.content else None
     return line
 
 

@@ -45,7 +45,6 @@ class Session:
         "line",
         "link",
         "meter",
-        "original",
         "paused",
         "pending",
         "ref",
@@ -72,8 +71,6 @@ class Session:
         self.takeover: Waiting | None = None  # it waits to displace another session of its key
         self.line: WaitingLine | None = None  # of those who must identify or answer, while it has to
         self.ref: str | None = None  # of the command being handled
-        # The packet that the command being handled came in, as its author signed it; None on the WebSocket.
-        self.original: bytes | None = None
         self.answered = False  # whether it had a direct reply
         self.busy = False  # a durable command is in flight
         self.inbox: deque[bytes] | None = None  # what arrived meanwhile

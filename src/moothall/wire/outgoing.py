@@ -15,7 +15,7 @@ from moothall.wire.agentchat.server import ServerMessage
 Encoded = TypeVar("Encoded")
 
 
-class Outgoing(msgspec.Struct, eq=False):
+class Outgoing(msgspec.Struct, eq=False, gc=False):
     """One message."""
 
     message: ServerMessage
@@ -41,7 +41,7 @@ class Outgoing(msgspec.Struct, eq=False):
         return made
 
 
-class Bundle(msgspec.Struct, eq=False):
+class Bundle(msgspec.Struct, eq=False, gc=False):
     """Several messages that leave together, in their order."""
 
     parts: Sequence[Outgoing]

@@ -371,20 +371,17 @@ class Bridge:
             raise Refused(TOO_LONG)
         # An offer under the id of a message answers that message, as the keep SDK's `reply` does it.
         answered = packet.id if packet.typ == OFFER and is_message_id(packet.id) else None
-        session = resident.agent.session
+        agent = resident.agent
         message = Msg(to=to, content=packet.body, in_reply_to=answered)
-        session.original = forwarded
         try:
-            self.hall.check(session, message)
-            return chat.compose(self.hall, session, message, channel)
+            self.hall.check(agent.session, message)
+            return chat.compose(self.hall, agent, message, channel, forwarded)
         except InvalidMessage:
             raise Refused(TOO_LONG) from None
         except RateLimited:
             raise Refused(RATE_LIMITED) from None
         except Refusal:
             raise Refused(NOT_ALLOWED) from None
-        finally:
-            session.original = None
 
     # -- who is meant ------------------------------------------------------------------------------
 

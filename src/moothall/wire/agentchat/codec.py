@@ -85,7 +85,13 @@ def framed(outgoing: Outgoing | Bundle) -> bytes:
     """As WebSocket frames, ready to be sent. They are made once."""
     frame = outgoing.frame
     if frame is None:
-        frame = outgoing.frame = _frame(outgoing) if isinstance(outgoing, Outgoing) else _frames(outgoing)
+        if isinstance(outgoing, Bundle):
+            frame = _frames(outgoing)
+        elif outgoing.ref is None:
+            frame = encode_text(_text(outgoing))
+        else:
+            frame = encode_text(with_ref(_text(outgoing.plain or outgoing), outgoing.ref))
+        outgoing.frame = frame
     return frame
 
 
@@ -94,15 +100,14 @@ def forwarded(encoded: bytes) -> Bundle:
     return Bundle((), frame=encode_text(encoded))
 
 
-def _frame(outgoing: Outgoing) -> bytes:
-    text = _text(outgoing.plain or outgoing)
-    return encode_text(text if outgoing.ref is None else with_ref(text, outgoing.ref))
-
-
 def _text(outgoing: Outgoing) -> bytes:
     text = outgoing.text
     if text is None:
-        text = outgoing.text = encode(outgoing.message)
+        try:
+            text = _encode(outgoing.message)
+        except UnicodeEncodeError:
+            text = encode(outgoing.message)
+        outgoing.text = text
     return text
 
 
