@@ -2,11 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from moothall.gateways.health import health_report
 from moothall.settings import PROFILES
-from moothall.wire.agentchat.codec import encode
 from moothall.wire.agentchat.market import ProposalNotice
 from moothall.wire.agentchat.server import ServerMessage
 from tests.identity.vectors import ALICE, BOB, CAROL
@@ -73,7 +73,7 @@ def test_what_both_parties_are_told_is_encoded_once(monkeypatch: pytest.MonkeyPa
 
     def encode_and_note(message: ServerMessage) -> bytes:
         encoded.append(type(message))
-        return encode(message)
+        return msgspec.json.encode(message)
 
     monkeypatch.setattr("moothall.wire.agentchat.codec._encode", encode_and_note)
     act(world, alice, "PROPOSAL", ref="r", to=bob.id, task="review")
