@@ -173,7 +173,7 @@ def test_a_hall_does_without_standard_streams(tmp_path: Path, closed: str) -> No
         (("--set", "admin_key=hunter2"), ("admin_key", "MOOTHALL_ADMIN_KEY")),
         (("--cert", "cert.pem"), ("--cert", "--key")),
         (("--cert", "no.pem", "--key", "no.pem"), ("no.pem", "openssl req")),
-        (("--host", "192.0.2.1"), ("cannot listen", "192.0.2.1", "--port")),
+        (("--host", "192.0.2.1"), ("cannot listen", "192.0.2.1", "address of this machine")),
         (("--host", "nowhere.invalid"), ("cannot listen", "nowhere.invalid", "no such host")),
         (("--host", "\udcff"), ("cannot listen", "\\udcff", "not the name of a host")),
         (("--data-dir", "file"), ("data directory file", "there is a file")),
