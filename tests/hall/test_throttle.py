@@ -6,7 +6,9 @@ import pytest
 
 from moothall.hall.hall import LOG_LINES, SLOW_READING
 from moothall.identity import PrivateKey
+from moothall.settings import Settings
 from moothall.settings.limits import Rate
+from tests.identity.vectors import ALICE
 from tests.support.world import (
     Guest,
     World,
@@ -185,7 +187,22 @@ def test_a_frame_of_many_values_costs_more_than_a_text_of_its_size() -> None:
             world.hall.receive(guest.session, payload)
         told[payload] = len(guest.read())
     assert told[text] > 30
-    assert told[values] <= 2
+    assert told[values] <= 3
+
+
+@pytest.mark.parametrize("values", [100, 9_900, 60_000])
+def test_the_dearest_frames_wait_for_their_address_and_are_handled(values: int) -> None:
+    """They are counted, charged, put off and counted again. With the default budgets that comes to an end."""
+    defaults = Settings()
+    world = World(address_bytes=defaults.address_bytes, budget_bytes=defaults.budget_bytes)
+    guest = world.agent(key=ALICE)
+    item = b'{"n":[%b],"x":"%b"}' % (b",".join([b"1"] * values), b"x" * (250_000 - 2 * values))
+    frame = b'{"type":"EVIDENCE","dispute_id":"d","sig":"s","statement":"","items":[%b]}' % item
+    for _ in range(3):
+        world.hall.receive(guest.session, frame)
+        world.advance(5)
+        (answer,) = guest.read()
+        assert answer["code"] != "RATE_LIMITED"
 
 
 # -- messages that arrive in parts -----------------------------------------------------------------------

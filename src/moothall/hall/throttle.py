@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from moothall.hall.hall import Hall
 
 
-# Decoding a long frame takes as long per value as per so many bytes of text. Values are counted by their commas.
+# To decode a value of a long frame takes as long as to decode this many bytes of text. Values are counted by their
+# commas. They cost at most a quarter of an address's budget: a dear command is charged besides, and must still fit
+# (see `put_off`).
 LONG_FRAME: Final = 4096
 BYTES_PER_VALUE: Final = 64
+MOST_FOR_VALUES: Final = 400_000
 
 
 class Excess(NamedTuple):
@@ -50,7 +53,9 @@ def count(hall: "Hall", session: Session, size: int) -> Excess | None:
 def reading_size(payload: bytes) -> int:
     """The size of a text without structure that takes as long to decode."""
     size = len(payload)
-    return size if size < LONG_FRAME else size + BYTES_PER_VALUE * payload.count(b",")
+    if size < LONG_FRAME:
+        return size
+    return size + min(BYTES_PER_VALUE * payload.count(b","), MOST_FOR_VALUES)
 
 
 def charge(hall: "Hall", session: Session, price: Price) -> Excess | None:
@@ -114,7 +119,7 @@ def put_off(hall: "Hall", session: Session, payload: bytes, excess: Excess, *, c
     if counted and session.meter is not None:
         if session.meter.frames is not None:
             session.meter.frames.forgive()
-        seconds += session.meter.refill_time(Price(frames=1, bytes=len(payload)), hall.now())
+        seconds += session.meter.refill_time(Price(frames=1, bytes=reading_size(payload)), hall.now())
     session.keep(payload, first=True)
     hold(hall, session, seconds)
 
