@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from moothall.errors import UsageError
 from moothall.hall.access import decode_allowlist, decode_bans
-from moothall.hall.revoked import decode_notices
+from moothall.hall.revocation import decode_notices
 from moothall.identity import PrivateKey
 from moothall.store.access_files import WRITTEN_FILE
 from moothall.store.files import DataDirectory, replace

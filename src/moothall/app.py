@@ -39,7 +39,7 @@ from moothall.hall.other_halls import OtherHalls
 from moothall.hall.outside import Log
 from moothall.hall.parts import Parts
 from moothall.hall.redaction import Redactor
-from moothall.hall.revoked import RevokedKeys
+from moothall.hall.revocation import RevokedKeys
 from moothall.identity import PrivateKey
 from moothall.identity.seals import Seal
 from moothall.market.clerk import withdraw_skills

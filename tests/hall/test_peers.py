@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from moothall.hall.peer_requests import MAX_AWAITED, MAX_PENDING
+from moothall.hall.peers import MAX_AWAITED, MAX_PENDING
 from moothall.identity import PrivateKey
 from moothall.settings.limits import Rate
 from tests.identity.vectors import ALICE, BOB, VECTORS

@@ -9,7 +9,7 @@ import pytest
 from moothall.errors import UsageError
 from moothall.hall import revocation
 from moothall.hall.handshake import CaptchaTest
-from moothall.hall.revoked import RevokedKeys, decode_notices
+from moothall.hall.revocation import RevokedKeys, decode_notices
 from moothall.identity import PrivateKey
 from moothall.identity.certificates import revoke, rotate, verify_revocation
 from moothall.market.records import Standing

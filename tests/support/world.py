@@ -530,8 +530,8 @@ def _assert_one_claim_per_message(hall: Hall) -> None:
         (debtor, key, serial) for debtor, keys in hall.floor._owed.items() for key, serial in keys.items()
     ]
     promises = hall.floor._promises
-    assert sorted((made.debtor, made.key, serial) for serial, made in promises.items()) == sorted(owed)
-    deadlines = [promise.due for promise in promises.values()]
+    assert sorted((made.debtor, made.key, made.serial) for made in promises) == sorted(owed)
+    deadlines = [promise.due for promise in promises]
     assert deadlines == sorted(deadlines)
     expiries = [claim.expires for claim in claims.values()]
     assert expiries == sorted(expiries)

@@ -1,11 +1,11 @@
-"""Talking: MSG to channels and agents, FILE_CHUNK, TYPING, callbacks (seed 000, communicate; wire 9).
+"""Talking: MSG to channels and agents, FILE_CHUNK, TYPING (seed 000, communicate; wire 9).
 
 The order for a message is: fields, moderation, redaction, callback markers, routing (wire 9.3). A
 message to an unknown agent or channel is refused first, unless it has callback markers: those always count.
 """
 
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from moothall.errors import (
     AgentNotFound,
@@ -14,20 +14,18 @@ from moothall.errors import (
     NotInvited,
     RateLimited,
 )
+from moothall.hall.callbacks import MARKER, take_callbacks
 from moothall.hall.channels import Channel
 from moothall.hall.commands import Command, Row
 from moothall.hall.costs import CHANNEL, DIRECT, MESSAGE
 from moothall.hall.hall import Hall
-from moothall.hall.markers import MARKER, extract
 from moothall.hall.session import Agent, Session
 from moothall.settings import Settings
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import FileChunk, Msg, Typing
 from moothall.wire.agentchat.jstext import utf16_length
-from moothall.wire.agentchat.names import SERVER, bare_id
+from moothall.wire.agentchat.names import bare_id
 from moothall.wire.outgoing import Outgoing
-
-FIRED: Final = "@@cb-fire@@"  # what the content of a fired callback starts with (agentchat wire 6.2)
 
 
 def message_check(limit: int) -> Callable[[Msg], None]:
@@ -75,12 +73,12 @@ def compose(
     message is moderated.
     """
     content = message.content
-    if hall.order is not None:
-        hall.order.review(hall, agent, content, channel.name if channel is not None else None)
+    if hall.moderation is not None:
+        hall.moderation.review(hall, agent, content, channel.name if channel is not None else None)
     if hall.suspects is not None and hall.suspects(content):
         content = hall.redacted(content, agent)
     if MARKER in content:
-        rest = _take_callbacks(hall, agent, content)
+        rest = take_callbacks(hall, agent, content)
         if rest is None:
             return None
         content = rest
@@ -147,53 +145,6 @@ def _refuse_address(hall: Hall, to: str) -> NoReturn:
     if hall.channels.get(to) is not None and hall.settings.not_member_code == NotInvited.code:
         raise NotInvited(f"You are not in {to}")
     raise ChannelNotFound(f"You are in no channel {to[:64]}; JOIN it first")
-
-
-def _take_callbacks(hall: Hall, agent: Agent, content: str) -> str | None:
-    settings = hall.settings
-    extraction = extract(
-        content,
-        agent.id,
-        settings.callback_max_delay,
-        settings.callback_max_payload,
-        settings.callback_max_pending,
-    )
-    now = hall.now()
-    for callback in extraction.callbacks:
-        hall.callbacks.add(agent.id, callback, hall.ids.callback_id(hall.timestamp()), now)
-    _plan_callbacks(hall)
-    return extraction.routed
-
-
-def _plan_callbacks(hall: Hall) -> None:
-    """One appointment for the earliest of all, so that agents who left leave nothing behind in the agenda."""
-    due = hall.callbacks.next_due()
-    planned = hall.next_callback
-    if due is None or (planned is not None and not planned.cancelled and planned.due <= due):
-        return
-    if planned is not None:
-        hall.agenda.cancel(planned)
-    hall.next_callback = hall.agenda.at(due, lambda: _fire_callbacks(hall))
-
-
-def _fire_callbacks(hall: Hall) -> None:
-    for fired in hall.callbacks.due(hall.now()):
-        agent = hall.agents.get(fired.agent_id)
-        if agent is None or (fired.target[0] == "#" and fired.target not in agent.channels):
-            continue
-        hall.tell(
-            agent,
-            server.Chat(
-                ts=hall.timestamp(),
-                from_=SERVER,
-                from_name="server",
-                to=fired.target,
-                content=FIRED + fired.payload,
-                cb_id=fired.callback_id,
-                cb_origin=agent.address,
-            ),
-        )
-    _plan_callbacks(hall)
 
 
 def commands(settings: Settings) -> tuple[Row, ...]:

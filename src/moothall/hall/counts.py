@@ -1,11 +1,14 @@
-"""Numbers about a store that were right a moment ago, for /health and /metrics, which never wait for a disk."""
+"""Numbers for /health and /metrics: what happened in the hall (`Tally`), and what is in a store (`Counts`)."""
 
+from collections import Counter
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from moothall.hall.agenda import Appointment
-from moothall.hall.hall import Hall
 from moothall.hall.outside import Store
+
+if TYPE_CHECKING:
+    from moothall.hall.hall import Hall
 
 RECOUNT_SECONDS: Final = 1.0  # how old they may be
 MOST_OF_THE_TIME: Final = 0.02  # counting a million rows takes a while: then they may be older
@@ -14,7 +17,24 @@ Books = TypeVar("Books")
 Counted = TypeVar("Counted")
 
 
+class Tally:
+    """Counts of what happened in the hall, as plain integers; the metrics read them."""
+
+    __slots__ = ("fanout", "malformed", "received", "redacted", "refused", "security", "throttled")
+
+    def __init__(self) -> None:
+        self.malformed = 0
+        self.received: Counter[str] = Counter()  # valid messages by type
+        self.throttled = 0  # times that the hall stopped reading from a session over its limits
+        self.refused: Counter[str] = Counter()  # by error code
+        self.security: Counter[str] = Counter()  # by event
+        self.redacted: Counter[str] = Counter()  # by kind of secret
+        self.fanout: Counter[int] = Counter()  # broadcasts by number of members
+
+
 class Counts(Generic[Books, Counted]):
+    """Numbers about a store that were right a moment ago: who asks for them never waits for a disk."""
+
     def __init__(self, store: Store[Books], count: Callable[[Books], Counted], nothing: Counted) -> None:
         self._store = store
         self._count = count
@@ -22,12 +42,12 @@ class Counts(Generic[Books, Counted]):
         self._pause = RECOUNT_SECONDS
         self.latest = nothing
 
-    def changed(self, hall: Hall) -> None:
+    def changed(self, hall: "Hall") -> None:
         """The store has changed: count again soon."""
         if self._planned is None:
             self._planned = hall.agenda.at(hall.now() + self._pause, lambda: self.count(hall))
 
-    def count(self, hall: Hall) -> None:
+    def count(self, hall: "Hall") -> None:
         self._planned = None
         begun = hall.now()
 

@@ -1,28 +1,57 @@
-"""Floor control: of several agents that start to answer a message, the one that started first has the floor
-(seed 003).
+"""Floor control: RESPONDING_TO, RELEASE, and which agents must YIELD (seed 003; agentchat wire 10).
 
-One claim per (channel, message) has the floor. `rank` decides: precedence, then people before agents, then
-`started_at`, then the id; the lowest rank wins. The floor is advice: the hall never blocks a message. It is
-free again when its holder answers, releases it, leaves the channel or disconnects, and after the time to live in
-any case. A message that says what it answers ends that claim alone; any other message ends all claims of its
-sender in the channel. All claims live equally long, so the dictionary's own order is the order of their expiry.
+Of several agents that start to answer a message, the one that started first has the floor. One claim per
+(channel, message) has it. `Floor.rank` decides: precedence, then people before agents, then `started_at`, then the
+id; the lowest rank wins. The floor is advice: the hall never blocks a message. It is free again when its holder
+answers, releases it, leaves the channel or disconnects, and after the time to live in any case. A message that says
+what it answers ends that claim alone; any other message ends all claims of its sender in the channel. All claims
+live equally long, so the dictionary's own order is the order of their expiry.
 
-Messages that every agent may answer have no floor. Claims on them are shared: there may be several at once. They
-end in the same ways.
+Three kinds of messages may be answered by every agent: a human's, one from @server, and by the claimant one that
+mentions it. Claims on them get no floor. They are shared: there may be several at once. They end in the same ways.
+Direct messages have no channel and so no floor.
 
-A claim is also a promise to answer. Only a message to the channel keeps it, one message for each claim. Leaving
-or disconnecting ends the claim, but not the promise. A promise that is not kept in time is a lapse, and costs
-precedence (`lapses`). So an agent that claims everything and answers nothing is soon outranked by every agent
-that answers. RELEASE takes a promise back, as often as the agent's allowance permits (`releases`).
+A claim is also a promise to answer (`promises`). A promise that is not kept in time is a lapse, and costs
+precedence (`lapses`). So an agent that claims everything and answers nothing is soon outranked by every agent that
+answers. RELEASE takes a promise back, as often as the agent's allowance permits (`releases`).
+
+Agents that wait before they answer hold back when they hear of any claim, whatever it is worth. So the claims of
+an agent without its full precedence are relayed only to people, who do not hold back, and to agents whose
+precedence is not higher. The seed calls the relay optional.
+
+A claim that ends without a message of its agent is told as FLOOR_RELEASED, so that others take their turn and no
+display shows it any longer. When the agent leaves the channel, AGENT_LEFT tells that.
 """
 
+import re
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from moothall.hall.access import holder_of
+from moothall.hall.channels import Channel
+from moothall.hall.commands import Command
+from moothall.hall.costs import ANSWER, CLAIM
+from moothall.hall.ids import time_of
 from moothall.hall.lapses import Lapses, Precedence
+from moothall.hall.promises import Key, Promise, Promises
 from moothall.hall.releases import Allowances
+from moothall.hall.session import Agent, Session
+from moothall.wire.agentchat import server
+from moothall.wire.agentchat.client import Number, Release, RespondingTo
 
-Key = tuple[str, str]  # channel, message id
+if TYPE_CHECKING:
+    from moothall.hall.hall import Hall
+
+MAX_REMEMBERED: Final = 10_000  # messages of the whole hall
+MAX_SEARCHED: Final = 4096  # characters of a message; names after them are no mentions
+
+_MENTION: Final = re.compile(r"@([A-Za-z0-9_-]+)")
+
+EARLIER: Final = "Another agent started to answer earlier"
+OUTRANKED: Final = (
+    "Another agent answers. Claims of yours, or of your address, expired unanswered:"
+    " until that is forgotten, your claims rank after all others"
+)
 
 
 class Claim(NamedTuple):
@@ -37,17 +66,6 @@ class Decision(NamedTuple):
     granted: bool
     claim: Claim  # what has the floor now
     displaced: str | None = None  # who had it and must yield
-
-
-class Promise(NamedTuple):
-    """An answer that is due. An earlier claim that takes the floor takes over the promise, with its deadline."""
-
-    serial: int
-    made_at: float
-    due: float
-    debtor: str
-    address: str | None
-    key: Key
 
 
 class Lapse(NamedTuple):
@@ -81,9 +99,8 @@ class Floor:
         self._held: dict[str, set[Key]] = {}
         self._shared: dict[str, set[Key]] = {}  # claims without a floor, by holder
         self._shared_count = 0
-        self._promises: dict[int, Promise] = {}  # in the order of their deadlines
-        self._owed: dict[str, dict[Key, int]] = {}  # by debtor, the oldest first
-        self._serial = 0
+        self._promises = Promises(ttl)
+        self._owed = self._promises.by_debtor
         self._lapses = Lapses()
         self._allowances = Allowances()
 
@@ -104,24 +121,24 @@ class Floor:
     ) -> Decision:
         self.expire(now)
         key = (channel, msg_id)
-        standing = self._claims.get(key)
+        current = self._claims.get(key)
         claim = Claim(agent_id, started_at, is_human, now + self._ttl, address)
-        if standing is None:
+        if current is None:
             self._hold(key, claim)
-            self._promise((channel, msg_id), agent_id, address, now)
+            self._promises.make(key, agent_id, address, now)
             return Decision(True, claim)
-        is_own = standing.holder == agent_id
-        if self.rank(claim, now) >= self.rank(standing, now):
+        is_own = current.holder == agent_id
+        if self.rank(claim, now) >= self.rank(current, now):
             # An agent does not yield to itself. Of its two times the earlier one stands.
-            return Decision(is_own, standing)
+            return Decision(is_own, current)
         if is_own:
             # It began earlier than it said at first. That gives it no more time.
-            claim = self._claims[key] = claim._replace(expires=standing.expires)
+            claim = self._claims[key] = claim._replace(expires=current.expires)
             return Decision(True, claim)
         self._release(key)
         self._hold(key, claim)
-        self._pass_on(key, standing, claim, now)
-        return Decision(True, claim, standing.holder)
+        self._pass_on(key, current, claim, now)
+        return Decision(True, claim, current.holder)
 
     def rank(self, claim: Claim, now: float) -> tuple[Precedence, bool, float, str]:
         """The lowest has the floor. "Human" is an agent's own word, so precedence comes before it."""
@@ -143,7 +160,7 @@ class Floor:
         if key not in self._held.get(agent_id, ()) and key not in self._shared.get(agent_id, ()):
             self._shared.setdefault(agent_id, set()).add(key)
             self._shared_count += 1
-        self._promise(key, agent_id, address, now)
+        self._promises.make(key, agent_id, address, now)
 
     def concerns(self, agent_id: str) -> bool:
         """True if the agent has a floor or owes an answer."""
@@ -157,21 +174,20 @@ class Floor:
         """
         if in_reply_to is None:
             self.leave(agent_id, channel)
-            kept = next((key for key in self._owed.get(agent_id, ()) if key[0] == channel), None)
+            kept = self._promises.oldest(agent_id, channel)
         else:
             kept = (channel, in_reply_to)
             self._end(agent_id, kept)
-        if kept is not None and kept in self._owed.get(agent_id, ()):
-            address = self._settle(agent_id, kept).address
-            self._allowances.earn(channel, agent_id, address, now)
+        if kept is not None and (promise := self._promises.settle(agent_id, kept)) is not None:
+            self._allowances.earn(channel, agent_id, promise.address, now)
 
     def release(self, channel: str, msg_id: str, agent_id: str, now: float) -> Released | None:
         """The agent takes its claim back. None if it has none."""
         key = (channel, msg_id)
         stood = self._end(agent_id, key)
-        if key not in self._owed.get(agent_id, ()):
+        promise = self._promises.settle(agent_id, key)
+        if promise is None:
             return Released(stood, None) if stood else None
-        promise = self._settle(agent_id, key)
         if self._allowances.charge(channel, agent_id, promise.address, now - promise.made_at, now):
             return Released(stood, None)
         is_news = self._lapses.add(agent_id, promise.address, promise.made_at, now)
@@ -194,18 +210,14 @@ class Floor:
     def next_deadline(self) -> float | None:
         """The next time at which a claim expires or a promise is due."""
         first_claim = [claim.expires for claim in islice(self._claims.values(), 1)]
-        first_promise = [promise.due for promise in islice(self._promises.values(), 1)]
+        first_promise = [promise.due for promise in islice(self._promises, 1)]
         return min(first_claim + first_promise, default=None)
 
     def expire(self, now: float) -> Expiry:
         """End the claims whose time is over. Return them, and the promises that were broken."""
         lapses: list[Lapse] = []
         ended: list[Ended] = []
-        while self._promises:
-            promise = next(iter(self._promises.values()))
-            if promise.due > now:
-                break
-            self._settle(promise.debtor, promise.key)
+        for promise in self._promises.take_overdue(now):
             # Counted from the deadline, however late this is called.
             is_news = self._lapses.add(promise.debtor, promise.address, promise.made_at, promise.due)
             lapses.append(Lapse(promise, is_news))
@@ -226,37 +238,11 @@ class Floor:
         the loser's. Otherwise two agents could take the floor from each other for ever, and neither would
         lapse. Any other winner may come much later, and has its own time.
         """
-        serial = self._owed.get(loser.holder, {}).get(key)
         is_alike = self.rank(loser, now)[:2] == self.rank(winner, now)[:2]
-        if serial is not None and is_alike and key not in self._owed.get(winner.holder, ()):
-            # In the place of the loser's, because the order is that of the deadlines.
-            due = self._promises[serial].due
-            self._forgive(loser.holder, key)
-            self._owe(Promise(serial, now, due, winner.holder, winner.address, key))
+        if is_alike and self._promises.pass_on(key, loser.holder, winner.holder, winner.address, now):
             return
-        if serial is not None:
-            self._settle(loser.holder, key)
-        self._promise(key, winner.holder, winner.address, now)
-
-    def _promise(self, key: Key, agent_id: str, address: str | None, now: float) -> None:
-        """The agent said that it answers. Saying it again gives it no more time."""
-        if key not in self._owed.get(agent_id, ()):
-            self._serial += 1
-            self._owe(Promise(self._serial, now, now + self._ttl, agent_id, address, key))
-
-    def _owe(self, promise: Promise) -> None:
-        self._promises[promise.serial] = promise
-        self._owed.setdefault(promise.debtor, {})[promise.key] = promise.serial
-
-    def _settle(self, debtor: str, key: Key) -> Promise:
-        return self._promises.pop(self._forgive(debtor, key))
-
-    def _forgive(self, debtor: str, key: Key) -> int:
-        owed = self._owed[debtor]
-        serial = owed.pop(key)
-        if not owed:
-            del self._owed[debtor]
-        return serial
+        self._promises.settle(loser.holder, key)
+        self._promises.make(key, winner.holder, winner.address, now)
 
     def _keys(self, agent_id: str) -> set[Key]:
         """The keys of the agent's claims."""
@@ -290,3 +276,192 @@ class Floor:
         keys.discard(key)
         if not keys:
             del self._held[claim.holder]
+
+
+class Exemptions:
+    """Messages that agents may answer without the floor: a person's, and for mentioned agents.
+
+    They are remembered for longer than a channel's buffer holds them: in a lively channel it has moved on before an
+    agent that waited its turn claims. What is remembered of one is never longer than the message: a set of the
+    names, each an object of its own, would take fifty times the memory of a message full of mentions.
+    """
+
+    def __init__(self) -> None:
+        # By message id, the oldest first: the names with a space around each; None is every agent.
+        self._names: dict[str, str | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def note(self, msg_id: str, content: str, *, by_agent: bool) -> None:
+        self._names[msg_id] = f" {' '.join(_MENTION.findall(content[:MAX_SEARCHED]))} " if by_agent else None
+        if len(self._names) > MAX_REMEMBERED:
+            del self._names[next(iter(self._names))]
+
+    def cover(self, msg_id: str, agent_id: str, agent_name: str) -> bool:
+        """True if this agent may answer the message regardless of claims."""
+        names = self._names.get(msg_id, "")
+        return names is None or f" {agent_id} " in names or f" {agent_name} " in names
+
+
+def responding_to(hall: "Hall", session: Session, message: RespondingTo) -> None:
+    agent = hall.agent_of(session)
+    channel = agent.channels.get(message.channel)
+    if channel is None:
+        return  # not a member: dropped in silence
+    arrived = hall.timestamp()
+    started_at = message.started_at
+    if hall.settings.floor_clock == "check":
+        started_at = possible_start(started_at, message.msg_id, arrived)
+    notice = server.RespondingNotice(
+        ts=arrived,
+        msg_id=message.msg_id,
+        from_=agent.address,
+        started_at=started_at,
+        channel=channel.name,
+    )
+    if not hall.settings.floor:
+        hall.broadcast(channel, notice, but=agent)
+        return
+    expire(hall)
+    now, floor = hall.now(), hall.floor
+    address = _address(session)
+    precedence = floor.precedence(agent.id, address, now)
+    _relay(hall, channel, notice, agent, precedence)
+    if hall.exemptions.cover(message.msg_id, agent.id, agent.name):
+        floor.share(channel.name, message.msg_id, agent.id, now, address=address)
+        _plan_expiry(hall)
+        return
+    decision = floor.claim(
+        channel.name,
+        message.msg_id,
+        agent.id,
+        started_at,
+        now,
+        is_human=agent.kind == "human",
+        address=address,
+    )
+    _plan_expiry(hall)
+    if not decision.granted:
+        hall.reply(session, _yield(arrived, channel, message.msg_id, decision.claim, precedence))
+        return
+    claimed = server.FloorClaimed(
+        ts=arrived,
+        msg_id=message.msg_id,
+        channel=channel.name,
+        holder=agent.address,
+        holder_name=agent.name,
+        started_at=decision.claim.started_at,
+    )
+    _relay(hall, channel, claimed, agent, precedence)
+    if decision.displaced is not None and (loser := hall.agents.get(decision.displaced)):
+        losers = floor.precedence(loser.id, _address(loser.session), now)
+        hall.tell(loser, _yield(arrived, channel, message.msg_id, decision.claim, losers))
+
+
+def release(hall: "Hall", session: Session, message: Release) -> None:
+    agent = hall.agent_of(session)
+    channel = agent.channels.get(message.channel)
+    if channel is None:
+        return  # not a member: dropped in silence
+    expire(hall)
+    released = hall.floor.release(channel.name, message.msg_id, agent.id, hall.now())
+    if released is None:
+        return  # it had no claim on this message, or its claim has ended
+    if released.lapse is not None:
+        _note(hall, released.lapse)
+    if released.stood:
+        notice = server.FloorReleased(
+            ts=hall.timestamp(), msg_id=message.msg_id, channel=channel.name, from_=agent.address
+        )
+        hall.broadcast(channel, notice, but=agent)
+
+
+def possible_start(started_at: Number, msg_id: str, arrived: int) -> Number:
+    """An answer cannot begin before the message: such a claim counts from its arrival.
+
+    Of a message whose id tells no time, any start is possible. A start in the future hurts only the claimant.
+    """
+    sent = time_of(msg_id)
+    return arrived if sent is not None and started_at < sent else started_at
+
+
+def expire(hall: "Hall") -> None:
+    """End the claims whose time is over. Tell their channels, and the operator which agents lost precedence."""
+    expiry = hall.floor.expire(hall.now())
+    for lapse in expiry.lapses:
+        _note(hall, lapse)
+    for (channel_name, msg_id), holder in expiry.ended:
+        channel = hall.channels.get(channel_name)
+        if channel is not None:
+            notice = server.FloorReleased(
+                ts=hall.timestamp(),
+                msg_id=msg_id,
+                channel=channel_name,
+                from_=f"@{holder}",
+                reason="expired",
+            )
+            hall.broadcast(channel, notice)
+
+
+def _note(hall: "Hall", lapse: Lapse) -> None:
+    if lapse.is_news:
+        hall.note("floor_precedence_lost", ip=lapse.promise.address, agent=lapse.promise.debtor)
+
+
+def _relay(
+    hall: "Hall", channel: Channel, notice: server.ServerMessage, claimant: Agent, precedence: Precedence
+) -> None:
+    if precedence is Precedence.FULL:
+        hall.broadcast(channel, notice, but=claimant)
+        return
+    now = hall.now()
+    hall.tell_all(
+        [
+            member
+            for member in channel.watchers.values()
+            if member is not claimant
+            and (
+                member.kind == "human"
+                or hall.floor.precedence(member.id, _address(member.session), now) >= precedence
+            )
+        ],
+        notice,
+    )
+
+
+def _plan_expiry(hall: "Hall") -> None:
+    """One appointment for the earliest of all claims. For one that was answered meanwhile it has no effect."""
+    due = hall.floor.next_deadline()
+    if due is None or hall.next_expiry is not None:
+        return
+
+    def look() -> None:
+        hall.next_expiry = None
+        expire(hall)
+        _plan_expiry(hall)
+
+    hall.next_expiry = hall.agenda.at(due, look)
+
+
+def _address(session: Session) -> str | None:
+    """Whom a lapse is held against besides the agent. On loopback all agents have the same address."""
+    return holder_of(session.ip) if session.counted else None
+
+
+def _yield(now: int, channel: Channel, msg_id: str, claim: Claim, loser: Precedence) -> server.Yield:
+    return server.Yield(
+        ts=now,
+        msg_id=msg_id,
+        channel=channel.name,
+        winner=f"@{claim.holder}",
+        holder=f"@{claim.holder}",
+        holder_started_at=claim.started_at,
+        reason=EARLIER if loser is Precedence.FULL else OUTRANKED,
+    )
+
+
+COMMANDS: Final = (
+    Command(RespondingTo, responding_to, CLAIM, silent=True, lurkers=False),
+    Command(Release, release, ANSWER, silent=True, lurkers=False),
+)

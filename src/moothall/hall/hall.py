@@ -25,15 +25,15 @@ from moothall.hall import throttle
 from moothall.hall.access import Doorkeeper, NewKeys, holder_of
 from moothall.hall.agenda import Agenda, Appointment
 from moothall.hall.budgets import Budgets, Price
+from moothall.hall.callbacks import CallbackQueue
 from moothall.hall.channels import Channel, Channels
 from moothall.hall.commands import Row, command_table
-from moothall.hall.exemptions import Exemptions
+from moothall.hall.counts import Tally
 from moothall.hall.features import served
-from moothall.hall.floor import Floor
+from moothall.hall.floor import Exemptions, Floor
 from moothall.hall.history import HistoryMemory
 from moothall.hall.ids import IdMint
-from moothall.hall.markers import CallbackQueue
-from moothall.hall.order import Order
+from moothall.hall.moderation import Moderation
 from moothall.hall.outside import (
     Books,
     Link,
@@ -41,10 +41,9 @@ from moothall.hall.outside import (
     Store,
 )
 from moothall.hall.parts import Parts
-from moothall.hall.peer_requests import PeerRequests
+from moothall.hall.peers import PeerRequests
 from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.takeovers import Takeovers
-from moothall.hall.tally import Tally
 from moothall.hall.throttle import Excess
 from moothall.hall.voice import Line, Voice
 from moothall.hall.waiting import WaitingLine
@@ -78,7 +77,7 @@ class Hall:
         settings: Settings,
         commands: Iterable[Row],
         parts: Parts,
-        order: Order | None = None,
+        moderation: Moderation | None = None,
     ) -> None:
         self.settings = settings
         self.clock = parts.clock
@@ -94,7 +93,7 @@ class Hall:
         self.public_key = parts.hall_key.hex()
         # What CHALLENGE says the hall is called: a Host header can be made up, so that of the operator comes first.
         self.public_host = host_header(settings.public_url) if settings.public_url else ""
-        self.order = order
+        self.moderation = moderation
         self.tally = Tally()
         self.ids = IdMint(parts.entropy)
         self.agenda = Agenda(parts.alarm)
@@ -583,8 +582,8 @@ class Hall:
     def refuse(self, session: Session, refusal: Refusal) -> None:
         self.tally.refused[refusal.code] += 1
         is_limit = isinstance(refusal, RateLimited)
-        if is_limit and self.order is not None and session.agent is not None:
-            self.order.offence(self, session.agent)
+        if is_limit and self.moderation is not None and session.agent is not None:
+            self.moderation.offence(self, session.agent)
         self.reply(session, Error(ts=self.timestamp(), code=refusal.code, message=refusal.message))
         if is_limit:
             throttle.count_refusal(self, session)
@@ -665,12 +664,12 @@ class Hall:
             self.voice.offer(Line(about, channel_name, f"{agent.name} {what}"), self.now())
 
     def _speak(self, line: Line) -> None:
-        if line.is_moderated and self.order is not None:
+        if line.is_moderated and self.moderation is not None:
             author = self.agents.get(line.about)
             if author is None:
                 return  # it is gone, and what it wrote cannot be held against it
             try:
-                self.order.review(self, author, line.content, line.channel)
+                self.moderation.review(self, author, line.content, line.channel)
             except Refusal:
                 return
         self.announce(line.channel, line.content, buffered=line.buffered)

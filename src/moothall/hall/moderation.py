@@ -1,6 +1,6 @@
 """Moderation: what happens to a message that breaks the house rules (agentchat wire 16.5).
 
-Three parts that do not know each other:
+Three parts that do not know each other, and `Moderation`, which is all of them for halls that want it:
 
 - `Pipeline` asks every plug-in that has a say in a channel, and the strictest opinion wins.
 - `Escalation` remembers who broke rules before: first a warning, then slower, then silence, then the door.
@@ -13,7 +13,16 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from moothall.errors import NotAllowed
+from moothall.hall.session import Agent
+from moothall.wire.agentchat.names import SERVER
+from moothall.wire.agentchat.server import Chat, Kicked
+from moothall.wire.websocket import NORMAL
+
+if TYPE_CHECKING:
+    from moothall.hall.hall import Hall
 
 
 class Action(IntEnum):
@@ -126,7 +135,7 @@ class Rules(NamedTuple):
 
 DEFAULT_RULES: Final = Rules()
 
-# The standing of an agent, and what a further violation gets it there. A new timeout is not among these: it
+# The level of an agent, and what a further violation gets it there. A new timeout is not among these: it
 # takes as many fresh violations as the first one did.
 _CALM, _WARNED, _THROTTLED, _TIMED_OUT = range(4)
 _MEASURES: Final = (Action.ALLOW, Action.WARN, Action.THROTTLE, Action.THROTTLE)
@@ -248,3 +257,70 @@ class LinkDetector:
         if _LINK.search(post.content) is None:
             return _NO_OBJECTION
         return Opinion(Action.WARN, "links from new, unverified agents are not welcome")
+
+
+_WARNINGS: Final = {
+    Action.WARN: "Please slow down: you are breaking this hall's rules",
+    Action.THROTTLE: "You are throttled: leave a few seconds between messages",
+    Action.TIMEOUT: "You are timed out for a minute",
+}
+
+
+class Moderation:
+    """Where the rules meet the wire. Running into a rate limit is an offence, and so is a message that a moderator
+    objects to."""
+
+    def __init__(self, pipeline: Pipeline, escalation: Escalation) -> None:
+        self._pipeline = pipeline
+        self._escalation = escalation
+
+    def review(self, hall: "Hall", agent: Agent, content: str, channel: str | None) -> None:
+        """Let a message through, or refuse it."""
+        now = hall.now()
+        state = self._escalation.admit(agent.id, now)
+        if state is not Action.ALLOW:
+            raise NotAllowed(_WARNINGS[state])
+        age = hall.clock.time() - agent.session.connected_at
+        post = Post(agent.id, channel, content, agent.key is not None, admin=False, connected_at=now - age)
+        ruling = self._pipeline.review(post, now)
+        if ruling.action is Action.ALLOW:
+            return
+        hall.note(
+            "moderated",
+            ip=agent.session.ip,
+            agent=agent.id,
+            action=ruling.action.name,
+            moderator=ruling.moderator,
+        )
+        if ruling.action is Action.KICK:
+            self._kick(hall, agent, ruling.reason)
+        else:
+            self.offence(hall, agent)
+        if agent.session.closed:
+            raise NotAllowed("You were kicked from this hall by moderation")
+        if ruling.action >= Action.THROTTLE:
+            raise NotAllowed(ruling.reason or _WARNINGS.get(ruling.action, "Moderation refused this message"))
+        self._warn(hall, agent, ruling.reason)
+
+    def offence(self, hall: "Hall", agent: Agent) -> None:
+        action = self._escalation.violation(agent.id, hall.now())
+        if action is Action.KICK:
+            self._kick(hall, agent, "Too many offences")
+        elif action is not Action.ALLOW:
+            hall.note("escalated", ip=agent.session.ip, agent=agent.id, action=action.name)
+            self._warn(hall, agent, _WARNINGS[action])
+
+    def _warn(self, hall: "Hall", agent: Agent, reason: str) -> None:
+        line = Chat(
+            ts=hall.timestamp(),
+            from_=SERVER,
+            from_name="Server",
+            to=agent.address,
+            content=f"Warning: {reason}",
+        )
+        hall.tell(agent, line)
+
+    def _kick(self, hall: "Hall", agent: Agent, reason: str) -> None:
+        hall.note("kicked_by_moderation", ip=agent.session.ip, agent=agent.id)
+        hall.tell(agent, Kicked(ts=hall.timestamp(), reason=reason))
+        hall.close(agent.session, NORMAL, "Kicked by moderation")

@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from functools import partial
 
-from moothall.hall import admin, chat, handshake, idle, membership, peers, presence, turns
+from moothall.hall import admin, chat, floor, handshake, idle, membership, peers, presence
 from moothall.hall.commands import Row
 from moothall.hall.hall import Hall
-from moothall.hall.moderation import Escalation, LinkDetector, Pipeline
-from moothall.hall.order import Order
+from moothall.hall.moderation import Escalation, LinkDetector, Moderation, Pipeline
 from moothall.hall.parts import Parts
 from moothall.settings import Settings
 
@@ -18,7 +17,7 @@ def commands(settings: Settings) -> tuple[Row, ...]:
         *membership.COMMANDS,
         *chat.commands(settings),
         *presence.COMMANDS,
-        *turns.COMMANDS,
+        *floor.COMMANDS,
         *peers.COMMANDS,
         *admin.COMMANDS,
     )
@@ -26,8 +25,8 @@ def commands(settings: Settings) -> tuple[Row, ...]:
 
 def open_hall(settings: Settings, other_rooms: Iterable[Row], parts: Parts) -> Hall:
     """`other_rooms` are the rows of the market and the court."""
-    order = Order(Pipeline([LinkDetector()]), Escalation()) if settings.moderation else None
-    hall = Hall(settings, (*commands(settings), *other_rooms), parts, order)
+    moderation = Moderation(Pipeline([LinkDetector()]), Escalation()) if settings.moderation else None
+    hall = Hall(settings, (*commands(settings), *other_rooms), parts, moderation)
     hall.departures.append(partial(peers.forget_requests, hall))
     hall.departures.append(lambda agent: hall.takeovers.hurry(agent.id, hall.now()))
     if settings.idle_prompts and settings.idle_timeout:

@@ -7,7 +7,7 @@ from moothall.hall.common import Copies
 from moothall.hall.keyring import Keyring
 from moothall.hall.outside import Alarm, Clock, Entropy, Log, Pick
 from moothall.hall.redaction import Redactor
-from moothall.hall.revoked import RevokedKeys
+from moothall.hall.revocation import RevokedKeys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,8 +105,8 @@ def _check_text(hall: Hall, agent: Agent, text: str) -> str:
     if agent.lurking:
         raise LurkMode("You may only listen here; send SET_PRESENCE without `status_text`")
     text = one_line(text)
-    if hall.order is not None:
-        hall.order.review(hall, agent, text, None)
+    if hall.moderation is not None:
+        hall.moderation.review(hall, agent, text, None)
     return hall.redacted(text, agent)
 
 

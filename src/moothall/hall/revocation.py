@@ -5,15 +5,14 @@ Only keys that the hall has seen can be revoked, because keys cost nothing and r
 when it is answered, and holds on all wires. Deals of the key stay, for the other party to end.
 """
 
-from collections.abc import Callable
-from typing import Final, Protocol, TypeVar
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from moothall.errors import InvalidCertificate, InvalidMessage, NotAllowed, Refusal
+from moothall.errors import InvalidCertificate, InvalidKey, InvalidMessage, NotAllowed, Refusal, UsageError
 from moothall.hall.commands import Command, Row
 from moothall.hall.costs import STEP
-from moothall.hall.hall import Hall
 from moothall.hall.outside import Store
-from moothall.hall.revoked import NOTICE_FIELDS, Notice, encode_notice
 from moothall.hall.session import Session, Tier
 from moothall.identity import PublicKey
 from moothall.identity.certificates import verify_revocation
@@ -21,9 +20,78 @@ from moothall.wire.agentchat.client import RevokeKey
 from moothall.wire.agentchat.server import KeyRevoked
 from moothall.wire.websocket import NORMAL
 
+if TYPE_CHECKING:
+    from moothall.hall.hall import Hall
+
 MAX_NOTICE: Final = 4096  # characters of its texts together
 # Another hall may commit a lower number a moment after a higher one was read here.
 OVERLAP: Final = 100
+# What the signature covers, and the signature. The rotations behind a key say nothing about its end.
+NOTICE_FIELDS: Final[tuple[str, ...]] = (
+    "type",
+    "pubkey",
+    "agent_id",
+    "fingerprint",
+    "reason",
+    "timestamp",
+    "signature",
+)
+
+Notice = Mapping[str, Any]
+
+
+class RevokedKeys:
+    """None is ever taken out. There are no more of them than keys that the store knows."""
+
+    def __init__(self, numbered: Iterable[tuple[int, bytes]] = ()) -> None:
+        """`numbered` are rows of the store, in their order."""
+        self._keys: set[bytes] = set()
+        self.last_number = 0  # of the rows that were read
+        self.read(numbered)
+
+    def __contains__(self, raw: object) -> bool:
+        return raw in self._keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._keys)
+
+    def add(self, raw: bytes) -> None:
+        self._keys.add(raw)
+
+    def read(self, numbered: Iterable[tuple[int, bytes]]) -> list[bytes]:
+        """Learn from rows of the store. Returns the keys that were not known."""
+        news: list[bytes] = []
+        for number, raw in numbered:
+            self.last_number = max(self.last_number, number)
+            if raw not in self._keys:
+                self._keys.add(raw)
+                news.append(raw)
+        return news
+
+
+def encode_notice(notice: Notice) -> bytes:
+    return json.dumps(notice).encode()
+
+
+def decode_notices(content: bytes) -> dict[bytes, Notice]:
+    """The list that former versions kept in a file: the first notice of each key."""
+    try:
+        notices = json.loads(content)
+    except (ValueError, RecursionError):
+        notices = None
+    if not isinstance(notices, list) or not all(map(_is_notice, notices)):
+        raise UsageError("not a list of revocation notices")
+    try:
+        return {PublicKey.from_pem(notice["pubkey"]).raw: notice for notice in reversed(notices)}
+    except InvalidKey as error:
+        raise UsageError(str(error)) from None
+
+
+def _is_notice(found: object) -> bool:
+    return isinstance(found, dict) and isinstance(found.get("pubkey"), str)
 
 
 class RevocationBooks(Protocol):
@@ -49,7 +117,7 @@ Kept = TypeVar("Kept", bound=RevocationBooks)
 def revoke_command(store: Store[Kept], withdraw: Callable[[Kept, bytes, int], None]) -> Row:
     """The row of REVOKE_KEY. `withdraw` ends, in the same unit of work, what other rooms offer for the key."""
 
-    def revoke_key(hall: Hall, session: Session, message: RevokeKey) -> None:
+    def revoke_key(hall: "Hall", session: Session, message: RevokeKey) -> None:
         key, notice = _read_notice(hall, session, message)
         if key.raw in hall.revoked:
             _confirm(hall, session, key)
@@ -74,7 +142,7 @@ def revoke_command(store: Store[Kept], withdraw: Callable[[Kept, bytes, int], No
     return Command(RevokeKey, revoke_key, STEP, Tier.STRANGER)
 
 
-def _read_notice(hall: Hall, session: Session, message: RevokeKey) -> tuple[PublicKey, Notice]:
+def _read_notice(hall: "Hall", session: Session, message: RevokeKey) -> tuple[PublicKey, Notice]:
     """The key that a notice ends, if it holds. Its size is looked at before anything else."""
     notice = {name: message.notice[name] for name in NOTICE_FIELDS if name in message.notice}
     if sum(len(text) for text in notice.values() if isinstance(text, str)) > MAX_NOTICE:
@@ -87,7 +155,7 @@ def _read_notice(hall: Hall, session: Session, message: RevokeKey) -> tuple[Publ
     return key, notice
 
 
-def _is_seen(hall: Hall, session: Session, key: PublicKey) -> bool:
+def _is_seen(hall: "Hall", session: Session, key: PublicKey) -> bool:
     """True if the hall knows the key without asking the store.
 
     An agent of another wire binds no id, and neither does an approval. Their keys count as new keys of the address
@@ -113,7 +181,7 @@ def record(
     return True
 
 
-def enact(hall: Hall, key: PublicKey, but: Session | None = None) -> None:
+def enact(hall: "Hall", key: PublicKey, but: Session | None = None) -> None:
     """From now on this key is not let in; sessions that have it end, except one that is to be answered."""
     hall.revoked.add(key.raw)
     agent = hall.by_key.get(key.raw)
@@ -124,13 +192,13 @@ def enact(hall: Hall, key: PublicKey, but: Session | None = None) -> None:
         hall.close(bearer.session, NORMAL, "Key revoked")
 
 
-def _confirm(hall: Hall, session: Session, key: PublicKey) -> None:
+def _confirm(hall: "Hall", session: Session, key: PublicKey) -> None:
     hall.reply(session, _notice(hall, key))
     if session.agent is not None and session.agent.key == key:
         hall.close(session, NORMAL, "Key revoked")
 
 
-def read_again(hall: Hall, store: Store[RevocationBooks]) -> None:
+def read_again(hall: "Hall", store: Store[RevocationBooks]) -> None:
     """Learn which keys were revoked in other halls of the same store."""
     since = hall.revoked.last_number - OVERLAP
 
@@ -144,6 +212,6 @@ def read_again(hall: Hall, store: Store[RevocationBooks]) -> None:
     store.submit(lambda books: books.revoked_since(since), read, failed)
 
 
-def _notice(hall: Hall, key: PublicKey) -> KeyRevoked:
+def _notice(hall: "Hall", key: PublicKey) -> KeyRevoked:
     address = f"@{key.agent_id(hall.settings.id_length)}"
     return KeyRevoked(ts=hall.timestamp(), agent_id=address, fingerprint=key.fingerprint)

@@ -11,7 +11,7 @@ from typing import Final
 from moothall.errors import UsageError
 from moothall.hall.keep.registry import MAX_PINS
 from moothall.hall.outside import Log
-from moothall.hall.revoked import Notice, decode_notices, encode_notice
+from moothall.hall.revocation import Notice, decode_notices, encode_notice
 from moothall.store.common import bring_in_pins
 from moothall.store.dialect import Connection
 from moothall.store.files import REMEDY, DataDirectory, Entry, read_entries

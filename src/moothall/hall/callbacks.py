@@ -1,17 +1,25 @@
 """Callbacks: an agent asks, inside a message, to be reminded of something later (agentchat wire 9.5).
 
 `@@cb:30s@@look again` reminds the agent itself, `@@cb:30s#ops@@look again` does so in a channel. `extract`
-takes the markers out of a message, `CallbackQueue` keeps what they ask for until it is due.
+takes the markers out of a message, `CallbackQueue` keeps what they ask for until it is due. Then @server says it to
+the agent, in a message that starts with `FIRED`.
 """
 
 import re
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from moothall.hall.session import Agent
 from moothall.wire.agentchat.jstext import trim, utf16_length
+from moothall.wire.agentchat.names import SERVER
+from moothall.wire.agentchat.server import Chat
+
+if TYPE_CHECKING:
+    from moothall.hall.hall import Hall
 
 MARKER: Final = "@@cb:"
+FIRED: Final = "@@cb-fire@@"  # what the content of a fired callback starts with (agentchat wire 6.2)
 MAX_DELAY: Final = 3600.0  # seconds; longer ones are shortened (agentchat wire 9.5)
 MAX_PAYLOAD: Final = 500  # UTF-16 code units; a marker with more is ignored (agentchat wire 9.5)
 MAX_PENDING: Final = 50  # per agent; further ones are dropped in silence (agentchat wire 9.5)
@@ -149,3 +157,51 @@ class CallbackQueue:
         serials.remove(serial)
         if not serials:
             del self._serials[agent_id]
+
+
+def take_callbacks(hall: "Hall", agent: Agent, content: str) -> str | None:
+    """Queue the callbacks of a message. Returns the rest of it; None is no message at all."""
+    settings = hall.settings
+    extraction = extract(
+        content,
+        agent.id,
+        settings.callback_max_delay,
+        settings.callback_max_payload,
+        settings.callback_max_pending,
+    )
+    now = hall.now()
+    for callback in extraction.callbacks:
+        hall.callbacks.add(agent.id, callback, hall.ids.callback_id(hall.timestamp()), now)
+    _plan_callbacks(hall)
+    return extraction.routed
+
+
+def _plan_callbacks(hall: "Hall") -> None:
+    """One appointment for the earliest of all, so that agents who left leave nothing behind in the agenda."""
+    due = hall.callbacks.next_due()
+    planned = hall.next_callback
+    if due is None or (planned is not None and not planned.cancelled and planned.due <= due):
+        return
+    if planned is not None:
+        hall.agenda.cancel(planned)
+    hall.next_callback = hall.agenda.at(due, lambda: _fire_callbacks(hall))
+
+
+def _fire_callbacks(hall: "Hall") -> None:
+    for fired in hall.callbacks.due(hall.now()):
+        agent = hall.agents.get(fired.agent_id)
+        if agent is None or (fired.target[0] == "#" and fired.target not in agent.channels):
+            continue
+        hall.tell(
+            agent,
+            Chat(
+                ts=hall.timestamp(),
+                from_=SERVER,
+                from_name="server",
+                to=fired.target,
+                content=FIRED + fired.payload,
+                cb_id=fired.callback_id,
+                cb_origin=agent.address,
+            ),
+        )
+    _plan_callbacks(hall)

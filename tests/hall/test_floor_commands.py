@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from moothall.hall import exemptions
-from moothall.hall.turns import possible_start
+from moothall.hall import floor
+from moothall.hall.floor import possible_start
 from tests.identity.vectors import ALICE
 from tests.support.world import (
     ABSENT,
@@ -303,8 +303,8 @@ def test_exemption_holds_when_the_channel_has_moved_on(
 
 
 def test_exemptions_are_remembered_for_so_many_messages_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exemptions, "MAX_REMEMBERED", 2)
-    remembered = exemptions.Exemptions()
+    monkeypatch.setattr(floor, "MAX_REMEMBERED", 2)
+    remembered = floor.Exemptions()
     for number in range(3):
         remembered.note(f"msg_{number}", "hello", by_agent=False)
     assert len(remembered) == 2
@@ -313,7 +313,7 @@ def test_exemptions_are_remembered_for_so_many_messages_and_no_more(monkeypatch:
 
 def test_exemptions_take_no_more_memory_than_the_messages() -> None:
     """Ten thousand messages that are nothing but mentions would otherwise be gigabytes."""
-    remembered = exemptions.Exemptions()
+    remembered = floor.Exemptions()
     names = [f"{number:03x}" for number in range(1024)]
     tracemalloc.start()
     try:
