@@ -1,5 +1,6 @@
 """How much hypothesis tries: `HYPOTHESIS_PROFILE=ci` for more, and the same every time. And where agents remember
-the halls that they met, and commands their contexts: not in the home folder, and not beyond a test."""
+the halls that they met, and commands their contexts: not in the home folder, and not beyond a test. Variables of
+the developer choose no hall, key file or name."""
 
 import os
 from itertools import count
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from moothall.cli import context_file
+from moothall.cli import chosen, context_file
 from moothall.known_halls import PATH_VARIABLE
+from moothall.wire.authority import URL_VARIABLES
 
 # The machine may be busy with something else; time is no part of any property here.
 settings.register_profile("default", deadline=None)
@@ -29,4 +31,10 @@ def _no_hall_is_known(_memories: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     number = next(_numbers)
     monkeypatch.setenv(PATH_VARIABLE, str(_memories / f"{number}.json"))
     monkeypatch.setenv(context_file.PATH_VARIABLE, str(_memories / f"contexts-{number}.json"))
-    monkeypatch.delenv(context_file.NAME_VARIABLE, raising=False)
+    for variable in (
+        context_file.NAME_VARIABLE,
+        *URL_VARIABLES,
+        chosen.IDENTITY_VARIABLE,
+        chosen.NAME_VARIABLE,
+    ):
+        monkeypatch.delenv(variable, raising=False)

@@ -78,6 +78,7 @@ def test_a_sound_set_up_is_all_ok(home: Path, hall: HallProcess) -> None:
         "python": "ok",
         "moothall": "ok",
         "settings": "ok",
+        "commands use": "ok",
         "port": "ok",
         "keep port": "ok",
         "hall": "ok",
@@ -93,7 +94,7 @@ def test_a_sound_set_up_is_all_ok(home: Path, hall: HallProcess) -> None:
 
 def test_each_check_is_one_line_for_people(home: Path, hall: HallProcess) -> None:
     lines = doctor(hall.url).stdout.splitlines()
-    assert len(lines) == 13
+    assert len(lines) == 14
     assert all(line.split()[0] in ("ok", "warn", "fail") for line in lines)
 
 

@@ -163,6 +163,10 @@ async def test_the_address_comes_from_the_environment(url: str, monkeypatch: pyt
     monkeypatch.setenv("AGENTCHAT_URL", url)
     async with Agent() as agent:
         assert agent.is_connected
+    monkeypatch.setenv("AGENTCHAT_URL", "ws://127.0.0.1:1")
+    monkeypatch.setenv("MOOTHALL_URL", url)
+    async with Agent() as agent:
+        assert agent.is_connected
 
 
 # -- talking ---------------------------------------------------------------------------------------------

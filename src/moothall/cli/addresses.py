@@ -1,6 +1,5 @@
 """Where a hall is, and what channels and agents are called on the command line."""
 
-import os
 import re
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -9,8 +8,6 @@ from moothall.cli.help_text import PlainCommand
 from moothall.errors import UsageError
 from moothall.wire import authority
 from moothall.wire.authority import DEFAULT_URL, HOST
-
-URL_VARIABLE: Final = "AGENTCHAT_URL"
 
 _HOST_AND_PORT: Final = re.compile(rf"(?:{HOST}):\d+")
 _AGENT_ID: Final = re.compile(r"@[0-9a-z]{8,64}")  # agentchat wire 3.2
@@ -51,16 +48,11 @@ def looks_like_url(word: str) -> bool:
     return "://" in word or _HOST_AND_PORT.fullmatch(word) is not None
 
 
-def chosen_url(given: str | None) -> str | None:
-    """The address given, else that of the environment, else that of the context in use."""
-    from moothall.cli.context_file import context_in_use
-
-    return given or os.environ.get(URL_VARIABLE) or context_in_use().url
-
-
 def hall_url(given: str | None) -> str:
     """The hall's WebSocket address: the one that the user chose, else one on this machine. Raises UsageError."""
-    return authority.hall_url(chosen_url(given) or DEFAULT_URL)
+    from moothall.cli import chosen
+
+    return authority.hall_url(chosen.url(given).value or DEFAULT_URL)
 
 
 def web_url(url: str, path: str) -> str:

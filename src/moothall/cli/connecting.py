@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
-from moothall.cli.addresses import URL_VARIABLE, hall_url
-from moothall.wire.authority import DEFAULT_URL
+from moothall.cli.addresses import hall_url
+from moothall.wire.authority import DEFAULT_URL, URL_VARIABLES
 
 if TYPE_CHECKING:
     from moothall import Agent
@@ -26,18 +26,28 @@ Url = Annotated[
         "--url",
         "-u",
         metavar="URL",
-        help=f"The hall; may also come first. Default: ${URL_VARIABLE}, the context in use, else {DEFAULT_URL}.",
+        help=f"The hall; may also come first. Default: {', '.join(f'${name}' for name in URL_VARIABLES)}, "
+        f"the context in use, else {DEFAULT_URL}.",
         show_default=False,
     ),
 ]
-Name = Annotated[str | None, typer.Option("--name", "-n", metavar="NAME", help="The name to appear under.")]
+Name = Annotated[
+    str | None,
+    typer.Option(
+        "--name",
+        "-n",
+        metavar="NAME",
+        help="The name to appear under. Default: $MOOTHALL_NAME, else that of the key file.",
+    ),
+]
 IdentityFile = Annotated[
     Path | None,
     typer.Option(
         "--identity",
         "-i",
         metavar="FILE",
-        help="The key file to prove who you are. Default: that of the context in use, else none.",
+        help="The key file to prove who you are. Default: $MOOTHALL_IDENTITY, that of the context in use, "
+        "else none.",
     ),
 ]
 
@@ -68,14 +78,14 @@ class Visit:
 
     def agent(self, **options: Any) -> "Agent":
         from moothall import Agent
-        from moothall.cli.context_file import chosen_key_file
+        from moothall.cli import chosen
         from moothall.identity import keyfile
 
         # The agent logs what it lives through; a person is told by the command, in its own words.
         logging.getLogger("moothall.agent").addHandler(logging.NullHandler())
-        path = chosen_key_file(self.identity)
+        path = chosen.key_file(self.identity).value
         identity = keyfile.load(path.expanduser()) if path else None
-        return Agent(self.name, identity=identity, timeout=self.timeout, **options)
+        return Agent(chosen.name(self.name).value, identity=identity, timeout=self.timeout, **options)
 
     def ask(self, question: "Callable[[Agent], Awaitable[Answer]]") -> Answer:
         """Connect, ask, take the answer and leave."""

@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from moothall.cli import context_file
-from moothall.cli.addresses import URL_VARIABLE, hall_url
+from moothall.cli import chosen, context_file
+from moothall.cli.addresses import hall_url
 from moothall.cli.connecting import AsJson
 from moothall.cli.context_file import NAME_VARIABLE, Context, ContextFile, name_in_use
 from moothall.cli.exits import group
 from moothall.cli.tables import show_table
 from moothall.errors import UsageError
 from moothall.identity import keyfile
+from moothall.wire.authority import URL_VARIABLES
 
 app = group("context", "Name a hall and a key file, and choose the one that commands use.")
 
@@ -104,7 +105,11 @@ def remove(name: NameArgument) -> None:
 
 
 def _warn_of_variables() -> None:
-    for variable, what in ((NAME_VARIABLE, "the context in use"), (URL_VARIABLE, "the hall of a context")):
+    for variable, what in (
+        (NAME_VARIABLE, "the context in use"),
+        *((variable, "the hall of a context") for variable in URL_VARIABLES),
+        (chosen.IDENTITY_VARIABLE, "the key file of a context"),
+    ):
         if os.environ.get(variable):
             typer.echo(f"${variable} is set and wins over {what}", err=True)
 

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from moothall.errors import KeyFileMissing, UsageError
-from moothall.identity.keyfile import AGENT_NAME, file_bytes, require
+from moothall.errors import UsageError
+from moothall.identity.keyfile import AGENT_NAME, file_bytes
 from moothall.user_file import UserFile
 
 DEFAULT_PATH: Final = Path("~/.agentchat/contexts.json")
@@ -102,29 +102,6 @@ class ContextFile:
 
 def name_in_use(contexts: Contexts) -> str | None:
     return os.environ.get(NAME_VARIABLE) or contexts.in_use
-
-
-def context_in_use() -> Context:
-    """The one that commands take hall and key from; an empty one if none is in use."""
-    contexts = ContextFile().read()
-    name = name_in_use(contexts)
-    return Context() if name is None else contexts.named(name)
-
-
-def chosen_key_file(given: Path | None) -> Path | None:
-    """The key file given, else that of the context in use. Raises KeyFileMissing when it is not there."""
-    if given is not None:
-        require(given.expanduser())
-        return given
-    found = context_in_use().identity
-    if found is not None:
-        try:
-            require(found)
-        except KeyFileMissing as error:
-            raise KeyFileMissing(
-                f"{error}; `moothall context list` shows what the context in use names"
-            ) from None
-    return found
 
 
 def check_name(name: str) -> None:

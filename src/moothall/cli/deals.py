@@ -24,7 +24,8 @@ KeyFile = Annotated[
         "--identity",
         "-i",
         metavar="FILE",
-        help="The key file to sign with. Default: that of the context in use, else ~/.agentchat/identity.json.",
+        help="The key file to sign with. Default: $MOOTHALL_IDENTITY, that of the context in use, "
+        "else ~/.agentchat/identity.json.",
         show_default=False,
     ),
 ]
@@ -36,11 +37,11 @@ _RIGHT: Final = "→"
 
 def signing_key(given: Path | None) -> Path:
     """The key file to sign with. Raises UsageError when it is missing, or when none is named or default."""
-    from moothall.cli.context_file import chosen_key_file
+    from moothall.cli import chosen
     from moothall.identity.keyfile import DEFAULT_PATH
 
-    if (chosen := chosen_key_file(given)) is not None:
-        return chosen
+    if (path := chosen.key_file(given).value) is not None:
+        return path
     if os.path.lexists(DEFAULT_PATH.expanduser()):
         return DEFAULT_PATH
     raise UsageError(

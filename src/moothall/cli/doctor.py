@@ -53,8 +53,9 @@ def examine(url: str | None, identity: Path | None, timeout: float) -> list[Find
         *local_checks.versions(),
         *findings,
         *local_checks.context(),
+        *local_checks.choices(url, identity),
         *remote_checks.hall(url, settings, timeout),
-        *local_checks.key_files(Path.home(), identity or _key_file_of_context()),
+        *local_checks.key_files(Path.home(), _key_file(identity)),
         *local_checks.environment_secrets(),
         *local_checks.secret_files(Path.cwd()),
         *local_checks.data_directory(settings.data_dir),
@@ -62,11 +63,11 @@ def examine(url: str | None, identity: Path | None, timeout: float) -> list[Find
     ]
 
 
-def _key_file_of_context() -> Path | None:
-    from moothall.cli.context_file import context_in_use
+def _key_file(given: Path | None) -> Path | None:
+    from moothall.cli import chosen
 
     try:
-        return context_in_use().identity
+        return chosen.named_key_file(given).value
     except UsageError:
         return None  # another check says why
 

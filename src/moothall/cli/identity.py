@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from moothall.cli import chosen
 from moothall.cli.addresses import hall_url
 from moothall.cli.connecting import DEFAULT_TIMEOUT, Timeout, Visit
-from moothall.cli.context_file import chosen_key_file
 from moothall.cli.exits import group
 from moothall.cli.tables import show_table
 from moothall.errors import InvalidCertificate, UsageError
@@ -49,7 +49,8 @@ OwnFileArgument = Annotated[
     Path | None,
     typer.Argument(
         metavar="[FILE]",
-        help=f"The key file. Default: that of the context in use, else {keyfile.DEFAULT_PATH}.",
+        help=f"The key file. Default: ${chosen.IDENTITY_VARIABLE}, that of the context in use, "
+        f"else {keyfile.DEFAULT_PATH}.",
         show_default=False,
     ),
 ]
@@ -252,8 +253,8 @@ def _named_path(argument: Path | None, option: Path | None) -> Path | None:
 
 
 def _own_path(argument: Path | None, option: Path | None) -> Path:
-    chosen = chosen_key_file(_named_path(argument, option))
-    return (chosen or keyfile.DEFAULT_PATH).expanduser()
+    path = chosen.key_file(_named_path(argument, option)).value
+    return (path or keyfile.DEFAULT_PATH).expanduser()
 
 
 def _known_halls() -> "KnownHalls":

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from moothall import __version__
+from moothall.cli import chosen
 from moothall.cli.context_file import ContextFile, name_in_use
 from moothall.cli.exits import install_command
 from moothall.cli.findings import Finding, fail, ok, warn
@@ -21,6 +22,7 @@ from moothall.identity import keyfile
 from moothall.settings import Settings, load
 from moothall.settings.fields import described
 from moothall.settings.sources import CONFIG_FILE, PREFIX
+from moothall.wire.authority import DEFAULT_URL
 
 # What each extra of the package brings, by the module that shows it is there.
 EXTRAS: Final = {"tui": "textual", "postgres": "psycopg"}
@@ -69,6 +71,20 @@ def context() -> list[Finding]:
     except UsageError as error:
         return [fail("context", str(error), "")]
     return [ok("context", f"{name}: {url or 'no hall'}, {identity or 'no key file'}")]
+
+
+def choices(url: str | None, identity: Path | None) -> list[Finding]:
+    """Which hall, key file and name commands use from here, and what decided each."""
+    try:
+        hall, key, name = chosen.url(url), chosen.named_key_file(identity), chosen.name(None)
+    except UsageError:
+        return []  # the check of the context says why
+    parts = (
+        f"hall {hall.value or DEFAULT_URL} ({hall.origin})",
+        f"key file {key.value or 'none'} ({key.origin})",
+        f"name {name.value or 'of the key file'} ({name.origin})",
+    )
+    return [ok("commands use", ", ".join(parts))]
 
 
 def key_files(home: Path, identity: Path | None = None) -> list[Finding]:

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Final
 
 from moothall import __version__
-from moothall.cli.addresses import chosen_url, hall_url, is_local
+from moothall.cli import chosen
+from moothall.cli.addresses import hall_url, is_local
 from moothall.cli.findings import Finding, fail, ok, warn
 from moothall.cli.health import Report, fetch_report
 from moothall.errors import ClientError, UsageError
@@ -74,7 +75,7 @@ def reach(given: str | None, timeout: float) -> list[Finding]:
     """Check the hall at `given`. If the user named no address, silence at the default one is not a problem."""
     is_chosen = False
     try:
-        is_chosen = chosen_url(given) is not None
+        is_chosen = chosen.url(given).value is not None
         url = hall_url(given)
         report = fetch_report(url, timeout)
     except UsageError as error:

@@ -37,9 +37,8 @@ from moothall.identity.keyfile import AGENT_NAME
 from moothall.identity.signatures import SEED_BYTES
 from moothall.known_halls import KnownHalls
 from moothall.wire.agentchat.names import with_hash
-from moothall.wire.authority import DEFAULT_URL, hall_url
+from moothall.wire.authority import DEFAULT_URL, hall_url, url_variable
 
-URL_VARIABLE: Final = "AGENTCHAT_URL"
 DEFAULT_NAME: Final = "agent"
 TIMEOUT: Final = 10.0  # seconds
 
@@ -191,15 +190,17 @@ class Agent(Waits, Asks):
         raise failure.with_traceback(None) from None
 
     async def connect(self, url: str | None = None) -> None:
-        """Come in. `url` is by default what the agent was made with, $AGENTCHAT_URL, or a hall on this machine.
+        """Come in. `url` is by default what the agent was made with, $MOOTHALL_URL, $AGENTCHAT_URL, or a
+        hall on this machine.
 
         `host:port`, and a host alone, stand for a `ws://` URL. Raises ConnectionFailed, a Refusal, or UsageError
         when `url` is not the address of a hall.
         """
         if self._lifeline is not None and not self._lifeline.is_over:
             raise RuntimeError("the agent is connected already")
+        variable = url_variable(os.environ)
         stay = Stay(
-            hall_url(url or self._url or os.environ.get(URL_VARIABLE) or DEFAULT_URL),
+            hall_url(url or self._url or (os.environ[variable] if variable else DEFAULT_URL)),
             self._applicant,
             self._standing,
             self._memory,

@@ -4,6 +4,7 @@ People spell the address of a hall in many ways; `hall_url` knows them all, for 
 """
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple
@@ -14,6 +15,7 @@ from moothall.wire.origins import is_loopback
 
 DEFAULT_PORT: Final = 6667  # agentchat wire 1.1
 DEFAULT_URL: Final = f"ws://127.0.0.1:{DEFAULT_PORT}"
+URL_VARIABLES: Final = ("MOOTHALL_URL", "AGENTCHAT_URL")  # the first one that is set wins
 
 HOST: Final = r"[\w.-]+|\[[0-9a-fA-F:.]+\]"  # how the host is written in front of a port
 
@@ -36,6 +38,11 @@ class Authority(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def url_variable(environment: Mapping[str, str]) -> str | None:
+    """The variable that says where the hall is. An empty one says nothing."""
+    return next((variable for variable in URL_VARIABLES if environment.get(variable)), None)
 
 
 def hall_url(text: str) -> str:
