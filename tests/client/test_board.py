@@ -30,7 +30,7 @@ def test_without_a_word_of_the_hall_the_earliest_claim_counts(heard: list[Claim]
         board.claim(KEY, claim, granted=False)
     assert board.first(KEY) == min(latest.values())
     assert board.first(("#other", "1-a")) is None
-    assert {claim.holder for _, claim in board.standing()} == latest.keys()
+    assert {claim.holder for _, claim in board.open_claims()} == latest.keys()
 
 
 def test_the_rank_is_that_of_the_reference() -> None:
@@ -78,7 +78,7 @@ def test_a_message_that_names_nothing_answers_the_oldest_claim_and_ends_the_othe
     ]
     assert board.is_answered(KEY, "asker")
     assert not board.is_answered(OTHER, "asker")
-    assert [key for key, _ in board.standing()] == [("#other", "1-c")]
+    assert [key for key, _ in board.open_claims()] == [("#other", "1-c")]
 
 
 def test_a_reply_of_the_author_is_not_an_answer() -> None:
@@ -99,7 +99,7 @@ def test_a_claim_ends_when_it_is_released_and_when_its_agent_leaves() -> None:
     assert board.first(KEY) is None
     assert board.depart("#general", "bob") == []
     assert board.depart("#other", "bob") == [Change(("#other", "1-b"), "bob", "left")]
-    assert board.standing() == []
+    assert board.open_claims() == []
 
 
 def test_a_released_floor_is_free_for_a_later_claim() -> None:
@@ -129,5 +129,5 @@ def test_the_board_is_bounded(messages: list[int]) -> None:
         board.answer(key, "bob")
         assert board.stands(key, "bob")
         assert board.is_answered(key, "asker")
-    assert began - ended == len(board.standing()) <= 5
+    assert began - ended == len(board.open_claims()) <= 5
     assert sum(board.is_answered(("#general", str(number)), "asker") for number in range(51)) <= 5

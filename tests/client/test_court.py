@@ -40,13 +40,12 @@ from moothall import (
     verify_case,
 )
 from moothall.app import App
-from moothall.client import book, casefile, exchange
+from moothall.client import book, case_import, requests
 from moothall.client.connection import HallConnection
 from moothall.client.dispute import checked_verdict
 from moothall.client.docket import PROGRESS, Dockets
 from moothall.client.evidence import evidence_items
-from moothall.client.exchange import Exchange
-from moothall.client.replies import Request
+from moothall.client.requests import Exchange, Request
 from moothall.court.panel import pool_hash_of
 from moothall.wire.agentchat.client import ListCases
 from moothall.wire.agentchat.server import ServerMessage
@@ -189,7 +188,7 @@ async def test_a_case_from_the_dispute_to_the_verdict(hall_key: PublicKey, url: 
         assert set(deal.rating_changes) == {alice.address, bob.address}
         assert verify_case(await mine.case(), hall_key).problems == []
         assert await alice.case_file(deal.id) == await theirs.case()
-        assert casefile.ruling(casefile.read(await mine.case())) is not None
+        assert case_import.ruling(case_import.read(await mine.case())) is not None
 
 
 async def test_without_arbiters_there_is_no_verdict(url: str) -> None:
@@ -639,7 +638,7 @@ async def test_the_panel_is_heard_of_though_the_hall_has_no_time_to_list_cases(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judges = [Judge(key, answer=None) for key in JUDGES[:3]]
-    monkeypatch.setattr(exchange, "RETRY_AFTER", 0.01)
+    monkeypatch.setattr(requests, "RETRY_AFTER", 0.01)
     ask = Exchange.ask
     refused: list[Exchange] = []
 
@@ -760,7 +759,7 @@ def test_evidence_that_is_none() -> None:
 
 def test_a_file_that_makes_no_sense() -> None:
     with pytest.raises(UnexpectedReply, match="dispute_id"):
-        casefile.read({"format": 1})
+        case_import.read({"format": 1})
 
 
 # -- dockets ---------------------------------------------------------------------------------------------

@@ -40,12 +40,12 @@ from moothall.client import book, deals, ratings
 from moothall.client.connection import HallConnection
 from moothall.client.deals import checked_amount, checked_deadline, skill_list
 from moothall.client.drafts import checked_stake
-from moothall.client.exchange import Exchange
 from moothall.client.handlers import Handlers
 from moothall.client.incoming import decode, encode
 from moothall.client.proposal import packed, unpacked
+from moothall.client.requests import Exchange
+from moothall.client.session import Session
 from moothall.client.signed import UNSIGNED, as_json
-from moothall.client.standing import Standing
 from moothall.wire.agentchat import client, signing
 from moothall.wire.agentchat.market import Proposals
 from tests.client.conftest import OpenHall
@@ -319,7 +319,7 @@ async def test_a_list_that_breaks_the_connection_is_asked_for_in_smaller_pieces(
     async def nowhere() -> HallConnection:
         raise NotConnected("nowhere")
 
-    book = deals.Deals(Fragile(nowhere, 1.0), Standing("alice"), Handlers(), ALICE)
+    book = deals.Deals(Fragile(nowhere, 1.0), Session("alice"), Handlers(), ALICE)
     for _ in range(5):
         await book._look_up()
     assert asked == [100, 10, 1, 2, 4]

@@ -7,8 +7,8 @@ import pytest
 
 from moothall import Agent
 from moothall.client import handlers as handlers_module
-from moothall.client.events import Message
 from moothall.client.handlers import MAX_BYTES, MAX_RUNNING, Filter, Handlers, Registered
+from moothall.client.message import Message
 from moothall.errors import FloorLost, FloorTaken
 from moothall.wire.agentchat.server import Chat
 

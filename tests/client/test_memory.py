@@ -3,8 +3,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.client.events import Message
 from moothall.client.memory import Memory, Replayed, find_missed, key_of
+from moothall.client.message import Message
 from moothall.wire.agentchat.server import Chat
 
 GENERAL = "#general"

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.client.events import Departure, Message
+from moothall.client.events import Departure
+from moothall.client.message import Message
 from moothall.client.question import CLAIM, DEPARTURE, GRANTED, MAX_EARLY, MESSAGE, RELEASE, Question
 from moothall.wire.agentchat.server import Chat
 

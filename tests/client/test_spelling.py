@@ -50,7 +50,7 @@ def test_a_floor_policy_with_one_skill() -> None:
 def test_a_sync_agent_takes_the_same() -> None:
     agent = SyncAgent("x", channels="general", skills="python")._agent
     assert agent._policy.skills == ("python",)
-    assert list(agent._standing.wanted) == ["#general"]
+    assert list(agent._session.wanted) == ["#general"]
 
 
 async def test_every_operation_takes_a_channel_without_hash(url: str) -> None:

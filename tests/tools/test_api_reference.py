@@ -11,7 +11,7 @@ import moothall
 from moothall.errors import MoothallError
 from tools.api_reference import OTHERS, PAGE, TWINS, doc_of, names, public_parts
 
-# Said once for all operations (`Operations`), and once for all decorators (docs/first-agent.md).
+# Said once for all operations (`Talks`), and once for all decorators (docs/first-agent.md).
 SAID_ELSEWHERE = {"self", "cls", "timeout", "function"}
 
 

@@ -114,7 +114,7 @@ async def test_an_odd_id_from_the_hall_is_no_markup(tmp_path: Path) -> None:
     async with deals(tmp_path) as (here, carol):
         await offer(here, carol)
         await open_panel(here)
-        standing = here.app.agent._standing
+        standing = here.app.agent._session
         standing._welcome = replace(standing.welcome, id="@[b]odd[/b]")
         await begin(here, "a")
         assert "@[b]odd[/b] signs exactly this" in screen(here)

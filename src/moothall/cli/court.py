@@ -331,7 +331,7 @@ def show(
     moothall court show disp_m0abcdg3_cafef00d
     moothall court show prop_m0abcdf2_deadbeef --json
     """
-    from moothall.client.casefile import read
+    from moothall.client.case_import import read
     from moothall.tui.cases import case_lines
 
     visit = Visit(url, name, signing_key(identity), timeout)

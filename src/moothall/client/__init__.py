@@ -10,12 +10,10 @@ from moothall.client.events import (
     Answering,
     Arrival,
     ChannelInfo,
-    ChatLine,
     Departure,
     FloorChange,
     Gap,
     Member,
-    Message,
     MissedIn,
     NickChange,
     PresenceChange,
@@ -24,6 +22,7 @@ from moothall.client.events import (
 )
 from moothall.client.evidence import Evidence, EvidenceItem
 from moothall.client.floor import FloorPolicy
+from moothall.client.message import ChatLine, Message
 from moothall.client.proposal import Deal, DealChange, Proposal
 from moothall.client.ratings import (
     RankedAgent,

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from moothall.client.connection import HallConnection
-from moothall.client.exchange import Exchange
 from moothall.client.incoming import Incoming
+from moothall.client.requests import Exchange
 from moothall.errors import AuthRequired, WrongAdminKey
 from moothall.identity import PublicKey
 from moothall.wire.agentchat import client, server

@@ -16,19 +16,19 @@ from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.connection import Applicant, HallConnection
 from moothall.client.court import Court
 from moothall.client.deals import Deals
-from moothall.client.events import Answering, Message
-from moothall.client.exchange import Exchange
+from moothall.client.dispatch import Dispatch
+from moothall.client.events import Answering
 from moothall.client.floor import MAX_ROUNDS, AnswerHumans, FloorPolicy
 from moothall.client.handlers import Filter, Handlers
-from moothall.client.hearing import Hearing
 from moothall.client.inbox import Inbox
-from moothall.client.lifeline import Lifeline
 from moothall.client.logs import log, show_log
 from moothall.client.memory import Memory
+from moothall.client.message import Message
+from moothall.client.reconnect import Lifeline, Stay
+from moothall.client.requests import Exchange
+from moothall.client.session import Session
 from moothall.client.speech import Speech
 from moothall.client.spelling import channel_names, several
-from moothall.client.standing import Standing
-from moothall.client.stay import Stay
 from moothall.client.waiting import Waits
 from moothall.errors import KeyFileMissing, MoothallError, NotConnected, UsageError
 from moothall.identity import Identity, PrivateKey, load, load_or_create
@@ -86,17 +86,17 @@ class Agent(Waits, Asks):
         self._handlers = Handlers()
         self._memory = Memory()
         key = self._identity.key if self._identity is not None else None
-        standing = Standing(own_name)
+        session = Session(own_name)
         exchange = Exchange(self._connection, timeout)
-        hearing = Hearing(standing, self._memory, self._handlers, key)
-        speech = Speech(exchange, standing, self._memory, self._policy, self._handlers.start)
-        deals = Deals(exchange, standing, self._handlers, key)
-        court = Court(exchange, standing, self._handlers, key, deals)
+        dispatch = Dispatch(session, self._memory, self._handlers, key)
+        speech = Speech(exchange, session, self._memory, self._policy, self._handlers.start)
+        deals = Deals(exchange, session, self._handlers, key)
+        court = Court(exchange, session, self._handlers, key, deals)
         deals.attach(court)
-        hearing.attach(speech, exchange, deals, court)
-        super().__init__(exchange, standing, speech, hearing, deals, court)
+        dispatch.attach(speech, exchange, deals, court)
+        super().__init__(exchange, session, speech, dispatch, deals, court)
         for channel in channel_names(channels):
-            standing.wanted[channel] = None
+            session.wanted[channel] = None
 
     def __repr__(self) -> str:
         state = "connected" if self.is_connected else "not connected"
@@ -107,17 +107,17 @@ class Agent(Waits, Asks):
     @property
     def id(self) -> str:
         """The agent's id, without @. The hall gives it when the agent connects."""
-        return self._standing.names()[0]
+        return self._session.names()[0]
 
     @property
     def address(self) -> str:
         """The agent's id with @, as other agents address it."""
-        return self._standing.address
+        return self._session.address
 
     @property
     def name(self) -> str:
         """The agent's name, or its nick if it has one."""
-        return self._standing.name
+        return self._session.name
 
     @property
     def identity(self) -> Identity | None:
@@ -127,7 +127,7 @@ class Agent(Waits, Asks):
     @property
     def verified(self) -> bool:
         """True if the hall vouches for the agent."""
-        return self._standing.verified
+        return self._session.verified
 
     @property
     def is_connected(self) -> bool:
@@ -137,22 +137,22 @@ class Agent(Waits, Asks):
     @property
     def server(self) -> str:
         """The name of the hall."""
-        return self._standing.welcome.server
+        return self._session.welcome.server
 
     @property
     def motd(self) -> str | None:
         """The hall's message of the day, if there is one."""
-        return self._standing.motd
+        return self._session.motd
 
     @property
     def rooms(self) -> frozenset[str]:
         """The channels the agent is in."""
-        return frozenset(self._standing.rooms)
+        return frozenset(self._session.rooms)
 
     @property
     def features(self) -> frozenset[str]:
         """The names of moothall's extensions that the hall serves (docs/wire.md). Empty on other servers."""
-        return self._standing.welcome.features
+        return self._session.welcome.features
 
     def answering(self, channel: str | None = None) -> list[Answering]:
         """Return the claims of other agents that stand: who works on an answer to what.
@@ -162,7 +162,7 @@ class Agent(Waits, Asks):
         turns = self._speech.turns
         return [
             Answering(place, msg_id, f"@{claim.holder}", turns.members.name(place, f"@{claim.holder}"))
-            for (place, msg_id), claim in turns.board.standing(with_hash(channel) if channel else None)
+            for (place, msg_id), claim in turns.board.open_claims(with_hash(channel) if channel else None)
         ]
 
     # -- coming and going --------------------------------------------------------------------------
@@ -202,14 +202,14 @@ class Agent(Waits, Asks):
         stay = Stay(
             hall_url(url or self._url or (os.environ[variable] if variable else DEFAULT_URL)),
             self._applicant,
-            self._standing,
+            self._session,
             self._memory,
-            self._hearing,
+            self._dispatch,
             self._handlers,
             self._timeout,
         )
         self._speech.begin()
-        self._hearing.begin()
+        self._dispatch.begin()
         self._lifeline = Lifeline(stay, self._backoff, random.random, reconnect=self._reconnect)
         await self._lifeline.start()
 
@@ -275,7 +275,7 @@ class Agent(Waits, Asks):
 
     def _applicant(self) -> Applicant:
         key = self._identity.key if self._identity is not None else None
-        return Applicant(self._standing.name, key, self._human, self._on_captcha, KnownHalls())
+        return Applicant(self._session.name, key, self._human, self._on_captcha, KnownHalls())
 
     # -- hearing -----------------------------------------------------------------------------------
 
@@ -295,18 +295,18 @@ class Agent(Waits, Asks):
 
         async def start() -> None:
             for channel in wanted:
-                if channel not in self._standing.rooms:
+                if channel not in self._session.rooms:
                     await self.join(channel)
             await self._connection()
 
-        inbox = Inbox(lambda message: chosen.wants(message, ()), start, self._hearing.miss)
-        self._hearing.subscribe(inbox)
+        inbox = Inbox(lambda message: chosen.wants(message, ()), start, self._dispatch.miss)
+        self._dispatch.subscribe(inbox)
         return inbox
 
     def _want(self, channel: str) -> None:
-        if channel in self._standing.wanted:
+        if channel in self._session.wanted:
             return
-        self._standing.wanted[channel] = None
+        self._session.wanted[channel] = None
         if self._lifeline is not None and not self._lifeline.is_over:
             self._handlers.start(self._join_later(channel))
 

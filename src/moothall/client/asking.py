@@ -7,10 +7,10 @@ import re
 from typing import Any, Final
 
 from moothall.client import question
-from moothall.client.events import Message
 from moothall.client.handlers import Handlers
-from moothall.client.operations import Operations
+from moothall.client.message import Message
 from moothall.client.question import Question
+from moothall.client.trading import Trades
 from moothall.errors import AgentNotFound, ChannelNotFound, NoAnswer, NotConnected, UsageError
 from moothall.wire.agentchat.names import SERVER, bare_id, is_channel_name, with_hash
 
@@ -22,7 +22,7 @@ _is_key_id: Final = re.compile("[0-9a-f]{8}|[0-9a-f]{16}").fullmatch  # agentcha
 _is_generated_id: Final = re.compile("[0-9a-z]{8}").fullmatch
 
 
-class Asks(Operations):
+class Asks(Trades):
     _handlers: Handlers
 
     async def ask(self, target: str, text: str, *, timeout: float = ASK_TIMEOUT) -> Message:
@@ -40,7 +40,7 @@ class Asks(Operations):
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         place = await self._find(target, deadline)
-        asked = Question(place, self._standing.names())
+        asked = Question(place, self._session.names())
         watch = _Answer(asked)
         self._handlers.watches.add(watch, *question.EVENTS)
         try:
@@ -72,7 +72,7 @@ class Asks(Operations):
         return f"@{agent}"
 
     async def _enter(self, channel: str, deadline: float) -> None:
-        if channel not in self._standing.rooms:
+        if channel not in self._session.rooms:
             await self.join(channel, timeout=_until(deadline))
 
     async def _agent_called(self, word: str, deadline: float) -> str | None:

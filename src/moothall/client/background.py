@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from moothall.client.admin import Admin, Approved, Bans
 from moothall.client.dispute import Dispute, Filing, Items
 from moothall.client.docket import Ruling
-from moothall.client.events import ChatLine, Message
+from moothall.client.message import ChatLine, Message
 from moothall.client.proposal import Deal, Proposal
 from moothall.identity import PublicKey
 from moothall.wire.agentchat.market import Status

@@ -92,8 +92,8 @@ class Board:
 
     def clear(self) -> list[Change]:
         """The connection is lost: what happens to these claims will not be heard."""
-        standing = [(key, holder) for key, claims in self._claims.items() for holder in claims]
-        return [change for key, holder in standing for change in self._end(key, holder, "expired")]
+        claimed = [(key, holder) for key, claims in self._claims.items() for holder in claims]
+        return [change for key, holder in claimed for change in self._end(key, holder, "expired")]
 
     def first(self, key: Key) -> Claim | None:
         """The claim on a message that has the floor."""
@@ -109,7 +109,7 @@ class Board:
         """True if an agent other than the author of the message has replied to it."""
         return bool(self._answered.get(key, set()) - {author})
 
-    def standing(self, channel: str | None = None) -> list[tuple[Key, Claim]]:
+    def open_claims(self, channel: str | None = None) -> list[tuple[Key, Claim]]:
         """The claims in a channel, or in all, in the order of their messages."""
         return [
             (key, claim)

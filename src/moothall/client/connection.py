@@ -17,7 +17,7 @@ from moothall.client.captcha import solve
 from moothall.client.incoming import Incoming, decode, encode
 from moothall.client.logs import log
 from moothall.client.pace import FramePace
-from moothall.client.replies import ByRef, OneAtATime, Replies, Request, refusal
+from moothall.client.requests import ByRef, OneAtATime, Replies, Request, refusal
 from moothall.errors import (
     Banned,
     CaptchaFailed,

@@ -13,17 +13,16 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from moothall.client import casefile, drafts, incoming
-from moothall.client.court_news import CourtNews, DealBook
+from moothall.client import case_import, drafts, incoming
+from moothall.client.court_events import CourtNews, DealBook
 from moothall.client.dispute import Dispute, Items
 from moothall.client.docket import PROGRESS, Docket, Dockets, Ruling
 from moothall.client.evidence import evidence_items
-from moothall.client.exchange import Exchange, patiently
 from moothall.client.handlers import Handlers
 from moothall.client.logs import log
-from moothall.client.replies import Request
+from moothall.client.requests import Exchange, Request, patiently
+from moothall.client.session import Session
 from moothall.client.signed import UNSIGNED, signed
-from moothall.client.standing import Standing
 from moothall.court.casefile import Case as CaseFile
 from moothall.errors import (
     ConnectionLost,
@@ -65,20 +64,20 @@ class Court:
     def __init__(
         self,
         exchange: Exchange,
-        standing: Standing,
+        session: Session,
         handlers: Handlers,
         key: PrivateKey | None,
         deals: DealBook,
     ) -> None:
         self._exchange = exchange
-        self._standing = standing
+        self._session = session
         self._handlers = handlers
         self._key = key
         self._dockets = Dockets()
         self._lists = True  # until the hall turns out not to know LIST_CASES
         self._coming_back = asyncio.Event()  # set when the next connection is there, or none will be
         self._catching_up: asyncio.Task[object] | None = None
-        self._news = CourtNews(self, self._dockets, standing, handlers, deals)
+        self._news = CourtNews(self, self._dockets, session, handlers, deals)
         self.listeners: Final = self._news.listeners
 
     def dispute(self, docket: Docket) -> Dispute:
@@ -103,7 +102,7 @@ class Court:
         async def is_filed() -> bool:
             try:
                 case = await self.read(proposal_id, patience)
-                return case.commitment == commitment and self._standing.is_own(case.disputant.id)
+                return case.commitment == commitment and self._session.is_own(case.disputant.id)
             except InvalidMessage:
                 return True  # this server shows no files; if it is another dispute, the nonce will not fit
 
@@ -184,12 +183,12 @@ class Court:
             await self._exchange.tell(
                 message,
                 court.EvidenceReceived,
-                lambda body: body.dispute_id == dispute_id and self._standing.is_own(body.from_),
+                lambda body: body.dispute_id == dispute_id and self._session.is_own(body.from_),
                 patience=patience,
             )
 
         async def is_shown() -> bool:
-            return casefile.has_evidence_of(await self.read(dispute_id, patience), self._standing.is_own)
+            return case_import.has_evidence_of(await self.read(dispute_id, patience), self._session.is_own)
 
         await self._twice(show, is_shown, patience)
 
@@ -262,7 +261,7 @@ class Court:
         return (await self._exchange.ask(message, incoming.CaseFile, patience=patience)).case
 
     async def read(self, case_id: str, patience: float | None) -> CaseFile:
-        return casefile.read(await self.case_file(case_id, patience))
+        return case_import.read(await self.case_file(case_id, patience))
 
     async def outcome(self, docket: Docket, patience: float | None) -> Ruling:
         try:

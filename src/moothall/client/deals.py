@@ -18,14 +18,14 @@ from moothall.client import drafts, incoming
 from moothall.client.book import MAX_OPEN, Book
 from moothall.client.court import Court
 from moothall.client.dispute import Dispute
-from moothall.client.exchange import Exchange, patiently
 from moothall.client.handlers import Handlers
 from moothall.client.incoming import Offer, Settled, Step
 from moothall.client.logs import log
 from moothall.client.proposal import PROGRESS, DealChange, Facts, Proposal, packed
 from moothall.client.ratings import Receipt
+from moothall.client.requests import Exchange, patiently
+from moothall.client.session import Session
 from moothall.client.signed import as_json, signed
-from moothall.client.standing import Standing
 from moothall.errors import (
     ConnectionLost,
     InvalidMessage,
@@ -54,10 +54,10 @@ StepReply = TypeVar("StepReply", bound=Step)
 
 class Deals:
     def __init__(
-        self, exchange: Exchange, standing: Standing, handlers: Handlers, key: PrivateKey | None
+        self, exchange: Exchange, session: Session, handlers: Handlers, key: PrivateKey | None
     ) -> None:
         self._exchange = exchange
-        self._standing = standing
+        self._session = session
         self._handlers = handlers
         self._key = key
         self._book: Book[Facts] = Book(MAX_ENDED)
@@ -90,7 +90,7 @@ class Deals:
             message,
             Offer,
             # As unmodified clients tell it (agentchat wire 18.1, point 4).
-            lambda body: body.to == draft.to and self._standing.is_own(body.from_),
+            lambda body: body.to == draft.to and self._session.is_own(body.from_),
             patience=patience,
         )
         return self.proposal(self._offered(reply))
@@ -123,7 +123,7 @@ class Deals:
         reply = await self._exchange.ask(
             message,
             market.SkillsRegistered,
-            lambda body: self._standing.is_own(body.agent_id),
+            lambda body: self._session.is_own(body.agent_id),
             patience=patience,
         )
         return reply.skills_count
@@ -401,7 +401,7 @@ class Deals:
     def _opened(self, proposal_id: str, proposer: str, recipient: str) -> Facts:
         facts = self._book.get(proposal_id)
         if facts is None:
-            is_mine = self._standing.is_own(proposer)
+            is_mine = self._session.is_own(proposer)
             facts = Facts(proposal_id, proposer, recipient, is_mine)
             self._book.keep(facts)
         return facts

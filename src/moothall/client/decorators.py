@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar, cast, overload
 
 from moothall.client.court import Court
 from moothall.client.deals import Deals
+from moothall.client.dispatch import EVERYTHING
 from moothall.client.dispute import Assignment, Case, Dispute
 from moothall.client.events import (
     Arrival,
@@ -30,7 +31,6 @@ from moothall.client.handlers import (
     Registered,
     require_handler,
 )
-from moothall.client.hearing import EVERYTHING
 from moothall.client.proposal import DealChange, Proposal
 from moothall.client.spelling import channel_names
 from moothall.errors import MoothallError

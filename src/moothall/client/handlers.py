@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
-from moothall.client.events import Message
 from moothall.client.floor import FloorPolicy, is_mentioned
 from moothall.client.logs import log
+from moothall.client.message import Message
 from moothall.client.watching import Watches
 from moothall.errors import FloorLost, FloorTaken
 

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, Self
 
-from moothall.client.events import Message
+from moothall.client.message import Message
 
 MAX_WAITING: Final = 1000
 MAX_BYTES: Final = 32 * 1024 * 1024  # of the messages that wait

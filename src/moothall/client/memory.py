@@ -7,7 +7,8 @@ was said meanwhile (agentchat wire 9.2).
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from moothall.client.events import ChatLine, Message, MissedIn
+from moothall.client.events import MissedIn
+from moothall.client.message import ChatLine, Message
 
 REMEMBERED: Final = 256  # messages per channel: more than a channel repeats (200 in the reference)
 

@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from moothall.client.events import Departure, Message
+from moothall.client.events import Departure
 from moothall.client.floor import is_mentioned
+from moothall.client.message import Message
 from moothall.wire.agentchat.names import SERVER, bare_id
 
 MESSAGE: Final = "on_message"

@@ -10,8 +10,8 @@ from msgspec import UNSET
 
 from moothall.client import events
 from moothall.client.events import ChannelInfo, Member
-from moothall.client.exchange import Exchange, patiently
-from moothall.client.standing import Standing
+from moothall.client.requests import Exchange, patiently
+from moothall.client.session import Session
 from moothall.errors import ChannelNotFound, InvalidMessage
 from moothall.wire.agentchat import client, server
 from moothall.wire.agentchat.names import bare_id, with_hash
@@ -21,7 +21,7 @@ MAX_CHANNELS: Final = 20  # whose members are listed, where a server does not li
 
 class Roster:
     _exchange: Exchange
-    _standing: Standing
+    _session: Session
 
     async def channels(self, *, timeout: float | None = None) -> list[ChannelInfo]:
         """Return the channels of the hall, without those that are by invitation. Raises nothing of its own."""
@@ -63,7 +63,7 @@ class Roster:
         """Of the agent's own channels, and of the largest others."""
 
         def importance(channel: ChannelInfo) -> tuple[bool, int]:
-            return (channel.name in self._standing.rooms, channel.members)
+            return (channel.name in self._session.rooms, channel.members)
 
         listed = [channel for channel in await self.channels(timeout=timeout) if channel.members]
         found: dict[str, Member] = {}

@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from moothall.client.events import Message
-from moothall.client.exchange import Exchange
 from moothall.client.floor import Asked, FloorPolicy
 from moothall.client.incoming import Yield
 from moothall.client.memory import Memory
+from moothall.client.message import Message
 from moothall.client.pace import CHUNK_SPACING, MESSAGE_SPACING, Spacing
-from moothall.client.replies import Request
-from moothall.client.standing import Standing
+from moothall.client.requests import Exchange, Request
+from moothall.client.session import Session
 from moothall.client.turns import Turn, Turns, turn_in
 from moothall.errors import InvalidMessage, RateLimited, Refusal, ReplyTimeout
 from moothall.wire.agentchat import client, server
@@ -28,10 +27,10 @@ Start = Callable[[Coroutine[Any, Any, object]], "asyncio.Task[object]"]
 
 class Speech:
     def __init__(
-        self, exchange: Exchange, standing: Standing, memory: Memory, policy: FloorPolicy, start: Start
+        self, exchange: Exchange, session: Session, memory: Memory, policy: FloorPolicy, start: Start
     ) -> None:
         self._exchange = exchange
-        self._standing = standing
+        self._session = session
         self._memory = memory
         self._policy = policy
         self.in_background = start
@@ -45,11 +44,11 @@ class Speech:
         self._chunks = Spacing(CHUNK_SPACING)
 
     def names(self) -> tuple[str, ...]:
-        return self._standing.names()
+        return self._session.names()
 
     @property
     def announces_release(self) -> bool:
-        return RELEASE in self._standing.welcome.features
+        return RELEASE in self._session.welcome.features
 
     # -- messages ----------------------------------------------------------------------------------
 
@@ -79,14 +78,14 @@ class Speech:
         reply = await self._in_order(request, self._messages, turn, patience)
         msg_id = reply.msg_id if isinstance(reply, server.Ack | server.Chat) else None
         if to.startswith("#"):
-            self.turns.said(Asked(self._standing.address, to, msg_id, content, False, in_reply_to))
+            self.turns.said(Asked(self._session.address, to, msg_id, content, False, in_reply_to))
             if msg_id is not None:
                 self.turns.wrote(msg_id)
                 self._memory.hear(to, msg_id, reply.ts)
         return msg_id
 
     def _check_length(self, content: str) -> None:
-        most = self._standing.max_content
+        most = self._session.max_content
         if most is not None and len(content) > most // 2 and utf16_length(content) > most:
             raise InvalidMessage(f"Invalid `content`: this hall takes a text of at most {most} characters")
 
@@ -107,7 +106,7 @@ class Speech:
     def _is_echo(self, body: ServerMessage, to: str) -> bool:
         if not isinstance(body, server.Chat) or body.replay:
             return False
-        return body.to == to and self._standing.is_own(body.from_)
+        return body.to == to and self._session.is_own(body.from_)
 
     async def _in_order(
         self, request: Request, spacing: Spacing, turn: Turn | None, patience: float | None
@@ -160,7 +159,7 @@ class Speech:
             lambda body: (body.msg_id, body.channel) == (msg_id, channel),
             patience=patience,
         )
-        return denied is None or denied.speaker == self._standing.address
+        return denied is None or denied.speaker == self._session.address
 
     async def release(self, msg_id: str, channel: str, patience: float | None = None) -> None:
         if self.announces_release:

@@ -19,8 +19,9 @@ from moothall.client.background import (
 )
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.dispute import Dispute, Items
-from moothall.client.events import Answering, ChannelInfo, Member, Message
+from moothall.client.events import Answering, ChannelInfo, Member
 from moothall.client.floor import MAX_ROUNDS, AnswerHumans
+from moothall.client.message import Message
 from moothall.client.proposal import Proposal
 from moothall.client.ratings import RankedAgent, Rating, Receipt, SkillOffer
 from moothall.errors import NotConnected

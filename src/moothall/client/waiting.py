@@ -15,12 +15,12 @@ from moothall.client.events import (
     Departure,
     FloorChange,
     Gap,
-    Message,
     NickChange,
     PresenceChange,
     Typing,
     Welcome,
 )
+from moothall.client.message import Message
 from moothall.client.proposal import DealChange, Proposal
 from moothall.client.watching import Watches
 from moothall.errors import MoothallError, NotConnected, ReplyTimeout, UsageError

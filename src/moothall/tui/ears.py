@@ -11,7 +11,14 @@ from moothall.wire.agentchat.names import SERVER
 if TYPE_CHECKING:
     from moothall import Agent, Gap, Message
     from moothall.client.dispute import Assignment, Case, Dispute
-    from moothall.client.events import Arrival, Departure, Member, NickChange, PresenceChange, Typing
+    from moothall.client.events import (
+        Arrival,
+        Departure,
+        Member,
+        NickChange,
+        PresenceChange,
+        Typing,
+    )
     from moothall.client.proposal import DealChange, Proposal
     from moothall.tui.app import ChatApp
 

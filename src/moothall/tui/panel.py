@@ -10,7 +10,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Footer, OptionList
 from textual.widgets.option_list import Option
 
-from moothall.client import casefile
+from moothall.client import case_import
 from moothall.client.proposal import Deal
 from moothall.errors import MoothallError
 from moothall.tui.affairs import Affair, Affairs, NameOf, affair_row, deal_rows, filing_rows, id_of
@@ -142,7 +142,7 @@ class Panel(Overlay[None]):
     async def _read(self, dispute_id: str, phase: str) -> None:
         """The file of the case: evidence and votes, as far as the person may see them."""
         try:
-            case = casefile.read(await self._agent.case_file(dispute_id))
+            case = case_import.read(await self._agent.case_file(dispute_id))
         except MoothallError as error:
             self.say(f"The file of the case cannot be read: {error}")
             return

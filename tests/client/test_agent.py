@@ -32,7 +32,14 @@ from moothall import (
     WrongAdminKey,
 )
 from moothall.client.admin import operator
-from moothall.client.events import Arrival, Departure, NickChange, PresenceChange, Typing, Welcome
+from moothall.client.events import (
+    Arrival,
+    Departure,
+    NickChange,
+    PresenceChange,
+    Typing,
+    Welcome,
+)
 from moothall.errors import AuthRequired, Banned, CaptchaFailed, InvalidName, Kicked
 from moothall.settings import PROFILES
 from moothall.settings.limits import Rate
@@ -662,9 +669,9 @@ async def test_messages_one_after_the_other(url: str) -> None:
 async def test_an_iterator_that_nobody_reads_any_more_is_forgotten(url: str) -> None:
     async with Agent().connected(url) as agent:
         messages = agent.messages()
-        assert len(agent._hearing._inboxes) == 1
+        assert len(agent._dispatch._inboxes) == 1
         del messages
-        assert len(agent._hearing._inboxes) == 0
+        assert len(agent._dispatch._inboxes) == 0
 
 
 async def test_too_slow_a_reader_is_told_what_it_lost(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -710,7 +717,7 @@ async def test_the_welcome_is_announced(url: str) -> None:
 
 async def test_silence_is_an_error_in_time(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with Agent().connected(url) as agent:
-        monkeypatch.setattr("moothall.client.replies.ByRef.offer", lambda self, incoming: None)
+        monkeypatch.setattr("moothall.client.requests.ByRef.offer", lambda self, incoming: None)
         with pytest.raises(ReplyTimeout, match="PING"):
             await agent.ping(timeout=0.05)
         with pytest.raises(TimeoutError):

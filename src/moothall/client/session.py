@@ -7,7 +7,7 @@ from moothall.wire.agentchat.client import PresenceState
 from moothall.wire.agentchat.names import bare_id
 
 
-class Standing:
+class Session:
     def __init__(self, name: str) -> None:
         self._first_name = name
         self.name = name  # a nick replaces it, also for the next IDENTIFY (agentchat wire 3.3)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.client.incoming import decode
-from moothall.client.replies import ByRef, OneAtATime, Replies, Request
+from moothall.client.requests import ByRef, OneAtATime, Replies, Request
 from moothall.errors import ChannelNotFound, ConnectionLost, UnexpectedReply, UnknownRefusal
 from moothall.wire.agentchat import client, server
 from moothall.wire.agentchat.client import ClientMessage

@@ -6,12 +6,21 @@ itself: it would fight the operator, or another copy of itself.
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Protocol
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+from msgspec import UNSET
 
 from moothall.client.backoff import Backoff
-from moothall.client.connection import HallConnection, was_too_fast
-from moothall.client.events import Gap
+from moothall.client.connection import Applicant, HallConnection, shown_url, was_too_fast
+from moothall.client.dispatch import Dispatch, enter
+from moothall.client.events import Gap, MissedIn
+from moothall.client.handlers import Handlers
 from moothall.client.logs import log
+from moothall.client.memory import Mark, Memory, Replayed, find_missed
+from moothall.client.requests import Exchange, patiently
+from moothall.client.session import Session
 from moothall.errors import (
     CaptchaExpired,
     ConnectionFailed,
@@ -19,9 +28,11 @@ from moothall.errors import (
     InternalError,
     NotConnected,
     RateLimited,
+    Refusal,
     ReplyTimeout,
     VerificationExpired,
 )
+from moothall.wire.agentchat import client, server
 
 # What may be different the next time.
 _PASSING: Final = (
@@ -33,32 +44,114 @@ _PASSING: Final = (
     CaptchaExpired,
     InternalError,
 )
+NOTHING_HEARD: Final = Mark(frozenset(), 0)
 
 
-class Traveller(Protocol):
-    """What a lifeline keeps connected."""
+class Stay:
+    """An agent's stay in a hall: coming in, coming back, and what is put in order each time."""
+
+    def __init__(
+        self,
+        url: str,
+        applicant: Callable[[], Applicant],
+        session: Session,
+        memory: Memory,
+        dispatch: Dispatch,
+        handlers: Handlers,
+        patience: float,
+    ) -> None:
+        self._url = url
+        self._applicant = applicant
+        self._session = session
+        self._memory = memory
+        self._dispatch = dispatch
+        self._handlers = handlers
+        self._patience = patience
+        self._lost_at: datetime | None = None
+        self._marks: dict[str, Mark] = {}
 
     async def dial(self, *, paced: bool) -> HallConnection:
         """A new connection, introduced and welcomed."""
+        return await HallConnection.open(
+            self._url, self._applicant(), self._dispatch, patience=self._patience, paced=paced
+        )
 
     async def settle_in(self, connection: HallConnection, *, again: bool) -> Gap | None:
         """Put everything in place on a new connection, before other callers use it."""
 
+        async def this_one() -> HallConnection:
+            return connection
+
+        exchange = Exchange(this_one, self._patience)
+        if self._session.presence is not None:
+            await patiently(partial(self._restore_presence, exchange))
+        if again:
+            return await self._catch_up(exchange)
+        for channel in list(self._session.wanted):
+            await patiently(partial(enter, exchange, channel))
+        return None
+
     def arrived(self, gap: Gap | None) -> None:
         """The connection is in use."""
+        how, own = "connected" if gap is None else "reconnected", self._session
+        log.info("%s to %s as %s (%s)", how, shown_url(self._url), own.address, own.name)
+        self._handlers.tell("on_connect", self._session.welcome)
+        if gap is None:
+            return
+        self._lost_at = None
+        self._marks.clear()
+        self._dispatch.report(gap)
+        for message in gap.missed:
+            self._dispatch.pass_on(message)
 
     def departed(self, error: ConnectionLost) -> None:
         """The connection is gone, and another one will be tried."""
+        self._lost_at = datetime.now(UTC)
+        self._marks = {channel: self._memory.mark(channel) for channel in self._session.wanted}
+        self._session.rooms.clear()
+        self._dispatch.lost(error)
+        log.warning("disconnected: %s; reconnecting", error)
+        self._handlers.tell("on_disconnect", error)
 
     def ended(self, error: BaseException | None) -> None:
         """The connection is gone, and no other one will be tried."""
+        self._session.rooms.clear()
+        self._dispatch.end(error)
+        log.info("disconnected from %s", shown_url(self._url))
+        if error is not None:
+            self._handlers.tell_last("on_disconnect", error)
+        self._handlers.watches.end(error)
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    async def _restore_presence(self, exchange: Exchange) -> None:
+        if self._session.presence is not None:
+            status, text = self._session.presence
+            message = client.SetPresence(status=status, status_text=UNSET if text is None else text)
+            await exchange.tell(message, server.Ack)
+
+    async def _catch_up(self, exchange: Exchange) -> Gap:
+        """Enter every channel again and find out what was said there meanwhile."""
+        channels: dict[str, MissedIn] = {}
+        replayed: list[Replayed] = []
+        for channel in list(self._session.wanted):
+            try:
+                repeated = await patiently(partial(self._dispatch.ask_again, exchange, channel))
+            except Refusal as refusal:
+                log.warning("cannot enter %s again: %s", channel, refusal)
+                channels[channel] = MissedIn((), complete=False)
+                continue
+            channels[channel] = find_missed(self._marks.get(channel, NOTHING_HEARD), repeated)
+            replayed += repeated
+        # Only now: if the connection is lost half-way, all of it is still news the next time.
+        self._dispatch.remember(replayed)
+        until = datetime.now(UTC)
+        return Gap(self._lost_at or until, until, "reconnected", channels)
 
 
 class Lifeline:
-    def __init__(
-        self, traveller: Traveller, backoff: Backoff, random: Callable[[], float], *, reconnect: bool
-    ) -> None:
-        self._traveller = traveller
+    def __init__(self, stay: Stay, backoff: Backoff, random: Callable[[], float], *, reconnect: bool) -> None:
+        self._stay = stay
         self._backoff = backoff
         self._random = random
         self._reconnect = reconnect
@@ -77,7 +170,7 @@ class Lifeline:
     async def start(self) -> None:
         """The first connection: what goes wrong here is for the caller to know."""
         try:
-            connection = await self._traveller.dial(paced=False)
+            connection = await self._stay.dial(paced=False)
             await self._take(connection, again=False)
         except BaseException:
             self.is_over = True
@@ -114,13 +207,13 @@ class Lifeline:
 
     async def _take(self, connection: HallConnection, *, again: bool) -> None:
         try:
-            gap = await self._traveller.settle_in(connection, again=again)
+            gap = await self._stay.settle_in(connection, again=again)
         except BaseException:
             await connection.close()
             raise
         self._connection = connection
         self._ready.set()
-        self._traveller.arrived(gap)
+        self._stay.arrived(gap)
 
     async def _keep(self, connection: HallConnection) -> None:
         while True:
@@ -132,7 +225,7 @@ class Lifeline:
             self._paced = self._paced or was_too_fast(error)
             if asyncio.get_running_loop().time() - connection.opened_at >= self._backoff.steady:
                 self._attempt = 0
-            self._traveller.departed(error)
+            self._stay.departed(error)
             connection = await self._come_back()
 
     async def _come_back(self) -> HallConnection:
@@ -140,7 +233,7 @@ class Lifeline:
             await asyncio.sleep(self._backoff.delay(self._attempt, self._random))
             self._attempt += 1
             try:
-                connection = await self._traveller.dial(paced=self._paced)
+                connection = await self._stay.dial(paced=self._paced)
                 await self._take(connection, again=True)
             except _PASSING as error:
                 log.debug("attempt %d: %s", self._attempt, error)
@@ -152,4 +245,4 @@ class Lifeline:
         self._error = None if keeping.cancelled() else keeping.exception()
         self._connection = None
         self._ready.set()
-        self._traveller.ended(self._error)
+        self._stay.ended(self._error)

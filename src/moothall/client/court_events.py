@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final, Protocol
 
-from moothall.client import casefile, incoming
+from moothall.client import case_import, incoming
 from moothall.client.dispute import Advocate, Assignment, Case, Dispute, checked_verdict
 from moothall.client.docket import PROGRESS, ArbiterResult, Docket, Dockets, Role, Ruling, Vote
 from moothall.client.evidence import Evidence
 from moothall.client.handlers import Handlers
 from moothall.client.logs import log
 from moothall.client.ratings import moment, rating_changes, stakes_went
-from moothall.client.standing import Standing
+from moothall.client.session import Session
 from moothall.court.bounds import MAX_REASONING
 from moothall.court.casefile import Case as CaseFile
 from moothall.court.panel import pool_hash_of
@@ -43,11 +43,11 @@ class Bench(Advocate, Protocol):
 
 class CourtNews:
     def __init__(
-        self, bench: Bench, dockets: Dockets, standing: Standing, handlers: Handlers, deals: DealBook
+        self, bench: Bench, dockets: Dockets, session: Session, handlers: Handlers, deals: DealBook
     ) -> None:
         self._bench = bench
         self._dockets = dockets
-        self._standing = standing
+        self._session = session
         self._handlers = handlers
         self._deals = deals
         self.listeners: Final[Mapping[type, Callable[[Any], None]]] = {
@@ -67,7 +67,7 @@ class CourtNews:
 
     def _hear_filed(self, body: incoming.Filed) -> None:
         docket = self._dockets.opened(body.dispute_id, body.proposal_id)
-        docket.role, docket.disputant = "disputant", self._standing.address
+        docket.role, docket.disputant = "disputant", self._session.address
         docket.server_nonce, docket.deadline = body.server_nonce, body.reveal_deadline
         docket.pool_hash = body.pool_hash
         docket.filed_at = body.ts
@@ -79,7 +79,7 @@ class CourtNews:
 
     def _hear_panel(self, body: incoming.PanelFormed) -> None:
         docket = self._dockets.opened(body.dispute_id, body.proposal_id)
-        docket.role = "disputant" if self._standing.is_own(body.disputant) else "respondent"
+        docket.role = "disputant" if self._session.is_own(body.disputant) else "respondent"
         docket.disputant, docket.respondent = body.disputant, body.respondent
         docket.panel, docket.pool, docket.skipped = (
             tuple(body.arbiters),
@@ -173,17 +173,17 @@ class CourtNews:
 
     def learn(self, docket: Docket, case: CaseFile) -> None:
         """Take over what the agent missed while it was away."""
-        casefile.enter(case, docket)
+        case_import.enter(case, docket)
         if case.pool is not None:
             _compare_pool(docket)
-        if (ruling := casefile.ruling(case)) is not None:
+        if (ruling := case_import.ruling(case)) is not None:
             self._dockets.close(docket, ruling)
         elif docket.role == "arbiter":
             self._show_case(
                 docket,
-                casefile.proposal(case),
-                casefile.evidence(case.evidence.disputant),
-                casefile.evidence(case.evidence.respondent),
+                case_import.proposal(case),
+                case_import.evidence(case.evidence.disputant),
+                case_import.evidence(case.evidence.respondent),
                 case.deadline or 0,
             )
         else:

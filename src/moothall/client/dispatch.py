@@ -15,21 +15,20 @@ from moothall.client.events import (
     FloorChange,
     Gap,
     Member,
-    Message,
     MissedIn,
     NickChange,
     PresenceChange,
     Typing,
 )
-from moothall.client.exchange import Exchange
 from moothall.client.handlers import Handlers
 from moothall.client.inbox import Inbox
 from moothall.client.incoming import Incoming, Yield
 from moothall.client.logs import log
 from moothall.client.memory import Key, Memory, Replayed, key_of
-from moothall.client.replies import Request
+from moothall.client.message import Message
+from moothall.client.requests import Exchange, Request
+from moothall.client.session import Session
 from moothall.client.speech import Speech
-from moothall.client.standing import Standing
 from moothall.errors import ConnectionLost, MoothallError
 from moothall.identity import PrivateKey
 from moothall.wire.agentchat import client, server
@@ -40,15 +39,15 @@ AS_OBJECTS: Final = 10  # times as many bytes as JSON
 
 MAX_PROOFS: Final = 16  # under way at once; more requests are not answered
 
-Verdict = server.VerifySuccess | server.VerifyFailed
+PeerProof = server.VerifySuccess | server.VerifyFailed
 
 
-class Verdicts:
+class PeerProofs:
     """Outcomes of VERIFY_REQUEST, which come some time after its reply."""
 
     def __init__(self) -> None:
         self._expected = 0
-        self._outcomes: dict[str, asyncio.Future[Verdict]] = {}
+        self._outcomes: dict[str, asyncio.Future[PeerProof]] = {}
 
     @asynccontextmanager
     async def expected(self) -> AsyncIterator[None]:
@@ -61,12 +60,12 @@ class Verdicts:
             if not self._expected:
                 self._outcomes.clear()
 
-    async def of(self, request_id: str) -> Verdict:
+    async def of(self, request_id: str) -> PeerProof:
         return await self._outcome(request_id)
 
-    def arrived(self, verdict: Verdict) -> None:
-        if self._expected and not (outcome := self._outcome(verdict.request_id)).done():
-            outcome.set_result(verdict)
+    def arrived(self, proof: PeerProof) -> None:
+        if self._expected and not (outcome := self._outcome(proof.request_id)).done():
+            outcome.set_result(proof)
 
     def fail(self, error: Callable[[], Exception]) -> None:
         for outcome in self._outcomes.values():
@@ -74,7 +73,7 @@ class Verdicts:
                 outcome.set_exception(error())
                 outcome.exception()  # retrieved: its caller may have given up
 
-    def _outcome(self, request_id: str) -> "asyncio.Future[Verdict]":
+    def _outcome(self, request_id: str) -> "asyncio.Future[PeerProof]":
         outcome = self._outcomes.get(request_id)
         if outcome is None:
             outcome = self._outcomes[request_id] = asyncio.get_running_loop().create_future()
@@ -93,13 +92,11 @@ class _Asker:
         self.collected[key] = replayed
 
 
-class Hearing:
+class Dispatch:
     """Hears every frame of a connection, in order."""
 
-    def __init__(
-        self, standing: Standing, memory: Memory, handlers: Handlers, key: PrivateKey | None
-    ) -> None:
-        self._standing = standing
+    def __init__(self, session: Session, memory: Memory, handlers: Handlers, key: PrivateKey | None) -> None:
+        self._session = session
         self._memory = memory
         self._handlers = handlers
         self._key = key
@@ -109,7 +106,7 @@ class Hearing:
         self._last_nick: NickChange | None = None
         self._missed: list[Message] = []
         self._warned = False
-        self.verdicts = Verdicts()
+        self.peer_proofs = PeerProofs()
         self._listeners: dict[type, Callable[[Any], None]] = {
             Yield: self._hear_yield,
             server.AdminResult: self._hear_admin,
@@ -149,11 +146,11 @@ class Hearing:
     def lost(self, error: MoothallError) -> None:
         """The connection is gone, and with it what was still to come."""
         self._speech.turns.lost_sight()
-        self.verdicts.fail(lambda: ConnectionLost(str(error)))
+        self.peer_proofs.fail(lambda: ConnectionLost(str(error)))
 
     def end(self, error: BaseException | None) -> None:
         self._speech.turns.lost_sight()
-        self.verdicts.fail(lambda: ConnectionLost("the agent left the hall"))
+        self.peer_proofs.fail(lambda: ConnectionLost("the agent left the hall"))
         self._deals.end(error)
         self._court.end(error)
         for inbox in list(self._inboxes):
@@ -189,7 +186,7 @@ class Hearing:
     # -- what arrives ------------------------------------------------------------------------------
 
     def welcomed(self, welcome: server.Welcome) -> None:
-        self._standing.welcomed(welcome)
+        self._session.welcomed(welcome)
         self._deals.welcomed()
         self._court.welcomed()
 
@@ -205,7 +202,7 @@ class Hearing:
 
     def _hear_message(self, chat: server.Chat, payload: bytes) -> None:
         message = Message(chat, payload, self._speech)
-        is_own = self._standing.is_own(message.sender)
+        is_own = self._session.is_own(message.sender)
         is_news = True
         if (channel := message.channel) is not None:
             key = key_of(message)
@@ -231,7 +228,7 @@ class Hearing:
         """Pass it on to the handlers and iterators that want it."""
         if message.is_from_server and not message.is_replay:
             self._handlers.tell("on_server_message", message, AS_OBJECTS * len(message.content))
-        names = self._standing.names()
+        names = self._session.names()
         if not self._handlers.hear(message, names):
             self.miss(message)
         for inbox in tuple(self._inboxes):
@@ -241,12 +238,12 @@ class Hearing:
     # -- everything else, one method for each kind -------------------------------------------------
 
     def _hear_joined(self, body: server.Joined) -> None:
-        self._standing.rooms.add(body.channel)
+        self._session.rooms.add(body.channel)
         members = (Member.from_entry(entry) for entry in body.agents)
         self._speech.turns.members.fill(body.channel, ((member.id, member.name) for member in members))
 
     def _hear_left(self, body: server.Left) -> None:
-        self._standing.rooms.discard(body.channel)
+        self._session.rooms.discard(body.channel)
         self._speech.turns.members.forget(body.channel)
 
     def _hear_arrival(self, body: server.AgentJoined) -> None:
@@ -265,7 +262,7 @@ class Hearing:
         self._handlers.tell("on_presence", change)
 
     def _hear_nick(self, body: server.NickChanged) -> None:
-        self._standing.renamed(body)
+        self._session.renamed(body)
         self._speech.turns.members.rename(body.agent_id, body.new_nick)
         change = NickChange(body.agent_id, body.old_nick, body.new_nick)
         # A hall says it once for every channel that one shares (agentchat wire 5.1).
@@ -299,18 +296,18 @@ class Hearing:
             self._handlers.tell("on_floor", FloorChange(channel, msg_id, address, name, change.state))
 
     def _hear_motd(self, body: server.MotdUpdate) -> None:
-        self._standing.motd = body.motd
+        self._session.motd = body.motd
 
     def _hear_admin(self, body: server.AdminResult) -> None:
-        self._standing.judged(body)
+        self._session.judged(body)
 
     def _hear_success(self, body: server.VerifySuccess) -> None:
         if body.agent is not None:  # else it is about a proof of one's own
-            self.verdicts.arrived(body)
+            self.peer_proofs.arrived(body)
 
     def _hear_failure(self, body: server.VerifyFailed) -> None:
         if body.target is not None:
-            self.verdicts.arrived(body)
+            self.peer_proofs.arrived(body)
 
     # -- too much to hear --------------------------------------------------------------------------
 
@@ -355,7 +352,7 @@ class Hearing:
     async def _send_proof(self, key: PrivateKey, request_id: str, nonce: str) -> None:
         response = client.VerifyResponse(request_id=request_id, nonce=nonce, sig=key.sign(nonce))
         try:
-            await self._exchange.request(Request(response, lambda body: _is_verdict(body, request_id)))
+            await self._exchange.request(Request(response, lambda body: _is_outcome(body, request_id)))
         except MoothallError as error:
             log.info("the proof for another agent came to nothing: %s", error)
 
@@ -363,7 +360,7 @@ class Hearing:
         self._proofs -= 1
 
 
-def _is_verdict(body: server.ServerMessage, request_id: str) -> bool:
+def _is_outcome(body: server.ServerMessage, request_id: str) -> bool:
     return isinstance(body, server.VerifySuccess | server.VerifyFailed) and body.request_id == request_id
 
 
