@@ -351,7 +351,7 @@ async def test_another_hall_at_the_same_address_is_not_served(hall: App) -> None
     KnownHalls().pin(place_of(hall.url), OTHER)
     with pytest.raises(UntrustedHall, match="moothall identity unpin localhost:"):
         await Agent("alice", identity=ALICE).connect(hall.url)
-    assert hall.hall.agents == {}
+    assert hall.hall.roster.agents == {}
 
     def meet() -> None:
         with SyncAgent("alice", identity=ALICE, url=hall.url):
@@ -439,7 +439,7 @@ async def test_a_relayed_challenge_is_not_signed(hall: App, change: Change) -> N
         with pytest.raises(UntrustedHall):
             await Agent("alice", identity=ALICE).connect(url)
         assert heard == ["CHALLENGE"]
-    assert hall.hall.agents == {}
+    assert hall.hall.roster.agents == {}
 
 
 async def test_a_challenge_without_its_name_is_of_no_use_to_the_relay(hall: App) -> None:
@@ -448,7 +448,7 @@ async def test_a_challenge_without_its_name_is_of_no_use_to_the_relay(hall: App)
         with pytest.raises(VerificationFailed, match="relays"):
             await Agent("alice", identity=ALICE).connect(url)
         assert heard == ["CHALLENGE", "ERROR"]
-    assert hall.hall.agents == {}
+    assert hall.hall.roster.agents == {}
     assert hall.hall.tally.security["challenge_relayed"] == 1
 
 

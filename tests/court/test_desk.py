@@ -202,7 +202,7 @@ def test_an_arbiter_that_was_gone_when_it_was_drawn_still_has_its_slot() -> None
     court.file()
     for key in court.judges:
         court.leave(key)
-    assert len(court.world.hall.agents) == 2
+    assert len(court.world.hall.roster.agents) == 2
     for key in court.judges:
         court.arrive(key)
     court.act(ALICE, "DISPUTE_REVEAL", proposal_id=court.deal_id, nonce=NONCE)

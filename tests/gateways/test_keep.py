@@ -377,7 +377,7 @@ async def test_what_a_client_left_behind_is_not_kept_until_its_address_has_paid(
         waiting.connection_lost(None)
         assert keep(app).connections == 0
         assert keep(app).room.packets < 100
-        assert app.hall.agents == {}
+        assert app.hall.roster.agents == {}
 
 
 async def test_a_broken_frame_ends_what_comes_after_it_in_any_piece(app: App) -> None:
@@ -458,7 +458,7 @@ async def test_an_ephemeral_client_leaves_nothing_behind(app: App) -> None:
     await until(lambda: port.connections == 0)
     assert len(port.room.registry) == 0
     assert port.registered_connections == 0
-    assert app.hall.agents == {}
+    assert app.hall.roster.agents == {}
     assert app.hall.makes_way == {}
 
 
@@ -731,7 +731,7 @@ async def test_a_reset_with_a_thousand_identities_leaves_the_others_their_turns(
     assert left[0] > 900
     assert left[-1] == 1
     assert all(before - after <= 2 * FREED_AT_ONCE for before, after in itertools.pairwise(left))
-    assert app.hall.agents.keys() == {port.room.bridge.residents["bot:alice"].agent.id}
+    assert app.hall.roster.agents.keys() == {port.room.bridge.residents["bot:alice"].agent.id}
     alice.close()
 
 
@@ -780,4 +780,4 @@ async def test_mutated_frames_never_raise_past_the_gateway(app: App) -> None:
     log = cast("LogBook", app.log)
     assert log.find("a keep packet could not be handled") == []
     assert keep(app).connections == 0
-    assert app.hall.agents == {}
+    assert app.hall.roster.agents == {}

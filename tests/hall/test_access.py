@@ -129,7 +129,7 @@ def test_a_banned_key_is_told_and_closed_once_it_has_proven_itself(banned_as: st
     world.identify(guest, key=ALICE)
     assert_refused(guest, "BANNED")
     assert_closed(guest, 1000, "Banned")
-    assert world.hall.agents == {}
+    assert world.hall.roster.agents == {}
     assert world.log.find("banned_connect") == [{"ip": "192.0.2.1", "agent": ALICE.public.fingerprint}]
     assert_open(world.agent("bob", key=BOB))
 

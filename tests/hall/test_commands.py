@@ -83,7 +83,7 @@ ALL_ROWS = tuple(World().hall.commands)
 
 def lurker(world: World) -> Guest:
     guest = world.agent("lurker")
-    world.hall.agents[guest.id[1:]].lurking = True
+    world.hall.roster.agents[guest.id[1:]].lurking = True
     return guest
 
 

@@ -39,7 +39,7 @@ PRIVATE_PEM = (
 
 
 def roster(world: World) -> list[str]:
-    return [agent.address for agent in world.hall.agents.values()]
+    return [agent.address for agent in world.hall.roster.agents.values()]
 
 
 def challenged(world: World, key: PrivateKey = ALICE, **where: Any) -> tuple[Guest, Message]:
@@ -139,7 +139,7 @@ def test_connect_ephemeral_step_7_the_agent_is_in_the_roster_and_not_verified() 
     world = World()
     guest = world.agent("visitor")
     assert roster(world) == [guest.id]
-    agent = world.hall.agents[guest.id[1:]]
+    agent = world.hall.roster.agents[guest.id[1:]]
     assert (agent.name, agent.verified, agent.key, agent.presence) == ("visitor", False, None, "online")
     assert guest.session.tier is Tier.ANONYMOUS
 
@@ -297,8 +297,8 @@ def test_connect_pubkey_step_11_takeover_kicks_the_old_connection() -> None:
     assert_closed(old, 1000, "Identity claimed by verified connection")
     assert_sent(bob, "AGENT_LEFT", channel="#general", agent=ALICE_ID)
     assert_sent(new, "WELCOME", agent_id=ALICE_ID)
-    assert world.hall.agents["b8de75d1"].session is new.session
-    assert world.hall.agents["b8de75d1"].channels == {}
+    assert world.hall.roster.agents["b8de75d1"].session is new.session
+    assert world.hall.roster.agents["b8de75d1"].channels == {}
     assert_consistent(world)
 
 
@@ -723,7 +723,7 @@ def test_rooms_hear_of_an_arrival_after_the_agent_was_welcomed() -> None:
     world = World()
     heard: list[tuple[str, list[str]]] = []
     guest = world.connect()
-    world.hall.arrivals.append(
+    world.hall.roster.on_arrival(
         lambda agent: heard.append((agent.address, [message["type"] for message in guest.link.messages]))
     )
     world.identify(guest, "alice", key=ALICE)

@@ -420,7 +420,7 @@ class HallLife(RuleBasedStateMachine):
     @invariant()
     def ids_are_unique_and_everyone_present_is_in_the_roster(self) -> None:
         present = [guest for guest in self.world.guests if guest.link.closed is None and guest.id]
-        assert sorted(guest.id[1:] for guest in present) == sorted(self.world.hall.agents)
+        assert sorted(guest.id[1:] for guest in present) == sorted(self.world.hall.roster.agents)
 
     @invariant()
     def every_member_knows_who_is_there(self) -> None:

@@ -117,7 +117,7 @@ def test_welcome_waits_for_the_commit() -> None:
     world, store = slow_world()
     alice = proving(world, ALICE)
     assert_silent(alice)
-    assert world.hall.agents == {}
+    assert world.hall.roster.agents == {}
     assert_consistent(world)
     store.do_next()
     assert_sent(alice, "WELCOME", agent_id=f"@{ALICE.public.agent_id()}")
@@ -202,7 +202,7 @@ def test_a_session_that_leaves_while_it_waits_does_not_appear() -> None:
     store.do_next()
     store.do_next()
     assert_sent(bob, "WELCOME")
-    assert list(world.hall.agents) == [BOB.public.agent_id()]
+    assert list(world.hall.roster.agents) == [BOB.public.agent_id()]
     assert world.books.bound[ALICE.public.agent_id()] == ALICE.public.raw
     assert_consistent(world)
 
@@ -213,7 +213,7 @@ def test_a_session_that_waits_too_long_is_closed() -> None:
     world.advance(6)
     assert_closed(alice, 1008, "Identify first")
     store.do_next()
-    assert world.hall.agents == {}
+    assert world.hall.roster.agents == {}
     assert_consistent(world)
 
 
@@ -223,7 +223,7 @@ def test_a_ban_that_comes_while_it_waits_holds() -> None:
     world.hall.bans.add(Ban(agent_id=ALICE.public.agent_id()))
     store.do_next()
     assert_refused(alice, "BANNED")
-    assert world.hall.agents == {}
+    assert world.hall.roster.agents == {}
 
 
 @pytest.mark.parametrize("error", [OSError("gone"), OutcomeUnknown("lost")], ids=["failed", "uncertain"])
@@ -235,7 +235,7 @@ def test_a_store_that_fails_lets_nobody_in_half(error: BaseException) -> None:
     alice = proving(world, ALICE)
     assert_refused(alice, "INTERNAL_ERROR")
     assert_open(alice)
-    assert world.hall.agents == {}
+    assert world.hall.roster.agents == {}
     assert books.bound == {}
     assert_consistent(world)
     store.error = None

@@ -41,7 +41,7 @@ def test_nobody_is_in_a_channel_before_it_joins() -> None:
     """Seed 000 wants an explicit JOIN (agentchat wire 20, row 14)."""
     world = World()
     guest = world.agent()
-    assert world.hall.agents[guest.id[1:]].channels == {}
+    assert world.hall.roster.agents[guest.id[1:]].channels == {}
 
 
 # -- seed 000, join channels ---------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def test_join_channels_step_2_verified_only_needs_a_proven_key() -> None:
 def test_join_channels_step_3_membership_is_known_on_both_sides() -> None:
     world = World()
     guest = world.agent(join=["#general", "#agents"])
-    assert list(world.hall.agents[guest.id[1:]].channels) == ["#general", "#agents"]
+    assert list(world.hall.roster.agents[guest.id[1:]].channels) == ["#general", "#agents"]
     assert members(world, "#general") == members(world, "#agents") == [guest.id]
     assert_consistent(world)
 
@@ -355,7 +355,7 @@ def test_the_number_of_channels_one_is_in_can_be_unlimited(off: dict[str, Any]) 
 
 def test_the_reference_puts_agents_into_all_public_channels_however_many() -> None:
     world = World("agentchat-0.36", max_joined=1)
-    assert len(world.hall.agents[world.agent().id[1:]].channels) > 1
+    assert len(world.hall.roster.agents[world.agent().id[1:]].channels) > 1
 
 
 def test_invite_only_channels_can_be_turned_off() -> None:
@@ -523,7 +523,7 @@ def test_disconnect_steps_1_to_5_cleanup_is_the_same_whatever_the_reason(how: st
         assert alice.id not in members(world, channel)
     assert_sent(one, "AGENT_LEFT", channel="#agents", agent=alice.id)
     assert_silent(both, one, elsewhere)
-    assert "b8de75d1" not in world.hall.agents
+    assert "b8de75d1" not in world.hall.roster.agents
     assert world.books.bound["b8de75d1"] == ALICE.public.raw
     assert list(world.hall.door.connections) == ["192.0.2.2"]
     assert world.hall.door.connections["192.0.2.2"] == 3

@@ -123,7 +123,7 @@ def test_a_status_text_has_100_characters_at_most() -> None:
     assert_silent(guest)
     world.send(guest, "SET_PRESENCE", status="busy", status_text="x" * 101)
     assert_refused(guest, "INVALID_MSG", "`status_text`")
-    assert world.hall.agents[guest.id[1:]].status_text == "x" * 100
+    assert world.hall.roster.agents[guest.id[1:]].status_text == "x" * 100
 
 
 def test_a_status_text_is_cleared_by_leaving_it_out_and_null_is_invalid() -> None:
@@ -132,9 +132,9 @@ def test_a_status_text_is_cleared_by_leaving_it_out_and_null_is_invalid() -> Non
     world.send(guest, "SET_PRESENCE", status="busy", status_text="thinking")
     world.send(guest, "SET_PRESENCE", status="busy", status_text=None)
     assert_refused(guest, "INVALID_MSG", "`status_text`")
-    assert world.hall.agents[guest.id[1:]].status_text == "thinking"
+    assert world.hall.roster.agents[guest.id[1:]].status_text == "thinking"
     world.send(guest, "SET_PRESENCE", status="online")
-    assert world.hall.agents[guest.id[1:]].status_text is None
+    assert world.hall.roster.agents[guest.id[1:]].status_text is None
 
 
 def test_a_nick_is_told_once_per_shared_channel_and_once_more_to_its_owner() -> None:
@@ -166,7 +166,7 @@ def test_a_reserved_nick_is_refused(nick: str) -> None:
     guest = world.agent("alice")
     world.send(guest, "SET_NICK", nick=nick)
     assert_refused(guest, "INVALID_NAME")
-    assert world.hall.agents[guest.id[1:]].name == "alice"
+    assert world.hall.roster.agents[guest.id[1:]].name == "alice"
     world.send(guest, "SET_NICK", nick="free")
     assert_sent(guest, "NICK_CHANGED", new_nick="free")
     world.send(guest, "SET_NICK", nick=nick)
@@ -233,7 +233,7 @@ def test_moderation_sees_a_status_text() -> None:
 def test_a_lurker_shows_its_presence_but_no_text() -> None:
     world = World()
     lurker, bob = world.agent("lurker", join="#general"), world.agent(join="#general")
-    world.hall.agents[lurker.id[1:]].lurking = True
+    world.hall.roster.agents[lurker.id[1:]].lurking = True
     world.hush()
     world.send(lurker, "SET_PRESENCE", status="busy", status_text="buy my coin")
     assert_refused(lurker, "LURK_MODE", "status_text")

@@ -80,7 +80,7 @@ def test_row_2_the_flag_decides_about_verified_only_channels() -> None:
     stranger = world.connect()
     world.identify(stranger, "stranger", key=PrivateKey(b"s" * 32))
     welcome = assert_sent(stranger, "WELCOME", verified=False)
-    agent = world.hall.agents[welcome["agent_id"][1:]]
+    agent = world.hall.roster.agents[welcome["agent_id"][1:]]
     assert "#ops" not in agent.channels
     world.send(member, "INVITE", channel="#ops", agent=agent.address)
     stranger.read()
@@ -193,7 +193,7 @@ def test_row_14_welcome_puts_an_agent_into_every_public_channel_without_joined()
     world.identify(second, "second", key=BOB)
     welcome = assert_sent(second, "WELCOME")
     public = list(PROFILES[REFERENCE]["default_channels"])
-    assert list(world.hall.agents[welcome["agent_id"][1:]].channels) == public
+    assert list(world.hall.roster.agents[welcome["agent_id"][1:]].channels) == public
     service_line(second, "second came online")
     assert_silent(second)
     for channel in public:
@@ -207,7 +207,7 @@ def test_row_14_auto_join_takes_those_into_verified_only_channels_who_are_shown_
     world = World(REFERENCE, allowlist=True, approved=[ALICE])
     for key, is_in in ((ALICE, True), (BOB, False), (None, False)):
         guest = world.agent(key=key)
-        assert ("#ops" in world.hall.agents[guest.id[1:]].channels) is is_in
+        assert ("#ops" in world.hall.roster.agents[guest.id[1:]].channels) is is_in
 
 
 def test_row_15_and_17_the_order_on_join() -> None:

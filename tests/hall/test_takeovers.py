@@ -203,7 +203,7 @@ def test_takeovers_are_as_far_apart_as_the_delay_says(steps: list[tuple[str, flo
     for step, seconds in steps:
         if step == "knock":
             knocking(world)
-        elif step == "leave" and (agent := world.hall.by_key.get(ALICE.public.raw)):
+        elif step == "leave" and (agent := world.hall.roster.by_key.get(ALICE.public.raw)):
             world.hall.disconnect(agent.session)
         world.advance(seconds)
         assert_consistent(world)

@@ -96,8 +96,8 @@ def test_the_rules_of_chat_hold_there_too() -> None:
 def test_its_agents_come_and_go_like_others() -> None:
     world = World()
     seen: list[tuple[str, str]] = []
-    world.hall.arrivals.append(lambda agent: seen.append(("came", agent.name)))
-    world.hall.departures.append(lambda agent: seen.append(("went", agent.name)))
+    world.hall.roster.on_arrival(lambda agent: seen.append(("came", agent.name)))
+    world.hall.roster.on_departure(lambda agent: seen.append(("went", agent.name)))
     alice = world.agent("alice", join="#general")
     telegraph = Telegraph(world, "office")
     telegraph.close(1000, "")

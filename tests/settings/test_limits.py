@@ -181,7 +181,7 @@ def test_post_auth_what_is_over_the_limit_is_not_handled() -> None:
         world.send(guest, kind, **fields)
         assert_refused(guest, "RATE_LIMITED")
     assert_silent(other)
-    assert "#general" in world.hall.agents[guest.id[1:]].channels
+    assert "#general" in world.hall.roster.agents[guest.id[1:]].channels
 
 
 def test_post_auth_invalid_frames_count_and_are_answered_as_invalid() -> None:

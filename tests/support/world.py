@@ -343,7 +343,7 @@ class World:
         guest.id = welcome["agent_id"]
         for channel in (join,) if isinstance(join, str) else join:
             self.send(guest, "JOIN", channel=channel)
-            assert channel in self.hall.agents[guest.id[1:]].channels
+            assert channel in self.hall.roster.agents[guest.id[1:]].channels
         guest.read()
         return guest
 
@@ -445,7 +445,7 @@ def assert_open(*guests: Guest) -> None:
 def assert_consistent(world: World) -> None:
     """What holds in every hall at every moment."""
     hall = world.hall
-    for agent_id, agent in hall.agents.items():
+    for agent_id, agent in hall.roster.agents.items():
         assert agent.id == agent_id
         assert agent.session.agent is agent
         # Those of other wires have no connection of this one.
@@ -465,7 +465,7 @@ def assert_consistent(world: World) -> None:
         sizes = [max(len(framed(Outgoing(line))), getsizeof(line.content)) for line in channel.buffer]
         assert channel.buffer.size == sum(sizes) <= memory.per_channel
         for agent_id, member in channel.members.items():
-            assert hall.agents.get(agent_id) is member
+            assert hall.roster.agents.get(agent_id) is member
             assert member.channels[channel.name] is channel
             assert not channel.invite_only or agent_id in channel.invited
             assert not channel.verified_only or member.verified
@@ -474,15 +474,15 @@ def assert_consistent(world: World) -> None:
         assert channel.relays == Counter(member.relay for member in members if member.relay is not None)
         assert channel.unannounced <= channel.members.keys()
     names: dict[str, dict[str, Agent]] = {}
-    for agent in hall.agents.values():
+    for agent in hall.roster.agents.values():
         names.setdefault(agent.name.lower(), {})[agent.id] = agent
-    assert hall.by_name == names
+    assert hall.roster._by_name == names
     for session in hall.sessions:
         assert not session.closed
         assert (session.agent is None) == (session.tier is Tier.STRANGER)
         assert session.pending is None or hall.waiting[session.pending.id] is session
     assert all(session.pending is not None for session in hall.waiting.values())
-    assert hall.callbacks._serials.keys() <= hall.agents.keys()
+    assert hall.callbacks._serials.keys() <= hall.roster.agents.keys()
     _assert_doors_count(hall)
     _assert_agenda_holds_no_more_than_it_must(world)
     _assert_one_claim_per_message(hall)
@@ -536,9 +536,9 @@ def _assert_one_claim_per_message(hall: Hall) -> None:
     expiries = [claim.expires for claim in claims.values()]
     assert expiries == sorted(expiries)
     for (channel_name, _), claim in claims.items():
-        assert channel_name in hall.agents[claim.holder].channels
+        assert channel_name in hall.roster.agents[claim.holder].channels
     shared = [(holder, key) for holder, keys in hall.floor._shared.items() for key in keys]
     assert len(hall.floor) == len(claims) + len(shared)
     for holder, key in shared:
-        assert key[0] in hall.agents[holder].channels
+        assert key[0] in hall.roster.agents[holder].channels
         assert key in hall.floor._owed[holder]

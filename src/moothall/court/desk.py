@@ -124,8 +124,8 @@ class CourtDesk:
 
     def open(self, hall: Hall) -> None:
         """Begin with what is due: deadlines that passed while the hall was closed are acted upon now."""
-        self._rules = structs.replace(self._rules, ratings=self._rules.ratings.in_hall(hall.is_local))
-        hall.arrivals.append(lambda agent: self._remind(hall, agent))
+        self._rules = structs.replace(self._rules, ratings=self._rules.ratings.in_hall(hall.roster.is_local))
+        hall.roster.on_arrival(lambda agent: self._remind(hall, agent))
         if not self._is_shared:
             self._load_seats(hall)
         self._deadlines.act(hall)
@@ -205,7 +205,7 @@ class CourtDesk:
         absent, approved_only = self._rules.absent, self._rules.approved_only
         return [
             Candidate(agent.key.raw, agent.address)
-            for agent in hall.agents.values()
+            for agent in hall.roster.agents.values()
             if agent.key is not None
             and agent.presence not in absent
             and (not approved_only or agent.key in hall.allowlist)
@@ -306,7 +306,7 @@ class CourtDesk:
         def loaded(seats: list[tuple[bytes, str]]) -> None:
             for key, dispute_id in seats:
                 self._seats.setdefault(key, set()).add(dispute_id)
-            for agent in list(hall.agents.values()):  # who came before this was known
+            for agent in list(hall.roster.agents.values()):  # who came before this was known
                 self._remind(hall, agent)
 
         def failed(error: BaseException) -> None:
@@ -345,7 +345,7 @@ class CourtDesk:
             for key, dispute_id in sorted(seats):
                 cases.setdefault(key, []).append(dispute_id)
             for key, dispute_ids in cases.items():
-                if hall.by_key.get(key) is arrived[key]:
+                if hall.roster.by_key.get(key) is arrived[key]:
                     self._remind_of(hall, arrived[key], key, dispute_ids)
 
         def failed(error: BaseException) -> None:
@@ -359,7 +359,7 @@ class CourtDesk:
 
         def found(answer: tuple[list[Notice], Sequence[str]]) -> None:
             notices, others = answer
-            if hall.by_key.get(key) is not agent:
+            if hall.roster.by_key.get(key) is not agent:
                 return
             for notice in notices:
                 hall.tell_keys(notice.to, agentchat.message_of(notice.news))
@@ -367,7 +367,7 @@ class CourtDesk:
                 hall.agenda.at(hall.now() + PAUSE_SECONDS, lambda: go_on(others))
 
         def go_on(others: Sequence[str]) -> None:
-            if hall.by_key.get(key) is agent:
+            if hall.roster.by_key.get(key) is agent:
                 self._remind_of(hall, agent, key, others)
 
         def failed(error: BaseException) -> None:

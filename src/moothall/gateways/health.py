@@ -41,7 +41,7 @@ class HallMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         tally = self._hall.tally
         yield self._connections()
-        yield _gauge("moothall_agents", "Agents in the roster", len(self._hall.agents))
+        yield _gauge("moothall_agents", "Agents in the roster", len(self._hall.roster))
         shown = sum(channel.is_shown for channel in self._hall.channels)
         yield _gauge("moothall_channels", "Channels", shown)
         yield _counts("moothall_messages_received", "Valid messages by type", "type", self._hall.received)
@@ -197,8 +197,8 @@ def health_report(hall: Hall, desk: MarketDesk, started: float) -> dict[str, obj
         "uptime_seconds": int(now - started),
         "started_at": _iso(started),
         "agents": {
-            "connected": len(hall.agents),
-            "with_identity": sum(agent.key is not None for agent in hall.agents.values()),
+            "connected": len(hall.roster),
+            "with_identity": sum(agent.key is not None for agent in hall.roster.agents.values()),
         },
         "channels": {
             "total": sum(channel.is_shown for channel in hall.channels),
@@ -222,7 +222,7 @@ def connection_report(hall: Hall) -> dict[str, object]:
             "connected_at": int(agent.session.connected_at * 1000),
             "user_agent": agent.session.user_agent or "unknown",
         }
-        for agent in hall.agents.values()
+        for agent in hall.roster.agents.values()
     ]
     return {"connections": connections, "count": len(connections)}
 

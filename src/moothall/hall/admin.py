@@ -246,7 +246,7 @@ def _require_allowlist(hall: Hall) -> None:
 
 def _find(hall: Hall, agent_id: str) -> Agent:
     bare = bare_id(agent_id)
-    agent = hall.agents.get(bare) or next(iter(_all_with(hall, bare)), None)
+    agent = hall.roster.agents.get(bare) or next(iter(_all_with(hall, bare)), None)
     if agent is None:
         raise AgentNotFound(f"There is no agent {agent_id[:64]} here")
     return agent
@@ -256,7 +256,7 @@ def _all_with(hall: Hall, agent_id: str) -> list[Agent]:
     """The agents with this id, given in the length that this hall uses or in the other one."""
     return [
         agent
-        for agent in hall.agents.values()
+        for agent in hall.roster.agents.values()
         if agent_id == agent.id
         or ((key := agent.key or agent.claimed_key) and agent_id in (key.agent_id(8), key.fingerprint))
     ]

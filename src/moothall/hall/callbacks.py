@@ -189,7 +189,7 @@ def _plan_callbacks(hall: "Hall") -> None:
 
 def _fire_callbacks(hall: "Hall") -> None:
     for fired in hall.callbacks.due(hall.now()):
-        agent = hall.agents.get(fired.agent_id)
+        agent = hall.roster.agents.get(fired.agent_id)
         if agent is None or (fired.target[0] == "#" and fired.target not in agent.channels):
             continue
         hall.tell(

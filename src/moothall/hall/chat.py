@@ -46,7 +46,7 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
     agent = hall.agent_of(session)
     to = message.to
     channel = agent.channels.get(to)
-    target = hall.find(to[1:]) if to[0] == "@" else None
+    target = hall.roster.find(to[1:]) if to[0] == "@" else None
     if channel is None and target is None and MARKER not in message.content:
         _refuse_address(hall, to)
     line = compose(hall, agent, message, channel)
@@ -118,7 +118,7 @@ def file_chunk(hall: Hall, session: Session, message: FileChunk) -> None:
     half of its outbox, and beyond that the sender is refused.
     """
     agent = hall.agent_of(session)
-    target = hall.find(bare_id(message.to))
+    target = hall.roster.find(bare_id(message.to))
     if target is None:
         _refuse_address(hall, message.to)
     unread = target.link.unread

@@ -64,7 +64,7 @@ def _listed(hall: "Hall", session: Session, message: Any) -> int:
     """Agents that LIST_AGENTS lists: of a channel, of those asked for, or all."""
     if message.channel is not UNSET:
         return _members(hall, session, message)
-    return min(len(hall.agents), MAX_AGENTS_LISTED) if message.agents is UNSET else len(message.agents)
+    return min(len(hall.roster), MAX_AGENTS_LISTED) if message.agents is UNSET else len(message.agents)
 
 
 def _fellows(hall: "Hall", session: Session, message: Any) -> int:
@@ -118,7 +118,7 @@ def _all_channels(hall: "Hall", session: Session, message: Any) -> int:
 
 def _roster(hall: "Hall", session: Session, message: Any) -> int:
     """All agents are looked at, which takes far less than to tell them."""
-    return len(hall.agents) // LOOKED_AT_FOR_ONE
+    return len(hall.roster) // LOOKED_AT_FOR_ONE
 
 
 # Told from memory.

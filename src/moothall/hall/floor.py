@@ -354,7 +354,7 @@ def responding_to(hall: "Hall", session: Session, message: RespondingTo) -> None
         started_at=decision.claim.started_at,
     )
     _relay(hall, channel, claimed, agent, precedence)
-    if decision.displaced is not None and (loser := hall.agents.get(decision.displaced)):
+    if decision.displaced is not None and (loser := hall.roster.agents.get(decision.displaced)):
         losers = floor.precedence(loser.id, _address(loser.session), now)
         hall.tell(loser, _yield(arrived, channel, message.msg_id, decision.claim, losers))
 

@@ -42,6 +42,7 @@ from moothall.hall.outside import (
 )
 from moothall.hall.parts import Parts
 from moothall.hall.peers import PeerRequests
+from moothall.hall.roster import LocalRoster
 from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.takeovers import Takeovers
 from moothall.hall.throttle import Excess
@@ -104,10 +105,7 @@ class Hall:
         memory = HistoryMemory(settings.replay_memory, per_channel=settings.outbox_limit // 2)
         self.channels = Channels(settings.buffer_size, memory)
         self.peer_requests = PeerRequests()
-        self.agents: dict[str, Agent] = {}
-        self.by_key: dict[bytes, Agent] = {}
-        self.bearers: dict[bytes, dict[str, Agent]] = {}  # agents that only claim a key, by key and id
-        self.by_name: dict[str, dict[str, Agent]] = {}  # by the name in lower case, then by id
+        self.roster = LocalRoster()
         self.sessions: set[Session] = set()
         self.waiting: dict[str, Session] = {}  # whose challenge or captcha has this id
         self.strangers = WaitingLine(self.agenda, settings.identify_timeout, self._overdue)
@@ -128,9 +126,6 @@ class Hall:
         self.new_keys = NewKeys(
             0 if settings.no_limits else settings.new_keys_per_hour, settings.loopback_factor
         )
-        self.arrivals: list[Callable[[Agent], None]] = []  # told after an agent of any wire was welcomed
-        self.departures: list[Callable[[Agent], None]] = []  # told before an agent is gone
-        self.presence_changed: list[Callable[[Agent], None]] = []  # told after SET_PRESENCE
         # Agents of other wires, by id: they give the id up to a session that proves the key it comes from.
         self.makes_way: dict[str, Callable[[], None]] = {}
         self.voice = Voice(self.agenda, self._speak, limited=not settings.no_limits)
@@ -247,12 +242,7 @@ class Hall:
 
     def add(self, agent: Agent) -> None:
         session = agent.session
-        self.agents[agent.id] = agent
-        self.by_name.setdefault(agent.name.lower(), {})[agent.id] = agent
-        if agent.key is not None:
-            self.by_key[agent.key.raw] = agent
-        if agent.claimed_key is not None:
-            self.bearers.setdefault(agent.claimed_key.raw, {})[agent.id] = agent
+        self.roster.add(agent)
         session.agent = agent
         session.tier = Tier.VERIFIED if agent.key is not None else Tier.ANONYMOUS
         if session.meter is not None:
@@ -264,27 +254,7 @@ class Hall:
     def arrived(self, agent: Agent) -> None:
         """The agent is in the roster, and its wire has welcomed it."""
         self.announce_move(agent, "#general", "came online")
-        for told in self.arrivals:
-            told(agent)
-
-    def rename(self, agent: Agent, name: str) -> None:
-        self._forget_name(agent)
-        agent.name = name
-        self.by_name.setdefault(name.lower(), {})[agent.id] = agent
-
-    def _forget_name(self, agent: Agent) -> None:
-        name = agent.name.lower()
-        namesakes = self.by_name[name]
-        del namesakes[agent.id]
-        if not namesakes:
-            del self.by_name[name]
-
-    def find(self, agent_id: str) -> Agent | None:
-        """The agent of this id, if it can be told something."""
-        agent = self.agents.get(agent_id)
-        if agent is not None and agent.relay is not None and agent.relay.is_gone:
-            return None
-        return agent
+        self.roster.arrived(agent)
 
     def agent_of(self, session: Session) -> Agent:
         """The agent behind a session that passed the tier check."""
@@ -294,23 +264,13 @@ class Hall:
 
     def remove(self, agent: Agent) -> None:
         """Remove the agent from the hall and tell its channels (agentchat wire 4.8)."""
-        for told in self.departures:
-            told(agent)
+        self.roster.departing(agent)
         self.floor.drop(agent.id)
         self.callbacks.drop(agent.id)
         for channel in list(agent.channels.values()):
             channel.leave(agent)
             self.broadcast(channel, AgentLeft(ts=self.timestamp(), channel=channel.name, agent=agent.address))
-        if self.agents.get(agent.id) is agent:
-            del self.agents[agent.id]
-            self._forget_name(agent)
-            if agent.key is not None:
-                del self.by_key[agent.key.raw]
-            if agent.claimed_key is not None:
-                bearers = self.bearers[agent.claimed_key.raw]
-                del bearers[agent.id]
-                if not bearers:
-                    del self.bearers[agent.claimed_key.raw]
+        self.roster.remove(agent)
         agent.session.agent = None
         agent.session.tier = Tier.STRANGER
         self.announce_move(agent, "#general", "went offline")
@@ -597,16 +557,11 @@ class Hall:
         for agent in agents:
             agent.link.put(outgoing)
 
-    def is_local(self, key: bytes) -> bool:
-        """The agent with this key is here, and connected from the hall's own machine. Any thread may ask."""
-        agent = self.by_key.get(key)
-        return agent is not None and not agent.session.counted
-
     def tell_keys(self, keys: Iterable[bytes], message: ServerMessage, actor: Session | None = None) -> None:
         """The agents with these keys, as far as they are here. For `actor` it is the answer to its command."""
         outgoing = Outgoing(message)
         for key in keys:
-            agent = self.by_key.get(key)
+            agent = self.roster.by_key.get(key)
             if agent is None:
                 continue
             if agent.session is actor and actor.ref is not None and not actor.answered:
@@ -665,7 +620,7 @@ class Hall:
 
     def _speak(self, line: Line) -> None:
         if line.is_moderated and self.moderation is not None:
-            author = self.agents.get(line.about)
+            author = self.roster.agents.get(line.about)
             if author is None:
                 return  # it is gone, and what it wrote cannot be held against it
             try:

@@ -276,7 +276,7 @@ def _come_in(hall: Hall, session: Session, applicant: Applicant, key: PublicKey)
     Only a session that proved this key delays a takeover. A keep agent that signs with it makes way at once: a
     stranger can send an old packet of the owner again.
     """
-    if not hall.settings.takeover_delay or key.raw not in hall.by_key:
+    if not hall.settings.takeover_delay or key.raw not in hall.roster.by_key:
         _welcome(hall, session, applicant)
         return
     hall.stop_waiting(session)
@@ -293,7 +293,7 @@ def _come_in(hall: Hall, session: Session, applicant: Applicant, key: PublicKey)
         hall.expect_identity(session)
         if not _is_welcome(hall, session, key):
             return
-        if key.raw not in hall.by_key:
+        if key.raw not in hall.roster.by_key:
             _welcome(hall, session, applicant)
         elif hall.takeovers.is_due(waiting):
             hall.takeovers.note(waiting, hall.now())
@@ -394,7 +394,7 @@ def _welcome(hall: Hall, session: Session, applicant: Applicant, *, lurking: boo
     if key is not None:
         if make_way := hall.makes_way.get(agent.id):
             make_way()
-        elif other := hall.agents.get(agent.id):
+        elif other := hall.roster.agents.get(agent.id):
             _displace(hall, other, session.ip)
     hall.add(agent)
     hall.reply(
@@ -422,7 +422,7 @@ def _choose_id(hall: Hall, key: PublicKey | None) -> str:
         return key.agent_id(hall.settings.id_length)
     while True:
         agent_id = hall.ids.ephemeral_id()
-        if agent_id not in hall.agents:
+        if agent_id not in hall.roster.agents:
             return agent_id
 
 

@@ -95,7 +95,7 @@ def invite(hall: Hall, session: Session, message: Invite) -> None:
     if len(channel.invited) >= MAX_INVITED and guest_id not in channel.invited:
         raise InvalidMessage(f"The invite list of {channel.name} is full; CREATE_CHANNEL a new channel")
     channel.invited.add(guest_id)
-    if guest := hall.find(guest_id):
+    if guest := hall.roster.find(guest_id):
         hall.tell(
             guest,
             server.Chat(
@@ -137,11 +137,11 @@ def list_agents(hall: Hall, session: Session, message: ListAgents) -> None:
 def _list_hall(hall: Hall, session: Session, wanted: list[str] | UnsetType) -> None:
     """All agents, or those wanted: `@id` of each. In which channels they are is not told."""
     if wanted is UNSET:
-        found = list(islice(hall.agents.values(), MAX_AGENTS_LISTED))
+        found = list(islice(hall.roster.agents.values(), MAX_AGENTS_LISTED))
     else:
         ids = dict.fromkeys(bare_id(address) for address in wanted)
-        found = [hall.agents[each] for each in ids if each in hall.agents]
-    truncated = wanted is UNSET and len(found) < len(hall.agents)
+        found = [hall.roster.agents[each] for each in ids if each in hall.roster.agents]
+    truncated = wanted is UNSET and len(found) < len(hall.roster)
     entries = [_listed(agent) for agent in found]
     hall.reply(session, server.Agents(ts=hall.timestamp(), list=entries, truncated=truncated))
 

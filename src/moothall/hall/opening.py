@@ -27,8 +27,8 @@ def open_hall(settings: Settings, other_rooms: Iterable[Row], parts: Parts) -> H
     """`other_rooms` are the rows of the market and the court."""
     moderation = Moderation(Pipeline([LinkDetector()]), Escalation()) if settings.moderation else None
     hall = Hall(settings, (*commands(settings), *other_rooms), parts, moderation)
-    hall.departures.append(partial(peers.forget_requests, hall))
-    hall.departures.append(lambda agent: hall.takeovers.hurry(agent.id, hall.now()))
+    hall.roster.on_departure(partial(peers.forget_requests, hall))
+    hall.roster.on_departure(lambda agent: hall.takeovers.hurry(agent.id, hall.now()))
     if settings.idle_prompts and settings.idle_timeout:
         idle.watch(hall)
     return hall

@@ -106,7 +106,7 @@ class OtherHalls:
             return
         enclosed: list[_Enclosed] = []
         for to, message in messages:
-            absent = [key for key in dict.fromkeys(to) if key not in hall.by_key]
+            absent = [key for key in dict.fromkeys(to) if key not in hall.roster.by_key]
             if absent:
                 enclosed.append(_Enclosed(absent, msgspec.Raw(encode(message))))
         if enclosed:
@@ -129,9 +129,9 @@ class OtherHalls:
         self._plans = plans
         self._versions = dict(versions)
         self._opened = opened
-        hall.arrivals.append(self._note)
-        hall.presence_changed.append(self._note)
-        hall.departures.append(self._forget)
+        hall.roster.on_arrival(self._note)
+        hall.roster.on_presence(self._note)
+        hall.roster.on_departure(self._forget)
         self._pulse()
 
     def close(self) -> None:
@@ -223,7 +223,7 @@ class OtherHalls:
         self._is_alone = not news.others
         if not news.is_known:
             changed, self._presences = self._presences, {}
-            self._presences.update((key, agent.presence) for key, agent in hall.by_key.items())
+            self._presences.update((key, agent.presence) for key, agent in hall.roster.by_key.items())
             self._presences.update(changed)
         for of, version in news.lists.items():
             if version != self._versions.get(of):
@@ -253,7 +253,7 @@ class OtherHalls:
             return
         self._is_reading = True
         self._reads_again = False
-        after, known, wanted = self._letters.last - OVERLAP, self._letters.latest(), hall.by_key
+        after, known, wanted = self._letters.last - OVERLAP, self._letters.latest(), hall.roster.by_key
 
         def read(letters: list[Letter]) -> None:
             self._is_reading = False
@@ -292,7 +292,7 @@ class _Numbers:
 def _concerns(hall: Hall, recipients: str) -> bool:
     """True also for what is not a list of keys, as a later version may send it: the store tells."""
     try:
-        return any(bytes.fromhex(key) in hall.by_key for key in recipients.split(","))
+        return any(bytes.fromhex(key) in hall.roster.by_key for key in recipients.split(","))
     except ValueError:
         return True
 
@@ -301,7 +301,7 @@ def _tell_here(hall: Hall, body: bytes) -> None:
     for enclosed in _decode_letter(body):
         outgoing = forwarded(bytes(enclosed.message))
         for key in enclosed.to:
-            agent = hall.by_key.get(key)
+            agent = hall.roster.by_key.get(key)
             if agent is not None:
                 agent.link.put(outgoing)
 

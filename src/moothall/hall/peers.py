@@ -80,7 +80,7 @@ class PeerRequests:
 
 def verify_request(hall: "Hall", session: Session, message: VerifyRequest) -> None:
     requester = hall.agent_of(session)
-    target = hall.find(bare_id(message.target))
+    target = hall.roster.find(bare_id(message.target))
     if target is None:
         raise AgentNotFound(f"There is no agent {message.target[:64]} here")
     if target.key is None:

@@ -28,7 +28,7 @@ def set_nick(hall: Hall, session: Session, message: SetNick) -> None:
     notice = server.NickChanged(
         ts=hall.timestamp(), agent_id=agent.address, old_nick=agent.name, new_nick=message.nick
     )
-    hall.rename(agent, message.nick)
+    hall.roster.rename(agent, message.nick)
     for channel in agent.channels.values():
         hall.broadcast(channel, notice)
     hall.reply(session, notice)
@@ -39,8 +39,7 @@ def set_presence(hall: Hall, session: Session, message: SetPresence) -> None:
     status_text = None if message.status_text is UNSET else _check_text(hall, agent, message.status_text)
     agent.presence = message.status
     agent.status_text = status_text
-    for told in hall.presence_changed:
-        told(agent)
+    hall.roster.presence_changed(agent)
     if hall.presence_changes is None:
         hall.tell_all(hall.channels.shared_with(agent), _notice(hall, agent))
         _begin_tick(hall)
@@ -57,7 +56,7 @@ def _begin_tick(hall: Hall) -> None:
 
 def _end_tick(hall: Hall) -> None:
     changes, hall.presence_changes = hall.presence_changes or {}, None
-    changed = [agent for agent in changes.values() if hall.agents.get(agent.id) is agent]
+    changed = [agent for agent in changes.values() if hall.roster.agents.get(agent.id) is agent]
     if changed:
         _tell_together(hall, changed)
         _begin_tick(hall)

@@ -163,7 +163,7 @@ def _is_seen(hall: "Hall", session: Session, key: PublicKey) -> bool:
     """
     if hall.keyring.knows(key.agent_id(hall.settings.id_length), key.raw):
         return True
-    is_here = key.raw in hall.bearers or key in hall.allowlist
+    is_here = hall.roster.bearers(key.raw) or key in hall.allowlist
     return is_here and hall.new_keys.admit(session.ip, hall.now())
 
 
@@ -184,11 +184,11 @@ def record(
 def enact(hall: "Hall", key: PublicKey, but: Session | None = None) -> None:
     """From now on this key is not let in; sessions that have it end, except one that is to be answered."""
     hall.revoked.add(key.raw)
-    agent = hall.by_key.get(key.raw)
+    agent = hall.roster.by_key.get(key.raw)
     if agent is not None and agent.session is not but:
         hall.tell(agent, _notice(hall, key))
         hall.close(agent.session, NORMAL, "Key revoked")
-    for bearer in list(hall.bearers.get(key.raw, {}).values()):
+    for bearer in list(hall.roster.bearers(key.raw)):
         hall.close(bearer.session, NORMAL, "Key revoked")
 
 

@@ -2,7 +2,7 @@
 
 from collections import deque
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from moothall.hall.budgets import Meter
 from moothall.hall.outside import Link, Relay
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # What one session may have waiting behind a durable command before the hall stops reading from it.
 MAX_INBOX: Final = 64  # frames
 MAX_INBOX_BYTES: Final = 512 * 1024  # two of the largest: a slow disk must not fill the memory
+
+
+HERE: Final = ""  # the node of agents that are connected to this process
 
 
 class Tier(IntEnum):
@@ -131,6 +134,8 @@ class Agent:
         "verified",
         "via",
     )
+
+    node: ClassVar = HERE
 
     def __init__(
         self, session: Session, agent_id: str, name: str, key: PublicKey | None, kind: str | None

@@ -113,7 +113,7 @@ class MarketDesk:
 
     def open(self, hall: Hall) -> None:
         """Begin with what is due: deadlines that passed while the hall was closed are acted upon now."""
-        self._rules = structs.replace(self._rules, ratings=self._rules.ratings.in_hall(hall.is_local))
+        self._rules = structs.replace(self._rules, ratings=self._rules.ratings.in_hall(hall.roster.is_local))
         self._expiries.act(hall)
         self._counts.count(hall)
         self._look_out(hall)
@@ -122,7 +122,7 @@ class MarketDesk:
 
     def propose(self, hall: Hall, session: Session, message: client.Proposal) -> None:
         agent, key = _party(hall, session)
-        target = hall.agents.get(bare_id(message.to))
+        target = hall.roster.agents.get(bare_id(message.to))
         if target is not None and target.key is None and target.claimed_key is None:
             raise AgentNotFound(f"{target.address} has no key, so it cannot make deals")
         # An agent that only claims a key counts as absent: a replayed packet must not keep deals from its owner.
@@ -210,7 +210,7 @@ class MarketDesk:
         def found(missed: set[str]) -> None:
             self._missed = missed
             if not missed:
-                hall.arrivals.remove(recognise)
+                hall.roster.off_arrival(recognise)
 
         def failed(error: BaseException) -> None:
             hall.log.warning("imports_not_read", error=repr(error))
@@ -222,7 +222,7 @@ class MarketDesk:
         def recognise(agent: Agent) -> None:
             self._recognise(hall, agent)
 
-        hall.arrivals.append(recognise)
+        hall.roster.on_arrival(recognise)
         ask()
 
     def _recognise(self, hall: Hall, agent: Agent) -> None:
@@ -272,7 +272,7 @@ class MarketDesk:
     def get_rating(self, hall: Hall, session: Session, message: client.GetRating) -> None:
         agent = hall.agent_of(session)
         address = message.agent or agent.address
-        known = hall.agents.get(bare_id(address))
+        known = hall.roster.agents.get(bare_id(address))
         own = None if known is None else known.key or known.claimed_key
         raw = None if own is None else own.raw
         now = hall.timestamp()
@@ -386,12 +386,12 @@ class _Present:
 
     def __contains__(self, key: object) -> bool:
         hall = self._hall
-        if key in hall.by_key:
+        if key in hall.roster.by_key:
             return True
         if not isinstance(key, bytes):
             return False
         public = PublicKey(key)
-        agent = hall.agents.get(public.agent_id(hall.settings.id_length))
+        agent = hall.roster.agents.get(public.agent_id(hall.settings.id_length))
         return agent is not None and agent.claimed_key == public
 
 

@@ -118,8 +118,8 @@ def test_a_keep_agent_is_not_called_server(identity: str) -> None:
 
 def test_a_keep_agent_has_no_key_in_the_eyes_of_the_hall(town: Town) -> None:
     town.peer("bot:alice")
-    assert ALICE.pk not in town.hall.by_key
-    assert town.hall.agents[ALICE_ID].key is None
+    assert ALICE.pk not in town.hall.roster.by_key
+    assert town.hall.roster.agents[ALICE_ID].key is None
 
 
 def test_each_identity_of_a_key_is_an_agent_of_its_own(town: Town) -> None:
@@ -151,7 +151,7 @@ def test_a_keep_agent_never_displaces_a_session(town: Town) -> None:
     town.peer("bot:alice")
     assert_silent(session)
     assert_open(session)
-    assert town.hall.agents[ALICE_ID].session is session.session
+    assert town.hall.roster.agents[ALICE_ID].session is session.session
     assert agent_id(town, "bot:alice") != ALICE_ID
 
 
@@ -483,7 +483,7 @@ def test_a_key_that_is_revoked_is_out_at_once_with_all_its_identities(town: Town
     assert (first.closed, second.closed, other.closed) == (True, True, False)
     for peer in (first, second):
         town.room.leave(peer)
-    assert list(town.hall.agents) == [agent_id(town, "bot:other")]
+    assert list(town.hall.roster.agents) == [agent_id(town, "bot:other")]
     assert_consistent(town)
 
 
@@ -644,7 +644,7 @@ def test_a_callback_that_a_keep_agent_asks_for_fires_as_a_packet_to_it() -> None
 def test_the_arrival_of_a_keep_agent_is_an_arrival() -> None:
     town = Town()
     arrived: list[str] = []
-    town.hall.arrivals.append(lambda agent: arrived.append(agent.name))
+    town.hall.roster.on_arrival(lambda agent: arrived.append(agent.name))
     town.peer("bot:alice")
     assert arrived == ["alice"]
-    assert "agent:" + next(iter(town.hall.agents)) not in town.room.listing
+    assert "agent:" + next(iter(town.hall.roster.agents)) not in town.room.listing

@@ -59,7 +59,7 @@ class Life:
             case "go", number if number in self.sessions:
                 town.disconnect(self.sessions.pop(number))
             case "kick", number:
-                agents = sorted(town.hall.agents)
+                agents = sorted(town.hall.roster.agents)
                 if (chosen := agents[number % len(agents)]) != self.admin.id[1:]:
                     town.send(self.admin, "ADMIN_KICK", admin_key=ADMIN_KEY, agent_id=chosen)
             case "say", number if number in self.sessions and not self.sessions[number].session.closed:
@@ -79,20 +79,20 @@ class Life:
         # Those of connections that have ended are freed a few at a time, and some may have been put out before.
         agents = {resident.agent.id for resident in residents.values() if resident.peer in self.peers}
         leaving = {resident.agent.id for resident in residents.values() if resident.peer not in self.peers}
-        assert agents <= town.hall.agents.keys()
+        assert agents <= town.hall.roster.agents.keys()
         assert agents <= town.hall.makes_way.keys() <= agents | leaving
-        keep_agents = {agent.id for agent in town.hall.agents.values() if agent.relay is not None}
+        keep_agents = {agent.id for agent in town.hall.roster.agents.values() if agent.relay is not None}
         assert agents <= keep_agents <= agents | leaving
-        others = {f"agent:{agent}" for agent in town.hall.agents.keys() - keep_agents}
+        others = {f"agent:{agent}" for agent in town.hall.roster.agents.keys() - keep_agents}
         assert list(town.room.listing) == sorted(others | residents.keys())
         assert all(peer.held == 0 for peer in self.peers)
         for identity, resident in residents.items():
             is_here = resident.peer in self.peers
             assert (identity in town.room.registry) == is_here
-            assert (town.hall.find(resident.agent.id) is resident.agent) == is_here
+            assert (town.hall.roster.find(resident.agent.id) is resident.agent) == is_here
         assert town.bridge._parties.keys() <= set(self.peers)
         assert town.room._per_address["192.0.2.7"] == len(residents)
-        for agent in town.hall.by_key.values():
+        for agent in town.hall.roster.by_key.values():
             assert agent.id not in agents
         assert_consistent(town)
 

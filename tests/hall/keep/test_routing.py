@@ -138,7 +138,7 @@ def test_a_connection_that_ends_frees_all_its_identities(town: Town) -> None:
     assert not town.room.free_some()
     assert len(town.room.registry) == 0
     assert town.bridge.residents == {}
-    assert town.hall.agents == {}
+    assert town.hall.roster.agents == {}
 
 
 def crowd(town: Town, number: int, peer: FakePeer | None = None) -> FakePeer:
@@ -368,7 +368,7 @@ def test_banned_keys_and_keys_that_are_not_approved_stay_out() -> None:
     assert banned.ask(FakePeer(), "", "server") == "error:banned"
     closed = Town(allowlist=True)
     assert closed.ask(FakePeer(), "bot:alice", "server") == "error:not_allowed"
-    assert closed.hall.agents == {}
+    assert closed.hall.roster.agents == {}
 
 
 def test_a_revoked_key_stays_out() -> None:
@@ -377,7 +377,7 @@ def test_a_revoked_key_stays_out() -> None:
     town.hall.revoked.add(key.public.raw)
     for src in ("bot:alice", ""):
         assert town.ask(FakePeer(), src, "server") == "error:revoked"
-    assert town.hall.agents == {}
+    assert town.hall.roster.agents == {}
     assert town.ask(FakePeer(), "bot:alice", "server", signer=BOB) == "done"
 
 

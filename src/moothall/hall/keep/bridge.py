@@ -144,7 +144,7 @@ class Bridge:
         self._by_id: dict[str, Resident] = {}  # by agent id
         self._by_key: dict[bytes, dict[str, Resident]] = {}  # by key and identity
         self._sign = sign
-        hall.departures.append(self._leave_channels)
+        hall.roster.on_departure(self._leave_channels)
         if channel and hall.channels.get(channel) is None:
             hall.channels.create(channel, hall.now(), on_demand=True)
 
@@ -254,7 +254,7 @@ class Bridge:
 
     def _choose_id(self, resident: Resident, owner: bytes | None) -> str:
         agent_id = self.own_id(resident.key)
-        if agent_id in self.hall.agents or owner not in (None, resident.key):
+        if agent_id in self.hall.roster.agents or owner not in (None, resident.key):
             return self._other_id(resident)
         return agent_id
 
@@ -263,7 +263,7 @@ class Bridge:
         length, text = self.hall.settings.id_length, resident.identity.encode()
         while True:
             agent_id, text = _derived_id(resident.key, text, length)
-            if agent_id not in self.hall.agents:
+            if agent_id not in self.hall.roster.agents:
                 return agent_id
 
     # -- from the hall to keep ---------------------------------------------------------------------
@@ -388,7 +388,7 @@ class Bridge:
     def named(self, word: str, but: str) -> list[Agent]:
         """Agents of this name on any wire, except the one whose identity is `but`; the first so many."""
         asking = self.residents[but].agent
-        namesakes = islice(self.hall.by_name.get(word.lower(), {}).values(), MAX_NAMED)
+        namesakes = islice(self.hall.roster.named(word), MAX_NAMED)
         return [agent for agent in namesakes if agent is not asking and _is_here(agent)]
 
     def key_of(self, agent: Agent) -> bytes | None:
@@ -398,9 +398,9 @@ class Bridge:
     def candidates(self, named: list[Agent], found: Found, but: str) -> list[Agent]:
         """Who has the name and is still here, or offers the skill; the best rated first (seed 004, dst)."""
         hall, asking = self.hall, self.residents[but].agent
-        chosen = {agent.id: agent for agent in named if hall.find(agent.id) is agent}
+        chosen = {agent.id: agent for agent in named if hall.roster.find(agent.id) is agent}
         for key in found.offering:
-            if agent := hall.by_key.get(key):
+            if agent := hall.roster.by_key.get(key):
                 chosen[agent.id] = agent
             for resident in self._by_key.get(key, {}).values():
                 if not resident.party.is_gone:

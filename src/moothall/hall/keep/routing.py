@@ -85,8 +85,8 @@ class KeepRoom:
         self._per_address = AddressCounts(0)
         self._truncations = {question: Window(TRUNCATION_LOG) for question in QUESTIONS}
         # Identities that start "agent:" are the hall's to give, so these two never meet those of keep clients.
-        self.hall.arrivals.append(self._list_agent)
-        self.hall.departures.append(lambda agent: self.listing.discard(AGENT + agent.id))
+        self.hall.roster.on_arrival(self._list_agent)
+        self.hall.roster.on_departure(lambda agent: self.listing.discard(AGENT + agent.id))
         self._replays = Replays(settings.keep_replay_window) if settings.keep_replay_window else None
 
     def _list_agent(self, agent: Agent) -> None:
@@ -258,7 +258,7 @@ class KeepRoom:
         return OFFLINE
 
     def to_agent(self, peer: Peer, packet: Packet, forwarded: bytes) -> None:
-        agent = self.hall.find(packet.dst[len(AGENT) :])
+        agent = self.hall.roster.find(packet.dst[len(AGENT) :])
         if agent is None:
             raise Refused(OFFLINE)
         self.bridge.tell(packet.src, agent, packet, forwarded)
@@ -375,7 +375,9 @@ def _audience(channel: Channel | None) -> int:
 
 def info(keep: KeepRoom, space: int) -> Answer:
     return discovery.info(
-        agents_online=len(keep.hall.agents), uptime=keep.hall.now() - keep.started, version=keep.version
+        agents_online=len(keep.hall.roster.agents),
+        uptime=keep.hall.now() - keep.started,
+        version=keep.version,
     )
 
 
