@@ -26,7 +26,7 @@ from moothall.market.rules import MarketRules
 from moothall.market.signed import Signed
 from moothall.store.files import DataDirectory
 from moothall.store.opening import open_store
-from moothall.store.units import Store
+from moothall.store.units import Engine
 from moothall.wire.agentchat import client
 
 RULES: Final = MarketRules()
@@ -68,13 +68,13 @@ class Pair:
         ]
 
 
-async def run(store: Store, work: Work) -> None:
+async def run(store: Engine, work: Work) -> None:
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     store.submit(work, answer.set_result, answer.set_exception)
     await answer
 
 
-async def deal_until(store: Store, pair: Pair, end: float) -> int:
+async def deal_until(store: Engine, pair: Pair, end: float) -> int:
     units = 0
     while perf_counter() < end:
         for work in pair.deal(units):

@@ -18,7 +18,7 @@ from moothall.errors import UsageError
 from moothall.gateways import health
 from moothall.gateways.callables import Event as Event  # for those who write hooks
 from moothall.gateways.callables import Hook, HookListener, name_of
-from moothall.gateways.keep import KeepPort
+from moothall.gateways.keep_port import KeepPort
 from moothall.gateways.lag import LagMeter
 from moothall.gateways.port import Port
 from moothall.gateways.webhooks import Webhooks

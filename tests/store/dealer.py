@@ -8,7 +8,7 @@ from pathlib import Path
 from moothall.identity import PrivateKey
 from moothall.store.files import DataDirectory
 from moothall.store.opening import open_store
-from moothall.store.units import Store, StoreFailed
+from moothall.store.units import Engine, StoreFailed
 from tests.store.support import (
     LISTENING,
     NOW_MS,
@@ -61,7 +61,7 @@ async def _deal_for_ever(folder: Path, url: str, name: str, told: Connection) ->
     )
 
 
-async def _deal(store: Store, name: str, one: PrivateKey, other: PrivateKey, told: Connection) -> None:
+async def _deal(store: Engine, name: str, one: PrivateKey, other: PrivateKey, told: Connection) -> None:
     """Each agent is in two pairs, so that pairs meet in a standing."""
     serial = 0
     while True:

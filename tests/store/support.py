@@ -18,10 +18,10 @@ from moothall.store.books import SqlBooks, StoreBooks
 from moothall.store.checks import problems
 from moothall.store.dialect import Connection, Row
 from moothall.store.files import DataDirectory
-from moothall.store.memory import Memory
 from moothall.store.opening import connect, open_store, prepare
+from moothall.store.row_cache import RowCache
 from moothall.store.rows import Draft
-from moothall.store.units import Store
+from moothall.store.units import Engine
 from moothall.wire.agentchat import client
 from tests.identity.vectors import ALICE, BOB, CAROL, DAVE, NOW_MS
 from tests.market.support import address, signed
@@ -67,7 +67,7 @@ class Place:
     log: Log = field(default_factory=Log)
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Store]:
+    async def opened(self) -> AsyncIterator[Engine]:
         store = open_store(self.directory, self.url, self.log, LISTENING)
         try:
             yield store
@@ -89,7 +89,7 @@ class Place:
             prepare(connection, self.directory, self.log)
             connection.execute(connection.dialect.begin)
             changes = Draft()
-            books = SqlBooks(connection, Memory(), changes, subscriptions=LISTENING)
+            books = SqlBooks(connection, RowCache(), changes, subscriptions=LISTENING)
             yield books
             books.keep()
             changes.write(connection)
@@ -104,7 +104,7 @@ class Place:
             return list(problems(connection))
 
 
-async def run(store: Store, work: Callable[[StoreBooks], Result]) -> Result:
+async def run(store: Engine, work: Callable[[StoreBooks], Result]) -> Result:
     answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
     store.submit(work, answer.set_result, answer.set_exception)
     async with asyncio.timeout(PATIENCE):
@@ -171,7 +171,7 @@ def register(
 
 
 async def full_deal(
-    store: Store, deal: str, proposer: PrivateKey = ALICE, recipient: PrivateKey = BOB
+    store: Engine, deal: str, proposer: PrivateKey = ALICE, recipient: PrivateKey = BOB
 ) -> None:
     """With stakes on both sides."""
     await run(store, propose(deal, proposer, recipient, elo_stake=20))

@@ -34,8 +34,8 @@ from moothall.market.records import (
 from moothall.market.skills import Filters
 from moothall.store.books import SqlBooks
 from moothall.store.dialect import Connection, Cursor, Value
-from moothall.store.memory import Memory
 from moothall.store.opening import prepare
+from moothall.store.row_cache import RowCache
 from moothall.store.rows import Draft, Stale
 from tests.market.support import MemoryBooks
 from tests.store.support import (
@@ -363,7 +363,7 @@ def test_an_entry_counts_once(place: Place) -> None:
         books.save(again, audit())
     with place.connected() as connection:
         connection.execute(connection.dialect.begin)
-        careful = SqlBooks(connection, Memory(), Draft(), careful=True)
+        careful = SqlBooks(connection, RowCache(), Draft(), careful=True)
         careful.save(again, audit())
         careful.keep()
         connection.execute("COMMIT")
@@ -380,7 +380,7 @@ def test_a_deal_may_have_the_same_operation_in_both_books(place: Place, careful:
     with place.connected() as connection:
         connection.execute(connection.dialect.begin)
         draft = Draft()
-        later = SqlBooks(connection, Memory(), draft, careful=careful)
+        later = SqlBooks(connection, RowCache(), draft, careful=careful)
         later.save(entry("credits", "deal", "lock", NOW_MS, [("agent:a", -7), ("escrow:deal", 7)]), audit())
         later.keep()
         draft.write(connection)
@@ -452,7 +452,7 @@ def test_an_event_is_kept_for_everybody_who_wants_it_and_for_nobody_else(place: 
             (everybody, happened),
             ((), (happening(2, "escrow:created"),)),
         ):
-            books = SqlBooks(connection, Memory(), changes, subscriptions=subscriptions)
+            books = SqlBooks(connection, RowCache(), changes, subscriptions=subscriptions)
             for each in deal:
                 books.save(each, audit())
             books.keep()
@@ -492,7 +492,7 @@ def test_a_row_that_somebody_else_made_meanwhile_is_not_overwritten(place: Place
     with place.connected() as connection:
         connection.execute(connection.dialect.begin)
         changes = Draft()
-        late = SqlBooks(connection, Memory(), changes)
+        late = SqlBooks(connection, RowCache(), changes)
         late.save(change, audit())
         late.keep()
         with pytest.raises(Stale):
@@ -510,14 +510,14 @@ class Transaction:
         self._connected = place.connected()
         self._connection = self._connected.__enter__()
         prepare(self._connection, place.directory, place.log)
-        self._memory = Memory()
+        self._cache = RowCache()
 
     def begin(self) -> None:
         self._connection.execute(self._connection.dialect.begin)
         self._changes = Draft()
 
     def run(self, work: Callable[[Books], Any]) -> Any:
-        books = SqlBooks(self._connection, self._memory, self._changes)
+        books = SqlBooks(self._connection, self._cache, self._changes)
         try:
             result = work(books)
         except Refusal as refusal:
@@ -532,7 +532,7 @@ class Transaction:
     def commit(self) -> None:
         self._changes.write(self._connection)
         self._connection.execute("COMMIT")
-        self._memory.absorb(self._changes)
+        self._cache.absorb(self._changes)
 
     def close(self) -> None:
         self._connected.__exit__(None, None, None)

@@ -26,7 +26,7 @@ from moothall.store import cases, migrations, schema
 from moothall.store.dialect import Connection
 from moothall.store.export import exported
 from moothall.store.rows import parts_of
-from moothall.store.units import Store
+from moothall.store.units import Engine
 from tests.market.support import address
 from tests.store.support import ALICE, BOB, CAROL, DAVE, NOW_MS, Place, accept, complete, propose, run
 from tests.store.test_checks import changed, edited, unguarded
@@ -107,13 +107,13 @@ def case_of(name: str = "disp_1") -> Work:
     return lambda books: books.case(name)
 
 
-async def panel(store: Store, name: str = "disp_1") -> list[PrivateKey]:
+async def panel(store: Engine, name: str = "disp_1") -> list[PrivateKey]:
     keys = {key.public.raw: key for key in JUDGES}
     case = await run(store, case_of(name))
     return [keys[slot.arbiter] for slot in case.slots if slot.status != "declined"]
 
 
-async def deliberating(store: Store, deal: str = "prop_1", name: str = "disp_1") -> None:
+async def deliberating(store: Engine, deal: str = "prop_1", name: str = "disp_1") -> None:
     await run(store, propose(deal, elo_stake=20))
     await run(store, accept(deal, elo_stake=10))
     await run(store, intent(deal, name=name))
@@ -351,7 +351,7 @@ def test_an_imported_rating_qualifies(place: Place) -> None:
 # -- races -----------------------------------------------------------------------------------------------
 
 
-async def answers(store: Store, *works: Work) -> list[Any]:
+async def answers(store: Engine, *works: Work) -> list[Any]:
     found = await asyncio.gather(*(run(store, work) for work in works), return_exceptions=True)
     for each in found:
         assert isinstance(each, Refusal) or not isinstance(each, BaseException), each

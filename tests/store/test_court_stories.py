@@ -10,8 +10,8 @@ from moothall.errors import Refusal
 from moothall.hall.outside import Store
 from moothall.store.books import SqlBooks
 from moothall.store.dialect import Connection
-from moothall.store.memory import Memory
 from moothall.store.opening import connect, prepare
+from moothall.store.row_cache import RowCache
 from moothall.store.rows import Draft
 from tests.court.simulation import Simulation
 from tests.store.support import Place
@@ -27,12 +27,12 @@ class SqlArchive:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._connection: Connection | None = None
-        self._memory = Memory()
+        self._cache = RowCache()
 
     def open(self) -> Store[Books]:
         """What is not in the database is forgotten."""
         self.close()
-        self._memory = Memory()
+        self._cache = RowCache()
         self._connection = connect(self._place.directory.path, self._place.url, create=True)
         prepare(self._connection, self._place.directory, self._place.log)
         if not self._connection.dialect.locks_rows:
@@ -61,7 +61,7 @@ class SqlArchive:
         assert connection is not None
         connection.execute(connection.dialect.begin)
         changes = Draft()
-        books = SqlBooks(connection, self._memory, changes)
+        books = SqlBooks(connection, self._cache, changes)
         try:
             result = work(books)
         except Refusal:
@@ -70,7 +70,7 @@ class SqlArchive:
         books.keep()
         changes.write(connection)
         connection.execute("COMMIT")
-        self._memory.absorb(changes)
+        self._cache.absorb(changes)
         return result
 
 

@@ -12,7 +12,7 @@ from moothall.market.records import Standing
 from moothall.market.reputation import RatingRules
 from moothall.market.rules import MarketRules
 from moothall.store.books import StoreBooks
-from moothall.store.units import Store
+from moothall.store.units import Engine
 from tests.store import support
 from tests.store.support import (
     ALICE,
@@ -35,7 +35,7 @@ from tests.store.support import (
 )
 
 
-async def outcomes(store: Store, *works: Any) -> list[Any]:
+async def outcomes(store: Engine, *works: Any) -> list[Any]:
     return await asyncio.gather(*(run(store, work) for work in works), return_exceptions=True)
 
 

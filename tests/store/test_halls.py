@@ -9,8 +9,8 @@ import pytest
 from moothall.hall.common import BANS
 from moothall.hall.other_halls import EXPIRY_SECONDS, LETTER_SECONDS, NEWS, Letter, named
 from moothall.store.books import SqlBooks
-from moothall.store.memory import Memory
 from moothall.store.opening import connect, open_store, prepare
+from moothall.store.row_cache import RowCache
 from moothall.store.rows import Draft
 from moothall.store.signals import Signals
 from tests.store.server import Server
@@ -25,7 +25,7 @@ def work(place: Place, hall: str) -> Iterator[SqlBooks]:
     with place.connected() as connection:
         connection.execute(connection.dialect.begin)
         changes = Draft()
-        books = SqlBooks(connection, Memory(), changes, hall=hall)
+        books = SqlBooks(connection, RowCache(), changes, hall=hall)
         yield books
         books.keep()
         changes.write(connection)

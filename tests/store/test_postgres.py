@@ -14,7 +14,7 @@ from moothall.market.audit import audit_row
 from moothall.market.books import Books
 from moothall.market.records import Receipt, Standing
 from moothall.store import postgres as engine
-from moothall.store.postgres import Clerk, PostgresConnection, PostgresStore
+from moothall.store.postgres import PgWorker, PostgresConnection, PostgresStore
 from moothall.store.units import StoreFailed, Unit
 from tests.store.server import Server
 from tests.store.support import (
@@ -201,15 +201,15 @@ async def test_a_connection_that_is_lost_at_commit_is_never_acknowledged(
 ) -> None:
     with postgres.books() as books:
         propose("prop_0")(books)
-    clerk = Clerk(postgres.url)
+    worker = PgWorker(postgres.url)
     with lost_at_commit(monkeypatch, server, after=after):
-        finished = await asyncio.to_thread(clerk.run, Unit(propose("prop_1"), note, note))
+        finished = await asyncio.to_thread(worker.run, Unit(propose("prop_1"), note, note))
     assert finished.failed
     assert isinstance(finished.answer.what, OutcomeUnknown)
     assert "may or may not be saved" in str(finished.answer.what)
     assert postgres.select("SELECT count(*) FROM proposals") == [(2 if after else 1,)]
-    again = await asyncio.to_thread(clerk.run, Unit(propose("prop_2"), note, note))
-    clerk.close()
+    again = await asyncio.to_thread(worker.run, Unit(propose("prop_2"), note, note))
+    worker.close()
     assert not again.failed
 
 

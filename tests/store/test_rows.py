@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.market.skills import Filters
-from moothall.store import memory as memory_module
+from moothall.store import row_cache
 from moothall.store.books import SqlBooks
 from moothall.store.dialect import Connection, Cursor, Row, Statement, Value
-from moothall.store.memory import MAX_REMEMBERED, Memory
 from moothall.store.opening import prepare
+from moothall.store.row_cache import MAX_REMEMBERED, RowCache
 from moothall.store.rows import LONGEST_RUN, Draft, Fields, Stored, _runs
 from tests.store.support import (
     ALICE,
@@ -78,7 +78,7 @@ def ask_everything(place: Place, connection: Connection) -> Questions:
     prepare(connection, place.directory, place.log)
     questions = Questions(connection)
     connection.execute(connection.dialect.begin)
-    books = SqlBooks(questions, Memory(), Draft(), subscriptions=LISTENING, careful=True)
+    books = SqlBooks(questions, RowCache(), Draft(), subscriptions=LISTENING, careful=True)
     for command in (propose("prop_1", elo_stake=5, expires=60), accept("prop_1"), complete("prop_1")):
         command(books)
     register(ALICE, {"capability": "code review", "rate": 5})(books)
@@ -146,11 +146,11 @@ def test_a_list_reads_the_records_that_it_returns_and_no_others(place: Place) ->
         connection.execute(connection.dialect.begin)
         questions = Records(connection)
         written = Draft()
-        books = SqlBooks(questions, Memory(), written)
+        books = SqlBooks(questions, RowCache(), written)
         for number in range(30):
             propose(f"prop_{number:02}", terms="x" * 10_000, now=NOW_MS + number)(books)
         books.keep()
-        books = SqlBooks(questions, Memory(), written)
+        books = SqlBooks(questions, RowCache(), written)
         page = books.proposals_of(ALICE.public.raw, limit=1000, most=60_000)
         assert [deal.id for deal in page.items] == [f"prop_{number}" for number in range(29, 24, -1)]
         assert page.truncated
@@ -192,9 +192,9 @@ def statements_of(place: Place, *commands: Callable[[SqlBooks], object]) -> list
     with place.connected() as connection:
         prepare(connection, place.directory, place.log)
         connection.execute(connection.dialect.begin)
-        changes, memory = Draft(), Memory()
+        changes, cache = Draft(), RowCache()
         for command in commands:
-            books = SqlBooks(connection, memory, changes, subscriptions=LISTENING)
+            books = SqlBooks(connection, cache, changes, subscriptions=LISTENING)
             command(books)
             books.keep()
         written = Writings(connection)
@@ -245,24 +245,24 @@ def test_columns_say_what_records_say_however_steps_share_commits(
 
 
 def test_memory_forgets_the_older_half_when_it_is_full() -> None:
-    memory = Memory()
+    cache = RowCache()
     committed = Draft()
     for number in range(MAX_REMEMBERED + 1):
         committed.keys.add(number.to_bytes(32))
         committed.standings[number.to_bytes(32)] = Stored(1, None)  # type: ignore[arg-type]
-    memory.absorb(committed)
-    assert MAX_REMEMBERED // 2 <= len(memory.standings) <= MAX_REMEMBERED
-    assert MAX_REMEMBERED.to_bytes(32) in memory.standings
-    assert (0).to_bytes(32) not in memory.standings
-    assert len(memory.keys) == MAX_REMEMBERED + 1
+    cache.absorb(committed)
+    assert MAX_REMEMBERED // 2 <= len(cache.standings) <= MAX_REMEMBERED
+    assert MAX_REMEMBERED.to_bytes(32) in cache.standings
+    assert (0).to_bytes(32) not in cache.standings
+    assert len(cache.keys) == MAX_REMEMBERED + 1
 
 
 def test_the_keys_that_have_their_row_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_module, "MAX_KEYS", 10)
-    memory = Memory()
+    monkeypatch.setattr(row_cache, "MAX_KEYS", 10)
+    cache = RowCache()
     for number in range(100):
         draft = Draft()
         draft.put_key(number.to_bytes(32))
-        memory.absorb(draft)
-    assert 5 <= len(memory.keys) <= 10
-    assert (99).to_bytes(32) in memory.keys
+        cache.absorb(draft)
+    assert 5 <= len(cache.keys) <= 10
+    assert (99).to_bytes(32) in cache.keys

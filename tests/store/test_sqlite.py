@@ -373,12 +373,12 @@ async def test_a_large_deal_is_not_kept_in_memory_between_its_steps(sqlite: Plac
     store = SqliteStore(opened(sqlite), lambda changes: None)
     await run(store, propose("prop_small"))
     await run(store, propose("prop_large", terms="x" * 100_000))
-    assert list(store._memory.proposals) == ["prop_small"]
+    assert list(store._cache.proposals) == ["prop_small"]
     await run(store, accept("prop_large"))
     deals = await run(store, lambda books: books.proposals_of(ALICE.public.raw).items)
     assert [deal.status for deal in deals if deal.id == "prop_large"] == ["accepted"]
     await run(store, lambda books: None)
-    assert "prop_large" not in store._memory.proposals
+    assert "prop_large" not in store._cache.proposals
     await run(store, complete("prop_large"))
     with pytest.raises(InvalidProposal):
         await run(store, reject("prop_large"))

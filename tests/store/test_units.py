@@ -10,7 +10,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from moothall.store.units import ANSWERS_PER_TURN, STEP_BACK, Answer, Answers, Turns, step_back
+from moothall.store.units import ANSWERS_PER_TURN, STEP_BACK, Answer, Answers, LoopFirst, step_back
 
 
 async def test_what_was_committed_together_is_answered_a_little_at_a_time_and_in_order() -> None:
@@ -45,7 +45,7 @@ async def test_a_thread_waits_for_the_loop_and_goes_on_after_its_turn(
 ) -> None:
     asked: SimpleQueue[Callable[[], object]] = SimpleQueue()
     went_on = threading.Event()
-    turns = Turns()
+    turns = LoopFirst()
     monkeypatch.setattr(
         asyncio.get_running_loop(), "call_soon_threadsafe", lambda do, *args: asked.put(partial(do, *args))
     )
@@ -64,7 +64,7 @@ async def test_a_thread_waits_for_the_loop_and_goes_on_after_its_turn(
 
 
 async def test_a_thread_does_not_wait_for_a_loop_that_waits_for_it() -> None:
-    turns = Turns()
+    turns = LoopFirst()
 
     def work() -> None:
         for _ in range(100):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from moothall.cli import main
-from moothall.store.postgres import Clerk
+from moothall.store.postgres import PgWorker
 from moothall.store.sqlite import SqliteStore
 
 # Seconds. SQLite shares a commit among all who wait; PostgreSQL makes one for each unit, four at a time.
@@ -27,5 +27,5 @@ def slowed(commit: Callable[..., float], seconds: float) -> Callable[..., float]
 
 if __name__ == "__main__":
     SqliteStore._commit = slowed(SqliteStore._commit, SQLITE_COMMIT)  # type: ignore[method-assign]
-    Clerk._commit = slowed(Clerk._commit, POSTGRES_COMMIT)  # type: ignore[method-assign]
+    PgWorker._commit = slowed(PgWorker._commit, POSTGRES_COMMIT)  # type: ignore[method-assign]
     main()

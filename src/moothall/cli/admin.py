@@ -57,7 +57,7 @@ NoTls = Annotated[
 ]
 
 
-class Desk:
+class AdminCalls:
     """Where an admin command goes, with which key."""
 
     def __init__(self, url: str | None, key_file: Path | None, timeout: float, *, no_tls: bool) -> None:
@@ -127,8 +127,8 @@ def kick(
     moothall admin kick @1f3a9c02 too loud
     """
     target = agent_id(agent)
-    desk = Desk(url, key_file, timeout, no_tls=no_tls)
-    desk.ask(lambda admin: admin.kick(target, _words(reason)))
+    calls = AdminCalls(url, key_file, timeout, no_tls=no_tls)
+    calls.ask(lambda admin: admin.kick(target, _words(reason)))
     _done(f"kicked {target}", as_json=as_json, action="kick", agent_id=target)
 
 
@@ -149,7 +149,9 @@ def grant(
     moothall admin grant @1f3a9c02 --remove
     """
     target = agent_id(agent)
-    Desk(url, key_file, timeout, no_tls=no_tls).ask(lambda admin: admin.set_verified(target, not remove))
+    AdminCalls(url, key_file, timeout, no_tls=no_tls).ask(
+        lambda admin: admin.set_verified(target, not remove)
+    )
     text = f"{target} is {'no longer ' if remove else ''}shown as verified"
     _done(text, as_json=as_json, action="grant", agent_id=target, verified=not remove)
 
@@ -173,8 +175,8 @@ def ban(
     moothall admin ban @1f3a9c02 spam
     """
     target = agent_id(agent)
-    desk = Desk(url, key_file, timeout, no_tls=no_tls)
-    desk.ask(lambda admin: admin.ban(target, _words(reason)))
+    calls = AdminCalls(url, key_file, timeout, no_tls=no_tls)
+    calls.ask(lambda admin: admin.ban(target, _words(reason)))
     _done(f"banned {target}", as_json=as_json, action="ban", agent_id=target)
 
 
@@ -193,8 +195,8 @@ def unban(
     moothall admin unban @1f3a9c02
     """
     target = agent_id(agent)
-    desk = Desk(url, key_file, timeout, no_tls=no_tls)
-    desk.ask(lambda admin: admin.unban(target), "`moothall admin bans` lists them")
+    calls = AdminCalls(url, key_file, timeout, no_tls=no_tls)
+    calls.ask(lambda admin: admin.unban(target), "`moothall admin bans` lists them")
     _done(f"{target} is no longer banned", as_json=as_json, action="unban", agent_id=target)
 
 
@@ -211,7 +213,7 @@ def bans(
     \b
     moothall admin bans
     """
-    found = Desk(url, key_file, timeout, no_tls=no_tls).ask(lambda admin: admin.bans())
+    found = AdminCalls(url, key_file, timeout, no_tls=no_tls).ask(lambda admin: admin.bans())
     if as_json:
         typer.echo(json.dumps({"bans": [asdict(entry) for entry in found.newest], "total": found.total}))
         return
@@ -250,8 +252,8 @@ def approve(
     moothall identity show alice.json | moothall admin approve -
     """
     public = read_public_key(key)
-    desk = Desk(url, key_file, timeout, no_tls=no_tls)
-    address = desk.ask(lambda admin: admin.approve(public, note))
+    calls = AdminCalls(url, key_file, timeout, no_tls=no_tls)
+    address = calls.ask(lambda admin: admin.approve(public, note))
     _done(f"approved {one_line(address)}", as_json=as_json, action="approve", agent_id=address)
 
 
@@ -276,8 +278,8 @@ def revoke(
     moothall admin revoke alice.pem
     """
     target: PublicKey | str = read_public_key(agent) if Path(agent).is_file() else agent_id(agent)
-    desk = Desk(url, key_file, timeout, no_tls=no_tls)
-    desk.ask(lambda admin: admin.revoke(target), "`moothall admin allowlist` lists them")
+    calls = AdminCalls(url, key_file, timeout, no_tls=no_tls)
+    calls.ask(lambda admin: admin.revoke(target), "`moothall admin allowlist` lists them")
     _done(f"{agent} is no longer approved", as_json=as_json, action="revoke", agent=agent)
 
 
@@ -294,7 +296,7 @@ def allowlist(
     \b
     moothall admin allowlist
     """
-    approved = Desk(url, key_file, timeout, no_tls=no_tls).ask(lambda admin: admin.list_approved())
+    approved = AdminCalls(url, key_file, timeout, no_tls=no_tls).ask(lambda admin: admin.list_approved())
     if as_json:
         typer.echo(json.dumps([asdict(entry) for entry in approved]))
         return
@@ -335,8 +337,8 @@ def motd(
     words = _words(text)
     if (words is None) != clear:
         raise UsageError("give either the message of the day or --clear")
-    desk = Desk(url, key_file, timeout, no_tls=no_tls)
-    desk.ask(lambda admin: admin.set_motd(words, kick=kick_all))
+    calls = AdminCalls(url, key_file, timeout, no_tls=no_tls)
+    calls.ask(lambda admin: admin.set_motd(words, kick=kick_all))
     said = "the message of the day is " + ("gone" if words is None else "set")
     if kick_all:
         said += ", and every connection is closed"

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from moothall import __version__
 from moothall.court.desk import CourtDesk
 from moothall.errors import RateLimited, Refusal
-from moothall.gateways.keep import KeepPort
+from moothall.gateways.keep_port import KeepPort
 from moothall.gateways.lag import LagMeter
 from moothall.gateways.port import Port, Route
 from moothall.hall.access import Doorkeeper
@@ -21,7 +21,7 @@ from moothall.hall.session import Tier
 from moothall.identity.certificates import timestamp_text
 from moothall.market.courier import Courier
 from moothall.market.desk import MarketDesk
-from moothall.store.opening import MarketStore
+from moothall.store.opening import Store
 from moothall.wire.http import Request, Response
 
 JSON: Final = "application/json"
@@ -96,7 +96,7 @@ class HallMetrics(Collector):
 
 
 class StoreMetrics(Collector):
-    def __init__(self, store: MarketStore, desk: MarketDesk, court: CourtDesk) -> None:
+    def __init__(self, store: Store, desk: MarketDesk, court: CourtDesk) -> None:
         self._store = store
         self._desk = desk
         self._court = court
@@ -153,7 +153,7 @@ def routes(
     lag: LagMeter,
     desk: MarketDesk,
     court: CourtDesk,
-    store: MarketStore,
+    store: Store,
     courier: Courier,
     keep: KeepPort | None = None,
 ) -> Mapping[str, Route]:

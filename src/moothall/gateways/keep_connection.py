@@ -22,7 +22,7 @@ from moothall.wire.keep.packet import MalformedPacket, Packet, open_packet
 from moothall.wire.origins import is_loopback
 
 if TYPE_CHECKING:
-    from moothall.gateways.keep import KeepPort
+    from moothall.gateways.keep_port import KeepPort
 
 TRANSPORT_HIGH_WATER: Final = (
     64 * 1024

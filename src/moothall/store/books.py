@@ -1,7 +1,7 @@
 """The books of market and court in SQL: one unit of work, on either engine. It saves and never decides.
 
 A lookup by key asks, in this order: this unit's own changes, those of the units before it in the same
-transaction, the memory of what was committed, the database. A query over many rows asks the database, after
+transaction, the cache of committed rows, the database. A query over many rows asks the database, after
 everything that is not there yet was written.
 """
 
@@ -44,7 +44,7 @@ from moothall.store.common import CommonSql
 from moothall.store.dialect import Connection
 from moothall.store.halls import HallsSql
 from moothall.store.ids import IdBooks
-from moothall.store.memory import Memory
+from moothall.store.row_cache import RowCache
 from moothall.store.rows import TABLES, Draft, Stored
 
 KEYS_AT_HAND: Final = 4096  # whose fingerprints need not be computed again
@@ -123,7 +123,7 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
     def __init__(
         self,
         connection: Connection,
-        memory: Memory,
+        cache: RowCache,
         before: Draft,
         *,
         subscriptions: Sequence[Subscription] = (),
@@ -131,7 +131,7 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
         hall: str = "",
     ) -> None:
         super().__init__(connection, before, hall)
-        self._memory = memory
+        self._cache = cache
         self._subscriptions = subscriptions
         self._careful = careful
 
@@ -152,7 +152,7 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
             if row is None:
                 return None
             stored = Stored(row[0], _proposal(row[1]))
-            self._memory.remember(stored, len(row[1]))
+            self._cache.remember(stored, len(row[1]))
             if hold:
                 self._hold_parties((stored.record,), besides)
         return stored.record
@@ -224,14 +224,14 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
         return (
             self._draft.proposals.get(proposal_id)
             or self._before.proposals.get(proposal_id)
-            or self._memory.proposals.get(proposal_id)
+            or self._cache.proposals.get(proposal_id)
         )
 
     def _seen_proposal(self, proposal_id: str, version: int, record: bytes) -> Proposal:
         """What was read first stays what this unit knows: its version is the one that a write is checked by."""
         proposal = _proposal(record)
         if self._known_proposal(proposal_id) is None:
-            self._memory.remember(Stored(version, proposal), len(record))
+            self._cache.remember(Stored(version, proposal), len(record))
         return proposal
 
     def _hold_parties(self, proposals: Iterable[Proposal], besides: Iterable[bytes] = ()) -> None:
@@ -262,7 +262,7 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
                 (key,),
             ).fetchone()
             stored = Stored(0, Standing(key=key)) if row is None else Stored(row[0], _standing(row[1]))
-            self._memory.standings[key] = stored
+            self._cache.standings[key] = stored
         if stored.version == 0:
             self._bind(key)
             stored = self._known_standing(key) or stored
@@ -279,11 +279,11 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
             for row in rows:
                 self._seen_standing(*row)
             for key in some:
-                self._memory.standings.setdefault(key, Stored(0, Standing(key=key)))
+                self._cache.standings.setdefault(key, Stored(0, Standing(key=key)))
         return {key: self.standing(key) for key in sorted(keys)}
 
     def missed(self) -> set[str]:
-        return set(self._memory.unclaimed(self._connection))
+        return set(self._cache.unclaimed(self._connection))
 
     def leaders(self, limit: int) -> list[Leader]:
         return [Leader(*row) for row in self._query(_LEADERS, limit)]
@@ -300,21 +300,21 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
         return (
             self._draft.standings.get(key)
             or self._before.standings.get(key)
-            or self._memory.standings.get(key)
+            or self._cache.standings.get(key)
         )
 
     def _seen_standing(self, key: bytes, version: int, record: bytes) -> Standing:
         standing = _standing(record)
         if self._known_standing(key) is None:
-            self._memory.standings[key] = Stored(version, standing)
+            self._cache.standings[key] = Stored(version, standing)
         return standing
 
     def _bind(self, key: bytes) -> None:
         """What the reference server knew about this key by 16 digits of its hash, if anything."""
-        if not self._memory.expects_imports(self._connection):
+        if not self._cache.expects_imports(self._connection):
             return  # before a hash is computed: a search asks for hundreds of newcomers
         fingerprint = PublicKey(key).fingerprint
-        if not self._memory.may_be_imported(self._connection, fingerprint):
+        if not self._cache.may_be_imported(self._connection, fingerprint):
             return
         rows = self._query(
             "SELECT standing, registration FROM imported WHERE fingerprint = ? AND bound_to IS NULL",
@@ -485,7 +485,7 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
         self._draft.remove_registration(revoked.key)
 
     def _put_key(self, key: bytes) -> None:
-        if key not in self._memory.keys and key not in self._before.keys and key not in self._draft.keys:
+        if key not in self._cache.keys and key not in self._before.keys and key not in self._draft.keys:
             self._draft.put_key(key)
 
     def _save_entry(self, entry: Entry) -> None:

@@ -14,7 +14,7 @@ from moothall.identity import PublicKey
 from moothall.market.books import MAX_READ, what_fits
 from moothall.market.records import Standing
 from moothall.settings.sources import MAX_COUNTERPARTIES
-from moothall.store.memory import Memory
+from moothall.store.row_cache import RowCache
 from moothall.store.rows import Stored, parts_of
 from moothall.store.work import SqlWork
 
@@ -50,7 +50,7 @@ _listed: Final = msgspec.json.Decoder(_Listed).decode
 class CaseBooks(SqlWork, ABC):
     """What `SqlBooks` is made of besides the other parts."""
 
-    _memory: Memory
+    _cache: RowCache
 
     def case(self, dispute_id: str, *, hold: bool = True) -> Dispute | None:
         stored = self._known_case(dispute_id)
@@ -65,7 +65,7 @@ class CaseBooks(SqlWork, ABC):
             if row is None:
                 return None
             stored = Stored(row[0], _dispute(row[1]))
-            self._memory.disputes[dispute_id] = stored
+            self._cache.disputes[dispute_id] = stored
         return stored.record
 
     def cases_about(self, proposal_id: str) -> list[Dispute]:
@@ -146,10 +146,10 @@ class CaseBooks(SqlWork, ABC):
     def qualified(self, keys: Collection[bytes], rating: int, transactions: int) -> list[Standing]:
         if transactions <= 0:  # newcomers may qualify, and they have no row
             return [standing for key in keys if (standing := self.standing(key)).rating >= rating]
-        if self._memory.expects_imports(self._connection):
+        if self._cache.expects_imports(self._connection):
             for key in keys:
                 # Its rating may still be one that the reference server left behind.
-                if self._memory.may_be_imported(self._connection, PublicKey(key).fingerprint):
+                if self._cache.may_be_imported(self._connection, PublicKey(key).fingerprint):
                     self.standing(key)
         found: list[Standing] = []
         for some in runs(keys):
@@ -190,7 +190,7 @@ class CaseBooks(SqlWork, ABC):
         return (
             self._draft.disputes.get(dispute_id)
             or self._before.disputes.get(dispute_id)
-            or self._memory.disputes.get(dispute_id)
+            or self._cache.disputes.get(dispute_id)
         )
 
     # -- what the market's part does -----------------------------------------------------------------

@@ -21,7 +21,7 @@ from moothall.store.hall_key import hall_key
 from moothall.store.mirror import Mirror
 from moothall.store.rows import Draft
 from moothall.store.schema import VERSION
-from moothall.store.units import Result, Statistics, Store
+from moothall.store.units import Engine, Result, Statistics
 
 if TYPE_CHECKING:
     from moothall.store.signals import Signals
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 SCHEMES: Final = ("postgresql://", "postgres://")
 
 
-class MarketStore:
+class Store:
     """A store whose ratings and receipts can be read in files beside it."""
 
-    def __init__(self, engine: Store, mirror: Mirror) -> None:
+    def __init__(self, engine: Engine, mirror: Mirror) -> None:
         self._engine = engine
         self._mirror = mirror
 
@@ -59,7 +59,7 @@ def open_store(
     subscriptions: Sequence[Subscription] = (),
     on_events: Callable[[], None] = lambda: None,
     hall: str = "",
-) -> MarketStore:
+) -> Store:
     """`url` is a PostgreSQL database; "" is a file in the data directory. Call it on the running loop, where
     `on_events` is called after commits that left events for the subscribers. `hall` names this hall to others on
     the same database."""
@@ -87,11 +87,11 @@ def open_store(
 
     if isinstance(connection, sqlite.SqliteConnection):
         directory.sync()  # the file's name must survive a power cut too
-        return MarketStore(sqlite.SqliteStore(connection, committed, subscriptions), mirror)
+        return Store(sqlite.SqliteStore(connection, committed, subscriptions), mirror)
     connection.close()
     from moothall.store.postgres import PostgresStore
 
-    return MarketStore(PostgresStore(url, committed, subscriptions, hall=hall), mirror)
+    return Store(PostgresStore(url, committed, subscriptions, hall=hall), mirror)
 
 
 def bound_ids(directory: DataDirectory) -> Iterator[str]:

@@ -23,7 +23,7 @@ from moothall.errors import OutcomeUnknown, UsageError
 from moothall.market.hooks import Subscription
 from moothall.store.books import SqlBooks, StoreBooks
 from moothall.store.dialect import POSTGRES, Cursor, Row, Statement, Value
-from moothall.store.memory import Memory
+from moothall.store.row_cache import RowCache
 from moothall.store.rows import Draft, Stale
 from moothall.store.units import Answer, Answers, Result, Statistics, StoreFailed, Unit
 
@@ -198,14 +198,14 @@ class PostgresStore:
                 thread.join()
 
     def _serve(self) -> None:
-        clerk = Clerk(self._url, self._subscriptions, self._hall)
+        worker = PgWorker(self._url, self._subscriptions, self._hall)
         while (unit := self._queue.get()) is not None:
-            finished = clerk.run(unit)
+            finished = worker.run(unit)
             self._count(finished)
             if finished.changes is not None:
                 self._committed(finished.changes)
             self._answers.send((finished.answer,))
-        clerk.close()
+        worker.close()
 
     def _count(self, finished: "Finished") -> None:
         with self._counting:
@@ -226,7 +226,7 @@ class Finished(NamedTuple):
     failed: bool = False
 
 
-class Clerk:
+class PgWorker:
     """One connection, and the thread that works with it."""
 
     def __init__(self, url: str, subscriptions: Sequence[Subscription] = (), hall: str = "") -> None:
@@ -234,7 +234,7 @@ class Clerk:
         self._hall = hall
         self._subscriptions = subscriptions
         self._connection: PostgresConnection | None = None
-        self._memory = Memory()
+        self._cache = RowCache()
         self._next_connect = 0.0
 
     def run(self, unit: Unit) -> Finished:
@@ -260,12 +260,12 @@ class Clerk:
 
     def _attempt(self, unit: Unit, repeated: int) -> Finished:
         connection = self._connected()
-        self._memory.forget()
+        self._cache.forget()
         changes = Draft()
         connection.execute(POSTGRES.begin)
         books = SqlBooks(
             connection,
-            self._memory,
+            self._cache,
             changes,
             subscriptions=self._subscriptions,
             careful=repeated > 0,
@@ -280,7 +280,7 @@ class Clerk:
             return Finished(unit.fail(error), repeated=repeated)
         changes.write(connection)
         seconds = self._commit(connection)
-        self._memory.absorb(changes)
+        self._cache.absorb(changes)
         return Finished(answer, changes, seconds, repeated)
 
     def _commit(self, connection: PostgresConnection) -> float:

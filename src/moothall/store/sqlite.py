@@ -25,9 +25,9 @@ from moothall.errors import UsageError
 from moothall.market.hooks import Subscription
 from moothall.store.books import SqlBooks, StoreBooks
 from moothall.store.dialect import SQLITE, Row, Statement
-from moothall.store.memory import Memory
+from moothall.store.row_cache import RowCache
 from moothall.store.rows import Draft, Stale
-from moothall.store.units import Answer, Answers, Result, Statistics, StoreFailed, Turns, Unit, step_back
+from moothall.store.units import Answer, Answers, LoopFirst, Result, Statistics, StoreFailed, Unit, step_back
 
 FILE: Final = "hall.db"
 LOG: Final = "-wal"  # what the name of the log beside it ends with: the latest commits are in there
@@ -143,10 +143,10 @@ class SqliteStore:
         self._subscriptions = subscriptions
         self._committed = committed
         self._answers = Answers()
-        self._turns = Turns()
+        self._loop_first = LoopFirst()
         self._batch_seconds = SHORTEST_BATCH
         self._statistics = Statistics()
-        self._memory = Memory()
+        self._cache = RowCache()
         self._data_version = -1
         self._path = Path(connection.execute("PRAGMA database_list").fetchone()[2])
         self._log = _log_of(self._path)
@@ -175,7 +175,7 @@ class SqliteStore:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._turns.end()
+            self._loop_first.end()
             self._queue.put(None)
             self._thread.join()
 
@@ -223,11 +223,11 @@ class SqliteStore:
         answers: list[Answer] = []
         for unit in batch:
             if monotonic() - turn > SLICE:
-                self._turns.wait()
+                self._loop_first.wait()
                 turn = monotonic()
             books = SqlBooks(
                 self._connection,
-                self._memory,
+                self._cache,
                 changes,
                 subscriptions=self._subscriptions,
                 careful=careful,
@@ -238,7 +238,7 @@ class SqliteStore:
         self._write(changes)
         took = self._commit()
         self._batch_seconds = min(max(SHORTEST_BATCH, BATCH_TO_COMMIT * took), LONGEST_BATCH)
-        self._memory.absorb(changes)
+        self._cache.absorb(changes)
         self._statistics.committed(len(answers), took)
         self._committed(changes)
         return answers
@@ -270,7 +270,7 @@ class SqliteStore:
             raise StoreFailed(f"not saved: {error}") from error
         if row[0] != self._data_version:  # another process wrote to the file
             self._data_version = row[0]
-            self._memory = Memory()
+            self._cache = RowCache()
 
     def _found(self) -> tuple[tuple[int, int] | None, ...]:
         return _inode(self._path), _inode(self._log)

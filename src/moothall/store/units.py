@@ -3,9 +3,9 @@
 The interpreter runs one thread at a time. A store that computes takes it back after each callback of the loop, so
 that a frame among many that arrive together would wait for as many pieces of the store's work as there are frames
 before it. Hence three rules that keep a hall quick to hear while its store is at full load: the store stops between
-units until the loop has done what was ready (`Turns`); what was committed together is answered a little at a time
-(`Answers`), so that not all callers go on at the same moment; and where both want one processor, the loop has it
-first (`step_back`).
+units until the loop has done what was ready (`LoopFirst`); what was committed together is answered a little at a
+time (`Answers`), so that not all callers go on at the same moment; and where both want one processor, the loop has
+it first (`step_back`).
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class Answer(Struct, frozen=True):
     what: Any
 
 
-class Store(Protocol):
+class Engine(Protocol):
     def submit(
         self,
         work: Callable[[StoreBooks], Result],
@@ -120,7 +120,7 @@ class Answers:
             self._loop.call_soon(self._tell)
 
 
-class Turns:
+class LoopFirst:
     """A thread of the store waits here until the loop has done whatever was ready."""
 
     def __init__(self) -> None:

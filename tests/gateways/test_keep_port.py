@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 
 from moothall.app import App
-from moothall.gateways.keep import BESIDE_OTHERS, FULL_SPEED, READ_AT_ONCE, KeepPort
 from moothall.gateways.keep_connection import MAX_DISCARDED, TRANSPORT_HIGH_WATER, KeepConnection
+from moothall.gateways.keep_port import BESIDE_OTHERS, FULL_SPEED, READ_AT_ONCE, KeepPort
 from moothall.hall.budgets import CONNECTION_FRAMES
 from moothall.hall.hall import LOG_LINES
 from moothall.hall.keep.routing import ARRIVAL_FRAMES, FREED_AT_ONCE

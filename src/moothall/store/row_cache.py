@@ -17,7 +17,7 @@ MAX_KEYS: Final = 100_000
 MAX_CASES: Final = 100  # each may hold a mebibyte of evidence
 
 
-class Memory:
+class RowCache:
     __slots__ = ("_unbound", "disputes", "keys", "large", "proposals", "standings")
 
     def __init__(self) -> None:
