@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from moothall.cli import chosen, context_file
+from moothall.cli import _chosen, _context_file
 from moothall.known_halls import PATH_VARIABLE
 from moothall.wire.authority import URL_VARIABLES
 
@@ -30,11 +30,11 @@ def _memories(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _no_hall_is_known(_memories: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     number = next(_numbers)
     monkeypatch.setenv(PATH_VARIABLE, str(_memories / f"{number}.json"))
-    monkeypatch.setenv(context_file.PATH_VARIABLE, str(_memories / f"contexts-{number}.json"))
+    monkeypatch.setenv(_context_file.PATH_VARIABLE, str(_memories / f"contexts-{number}.json"))
     for variable in (
-        context_file.NAME_VARIABLE,
+        _context_file.NAME_VARIABLE,
         *URL_VARIABLES,
-        chosen.IDENTITY_VARIABLE,
-        chosen.NAME_VARIABLE,
+        _chosen.IDENTITY_VARIABLE,
+        _chosen.NAME_VARIABLE,
     ):
         monkeypatch.delenv(variable, raising=False)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from moothall.cli.main import COMMANDS
+
 ROOT = Path(__file__).parent.parent
 HOUSE = ROOT / "src" / "moothall"
 MAP = (ROOT / "ARCHITECTURE.md").read_text()
@@ -105,3 +107,9 @@ def test_decisions_know_no_message_of_a_wire(room: str) -> None:
         used = {name.split(".")[3] for name in imported(path) if name.startswith("moothall.wire.agentchat.")}
         if path.name not in TRANSLATORS and str(path.relative_to(HOUSE)) not in DOCUMENTS:
             assert not used & AGENTCHAT, f"{path.relative_to(HOUSE)} uses messages of the agentchat wire"
+
+
+def test_the_command_line_has_one_command_per_file() -> None:
+    """What commands share begins with an underscore."""
+    public = {path.stem for path in (HOUSE / "cli").glob("*.py") if not path.name.startswith("_")}
+    assert public == {"main", *COMMANDS}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from moothall import EvidenceItem, SyncAgent
-from moothall.cli.listen_events import event_types
+from moothall.cli._listen_events import event_types
 from tests.support.server import PATIENCE, HallProcess, environment, run_moothall, running_hall
 
 ROOT = Path(__file__).parents[1]

@@ -7,7 +7,7 @@ import pty
 import pytest
 
 from moothall import Agent, Answering, FloorChange
-from moothall.cli.answerers import CLEAR_LINE, Answerers
+from moothall.cli._answerers import CLEAR_LINE, Answerers
 
 ECHO = Answering("#general", "1-a", "@a1", "echo")
 

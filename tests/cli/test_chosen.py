@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from moothall import Identity, PrivateKey
-from moothall.cli import chosen, doctor
-from moothall.cli.context_file import Context, ContextFile
+from moothall.cli import _chosen, doctor
+from moothall.cli._context_file import Context, ContextFile
 from moothall.cli.main import app
 from moothall.errors import KeyFileMissing
 from moothall.identity import save
@@ -39,38 +39,38 @@ def test_the_first_that_says_something_names_the_hall(said: tuple[bool, bool, bo
         (True, ("ws://context", "context work")),
     )
     expected = next(choice for speaks, choice in ranked if speaks)
-    assert chosen.url("ws://option" if option else None, variables) == expected
+    assert _chosen.url("ws://option" if option else None, variables) == expected
 
 
 @pytest.mark.usefixtures("context")
 def test_the_first_that_says_something_names_the_key_file() -> None:
     variables = {"MOOTHALL_IDENTITY": "variable.json"}
-    assert chosen.named_key_file(Path("option.json"), variables) == (Path("option.json"), "option")
-    assert chosen.named_key_file(None, variables) == (Path("variable.json"), "$MOOTHALL_IDENTITY")
-    assert chosen.named_key_file(None, {"MOOTHALL_IDENTITY": ""}) == (Path("context.json"), "context work")
+    assert _chosen.named_key_file(Path("option.json"), variables) == (Path("option.json"), "option")
+    assert _chosen.named_key_file(None, variables) == (Path("variable.json"), "$MOOTHALL_IDENTITY")
+    assert _chosen.named_key_file(None, {"MOOTHALL_IDENTITY": ""}) == (Path("context.json"), "context work")
 
 
 def test_the_first_that_says_something_is_the_name() -> None:
     variables = {"MOOTHALL_NAME": "ada"}
-    assert chosen.name("grace", variables) == ("grace", "option")
-    assert chosen.name(None, variables) == ("ada", "$MOOTHALL_NAME")
-    assert chosen.name(None, {"MOOTHALL_NAME": ""}) == (None, "default")
+    assert _chosen.name("grace", variables) == ("grace", "option")
+    assert _chosen.name(None, variables) == ("ada", "$MOOTHALL_NAME")
+    assert _chosen.name(None, {"MOOTHALL_NAME": ""}) == (None, "default")
 
 
 def test_nothing_was_chosen() -> None:
-    assert chosen.url(None, {}) == (None, "default")
-    assert chosen.key_file(None, {}) == (None, "default")
+    assert _chosen.url(None, {}) == (None, "default")
+    assert _chosen.key_file(None, {}) == (None, "default")
     ContextFile().add("hall-only", Context("ws://context"), replace=False)
     ContextFile().use("hall-only")
-    assert chosen.key_file(None, {}) == (None, "default")
+    assert _chosen.key_file(None, {}) == (None, "default")
 
 
 def test_a_key_file_that_is_missing_comes_with_the_variable_that_names_it(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing.json")
     with pytest.raises(KeyFileMissing, match=r"\$MOOTHALL_IDENTITY names it"):
-        chosen.key_file(None, {"MOOTHALL_IDENTITY": missing})
+        _chosen.key_file(None, {"MOOTHALL_IDENTITY": missing})
     with pytest.raises(KeyFileMissing) as raised:
-        chosen.key_file(Path(missing), {"MOOTHALL_IDENTITY": "other.json"})
+        _chosen.key_file(Path(missing), {"MOOTHALL_IDENTITY": "other.json"})
     assert "MOOTHALL_IDENTITY" not in str(raised.value)
 
 

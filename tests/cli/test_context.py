@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from moothall import Identity, PrivateKey
-from moothall.cli.addresses import hall_url
-from moothall.cli.context_file import NAME_VARIABLE, PATH_VARIABLE, Context, ContextFile
+from moothall.cli._addresses import hall_url
+from moothall.cli._context_file import NAME_VARIABLE, PATH_VARIABLE, Context, ContextFile
 from moothall.cli.main import app
 from moothall.identity import load, save
 from tests.support.server import HallProcess, run_moothall, running_hall

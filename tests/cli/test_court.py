@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from moothall import Agent, ConnectionLost, Identity, PrivateKey, SyncAgent
-from moothall.cli.nonces import NonceFile
+from moothall.cli._nonces import NonceFile
 from moothall.errors import UsageError
 from moothall.identity import save
 from tests.cli.test_deals import complaint, moothall, succeed, succeed_json

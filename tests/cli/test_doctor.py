@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from moothall import __version__
-from moothall.cli import local_checks, remote_checks
-from moothall.cli.findings import Finding, Level
+from moothall.cli import _local_checks, _remote_checks
+from moothall.cli._findings import Finding, Level
 from moothall.cli.health import Report
 from moothall.cli.main import app
 from moothall.identity import PrivateKey, save
@@ -111,7 +111,7 @@ def test_a_fault_is_exit_code_1_and_comes_with_a_remedy(home: Path, hall: HallPr
 def test_that_no_hall_runs_is_no_fault_unless_one_was_named(
     home: Path, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int
 ) -> None:
-    monkeypatch.setattr("moothall.cli.addresses.DEFAULT_URL", f"ws://127.0.0.1:{unused_tcp_port}")
+    monkeypatch.setattr("moothall.cli._addresses.DEFAULT_URL", f"ws://127.0.0.1:{unused_tcp_port}")
     result = doctor("--json")
     assert result.exit_code == 0
     assert levels(result)["hall"] == "warn"
@@ -124,14 +124,14 @@ def test_that_no_hall_runs_is_no_fault_unless_one_was_named(
 
 
 def test_settings_that_no_hall_starts_with(home: Path) -> None:
-    settings, findings = local_checks.settings({"MOOTHALL_PORT": "many"})
+    settings, findings = _local_checks.settings({"MOOTHALL_PORT": "many"})
     assert settings == Settings()
     assert only(findings).level is Level.FAIL
     assert "MOOTHALL_PORT" in only(findings).found
 
 
 def test_a_variable_that_is_no_setting(home: Path) -> None:
-    _, findings = local_checks.settings({"MOOTHALL_PROT": "6667"})
+    _, findings = _local_checks.settings({"MOOTHALL_PROT": "6667"})
     assert only(findings).level is Level.WARN
     assert "MOOTHALL_PROT" in only(findings).found
 
@@ -146,13 +146,13 @@ def listener() -> Iterator[socket.socket]:
 
 
 def test_a_free_port(unused_tcp_port: int) -> None:
-    finding = remote_checks.own_port(Settings(port=unused_tcp_port), 1.0)
+    finding = _remote_checks.own_port(Settings(port=unused_tcp_port), 1.0)
     assert finding.level is Level.OK
     assert "free" in finding.found
 
 
 def test_a_port_that_is_a_hall(hall: HallProcess) -> None:
-    finding = remote_checks.own_port(Settings(port=hall.port), 5.0)
+    finding = _remote_checks.own_port(Settings(port=hall.port), 5.0)
     assert finding.level is Level.OK
     assert "townhall" in finding.found
 
@@ -161,55 +161,55 @@ def test_a_port_that_is_a_hall_with_a_certificate_of_its_own(tmp_path: Path) -> 
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     write_certificate(cert, write_key(key))
     with running_hall(tmp_path, "--cert", str(cert), "--key", str(key), "--name", "townhall") as hall:
-        finding = remote_checks.own_port(Settings(port=hall.port, cert=cert, key=key), 5.0)
+        finding = _remote_checks.own_port(Settings(port=hall.port, cert=cert, key=key), 5.0)
     assert (finding.level, finding.found) == (Level.OK, f"127.0.0.1:{hall.port} is a hall already: townhall")
 
 
 def test_a_port_that_is_something_else(listener: socket.socket) -> None:
-    finding = remote_checks.own_port(Settings(port=listener.getsockname()[1]), 0.05)
+    finding = _remote_checks.own_port(Settings(port=listener.getsockname()[1]), 0.05)
     assert finding.level is Level.WARN
     assert "--port" in finding.advice
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid"])
 def test_an_address_of_another_machine(host: str, unused_tcp_port: int) -> None:
-    finding = remote_checks.own_port(Settings(host=host, port=unused_tcp_port), 1.0)
+    finding = _remote_checks.own_port(Settings(host=host, port=unused_tcp_port), 1.0)
     assert finding.level is Level.FAIL
     assert os.strerror(errno.EADDRNOTAVAIL) in finding.found
 
 
 def test_a_free_keep_port(unused_tcp_port: int) -> None:
-    finding = remote_checks.own_keep_port(Settings(keep_port=unused_tcp_port), 1.0)
+    finding = _remote_checks.own_keep_port(Settings(keep_port=unused_tcp_port), 1.0)
     assert finding.level is Level.OK
     assert f"127.0.0.1:{unused_tcp_port} is free" in finding.found
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])  # noqa: S104  # asked, not bound
 def test_a_keep_port_that_is_a_hall(hall: HallProcess, host: str) -> None:
-    finding = remote_checks.own_keep_port(Settings(keep_host=host, keep_port=hall.keep_port), 5.0)
+    finding = _remote_checks.own_keep_port(Settings(keep_host=host, keep_port=hall.keep_port), 5.0)
     assert finding.level is Level.OK
     assert __version__ in finding.found
 
 
 def test_a_keep_port_that_is_something_else(listener: socket.socket) -> None:
-    finding = remote_checks.own_keep_port(Settings(keep_port=listener.getsockname()[1]), 0.05)
+    finding = _remote_checks.own_keep_port(Settings(keep_port=listener.getsockname()[1]), 0.05)
     assert finding.level is Level.WARN
     assert "--keep-port" in finding.advice
 
 
 def test_a_keep_port_of_another_machine(unused_tcp_port: int) -> None:
     settings = Settings(keep_host="192.0.2.1", keep_port=unused_tcp_port)
-    assert remote_checks.own_keep_port(settings, 1.0).level is Level.FAIL
+    assert _remote_checks.own_keep_port(settings, 1.0).level is Level.FAIL
 
 
 def test_both_wires_on_one_port(unused_tcp_port: int) -> None:
     settings = Settings(port=unused_tcp_port, keep_port=unused_tcp_port)
-    assert remote_checks.own_keep_port(settings, 1.0).level is Level.FAIL
+    assert _remote_checks.own_keep_port(settings, 1.0).level is Level.FAIL
 
 
 def test_a_keep_port_that_nobody_needs(listener: socket.socket) -> None:
     settings = Settings(keep=False, keep_port=listener.getsockname()[1])
-    assert remote_checks.own_keep_port(settings, 1.0).level is Level.OK
+    assert _remote_checks.own_keep_port(settings, 1.0).level is Level.OK
 
 
 # the clock
@@ -232,19 +232,19 @@ def told(hall_time: float, *, round_trip: float = 0.1) -> Report:
     ],
 )
 def test_clocks_that_differ(off: float, level: Level) -> None:
-    finding = remote_checks.clock(told(NOW + off))
+    finding = _remote_checks.clock(told(NOW + off))
     assert finding.level is level
     if level is not Level.OK:
         assert ("behind" in finding.found) == (off > 0)
 
 
 def test_a_slow_answer_is_no_proof_of_a_wrong_clock() -> None:
-    assert remote_checks.clock(told(NOW + 5, round_trip=10)).level is Level.OK
+    assert _remote_checks.clock(told(NOW + 5, round_trip=10)).level is Level.OK
 
 
 @given(st.none() | st.text() | st.integers())
 def test_a_hall_that_tells_no_time(stamp: object) -> None:
-    finding = remote_checks.clock(Report({"timestamp": stamp}, NOW, NOW))
+    finding = _remote_checks.clock(Report({"timestamp": stamp}, NOW, NOW))
     assert finding.level in (Level.WARN, Level.FAIL)
 
 
@@ -252,13 +252,13 @@ def test_no_proxy_comes_between_this_machine_and_itself(
     hall: HallProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    assert remote_checks.upgrade(hall.url, 5.0).level is Level.OK
-    assert "townhall" in remote_checks.own_port(Settings(port=hall.port), 5.0).found
+    assert _remote_checks.upgrade(hall.url, 5.0).level is Level.OK
+    assert "townhall" in _remote_checks.own_port(Settings(port=hall.port), 5.0).found
 
 
 def test_a_hall_that_takes_no_websockets(listener: socket.socket) -> None:
     url = f"ws://127.0.0.1:{listener.getsockname()[1]}"
-    finding = remote_checks.upgrade(url, 0.05)
+    finding = _remote_checks.upgrade(url, 0.05)
     assert finding.level is Level.FAIL
     assert "proxy" in finding.advice
 
@@ -267,7 +267,7 @@ def test_a_hall_that_takes_no_websockets(listener: socket.socket) -> None:
 
 
 def test_no_key_file_is_fine(home: Path) -> None:
-    assert only(local_checks.key_files(home)).level is Level.OK
+    assert only(_local_checks.key_files(home)).level is Level.OK
 
 
 def test_every_key_file_is_looked_at(home: Path) -> None:
@@ -280,12 +280,12 @@ def test_every_key_file_is_looked_at(home: Path) -> None:
     ]
     for path in paths:
         save(Identity(ALICE), path)
-    findings = local_checks.key_files(home, paths[-1])
+    findings = _local_checks.key_files(home, paths[-1])
     assert [finding.level for finding in findings] == [Level.OK] * 4
     assert all(ALICE.public.agent_id() in finding.found for finding in findings)
     for path in paths:
         path.chmod(0o640)
-    for path, finding in zip(paths, local_checks.key_files(home, paths[-1]), strict=True):
+    for path, finding in zip(paths, _local_checks.key_files(home, paths[-1]), strict=True):
         assert finding.level is Level.FAIL
         assert f"chmod 600 {path}" in finding.found
 
@@ -295,11 +295,11 @@ def test_a_key_file_that_is_none(home: Path, content: str) -> None:
     path = home / "key.json"
     path.write_text(content)
     path.chmod(0o600)
-    assert only(local_checks.key_files(home, path)).level is Level.FAIL
+    assert only(_local_checks.key_files(home, path)).level is Level.FAIL
 
 
 def test_a_named_key_file_that_is_not_there(home: Path) -> None:
-    finding = only(local_checks.key_files(home, home / "typo.json"))
+    finding = only(_local_checks.key_files(home, home / "typo.json"))
     assert finding.level is Level.FAIL
     assert "moothall identity new" in finding.found
     assert "typo.json" in finding.found
@@ -309,7 +309,7 @@ def test_a_folder_in_which_others_can_replace_the_key(home: Path) -> None:
     path = home / ".agentchat" / "identity.json"
     save(Identity(ALICE), path)
     path.parent.chmod(0o777)
-    finding = only(local_checks.key_files(home))
+    finding = only(_local_checks.key_files(home))
     assert finding.level is Level.FAIL
     assert f"chmod go-w {path.parent}" in finding.advice
 
@@ -319,7 +319,7 @@ def test_a_folder_in_which_others_can_replace_the_key(home: Path) -> None:
 
 def test_secrets_in_the_environment_are_named_and_not_shown() -> None:
     finding = only(
-        local_checks.environment_secrets(
+        _local_checks.environment_secrets(
             {"OPENAI_API_KEY": SECRET, "NOTES": "sk-ant-" + "a" * 40, "EDITOR": "vi", "EMPTY_TOKEN": ""}
         )
     )
@@ -331,13 +331,13 @@ def test_secrets_in_the_environment_are_named_and_not_shown() -> None:
 
 @pytest.mark.parametrize("name", ["MOOTHALL_ADMIN_KEY", "AGENTCHAT_ADMIN_KEY", "MOOTHALL_ACCESS_KEY"])
 def test_the_admin_key_belongs_into_a_file(name: str) -> None:
-    finding = only(local_checks.environment_secrets({name: SECRET}))
+    finding = only(_local_checks.environment_secrets({name: SECRET}))
     assert "MOOTHALL_ADMIN_KEY_FILE" in finding.advice
     assert SECRET not in str(finding)
 
 
 def test_an_environment_without_secrets() -> None:
-    assert only(local_checks.environment_secrets({"EDITOR": "vi"})).level is Level.OK
+    assert only(_local_checks.environment_secrets({"EDITOR": "vi"})).level is Level.OK
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_files_with_secrets_are_closed_to_others(tmp_path: Path, name: str, cont
     path.write_text(content)
     for mode, level in ((0o644, Level.FAIL), (0o640, Level.FAIL), (0o600, Level.OK)):
         path.chmod(mode)
-        finding = only(local_checks.secret_files(tmp_path))
+        finding = only(_local_checks.secret_files(tmp_path))
         assert finding.level is level
         assert SECRET not in str(finding)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -372,25 +372,25 @@ def test_files_without_secrets_may_be_open(tmp_path: Path, name: str, content: b
     path = tmp_path / name
     path.write_bytes(content)
     path.chmod(0o644)
-    assert only(local_checks.secret_files(tmp_path)).level is Level.OK
+    assert only(_local_checks.secret_files(tmp_path)).level is Level.OK
 
 
 # the machine
 
 
 def test_the_data_folder(tmp_path: Path) -> None:
-    assert only(local_checks.data_directory(tmp_path)).level is Level.OK
-    assert "will be made" in only(local_checks.data_directory(tmp_path / "a" / "b")).found
+    assert only(_local_checks.data_directory(tmp_path)).level is Level.OK
+    assert "will be made" in only(_local_checks.data_directory(tmp_path / "a" / "b")).found
     file = tmp_path / "file"
     file.touch()
-    assert only(local_checks.data_directory(file)).level is Level.FAIL
+    assert only(_local_checks.data_directory(file)).level is Level.FAIL
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_data_folder_that_cannot_be_written(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    assert only(local_checks.data_directory(tmp_path)).level is Level.FAIL
-    assert only(local_checks.data_directory(tmp_path / "new")).level is Level.WARN
+    assert only(_local_checks.data_directory(tmp_path)).level is Level.FAIL
+    assert only(_local_checks.data_directory(tmp_path / "new")).level is Level.WARN
 
 
 @pytest.mark.parametrize(
@@ -405,7 +405,7 @@ def test_a_data_folder_that_cannot_be_written(tmp_path: Path) -> None:
 )
 def test_open_files(limits: tuple[int, int], level: Level, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: limits)
-    finding = only(local_checks.open_files())
+    finding = only(_local_checks.open_files())
     assert finding.level is level
     assert ("LimitNOFILE" in finding.advice) == (level is Level.WARN)
 
@@ -413,8 +413,8 @@ def test_open_files(limits: tuple[int, int], level: Level, monkeypatch: pytest.M
 def test_extras_that_are_missing_come_with_the_command_to_install_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(local_checks, "find_spec", lambda module: None)
-    _, moothall = local_checks.versions()
+    monkeypatch.setattr(_local_checks, "find_spec", lambda module: None)
+    _, moothall = _local_checks.versions()
     assert moothall.level is Level.OK
     assert "without tui, postgres" in moothall.found
     assert "pip install 'moothall[tui,postgres]'" in moothall.found
@@ -422,4 +422,4 @@ def test_extras_that_are_missing_come_with_the_command_to_install_them(
 
 def test_the_extras_of_the_package_are_those_that_are_checked() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert {*project["optional-dependencies"]} - {"test"} == {*local_checks.EXTRAS}
+    assert {*project["optional-dependencies"]} - {"test"} == {*_local_checks.EXTRAS}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from moothall.cli.listen_events import event_types
+from moothall.cli._listen_events import event_types
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 

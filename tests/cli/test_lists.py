@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from moothall import Agent, PrivateKey
-from moothall.cli import completion
+from moothall.cli import _completion
 from moothall.cli.main import app
 from tests.support.server import HallProcess, running_hall
 from tests.support.terminal import in_terminal
@@ -179,4 +179,4 @@ async def _completed(line: str) -> list[str]:
 
 def test_tab_is_silent_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTCHAT_URL", "not an address")
-    assert completion.offered_channels(None) == []
+    assert _completion.offered_channels(None) == []

@@ -14,9 +14,9 @@ import typer
 from typer.testing import CliRunner, Result
 
 from moothall import __version__, errors
-from moothall.cli import exits
-from moothall.cli.addresses import channel_name, hall_url, looks_like_url, web_url
-from moothall.cli.exits import exit_code, explain
+from moothall.cli import _exits
+from moothall.cli._addresses import channel_name, hall_url, looks_like_url, web_url
+from moothall.cli._exits import exit_code, explain
 from moothall.cli.main import COMMANDS, GROUPS, app
 from moothall.errors import MoothallError, Refusal, UsageError
 from moothall.tui import entry
@@ -36,7 +36,7 @@ def run(*arguments: str) -> Result:
 
 def complaint(*arguments: str) -> str:
     result = run(*arguments)
-    assert result.exit_code == exits.USAGE, result.output
+    assert result.exit_code == _exits.USAGE, result.output
     assert result.stdout == ""
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
@@ -68,7 +68,7 @@ from moothall.cli import main
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
-    assert (result.returncode, result.stderr) == (exits.INTERRUPTED, "")
+    assert (result.returncode, result.stderr) == (_exits.INTERRUPTED, "")
 
 
 # help and version
@@ -86,7 +86,7 @@ def test_completion_is_installed_for_the_program_and_not_for_a_part_of_it(group:
 
 def test_without_a_command_the_help_is_shown() -> None:
     result = run()
-    assert result.exit_code == exits.USAGE
+    assert result.exit_code == _exits.USAGE
     for command in COMMANDS:
         assert f"  {command} " in result.output
 
@@ -94,7 +94,7 @@ def test_without_a_command_the_help_is_shown() -> None:
 @pytest.mark.parametrize("command", SINGLE_COMMANDS)
 def test_every_command_has_a_short_help_with_an_example(command: str) -> None:
     result = run(command, "--help")
-    assert result.exit_code == exits.OK
+    assert result.exit_code == _exits.OK
     assert f"  moothall {command}" in result.stdout
     assert len(result.stdout.splitlines()) <= 50
     summary = next(line for line in run("--help").stdout.splitlines() if line.startswith(f"  {command} "))
@@ -124,7 +124,7 @@ ALL = {" ".join(path): command for path, command in every_command(typer.main.get
 def test_the_help_is_for_people(command: str) -> None:
     """Short, the same with -h, and without the names that Python and its libraries have for types."""
     result = run(*command.split(), "-h")
-    assert result.exit_code == exits.OK
+    assert result.exit_code == _exits.OK
     assert result.stdout == run(*command.split(), "--help").stdout
     options = result.stdout.partition("Options:\n")
     assert re.search(r"<[a-z]|[{}]|list\[|\bx[<>]=", options[0] + options[2]) is None
@@ -200,7 +200,7 @@ def test_an_error_that_cannot_be_told_is_still_an_exit_code(tmp_path: Path) -> N
         )
     finally:
         os.close(writer)
-    assert result.returncode == exits.USAGE
+    assert result.returncode == _exits.USAGE
 
 
 def test_colours_are_for_terminals_whose_users_want_them(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_wrong_usage_is_one_line_that_says_what_to_do(arguments: tuple[str, ...]
 @pytest.mark.parametrize("refusal", [Refusal.by_code[code] for code in sorted(Refusal.by_code)])
 def test_a_refusal_shows_its_code(refusal: type[Refusal]) -> None:
     error = refusal("No \x1b[31mway\n")
-    assert exit_code(error) == exits.REFUSED
+    assert exit_code(error) == _exits.REFUSED
     assert explain(error).startswith(f"{refusal.code}: No [31mway")
     assert len(explain(error).splitlines()) == 1
 
@@ -267,7 +267,7 @@ def everything(kind: type[MoothallError]) -> list[type[MoothallError]]:
 
 @pytest.mark.parametrize("kind", everything(MoothallError), ids=lambda kind: kind.__name__)
 def test_every_error_has_an_exit_code_that_is_explained(kind: type[MoothallError]) -> None:
-    assert exit_code(kind("why")) in exits.MEANINGS
+    assert exit_code(kind("why")) in _exits.MEANINGS
 
 
 @pytest.mark.parametrize(
@@ -378,7 +378,7 @@ def test_every_command_is_documented(command: str) -> None:
     assert re.search(rf"(^|`)moothall {command}\b", PAGE.read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("code", exits.MEANINGS)
+@pytest.mark.parametrize("code", _exits.MEANINGS)
 def test_every_exit_code_is_documented(code: int) -> None:
     assert f"\n| {code} | " in PAGE.read_text()
 
@@ -430,4 +430,4 @@ def test_output_that_cannot_be_written_is_one_line_too(arguments: tuple[str, ...
             check=False,
         )
     assert ended.stderr == "error: the output cannot be written: No space left on device\n"
-    assert ended.returncode == exits.FAILED
+    assert ended.returncode == _exits.FAILED

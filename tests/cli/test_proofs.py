@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from moothall.cli.proofs import expected_halls
+from moothall.cli._proofs import expected_halls
 from moothall.errors import UsageError
 from moothall.identity import Identity, PrivateKey, save
 from moothall.known_halls import KnownHalls

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from moothall.cli import reading, skills
-from moothall.cli.reading import read_content, read_json, read_objects
+from moothall.cli import _reading, skills
+from moothall.cli._reading import read_content, read_json, read_objects
 from moothall.errors import UsageError
 
 
@@ -52,7 +52,7 @@ def test_skills_are_read_like_everything_else(file: Path) -> None:
 
 
 def test_a_file_that_is_too_large_is_not_parsed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MAX_JSON", 10)
+    monkeypatch.setattr(_reading, "MAX_JSON", 10)
     file.write_bytes(b"[" + b" " * 8 + b"]")
     assert read_json(str(file)) == []
     file.write_bytes(b"x" * 11)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from websockets.asyncio.server import ServerConnection, serve
 
 from moothall import Agent, Identity, Message, PrivateKey
-from moothall.cli import exits
+from moothall.cli import _exits
 from moothall.cli.main import app
 from moothall.identity import load, save
 from tests.support.server import PROGRAM, HallProcess, environment, running_hall
@@ -128,7 +128,7 @@ async def test_a_text_that_is_too_long_for_the_hall_is_refused_before_it_is_sent
     """A frame over `max_frame` would end the connection without a reason that a person understands."""
     for text in ("x" * 4097, "x" * 300_000):
         result = await send(hall.url, "general", "-", typed=text)
-        assert result.exit_code == exits.REFUSED
+        assert result.exit_code == _exits.REFUSED
         assert "at most 4096 characters" in result.stderr
 
 

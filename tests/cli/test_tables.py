@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.cli.tables import WIDEST, Right, show_table
+from moothall.cli._tables import WIDEST, Right, show_table
 
 HEADERS = ("agent", Right("rating"), "note")
 

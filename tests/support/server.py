@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Condition, Thread
 from typing import IO, Any, Final
 
-from moothall.cli import context_file
+from moothall.cli import _context_file
 from moothall.identity import PublicKey
 from moothall.known_halls import PATH_VARIABLE
 
@@ -216,6 +216,6 @@ def environment(**variables: str) -> dict[str, str]:
         "HOME": "/nonexistent",
         "LANG": "C.UTF-8",
         PATH_VARIABLE: os.environ.get(PATH_VARIABLE, "known-halls.json"),
-        context_file.PATH_VARIABLE: os.environ.get(context_file.PATH_VARIABLE, "contexts.json"),
+        _context_file.PATH_VARIABLE: os.environ.get(_context_file.PATH_VARIABLE, "contexts.json"),
         **variables,
     }

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
-from moothall.cli.addresses import HallCommand, agent_id, hall_url, is_local
-from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Timeout, Url
-from moothall.cli.exits import group, tell
-from moothall.cli.reading import read_content
-from moothall.cli.tables import show_table
+from moothall.cli._addresses import HallCommand, agent_id, hall_url, is_local
+from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, Timeout, Url
+from moothall.cli._exits import group, tell
+from moothall.cli._reading import read_content
+from moothall.cli._tables import show_table
 from moothall.errors import AgentNotFound, InvalidKey, UsageError, WrongAdminKey
 from moothall.tui.printable import one_line
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moothall.cli import completion
-from moothall.cli.addresses import channel_name
-from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
-from moothall.cli.tables import show_table
+from moothall.cli import _completion
+from moothall.cli._addresses import channel_name
+from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
+from moothall.cli._tables import show_table
 from moothall.tui.printable import shown_name
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def agents(
         typer.Argument(
             metavar="[CHANNEL]",
             help="Its name, with or without #; else the whole hall.",
-            autocompletion=completion.channels,
+            autocompletion=_completion.channels,
             show_default=False,
         ),
     ] = None,

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from moothall.cli import completion
-from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Url, Visit, seconds
-from moothall.cli.exits import tell
-from moothall.cli.reading import STANDARD_INPUT, read_content
+from moothall.cli import _completion
+from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Url, Visit, seconds
+from moothall.cli._exits import tell
+from moothall.cli._reading import STANDARD_INPUT, read_content
 from moothall.errors import UsageError
 from moothall.tui.printable import one_line, printable, shown_name
 
@@ -24,7 +24,7 @@ def ask(
         typer.Argument(
             metavar="TARGET",
             help="A channel, or an agent as @id or @name.",
-            autocompletion=completion.channels,
+            autocompletion=_completion.channels,
             show_default=False,
         ),
     ],

@@ -4,8 +4,8 @@ import json
 
 import typer
 
-from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
-from moothall.cli.tables import Right, show_table
+from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
+from moothall.cli._tables import Right, show_table
 
 
 def channels(

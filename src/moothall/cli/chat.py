@@ -6,11 +6,11 @@ import re
 import sys
 from importlib.util import find_spec
 
-from moothall.cli import chosen
-from moothall.cli.addresses import channel_name, hall_url
-from moothall.cli.completion import ChannelsArgument
-from moothall.cli.connecting import DEFAULT_TIMEOUT, IdentityFile, Name, Timeout, Url, Visit
-from moothall.cli.exits import install_command
+from moothall.cli import _chosen
+from moothall.cli._addresses import channel_name, hall_url
+from moothall.cli._completion import ChannelsArgument
+from moothall.cli._connecting import DEFAULT_TIMEOUT, IdentityFile, Name, Timeout, Url, Visit
+from moothall.cli._exits import install_command
 from moothall.cli.listen import DEFAULT_CHANNEL
 from moothall.errors import MoothallError, UsageError
 
@@ -35,8 +35,8 @@ def chat(
     if not has_terminal():
         raise UsageError("chat needs a terminal; `moothall listen` and `moothall send` do without")
     rooms = [channel_name(word) for word in channels or [DEFAULT_CHANNEL]]
-    key_file = chosen.key_file(identity).value
-    called = chosen.name(name).value or (login_name() if key_file is None else None)
+    key_file = _chosen.key_file(identity).value
+    called = _chosen.name(name).value or (login_name() if key_file is None else None)
     visit = Visit(url, called, key_file, timeout)
     if error := asyncio.run(_chat(visit, rooms)):
         raise error

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from moothall.cli import completion
-from moothall.cli.exits import tell
-from moothall.cli.options import Config, Profile, Set, choose
+from moothall.cli import _completion
+from moothall.cli._exits import tell
+from moothall.cli._options import Config, Profile, Set, choose
 from moothall.settings import Chosen
 from moothall.settings.fields import described
 from moothall.settings.sources import check_name
@@ -24,7 +24,9 @@ _PASSWORD: Final = re.compile(r"(://[^:/@]*:)[^@]*@")  # of a store's URL
 def config(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAMES", help="Only these settings.", autocompletion=completion.setting_names),
+        typer.Argument(
+            metavar="NAMES", help="Only these settings.", autocompletion=_completion.setting_names
+        ),
     ] = None,
     changed: Annotated[
         bool, typer.Option("--changed", help="Only settings that do not have their default.")

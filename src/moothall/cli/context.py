@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from moothall.cli import chosen, context_file
-from moothall.cli.addresses import hall_url
-from moothall.cli.connecting import AsJson
-from moothall.cli.context_file import NAME_VARIABLE, Context, ContextFile, name_in_use
-from moothall.cli.exits import group
-from moothall.cli.tables import show_table
+from moothall.cli import _chosen, _context_file
+from moothall.cli._addresses import hall_url
+from moothall.cli._connecting import AsJson
+from moothall.cli._context_file import NAME_VARIABLE, Context, ContextFile, name_in_use
+from moothall.cli._exits import group
+from moothall.cli._tables import show_table
 from moothall.errors import UsageError
 from moothall.identity import keyfile
 from moothall.wire.authority import URL_VARIABLES
@@ -45,7 +45,7 @@ def add(
     moothall context add work --url wss://hall.example.org --identity ~/.agentchat/work.json
     moothall context use work
     """
-    context_file.check_name(name)
+    _context_file.check_name(name)
     if url is None and identity is None:
         raise UsageError("a context has a hall or a key file: add --url URL, --identity FILE, or both")
     if identity is not None:
@@ -78,7 +78,7 @@ def list_contexts(as_json: AsJson = False) -> None:
     chosen = name_in_use(contexts)
     if as_json:
         rows = [
-            {"name": name, "in_use": name == chosen, **context_file.described(context)}
+            {"name": name, "in_use": name == chosen, **_context_file.described(context)}
             for name, context in contexts.by_name.items()
         ]
         typer.echo(json.dumps(rows))
@@ -108,7 +108,7 @@ def _warn_of_variables() -> None:
     for variable, what in (
         (NAME_VARIABLE, "the context in use"),
         *((variable, "the hall of a context") for variable in URL_VARIABLES),
-        (chosen.IDENTITY_VARIABLE, "the key file of a context"),
+        (_chosen.IDENTITY_VARIABLE, "the key file of a context"),
     ):
         if os.environ.get(variable):
             typer.echo(f"${variable} is set and wins over {what}", err=True)

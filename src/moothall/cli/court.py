@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from moothall.cli.addresses import HallCommand
-from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
-from moothall.cli.deals import KeyFile, Limit, ProposalId, signing_key, words
-from moothall.cli.exits import FAILED, group
-from moothall.cli.proofs import HallOption, Verbose, described, expected_halls
-from moothall.cli.proofs import show as show_proof
-from moothall.cli.reading import read_json, read_objects
-from moothall.cli.tables import names_of, show_table
+from moothall.cli._addresses import HallCommand
+from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
+from moothall.cli._deals import KeyFile, Limit, ProposalId, signing_key, words
+from moothall.cli._exits import FAILED, group
+from moothall.cli._proofs import HallOption, Verbose, described, expected_halls
+from moothall.cli._proofs import show as show_proof
+from moothall.cli._reading import read_json, read_objects
+from moothall.cli._tables import names_of, show_table
 from moothall.errors import InternalError, Refusal, UsageError
 from moothall.tui.printable import one_line
 
 if TYPE_CHECKING:
     from moothall import Agent
-    from moothall.cli.nonces import NonceFile
+    from moothall.cli._nonces import NonceFile
     from moothall.client.dispute import Dispute
 
 app = group("court", "Take a deal to court, judge as an arbiter, and verify a case.")
@@ -59,7 +59,7 @@ def file_dispute(
     \b
     moothall court file prop_m0abcdf2_deadbeef --reason 'nothing was delivered'
     """
-    from moothall.cli.nonces import NonceFile
+    from moothall.cli._nonces import NonceFile
 
     key = signing_key(identity)
     kept = NonceFile(key, proposal_id)
@@ -93,7 +93,7 @@ def reveal(
     \b
     moothall court reveal prop_m0abcdf2_deadbeef
     """
-    from moothall.cli.nonces import NonceFile
+    from moothall.cli._nonces import NonceFile
 
     key = signing_key(identity)
     kept = NonceFile(key, proposal_id)
@@ -122,7 +122,7 @@ async def _commit(agent: "Agent", kept: "NonceFile", proposal_id: str, reason: s
 
 
 def _show_filed(dispute: "Dispute", *, as_json: bool) -> None:
-    from moothall.cli.cases import show as show_dispute
+    from moothall.cli._cases import show as show_dispute
 
     show_dispute(dispute, as_json=as_json)
     if dispute.phase == "fallback":
@@ -295,8 +295,8 @@ def list_disputes(
     \b
     moothall court list --open
     """
-    from moothall.cli.cases import HEADERS, cells
-    from moothall.cli.cases import described as described_dispute
+    from moothall.cli._cases import HEADERS, cells
+    from moothall.cli._cases import described as described_dispute
 
     async def look(agent: "Agent") -> "tuple[list[Dispute], dict[str, str]]":
         found = await agent.disputes(open_only=open_only, limit=limit)

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from moothall.cli import chosen
-from moothall.cli.addresses import channel_name
-from moothall.cli.completion import ChannelArgument
-from moothall.cli.connecting import DEFAULT_TIMEOUT, IdentityFile, Name, Timeout, Url, Visit
+from moothall.cli import _chosen
+from moothall.cli._addresses import channel_name
+from moothall.cli._completion import ChannelArgument
+from moothall.cli._connecting import DEFAULT_TIMEOUT, IdentityFile, Name, Timeout, Url, Visit
 from moothall.errors import UsageError
 
 
@@ -29,7 +29,7 @@ def create(
     moothall create council --private -i alice.json
     """
     room = channel_name(channel)
-    if private and chosen.key_file(identity).value is None:
+    if private and _chosen.key_file(identity).value is None:
         # Its maker is the first one invited, and without a key will never have that id again.
         raise UsageError(
             "a private channel made without a key could never be entered again: add --identity FILE"

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
-from moothall.cli.deals import KeyFile, ProposalId, show, signing_key, words
+from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
+from moothall.cli._deals import KeyFile, ProposalId, show, signing_key, words
 
 
 def dispute(

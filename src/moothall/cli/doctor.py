@@ -6,9 +6,9 @@ from typing import Annotated, Final
 
 import typer
 
-from moothall.cli.connecting import AsJson, Timeout, Url
-from moothall.cli.exits import FAILED
-from moothall.cli.findings import Finding, Level
+from moothall.cli._connecting import AsJson, Timeout, Url
+from moothall.cli._exits import FAILED
+from moothall.cli._findings import Finding, Level
 from moothall.errors import UsageError
 from moothall.tui.printable import one_line
 
@@ -46,28 +46,28 @@ def doctor(
 
 
 def examine(url: str | None, identity: Path | None, timeout: float) -> list[Finding]:
-    from moothall.cli import local_checks, remote_checks
+    from moothall.cli import _local_checks, _remote_checks
 
-    settings, findings = local_checks.settings()
+    settings, findings = _local_checks.settings()
     return [
-        *local_checks.versions(),
+        *_local_checks.versions(),
         *findings,
-        *local_checks.context(),
-        *local_checks.choices(url, identity),
-        *remote_checks.hall(url, settings, timeout),
-        *local_checks.key_files(Path.home(), _key_file(identity)),
-        *local_checks.environment_secrets(),
-        *local_checks.secret_files(Path.cwd()),
-        *local_checks.data_directory(settings.data_dir),
-        *local_checks.open_files(),
+        *_local_checks.context(),
+        *_local_checks.choices(url, identity),
+        *_remote_checks.hall(url, settings, timeout),
+        *_local_checks.key_files(Path.home(), _key_file(identity)),
+        *_local_checks.environment_secrets(),
+        *_local_checks.secret_files(Path.cwd()),
+        *_local_checks.data_directory(settings.data_dir),
+        *_local_checks.open_files(),
     ]
 
 
 def _key_file(given: Path | None) -> Path | None:
-    from moothall.cli import chosen
+    from moothall.cli import _chosen
 
     try:
-        return chosen.named_key_file(given).value
+        return _chosen.named_key_file(given).value
     except UsageError:
         return None  # another check says why
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import typer
 
-from moothall.cli.addresses import hall_url, is_local, web_url
-from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Timeout, Url
-from moothall.cli.exits import FAILED
+from moothall.cli._addresses import hall_url, is_local, web_url
+from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, Timeout, Url
+from moothall.cli._exits import FAILED
 from moothall.errors import ConnectionFailed, ReplyTimeout
 from moothall.tui.printable import one_line
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moothall.cli import chosen
-from moothall.cli.addresses import hall_url
-from moothall.cli.connecting import DEFAULT_TIMEOUT, Timeout, Visit
-from moothall.cli.exits import group
-from moothall.cli.tables import show_table
+from moothall.cli import _chosen
+from moothall.cli._addresses import hall_url
+from moothall.cli._connecting import DEFAULT_TIMEOUT, Timeout, Visit
+from moothall.cli._exits import group
+from moothall.cli._tables import show_table
 from moothall.errors import InvalidCertificate, UsageError
 from moothall.identity import keyfile
 from moothall.identity.certificates import (
@@ -49,7 +49,7 @@ OwnFileArgument = Annotated[
     Path | None,
     typer.Argument(
         metavar="[FILE]",
-        help=f"The key file. Default: ${chosen.IDENTITY_VARIABLE}, that of the context in use, "
+        help=f"The key file. Default: ${_chosen.IDENTITY_VARIABLE}, that of the context in use, "
         f"else {keyfile.DEFAULT_PATH}.",
         show_default=False,
     ),
@@ -253,7 +253,7 @@ def _named_path(argument: Path | None, option: Path | None) -> Path | None:
 
 
 def _own_path(argument: Path | None, option: Path | None) -> Path:
-    path = chosen.key_file(_named_path(argument, option)).value
+    path = _chosen.key_file(_named_path(argument, option)).value
     return (path or keyfile.DEFAULT_PATH).expanduser()
 
 

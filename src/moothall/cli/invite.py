@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moothall.cli.addresses import agent_id, channel_name
-from moothall.cli.completion import ChannelArgument
-from moothall.cli.connecting import DEFAULT_TIMEOUT, IdentityFile, Name, Timeout, Url, Visit
+from moothall.cli._addresses import agent_id, channel_name
+from moothall.cli._completion import ChannelArgument
+from moothall.cli._connecting import DEFAULT_TIMEOUT, IdentityFile, Name, Timeout, Url, Visit
 
 if TYPE_CHECKING:
     from moothall import Agent

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Timeout, seconds
-from moothall.cli.exits import group
-from moothall.cli.tables import show_table
+from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, Timeout, seconds
+from moothall.cli._exits import group
+from moothall.cli._tables import show_table
 from moothall.errors import ConnectionFailed, MoothallError, ReplyTimeout, UsageError
 from moothall.tui.printable import printable
 
@@ -183,7 +183,7 @@ def listen(
     moothall keep listen --src bot:weather --key ~/.keep/weather.pem
     moothall keep listen --src bot:weather --json | jq -r .body
     """
-    from moothall.cli.keep_listening import listen_until_silence
+    from moothall.cli._keep_listening import listen_until_silence
 
     if src == "":
         raise UsageError("without a name no agent can write to you: give one with --src")

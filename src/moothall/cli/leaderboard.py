@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
-from moothall.cli.deals import Limit
-from moothall.cli.tables import Right, names_of, show_table
+from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
+from moothall.cli._deals import Limit
+from moothall.cli._tables import Right, names_of, show_table
 
 if TYPE_CHECKING:
     from moothall import Agent, RankedAgent

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 import typer
 
-from moothall.cli.addresses import channel_name, hall_url
-from moothall.cli.answerers import Answerers
-from moothall.cli.completion import ChannelsArgument
-from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Url, Visit, seconds
-from moothall.cli.exits import tell
+from moothall.cli._addresses import channel_name, hall_url
+from moothall.cli._answerers import Answerers
+from moothall.cli._completion import ChannelsArgument
+from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Url, Visit, seconds
+from moothall.cli._exits import tell
 from moothall.errors import ConnectionLost, MoothallError, ReplyTimeout, UsageError
 from moothall.tui.printable import indented, one_line, shown_name
 from moothall.wire.agentchat.names import SERVER
@@ -179,7 +179,7 @@ async def _listen(
 
 
 def _event_types() -> list[str]:
-    from moothall.cli.listen_events import event_types
+    from moothall.cli._listen_events import event_types
 
     return event_types()
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 import typer
 
 from moothall import __version__
-from moothall.cli.addresses import HallCommand
-from moothall.cli.exits import OneLineErrors
+from moothall.cli._addresses import HallCommand
+from moothall.cli._exits import OneLineErrors
 
 # In the order of `moothall --help`. Module and function have the command's name; a module of several commands
 # has them in its `app`.

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from moothall.cli.exits import group
-from moothall.cli.options import Config, Profile, Set, choose
+from moothall.cli._exits import group
+from moothall.cli._options import Config, Profile, Set, choose
 
 app = group("market", "The economy of a hall: how its settings hold against farming.")
 

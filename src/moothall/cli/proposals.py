@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
-from moothall.cli.deals import HEADERS, Count, KeyFile, cells, described, signing_key
-from moothall.cli.tables import names_of, show_table
+from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
+from moothall.cli._deals import HEADERS, Count, KeyFile, cells, described, signing_key
+from moothall.cli._tables import names_of, show_table
 
 if TYPE_CHECKING:
     from moothall import Agent

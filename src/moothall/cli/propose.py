@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moothall.cli.addresses import agent_address, hall_url
-from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
-from moothall.cli.deals import KeyFile, line, show, signing_key, words
-from moothall.cli.exits import FAILED
+from moothall.cli._addresses import agent_address, hall_url
+from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
+from moothall.cli._deals import KeyFile, line, show, signing_key, words
+from moothall.cli._exits import FAILED
 from moothall.errors import UsageError
 
 if TYPE_CHECKING:

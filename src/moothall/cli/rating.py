@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
-from moothall.cli.deals import KeyFile, signing_key
-from moothall.cli.tables import names_of
+from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
+from moothall.cli._deals import KeyFile, signing_key
+from moothall.cli._tables import names_of
 from moothall.tui.printable import one_line
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moothall.cli.addresses import HallCommand
-from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
-from moothall.cli.deals import Count, KeyFile, signing_key
-from moothall.cli.exits import FAILED, group
-from moothall.cli.proofs import HallOption, Verbose, described, expected_halls, show
-from moothall.cli.reading import parse_json, read_content
-from moothall.cli.tables import names_of, show_table
+from moothall.cli._addresses import HallCommand
+from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url, Visit
+from moothall.cli._deals import Count, KeyFile, signing_key
+from moothall.cli._exits import FAILED, group
+from moothall.cli._proofs import HallOption, Verbose, described, expected_halls, show
+from moothall.cli._reading import parse_json, read_content
+from moothall.cli._tables import names_of, show_table
 from moothall.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Final, TextIO
 
 import typer
 
-from moothall.cli import completion
-from moothall.cli.addresses import channel_name
-from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
-from moothall.cli.exits import tell
+from moothall.cli import _completion
+from moothall.cli._addresses import channel_name
+from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
+from moothall.cli._exits import tell
 from moothall.errors import UsageError
 from moothall.tui.printable import one_line
 
@@ -32,7 +32,7 @@ def send(
         typer.Argument(
             metavar="TO",
             help="A channel, with or without #, or an @agent.",
-            autocompletion=completion.channels,
+            autocompletion=_completion.channels,
         ),
     ],
     text: Annotated[list[str], typer.Argument(metavar="TEXT", help="What to say; - reads standard input.")],

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from moothall.cli.exits import drop_output
-from moothall.cli.options import Config, Profile, Set, choose
+from moothall.cli._exits import drop_output
+from moothall.cli._options import Config, Profile, Set, choose
 from moothall.errors import UsageError
 from moothall.settings import Settings
 from moothall.settings.profiles import LOG_MESSAGES

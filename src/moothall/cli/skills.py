@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from moothall.cli.addresses import HallCommand
-from moothall.cli.connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
-from moothall.cli.deals import KeyFile, signing_key
-from moothall.cli.exits import group
-from moothall.cli.reading import STANDARD_INPUT, read_objects
-from moothall.cli.tables import Right, names_of, show_table
+from moothall.cli._addresses import HallCommand
+from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
+from moothall.cli._deals import KeyFile, signing_key
+from moothall.cli._exits import group
+from moothall.cli._reading import STANDARD_INPUT, read_objects
+from moothall.cli._tables import Right, names_of, show_table
 from moothall.errors import UsageError
 
 if TYPE_CHECKING:

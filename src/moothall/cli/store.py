@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from moothall.cli.exits import FAILED, group
-from moothall.cli.options import Config, choose
+from moothall.cli._exits import FAILED, group
+from moothall.cli._options import Config, choose
 from moothall.errors import UsageError
 from moothall.identity import PrivateKey, load
 from moothall.store import migrations

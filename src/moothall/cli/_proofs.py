@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from moothall.cli.reading import read_content
+from moothall.cli._reading import read_content
 from moothall.errors import InvalidKey, UsageError
 from moothall.tui.printable import one_line
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from moothall.cli import completion
+from moothall.cli import _completion
 from moothall.errors import SettingsError
 from moothall.settings import Chosen, load
 from moothall.settings.sources import SECRETS, check_name
@@ -19,7 +19,7 @@ Set = Annotated[
         "--set",
         metavar="NAME=VALUE",
         help="Any other setting; `moothall config` lists them.",
-        autocompletion=completion.settings,
+        autocompletion=_completion.settings,
     ),
 ]
 Profile = Annotated[
@@ -27,7 +27,7 @@ Profile = Annotated[
     typer.Option(
         metavar="PROFILE",
         help="Behave as this server: seeds, agentchat-0.36.",
-        autocompletion=completion.profiles,
+        autocompletion=_completion.profiles,
     ),
 ]
 

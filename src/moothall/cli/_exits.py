@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from moothall import errors
-from moothall.cli.help_text import Commands
+from moothall.cli._help_text import Commands
 from moothall.tui.printable import one_line
 
 OK: Final = 0

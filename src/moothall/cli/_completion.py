@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from moothall.cli.addresses import hall_url, is_local
+from moothall.cli._addresses import hall_url, is_local
 from moothall.errors import UsageError
 
 PATIENCE: Final = 0.5  # seconds; the user who pressed Tab is waiting

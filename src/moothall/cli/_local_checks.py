@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from moothall import __version__
-from moothall.cli import chosen
-from moothall.cli.context_file import ContextFile, name_in_use
-from moothall.cli.exits import install_command
-from moothall.cli.findings import Finding, fail, ok, warn
+from moothall.cli import _chosen
+from moothall.cli._context_file import ContextFile, name_in_use
+from moothall.cli._exits import install_command
+from moothall.cli._findings import Finding, fail, ok, warn
 from moothall.errors import KeyFileError, SettingsError, UsageError
 from moothall.hall.redaction import Redactor
 from moothall.identity import keyfile
@@ -76,7 +76,7 @@ def context() -> list[Finding]:
 def choices(url: str | None, identity: Path | None) -> list[Finding]:
     """Which hall, key file and name commands use from here, and what decided each."""
     try:
-        hall, key, name = chosen.url(url), chosen.named_key_file(identity), chosen.name(None)
+        hall, key, name = _chosen.url(url), _chosen.named_key_file(identity), _chosen.name(None)
     except UsageError:
         return []  # the check of the context says why
     parts = (

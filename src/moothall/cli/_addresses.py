@@ -4,7 +4,7 @@ import re
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from moothall.cli.help_text import PlainCommand
+from moothall.cli._help_text import PlainCommand
 from moothall.errors import UsageError
 from moothall.wire import authority
 from moothall.wire.authority import DEFAULT_URL, HOST
@@ -50,9 +50,9 @@ def looks_like_url(word: str) -> bool:
 
 def hall_url(given: str | None) -> str:
     """The hall's WebSocket address: the one that the user chose, else one on this machine. Raises UsageError."""
-    from moothall.cli import chosen
+    from moothall.cli import _chosen
 
-    return authority.hall_url(chosen.url(given).value or DEFAULT_URL)
+    return authority.hall_url(_chosen.url(given).value or DEFAULT_URL)
 
 
 def web_url(url: str, path: str) -> str:

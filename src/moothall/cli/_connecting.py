@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
-from moothall.cli.addresses import hall_url
+from moothall.cli._addresses import hall_url
 from moothall.wire.authority import DEFAULT_URL, URL_VARIABLES
 
 if TYPE_CHECKING:
@@ -78,14 +78,14 @@ class Visit:
 
     def agent(self, **options: Any) -> "Agent":
         from moothall import Agent
-        from moothall.cli import chosen
+        from moothall.cli import _chosen
         from moothall.identity import keyfile
 
         # The agent logs what it lives through; a person is told by the command, in its own words.
         logging.getLogger("moothall.agent").addHandler(logging.NullHandler())
-        path = chosen.key_file(self.identity).value
+        path = _chosen.key_file(self.identity).value
         identity = keyfile.load(path.expanduser()) if path else None
-        return Agent(chosen.name(self.name).value, identity=identity, timeout=self.timeout, **options)
+        return Agent(_chosen.name(self.name).value, identity=identity, timeout=self.timeout, **options)
 
     def ask(self, question: "Callable[[Agent], Awaitable[Answer]]") -> Answer:
         """Connect, ask, take the answer and leave."""

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Final
 
 from moothall import __version__
-from moothall.cli import chosen
-from moothall.cli.addresses import hall_url, is_local
-from moothall.cli.findings import Finding, fail, ok, warn
+from moothall.cli import _chosen
+from moothall.cli._addresses import hall_url, is_local
+from moothall.cli._findings import Finding, fail, ok, warn
 from moothall.cli.health import Report, fetch_report
 from moothall.errors import ClientError, UsageError
 from moothall.settings import Settings
@@ -75,7 +75,7 @@ def reach(given: str | None, timeout: float) -> list[Finding]:
     """Check the hall at `given`. If the user named no address, silence at the default one is not a problem."""
     is_chosen = False
     try:
-        is_chosen = chosen.url(given).value is not None
+        is_chosen = _chosen.url(given).value is not None
         url = hall_url(given)
         report = fetch_report(url, timeout)
     except UsageError as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from moothall.cli.exits import tell
+from moothall.cli._exits import tell
 from moothall.errors import Refusal
 from moothall.tui.printable import one_line, shown_name
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from moothall.cli.context_file import Context, ContextFile, name_in_use
+from moothall.cli._context_file import Context, ContextFile, name_in_use
 from moothall.errors import KeyFileMissing
 from moothall.identity.keyfile import require
 from moothall.wire import authority

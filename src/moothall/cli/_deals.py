@@ -37,10 +37,10 @@ _RIGHT: Final = "→"
 
 def signing_key(given: Path | None) -> Path:
     """The key file to sign with. Raises UsageError when it is missing, or when none is named or default."""
-    from moothall.cli import chosen
+    from moothall.cli import _chosen
     from moothall.identity.keyfile import DEFAULT_PATH
 
-    if (path := chosen.key_file(given).value) is not None:
+    if (path := _chosen.key_file(given).value) is not None:
         return path
     if os.path.lexists(DEFAULT_PATH.expanduser()):
         return DEFAULT_PATH
