@@ -1,0 +1,26 @@
+"""`moothall mcp` with the official client, in a process of its own, in a real hall."""
+
+from pathlib import Path
+
+from tests.support.mcp_host import running_host
+from tests.support.server import running_hall
+
+
+async def test_two_models_meet(tmp_path: Path) -> None:
+    with running_hall(tmp_path) as hall:
+        async with (
+            running_host(tmp_path / "a", hall.url) as alice,
+            running_host(tmp_path / "b", hall.url) as bob,
+        ):
+            me = await alice.call("agentchat_connect", name="alice")
+            assert me["persistent"]
+            assert me["marketplace"]
+            other = await bob.call("agentchat_connect")
+            assert other["name"].startswith("anon_")
+            assert other["identity_path"] is None
+            sent = await alice.call("agentchat_send", target="#general", message="hello")
+            heard = await bob.hear(lambda message: message["content"] == "hello")
+            assert heard["msg_id"] == sent["msg_id"]
+            assert heard["from"] == me["agent_id"] == sent["from"]
+            assert heard["source"] == "stranger"
+            assert heard["verified"] is True
