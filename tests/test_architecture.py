@@ -17,7 +17,7 @@ HOUSE = ROOT / "src" / "moothall"
 MAP = (ROOT / "ARCHITECTURE.md").read_text()
 
 EVERYBODYS = {"errors"}
-PURE = ("hall", "market", "court", "wire", "identity", "settings/limits.py")
+PURE = ("hall", "market", "court", "wire", "identity", "hosts", "settings/limits.py")
 OUTSIDE = {"asyncio", "os", "random", "secrets", "socket", "ssl", "subprocess", "threading", "time"}
 KEY_FILES = "identity/keyfile.py"  # the one that opens files
 

@@ -4,6 +4,7 @@ import re
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from moothall.cli._exits import OneLineErrors
 from moothall.cli._help_text import PlainCommand
 from moothall.errors import UsageError
 from moothall.wire import authority
@@ -13,11 +14,14 @@ _HOST_AND_PORT: Final = re.compile(rf"(?:{HOST}):\d+")
 _AGENT_ID: Final = re.compile(r"@[0-9a-z]{8,64}")  # agentchat wire 3.2
 
 
-class HallCommand(PlainCommand):
-    """A command whose first word may be the address of the hall, as in `agentchat` (agentchat wire 17.1)."""
+class _AddressFirst:
+    """The first word may be the address of the hall, as in `agentchat` (agentchat wire 17.1)."""
+
+    params: list[Any]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, self._with_url_as_option(args))
+        parsed: list[str] = super().parse_args(ctx, self._with_url_as_option(args))  # type: ignore[misc]
+        return parsed
 
     def _with_url_as_option(self, args: list[str]) -> list[str]:
         place = self._first_word(args)
@@ -41,6 +45,14 @@ class HallCommand(PlainCommand):
 
     def _takes_value(self) -> set[str]:
         return {name for param in self.params if not getattr(param, "is_flag", True) for name in param.opts}
+
+
+class HallCommand(_AddressFirst, PlainCommand):
+    """A command that goes to a hall."""
+
+
+class HallGroup(_AddressFirst, OneLineErrors):
+    """The same, with commands of its own besides."""
 
 
 def looks_like_url(word: str) -> bool:

@@ -129,7 +129,7 @@ class OneLineErrors(TyperGroup):
             return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args and not ctx.resilient_parsing:
+        if not args and not ctx.resilient_parsing and not self.invoke_without_command:
             typer.echo(ctx.get_help(), err=True)
             raise typer.Exit(USAGE)
         return super().parse_args(ctx, args)
@@ -145,15 +145,16 @@ def _closed_pipe_is_an_end() -> Iterator[None]:
         raise typer.Exit(OK) from None
 
 
-def group(name: str, purpose: str) -> typer.Typer:
-    """A command that has commands of its own."""
+def group(name: str, purpose: str | None, cls: type[OneLineErrors] = OneLineErrors) -> typer.Typer:
+    """A command that has commands of its own. Without a purpose, the docstring of its callback is its help."""
+    options: dict[str, Any] = {} if purpose is None else {"help": purpose}
     return Commands(
         name=name,
-        cls=OneLineErrors,
-        help=purpose,
+        cls=cls,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         add_completion=False,
+        **options,
     )
 
 

@@ -10,8 +10,10 @@ from typing import Annotated
 import typer
 
 from moothall.cli import _chosen
+from moothall.cli._addresses import HallGroup
 from moothall.cli._connecting import IdentityFile, Name, Url
-from moothall.cli._exits import install_command
+from moothall.cli._exits import group, install_command
+from moothall.cli._mcp_install import install
 from moothall.errors import UsageError
 
 Files = Annotated[
@@ -23,8 +25,13 @@ Files = Annotated[
     ),
 ]
 
+app = group("mcp", None, HallGroup)
+app.command()(install)
 
+
+@app.callback(invoke_without_command=True, subcommand_metavar="[COMMAND]")
 def mcp(
+    context: typer.Context,
     url: Url = None,
     name: Name = None,
     identity: IdentityFile = None,
@@ -37,7 +44,10 @@ def mcp(
     \b
     moothall mcp
     moothall mcp -i alice.json -u wss://hall.example.org
+    moothall mcp install cursor
     """
+    if context.invoked_subcommand is not None:
+        return
     try:
         from moothall.tools.stdio import serve
     except ModuleNotFoundError as error:

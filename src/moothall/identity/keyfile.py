@@ -232,14 +232,14 @@ def _ignore_in_git(path: Path) -> None:
             file.write("*\n")
 
 
-def put_file(content: bytes, path: Path, *, overwrite: bool) -> None:
-    """A file for its owner alone, whole or not at all. With `overwrite` a link in its place is replaced, and not
-    followed. Raises OSError."""
+def put_file(content: bytes, path: Path, *, overwrite: bool, mode: int = _OWNER_ONLY) -> None:
+    """Write a file whole or not at all, for its owner alone unless `mode` says otherwise. With `overwrite` a link
+    in its place is replaced, and not followed. Raises OSError."""
     # mkstemp creates with O_EXCL, O_NOFOLLOW and 0600.
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     waiting = Path(name)
     try:
-        _fill(descriptor, content)
+        _fill(descriptor, content, mode)
         if overwrite:
             waiting.replace(path)
         else:
@@ -249,9 +249,9 @@ def put_file(content: bytes, path: Path, *, overwrite: bool) -> None:
     _sync_directory(path.parent)
 
 
-def _fill(descriptor: int, content: bytes) -> None:
+def _fill(descriptor: int, content: bytes, mode: int) -> None:
     with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, _OWNER_ONLY)  # a strict umask may have taken the owner's own bits away
+        os.fchmod(descriptor, mode)  # a strict umask may have taken the owner's own bits away
         file.write(content)
         file.flush()
         os.fsync(descriptor)
