@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -90,9 +91,9 @@ class Client:
             if message["type"] == "ERROR":
                 raise Refused(f"{message['code']}: {message['message']}")
 
-    def identify(self, name: str, key: PrivateKey | None = None) -> None:
+    def identify(self, name: str, key: PrivateKey | None = None, features: Sequence[str] = ()) -> None:
         self.key = key
-        self.send(type="IDENTIFY", name=name, pubkey=key and key.public.pem)
+        self.send(type="IDENTIFY", name=name, pubkey=key and key.public.pem, features=features)
         if key is not None:
             challenge = self.wait_for("CHALLENGE")
             now = int(time.time() * 1000)

@@ -71,7 +71,7 @@ def _connect(port: int, keep_port: int, attack: Attack, attacker: Attacker) -> s
         client = Client(port, ADDRESS)
         if attack.reconnects:
             return client.sock
-        client.identify("attacker", attacker.key if attack.verified else None)
+        client.identify("attacker", attacker.key if attack.verified else None, features=["receipts"])
         client.join(CROWD)
         for prepared in attack.prepare(attacker) if attack.prepare is not None else ():
             client.sock.sendall(prepared)

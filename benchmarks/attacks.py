@@ -108,6 +108,16 @@ def _messages(attacker: Attacker) -> list[bytes]:
     return [text(type="MSG", to=CROWD, content=content) for content in (REDACTION, MENTIONS, LONG)]
 
 
+def _receipts(attacker: Attacker) -> list[bytes]:
+    """Messages that ask for receipts from all, and receipts of messages that the hall has to look for."""
+    asking = {"type": "MSG", "content": "x", "receipt": True}
+    said = [
+        text(type="RECEIPT", msg_id="1760000000000-abcdef", status=status, reason="x" * 200)
+        for status in ("SEEN", "CLAIMED", "DONE", "FAILED")
+    ]
+    return [text(to=CROWD, **asking), text(to=attacker.target, **asking), *said * 10]
+
+
 def _claims(attacker: Attacker) -> list[bytes]:
     return [
         text(type="RESPONDING_TO", msg_id=f"{number}-abcdef", channel=CROWD, started_at=1)
@@ -187,6 +197,7 @@ AGENTCHAT: Final = (
     Attack("CREATE_CHANNEL", "agentchat", _channels),
     Attack("INVITE", "agentchat", _to_target("INVITE", "agent", channel=CROWD)),
     Attack("MSG", "agentchat", _messages),
+    Attack("RECEIPT", "agentchat", _receipts),
     Attack("FILE_CHUNK", "agentchat", _chunks),
     Attack("TYPING", "agentchat", _same(type="TYPING", channel=CROWD)),
     Attack("RESPONDING_TO", "agentchat", _claims),

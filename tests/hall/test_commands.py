@@ -45,6 +45,7 @@ TABLE: dict[str, tuple[Tier, bool, bool, dict[str, Any]]] = {
     "MSG": (A, False, False, {"to": "#general", "content": "x"}),
     "FILE_CHUNK": (A, False, False, {"to": "@x", "content": "x"}),
     "TYPING": (A, True, True, {"channel": "#general"}),
+    "RECEIPT": (A, True, False, {"msg_id": "m", "status": "SEEN"}),
     "RESPONDING_TO": (A, True, False, {"msg_id": "m", "channel": "#general", "started_at": 1}),
     "RELEASE": (A, True, False, {"msg_id": "m", "channel": "#general"}),
     "VERIFY_REQUEST": (A, False, False, {"target": "@x", "nonce": "0" * 16}),

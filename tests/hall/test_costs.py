@@ -45,6 +45,14 @@ def test_a_line_is_told_to_all_members_or_to_one_agent() -> None:
     assert price(world, agent, "MSG", to="#agents", content="x").told == 1
 
 
+def test_a_line_with_receipts_costs_more_and_a_receipt_is_told_to_one() -> None:
+    world = World()
+    agent = crowd(world, "#general")
+    assert price(world, agent, "MSG", to="#general", content="x", receipt=True).told == 15
+    assert price(world, agent, "MSG", to="@someone", content="x", receipt=True).told == 3
+    assert price(world, agent, "RECEIPT", msg_id="1-a", status="SEEN").told == 1
+
+
 def test_a_claim_is_told_twice_and_its_end_is_paid_with_it() -> None:
     world = World()
     agent = crowd(world, "#general")

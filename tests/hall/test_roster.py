@@ -20,6 +20,8 @@ class Line:
 
     def put(self, outgoing: object) -> None: ...
 
+    def when_written(self, told: object) -> None: ...
+
 
 def agent(agent_id: str, name: str = "ann", key: int | None = None, claimed: int | None = None) -> Agent:
     session = Session(FakeLink(), "192.0.2.1", "test", 0.0, None)

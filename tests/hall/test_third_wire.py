@@ -7,6 +7,7 @@ import pytest
 
 from moothall.errors import ChannelNotFound, InvalidMessage, RateLimited
 from moothall.hall import chat
+from moothall.hall.outside import Written
 from moothall.hall.session import Agent, Session
 from moothall.settings.limits import Rate
 from moothall.wire.agentchat.client import Msg
@@ -42,6 +43,9 @@ class Telegraph:
         message = Msg(to=to, content=text)
         self.hall.check(self.session, message)
         chat.message(self.hall, self.session, message)
+
+    def when_written(self, told: Written) -> None:
+        told(True)
 
     def close(self, code: int, reason: str) -> None:
         self.hall.disconnect(self.session)

@@ -33,7 +33,7 @@ from moothall.hall.hall import Hall
 from moothall.hall.keyring import Keyring
 from moothall.hall.opening import open_hall
 from moothall.hall.other_halls import OtherHalls
-from moothall.hall.outside import Result, Store
+from moothall.hall.outside import Result, Store, Written
 from moothall.hall.parts import Parts
 from moothall.hall.redaction import Redactor
 from moothall.hall.session import Agent, Session, Tier
@@ -100,12 +100,19 @@ class FakeLink:
         self.closed: tuple[int, str] | None = None
         self.paused = False
         self.unread = 0  # it takes everything at once, unless a test says otherwise
+        self.watched: list[Written] | None = None  # who waits for it, where a test says so
 
     def put(self, outgoing: Outgoing | Bundle) -> None:
         if self.closed is None:
             frame = framed(outgoing)
             self.frames.append(frame)
             self.messages += [json.loads(text) for text in texts(frame)]
+
+    def when_written(self, told: Written) -> None:
+        if self.watched is None:
+            told(self.closed is None)
+        else:
+            self.watched.append(told)
 
     def close(self, code: int, reason: str) -> None:
         if self.closed is None:
@@ -332,13 +339,14 @@ class World:
         *,
         key: PrivateKey | None = None,
         kind: str | None = None,
+        features: Iterable[str] = (),
         ip: str = "192.0.2.1",
         is_loopback: bool = False,
         join: str | Iterable[str] = (),
     ) -> Guest:
         """A guest that has been through the whole handshake, is in these channels, and has read it all."""
         guest = self.connect(ip, is_loopback=is_loopback)
-        self.identify(guest, name, key=key, kind=kind)
+        self.identify(guest, name, key=key, kind=kind, features=features)
         welcome = assert_sent(guest, "WELCOME")
         guest.id = welcome["agent_id"]
         for channel in (join,) if isinstance(join, str) else join:
@@ -348,11 +356,19 @@ class World:
         return guest
 
     def identify(
-        self, guest: Guest, name: str = "someone", *, key: PrivateKey | None = None, kind: str | None = None
+        self,
+        guest: Guest,
+        name: str = "someone",
+        *,
+        key: PrivateKey | None = None,
+        kind: str | None = None,
+        features: Iterable[str] = (),
     ) -> None:
         """IDENTIFY, and the proof if there is a key."""
         guest.key = key
         fields: Message = {"kind": kind} if kind is not None else {}
+        if named := list(features):
+            fields["features"] = named
         self.send(guest, "IDENTIFY", name=name, pubkey=key and key.public.pem, **fields)
         if key is not None:
             self.prove(guest, assert_sent(guest, "CHALLENGE"))
@@ -514,7 +530,10 @@ def _assert_agenda_holds_no_more_than_it_must(world: World) -> None:
     assert expiry or hall.floor.next_deadline() is None
     held = sum(session.held is not None for session in hall.sessions)
     presence = int(hall.presence_changes is not None)
-    planned = planned_lines + idle_watch + callbacks + expiry + held + presence + len(hall.voice)
+    receipts = hall.delivery_receipts
+    assert receipts.expiry is not None or not len(receipts)
+    looks = int(receipts.expiry is not None) + sum(tracked.look is not None for tracked in receipts)
+    planned = planned_lines + idle_watch + callbacks + expiry + held + presence + looks + len(hall.voice)
     taking_over = [session for session in hall.sessions if session.takeover is not None]
     assert len(hall.takeovers) == len(taking_over)
     assert all(session.busy and session.tier is Tier.STRANGER for session in taking_over)

@@ -101,6 +101,22 @@ AT_LEAST: list[tuple[server.ServerMessage, dict[str, Any]]] = [
         server.RespondingNotice(ts=1, msg_id="m", from_="@a", started_at=5, channel="#c"),
         {"type": "RESPONDING_TO", "msg_id": "m", "from": "@a", "started_at": 5, "channel": "#c"},
     ),
+    (
+        server.Receipt(ts=1, msg_id="m", status="DELIVERED", to="@a", of=1),
+        {"type": "RECEIPT", "msg_id": "m", "status": "DELIVERED", "to": "@a", "of": 1},
+    ),
+    (
+        server.Receipt(ts=1, msg_id="m", status="UNDELIVERED", to="#c", of=60, count=2, reason="r"),
+        {
+            "type": "RECEIPT",
+            "msg_id": "m",
+            "status": "UNDELIVERED",
+            "to": "#c",
+            "of": 60,
+            "count": 2,
+            "reason": "r",
+        },
+    ),
     (server.TakeoverPending(ts=1, wait_ms=5000), {"type": "TAKEOVER_PENDING", "wait_ms": 5000}),
     (
         server.FloorReleased(ts=1, msg_id="m", channel="#c", from_="@a", reason="expired"),

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from moothall.hall.budgets import CONNECTION_FRAMES, PIECE_FRAMES
+from moothall.hall.outside import Written
 from moothall.settings.fields import MAX_FRAME
 from moothall.wire.agentchat.codec import framed
 from moothall.wire.http import (
@@ -126,6 +127,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
+        self._port.written.lost(self)
         self.queue.clear()
         self._backlog = 0
         self._leave()
@@ -195,6 +197,12 @@ class Connection(asyncio.Protocol):
         if self.stuck:
             self._count(frame)
 
+    def when_written(self, told: Written) -> None:
+        if self._closing:
+            told(False)
+        else:
+            self._port.written.watch(self, told)
+
     def put_frame(self, frame: bytes) -> None:
         """A frame that is not a message of the room."""
         self.put(Bundle((), frame=frame))
@@ -248,6 +256,7 @@ class Connection(asyncio.Protocol):
     def overflow(self) -> None:
         """It stopped reading. What it missed is dropped; the close frame goes where the transport has room."""
         self._port.overflowed(self)
+        self._port.written.lost(self)
         self.queue.clear()
         self._backlog = 0
         self._closing = True
@@ -257,6 +266,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         self._closing = True
+        self._port.written.lost(self)
         self.queue.clear()
         self._leave()
         self.transport.abort()

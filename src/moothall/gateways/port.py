@@ -10,6 +10,7 @@ from typing import Final
 from moothall.gateways.connection import LONG_MESSAGE, PING_FRAME, Connection, TooManyRequests
 from moothall.gateways.listening import address_of, listen, load_tls, until_gone
 from moothall.gateways.room import Room
+from moothall.gateways.written import WriteWatch
 from moothall.hall.access import AddressCounts, holder_of
 from moothall.hall.budgets import CONNECTION_FRAMES
 from moothall.hall.outside import Log
@@ -57,6 +58,7 @@ class Port:
         )  # of those that are no WebSocket, or not yet
         self._reserved: Counter[str] = Counter()  # bytes of long messages under way, by address
         self.stuck: set[Connection] = set()  # whose peers read less than they are sent
+        self.written = WriteWatch(self.loop)
         self.frames_sent = 0
         self.peak_backlog = 0
         self.overflows = 0
@@ -111,6 +113,7 @@ class Port:
         await until_gone(self._connections, self._drained, GOODBYE)
         for timer in self._timers:
             timer.cancel()
+        self.written.close()
 
     # -- one write per connection and turn ---------------------------------------------------------
 

@@ -18,6 +18,7 @@ from moothall.hall.callbacks import MARKER, take_callbacks
 from moothall.hall.channels import Channel
 from moothall.hall.commands import Command, Row
 from moothall.hall.costs import CHANNEL, DIRECT, MESSAGE
+from moothall.hall.delivery_receipts import Asking
 from moothall.hall.hall import Hall
 from moothall.hall.session import Agent, Session
 from moothall.settings import Settings
@@ -51,6 +52,9 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
         _refuse_address(hall, to)
     line = compose(hall, agent, message, channel)
     if line is None:
+        return
+    if message.receipt and agent.takes_receipts and (channel is not None or target is not None):
+        _say_with_receipts(hall, session, agent, line, channel, target)
         return
     if channel is not None:
         say(hall, agent, channel, line)
@@ -102,10 +106,32 @@ def compose(
     return line
 
 
-def say(hall: Hall, agent: Agent, channel: Channel, line: server.Chat) -> None:
+def _say_with_receipts(
+    hall: Hall,
+    session: Session,
+    agent: Agent,
+    line: server.Chat,
+    channel: Channel | None,
+    target: Agent | None,
+) -> None:
+    """ACK comes first: it tells the sender which message the receipts are about."""
+    asking = Asking(line, agent, channel, target)
+    if channel is not None:
+        say(hall, agent, channel, line, asking)
+    elif target is not None:
+        target.link.put(asking.to_one(target))
+        if hall.settings.echo and target is not agent:
+            hall.tell(agent, line)
+    if session.ref is not None:
+        hall.reply(session, server.Ack(ts=line.ts, msg_id=line.msg_id))
+    asking.follow(hall)
+
+
+def say(hall: Hall, agent: Agent, channel: Channel, line: server.Chat, asking: Asking | None = None) -> None:
     """Into a channel that the agent is in. Other wires have no echo."""
     has_echo = hall.settings.echo and agent.via is None
-    hall.say(channel, line, None if has_echo else agent, by_agent=agent.kind is None)
+    but = None if has_echo else agent
+    hall.say(channel, line, but, by_agent=agent.kind is None, asking=asking)
     channel.last_activity = hall.now()
     if hall.floor.concerns(agent.id):
         hall.floor.answer(agent.id, channel.name, line.in_reply_to, hall.now())

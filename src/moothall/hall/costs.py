@@ -23,6 +23,8 @@ MAX_AGENTS_LISTED: Final = 4096  # of the whole hall: half a mebibyte
 LOOKED_AT_FOR_ONE: Final = 32  # agents looked at
 COPIED_FOR_ONE: Final = 16 * 1024  # characters of a text copied
 SEARCHED_FOR_ONE: Final = 64  # characters of a text searched, if it was written to be slow
+# A message with receipts: its delivery to each recipient is watched, and told to the sender.
+WITH_RECEIPT: Final = 3
 
 Count = Callable[["Hall", Session, Any], int]
 
@@ -95,6 +97,8 @@ def _audience(hall: "Hall", session: Session, message: Any) -> int:
     length = len(message.content)
     if length > MAX_CONTENT:
         audience += audience * length // COPIED_FOR_ONE + length // SEARCHED_FOR_ONE
+    if message.receipt:
+        audience *= WITH_RECEIPT
     return audience
 
 

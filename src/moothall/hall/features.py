@@ -5,6 +5,8 @@ from typing import Final, NamedTuple
 
 from moothall.settings import Settings
 
+RECEIPTS: Final = "receipts"
+
 
 class Feature(NamedTuple):
     name: str
@@ -15,6 +17,7 @@ FEATURES: Final = (
     Feature("ref"),  # a reply echoes the `ref` of its request; ACK
     Feature("kind"),  # `kind: "human"` in IDENTIFY, and where agents are shown
     Feature("release", lambda settings: settings.floor),  # RELEASE; FLOOR_RELEASED, also when a claim expires
+    Feature(RECEIPTS),  # delivery receipts: `receipt` in MSG, RECEIPT; for clients whose IDENTIFY names it
     Feature("lists"),  # LIST_PROPOSALS, LIST_RECEIPTS, GET_RATING, GET_LEADERBOARD
     Feature("agents"),  # LIST_AGENTS without `channel`
     Feature("cases"),  # LIST_CASES, GET_CASE

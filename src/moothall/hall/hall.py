@@ -29,6 +29,7 @@ from moothall.hall.callbacks import CallbackQueue
 from moothall.hall.channels import Channel, Channels
 from moothall.hall.commands import Row, command_table
 from moothall.hall.counts import Tally
+from moothall.hall.delivery_receipts import Asking, DeliveryReceipts
 from moothall.hall.features import served
 from moothall.hall.floor import Exemptions, Floor
 from moothall.hall.history import HistoryMemory
@@ -101,6 +102,7 @@ class Hall:
         self.floor = Floor(settings.floor_ttl)
         self.exemptions = Exemptions()
         self.callbacks = CallbackQueue(settings.callback_max_pending)
+        self.delivery_receipts = DeliveryReceipts()
         # A newcomer gets a history in one piece, which leaves half of its outbox for all else.
         memory = HistoryMemory(settings.replay_memory, per_channel=settings.outbox_limit // 2)
         self.channels = Channels(settings.buffer_size, memory)
@@ -581,10 +583,21 @@ class Hall:
         self._spread(channel, Outgoing(message), but)
         self.tally.fanout[len(channel.watchers)] += 1
 
-    def say(self, channel: Channel, message: Chat, but: Agent | None, *, by_agent: bool) -> None:
-        """A line that stays in the channel's history."""
+    def say(
+        self,
+        channel: Channel,
+        message: Chat,
+        but: Agent | None,
+        *,
+        by_agent: bool,
+        asking: Asking | None = None,
+    ) -> None:
+        """A line that stays in the channel's history. `asking`: its author wants delivery receipts."""
         outgoing = Outgoing(message)
-        self._spread(channel, outgoing, but)
+        if asking is None:
+            self._spread(channel, outgoing, but)
+        else:
+            asking.spread(channel, outgoing, but)
         if channel.relays:
             _relay(channel, outgoing, but)
         self.tally.fanout[channel.audience] += 1

@@ -27,6 +27,7 @@ from moothall.hall.bindings import Holding, IdClaim
 from moothall.hall.captcha import Difficulty, Question, is_right, make_question
 from moothall.hall.commands import Command
 from moothall.hall.costs import ANSWER, ARRIVAL
+from moothall.hall.features import RECEIPTS
 from moothall.hall.hall import Hall
 from moothall.hall.keyring import Answered, Failed
 from moothall.hall.membership import enter_public_channels
@@ -49,12 +50,15 @@ DISCLAIMER: Final = (
 class Applicant:
     """A client that has sent IDENTIFY and is not admitted yet."""
 
-    __slots__ = ("key", "kind", "name")
+    __slots__ = ("key", "kind", "name", "takes_receipts")
 
-    def __init__(self, name: str, key: PublicKey | None, kind: str | None) -> None:
+    def __init__(
+        self, name: str, key: PublicKey | None, kind: str | None, *, takes_receipts: bool = False
+    ) -> None:
         self.name = name
         self.key = key
         self.kind = kind
+        self.takes_receipts = takes_receipts
 
 
 class Challenge:
@@ -103,7 +107,7 @@ def identify(hall: Hall, session: Session, message: Identify) -> None:
     kind = "human" if message.kind == "human" else None
     key = _parse_key(message.pubkey)
     _check_allowlist(hall, key)
-    applicant = Applicant(message.name, key, kind)
+    applicant = Applicant(message.name, key, kind, takes_receipts=RECEIPTS in (message.features or ()))
     if key is not None:
         _admit_key(hall, session, applicant, key)
     elif hall.settings.captcha:
@@ -390,6 +394,7 @@ def _welcome(hall: Hall, session: Session, applicant: Applicant, *, lurking: boo
     key = applicant.key
     agent = Agent(session, _choose_id(hall, key), applicant.name, key, applicant.kind)
     agent.lurking = lurking
+    agent.takes_receipts = applicant.takes_receipts
     agent.verified = shows_verified(hall, agent)
     if key is not None:
         if make_way := hall.makes_way.get(agent.id):

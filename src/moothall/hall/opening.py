@@ -3,7 +3,17 @@
 from collections.abc import Iterable
 from functools import partial
 
-from moothall.hall import admin, chat, floor, handshake, idle, membership, peers, presence
+from moothall.hall import (
+    admin,
+    chat,
+    delivery_receipts,
+    floor,
+    handshake,
+    idle,
+    membership,
+    peers,
+    presence,
+)
 from moothall.hall.commands import Row
 from moothall.hall.hall import Hall
 from moothall.hall.moderation import Escalation, LinkDetector, Moderation, Pipeline
@@ -16,6 +26,7 @@ def commands(settings: Settings) -> tuple[Row, ...]:
         *handshake.COMMANDS,
         *membership.COMMANDS,
         *chat.commands(settings),
+        *delivery_receipts.COMMANDS,
         *presence.COMMANDS,
         *floor.COMMANDS,
         *peers.COMMANDS,
@@ -28,7 +39,9 @@ def open_hall(settings: Settings, other_rooms: Iterable[Row], parts: Parts) -> H
     moderation = Moderation(Pipeline([LinkDetector()]), Escalation()) if settings.moderation else None
     hall = Hall(settings, (*commands(settings), *other_rooms), parts, moderation)
     hall.roster.on_departure(partial(peers.forget_requests, hall))
+    hall.roster.on_departure(partial(delivery_receipts.forget, hall))
     hall.roster.on_departure(lambda agent: hall.takeovers.hurry(agent.id, hall.now()))
+    hall.roster.on_arrival(partial(delivery_receipts.resume, hall))
     if settings.idle_prompts and settings.idle_timeout:
         idle.watch(hall)
     return hall

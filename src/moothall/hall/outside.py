@@ -11,6 +11,7 @@ from moothall.wire.outgoing import Bundle, Outgoing
 
 Result = TypeVar("Result")
 Books = TypeVar("Books", covariant=True)
+Written = Callable[[bool], None]
 
 
 class Clock(Protocol):
@@ -31,6 +32,9 @@ class Link(Protocol):
     def put(self, outgoing: Outgoing | Bundle) -> None:
         """Queue a message, as this link's wire has it; one that the wire cannot say is dropped."""
 
+    def when_written(self, told: Written) -> None:
+        """Call `told` once: with True when all that was put so far is written, with False if it never will be."""
+
     def close(self, code: int, reason: str) -> None:
         """Send what is queued, then close."""
 
@@ -47,6 +51,9 @@ class Relay(Protocol):
 
     def put(self, outgoing: Outgoing) -> None:
         """A line of a channel: once, however many of its agents are members."""
+
+    def when_written(self, told: Written) -> None:
+        """As for a link."""
 
 
 class Store(Protocol[Books]):

@@ -131,6 +131,7 @@ class Agent:
         "relay",
         "session",
         "status_text",
+        "takes_receipts",
         "verified",
         "via",
     )
@@ -156,4 +157,5 @@ class Agent:
         self.granted: bool | None = None  # what an admin said with ADMIN_VERIFY
         self.verified = False  # what others are shown
         self.lurking = False
+        self.takes_receipts = False  # its IDENTIFY says that it knows delivery receipts
         self.channels: dict[str, Channel] = {}

@@ -208,6 +208,17 @@ def test_a_direct_message_arrives_signed_by_the_hall(town: Town) -> None:
     assert_signed_by_the_hall(packet)
 
 
+def test_a_message_with_receipts_is_delivered_when_the_keep_connection_takes_it(town: Town) -> None:
+    carol, alice = town.agent("carol", features=("receipts",), join="#keep"), town.peer("bot:alice")
+    carol.read()
+    for to in (f"@{ALICE_ID}", "#keep"):
+        for is_full, status in ((False, "DELIVERED"), (True, "UNDELIVERED")):
+            alice.full = is_full
+            town.send(carol, "MSG", to=to, content="x", receipt=True)
+            assert_sent(carol, "RECEIPT", status=status, to=f"@{ALICE_ID}", of=1)
+    assert "receipt" not in alice.read()[0].body
+
+
 def test_what_is_said_in_the_keep_channel_reaches_all_keep_agents_signed_once(town: Town) -> None:
     signed: list[bytes] = []
     sign = town.bridge._sign

@@ -28,7 +28,7 @@ from moothall.hall.ids import is_message_id
 from moothall.hall.keep.notices import Notices
 from moothall.hall.keep.registry import Peer
 from moothall.hall.membership import check_joined
-from moothall.hall.outside import Relay
+from moothall.hall.outside import Relay, Written
 from moothall.hall.session import Agent, Session
 from moothall.identity import PublicKey
 from moothall.settings.limits import Rate, Window
@@ -82,27 +82,30 @@ class Found(NamedTuple):
 class Party:
     """What the residents of one connection share; for the hall, the relay of their agents."""
 
-    __slots__ = ("_bridge", "arrivals", "is_gone", "peer", "windows")
+    __slots__ = ("_bridge", "_taken", "arrivals", "is_gone", "peer", "windows")
 
     def __init__(self, bridge: "Bridge", peer: Peer) -> None:
         settings = bridge.hall.settings
         self._bridge = bridge
         self.peer = peer
         self.is_gone = False
+        self._taken = False  # its connection took the last line
         # One of each for all identities of a connection: names are free, time is not.
         self.windows: dict[str, Window] = {}  # of commands that have a rate
         self.arrivals = None if settings.no_limits else ARRIVALS.window()
 
     def put(self, outgoing: Outgoing) -> None:
         payload = outgoing.encoded(self._bridge.line_packet)
-        if payload is not None:
-            self.peer.deliver(payload, None, "", 0)
+        self._taken = payload is not None and self.peer.deliver(payload, None, "", 0)
+
+    def when_written(self, told: Written) -> None:
+        told(self._taken)
 
 
 class Resident:
     """One keep identity in the hall; for the hall, the link of its agent."""
 
-    __slots__ = ("_bridge", "agent", "identity", "key", "party", "peer")
+    __slots__ = ("_bridge", "_taken", "agent", "identity", "key", "party", "peer")
 
     agent: Agent
 
@@ -112,6 +115,7 @@ class Resident:
         self.peer = party.peer
         self.identity = identity
         self.key = key
+        self._taken = False  # its connection took the last message
 
     @property
     def unread(self) -> int:
@@ -122,7 +126,10 @@ class Resident:
         """A direct message. Notices have no packet, and lines of channels go to the `Party`."""
         if isinstance(outgoing, Outgoing) and isinstance(outgoing.message, Chat):
             payload = self._bridge.packet(outgoing.message, self.identity)
-            self.peer.deliver(payload, None, "", 0)
+            self._taken = self.peer.deliver(payload, None, "", 0)
+
+    def when_written(self, told: Written) -> None:
+        told(self._taken)
 
     def close(self, code: int, reason: str) -> None:
         self.peer.close()

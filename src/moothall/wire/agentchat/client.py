@@ -19,6 +19,8 @@ MAX_SIGNATURE: Final = 1024
 MAX_REF: Final = 256
 MAX_DOUBLE: Final = 1e308
 MAX_ID: Final = 256  # message, proposal, dispute and request ids are shorter
+MAX_FEATURES: Final = 32  # that a client names in IDENTIFY
+MAX_RECEIPT_REASON: Final = 200
 MAX_AGENTS_ASKED: Final = 100  # ids in one LIST_AGENTS
 MAX_NONCE: Final = 1024  # of a dispute; a case keeps it, and the reference's tools draw 32 characters
 
@@ -32,6 +34,9 @@ Stake = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 Scalar = int | float | str | bool
 PresenceState = Literal["online", "away", "busy", "offline", "listening"]
 Verdict = Literal["disputant", "respondent", "mutual"]
+FeatureName = Annotated[str, Meta(max_length=64)]
+# What a recipient can say of a message. The hall itself says DELIVERED and UNDELIVERED (see `server`).
+ReportedStatus = Literal["SEEN", "CLAIMED", "DONE", "FAILED"]
 
 
 class ClientMessage(Struct, tag_field="type", kw_only=True, gc=False):
@@ -45,6 +50,8 @@ class Identify(ClientMessage, tag="IDENTIFY", kw_only=True):
     name: Name
     pubkey: Text | None = None
     kind: Literal["agent", "human"] = "agent"
+    # Ours: the extensions that this client takes part in. Those that the hall does not know are ignored.
+    features: Annotated[list[FeatureName], Meta(max_length=MAX_FEATURES)] | None = None
 
 
 class VerifyIdentity(ClientMessage, tag="VERIFY_IDENTITY", kw_only=True):
@@ -118,6 +125,15 @@ class Msg(ClientMessage, tag="MSG", kw_only=True):
     content: str  # the hall checks its length
     sig: Annotated[str, Meta(max_length=MAX_SIGNATURE)] | UnsetType = UNSET
     in_reply_to: Annotated[str, Meta(max_length=MAX_ID)] | None = None
+    receipt: bool | None = None  # ours: the sender wants delivery receipts
+
+
+class Receipt(ClientMessage, tag="RECEIPT", kw_only=True):
+    """Ours: what became of a message that the sender of this one got, for the agent that wrote it."""
+
+    msg_id: Id
+    status: ReportedStatus
+    reason: Annotated[str, Meta(max_length=MAX_RECEIPT_REASON)] | None = None
 
 
 class FileChunk(ClientMessage, tag="FILE_CHUNK", kw_only=True):
@@ -376,6 +392,7 @@ AnyClientMessage = (
     | CreateChannel
     | Invite
     | Msg
+    | Receipt
     | FileChunk
     | Typing
     | RespondingTo

@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from moothall.wire.agentchat.client import Number
+from moothall.wire.agentchat.client import Number, ReportedStatus
+
+DeliveryStatus = Literal["DELIVERED", "UNDELIVERED"] | ReportedStatus
 
 
 class ServerMessage(Struct, tag_field="type", kw_only=True, omit_defaults=True, gc=False):
@@ -194,6 +196,24 @@ class Chat(ServerMessage, tag="MSG"):
     packet: bytes | None = (
         None  # the signed packet it came in (base64 in JSON): its author's key can be checked
     )
+    # Ours: its author wants delivery receipts, from this status on: "SEEN" or "CLAIMED". Another server may send
+    # anything under this name.
+    receipt: Any = None
+
+
+class Receipt(ServerMessage, tag="RECEIPT", kw_only=True):
+    """Ours: what became of a message, for the agent that wrote it.
+
+    `to` is the recipient that the status is about. With `count` it is the channel, and so many of its recipients
+    have had this status by now.
+    """
+
+    msg_id: str
+    status: DeliveryStatus
+    to: str
+    of: int  # recipients of the message
+    count: int | None = None
+    reason: str | None = None
 
 
 class TypingNotice(ServerMessage, tag="TYPING", kw_only=True):

@@ -1,0 +1,131 @@
+"""Which messages have reached the kernel: what DELIVERED in a delivery receipt stands on.
+
+A message waits in the outbox until the end of the turn, and then in the transport until the kernel takes it. Few
+messages are watched, so nothing is counted on the way that all of them take. Instead, a connection has a
+`CountedTransport` in place of its own while a message to it is watched.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from moothall.hall.outside import Written
+
+# After a flush the event loop writes at the end of its turn, so the second look finds most messages written.
+QUICK_LOOKS: Final = 2
+LATER: Final = 0.1  # seconds between looks at connections whose peers read slowly
+
+
+class Watched(Protocol):
+    """A connection, as this module sees it."""
+
+    transport: asyncio.Transport
+
+    @property
+    def unread(self) -> int:
+        """Bytes that were put and that the kernel has not taken yet."""
+
+
+class CountedTransport(asyncio.Transport):
+    """Passes everything on to the transport of a connection, and counts the bytes."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__()
+        self.inner = transport
+        self._handed = transport.get_write_buffer_size()
+        self.marks: deque[tuple[int, Written]] = deque()  # the position of the last byte, and whom to tell
+
+    @property
+    def written(self) -> int:
+        """Bytes that the kernel took, counted from the first watched message on."""
+        return self._handed - self.inner.get_write_buffer_size()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._handed += len(data)
+        self.inner.write(data)
+
+    def get_write_buffer_size(self) -> int:
+        return self.inner.get_write_buffer_size()
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return self.inner.get_extra_info(name, default)
+
+    def is_closing(self) -> bool:
+        return self.inner.is_closing()
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def abort(self) -> None:
+        self.inner.abort()
+
+    def can_write_eof(self) -> bool:
+        return self.inner.can_write_eof()
+
+    def write_eof(self) -> None:
+        self.inner.write_eof()
+
+    def pause_reading(self) -> None:
+        self.inner.pause_reading()
+
+    def resume_reading(self) -> None:
+        self.inner.resume_reading()
+
+
+class WriteWatch:
+    """The watched messages of all connections of a port."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._watched: dict[Watched, CountedTransport] = {}
+        self._looks = 0
+        self._next: asyncio.Handle | None = None
+
+    def __len__(self) -> int:
+        return len(self._watched)
+
+    def watch(self, connection: Watched, told: Written) -> None:
+        """Tell when all that was put into the connection so far is written, or that it is lost."""
+        counted = self._watched.get(connection)
+        if counted is None:
+            counted = self._watched[connection] = CountedTransport(connection.transport)
+            connection.transport = counted
+        counted.marks.append((counted.written + connection.unread, told))
+        if self._next is None or self._looks >= QUICK_LOOKS:
+            self._plan(self._loop.call_soon)
+        self._looks = 0
+
+    def lost(self, connection: Watched) -> None:
+        """Nothing more is written to the connection. What the last look did not find written counts as lost."""
+        counted = self._watched.pop(connection, None)
+        if counted is not None:
+            connection.transport = counted.inner
+            for _, told in counted.marks:
+                told(False)
+
+    def close(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+
+    def _plan(self, how: Callable[[Callable[[], None]], asyncio.Handle]) -> None:
+        if self._next is not None:
+            self._next.cancel()
+        self._next = how(self._look)
+
+    def _look(self) -> None:
+        self._next = None
+        self._looks += 1
+        for connection, counted in list(self._watched.items()):
+            written, marks = counted.written, counted.marks
+            while marks and marks[0][0] <= written:
+                marks.popleft()[1](True)
+            if not marks and self._watched.get(connection) is counted:
+                del self._watched[connection]
+                connection.transport = counted.inner
+        if self._watched and self._next is None:
+            if self._looks < QUICK_LOOKS:
+                self._plan(self._loop.call_soon)
+            else:
+                self._plan(lambda look: self._loop.call_later(LATER, look))
