@@ -278,11 +278,11 @@ class App:
     async def _finish_commands(self) -> None:
         """Answer the durable commands under way; otherwise their senders would have to ask later."""
         finished = asyncio.Event()
-        self.hall.take_no_more(finished.set)
+        self.hall.durable.take_no_more(finished.set)
         with suppress(TimeoutError):
             async with asyncio.timeout(FINISHING_SECONDS):
                 await finished.wait()
-        self.hall.hear_goodbyes()
+        self.hall.durable.hear_goodbyes()
 
     def _read_ids(self, directory: DataDirectory, journal: KeyJournal) -> NewIds:
         """Only this hall uses a store that is a file: see `newids`."""

@@ -9,6 +9,7 @@ import pytest
 from moothall import Agent, FloorChange, FloorLost, FloorPolicy, FloorTaken, Message
 from moothall.client.floor import AnswerHumans
 from moothall.client.handlers import MAX_STARTS
+from moothall.hall.voice import announce
 from tests.client.conftest import OpenHall
 from tests.client.meeting import AT_ONCE, Heard, listen, settled, soon
 
@@ -395,7 +396,7 @@ async def test_lines_from_the_server_go_to_their_own_handler(open_hall: OpenHall
         bot.on_message(mentions=True, server=True)(mentions)
         bot.on_server_message(lines)
         async with bot.connected(app.url):
-            app.hall.announce("#general", f"{bot.address} - What are you working on?")
+            announce(app.hall, "#general", f"{bot.address} - What are you working on?")
             async with guest.connected(app.url):
                 await guest.send("#general", "hello")
                 await plain.next()

@@ -193,6 +193,6 @@ def test_none_is_missed_and_none_is_early(moments: list[float]) -> None:
 def test_a_hall_that_closes_leaves_what_is_due_to_the_next() -> None:
     """Its store may be closed before the answers are there."""
     watched = Watched()
-    watched.world.hall.take_no_more(lambda: None)
+    watched.world.hall.durable.take_no_more(lambda: None)
     watched.deadlines.act(watched.world.hall)
     assert watched.store.units == 0

@@ -45,20 +45,20 @@ def test_a_hall_that_closes_waits_until_everybody_was_told_and_begins_nothing_mo
     finished: list[str] = []
     ban(world, operator, "deadbeef")
     world.send(operator, "PING", ref="later")
-    world.hall.take_no_more(lambda: finished.append("now"))
+    world.hall.durable.take_no_more(lambda: finished.append("now"))
     assert finished == []
     assert is_paused(operator)
     world.held.do_next()
     assert_sent(operator, "ADMIN_RESULT", action="ban")
     assert_silent(operator)
     assert finished == ["now"]
-    world.hall.hear_goodbyes()
+    world.hall.durable.hear_goodbyes()
     assert not is_paused(operator)
 
 
 def test_a_hall_where_nobody_waits_closes_at_once() -> None:
     finished: list[str] = []
-    held()[0].hall.take_no_more(lambda: finished.append("now"))
+    held()[0].hall.durable.take_no_more(lambda: finished.append("now"))
     assert finished == ["now"]
 
 
@@ -136,7 +136,7 @@ def test_what_may_or_may_not_be_saved_is_not_called_lost(monkeypatch: pytest.Mon
 def test_a_bug_is_logged_with_the_place_where_it_is() -> None:
     world, operator = held()
     bug = KeyError("capability")
-    world.hall.wait_for(operator.session, lambda done, failed: failed(bug), lambda _: None)
+    world.hall.durable.wait_for(operator.session, lambda done, failed: failed(bug), lambda _: None)
     assert_refused(operator, "INTERNAL_ERROR")
     assert world.log.find("durable_command_failed")[-1]["exc_info"] is bug
 
@@ -148,7 +148,7 @@ def test_a_bug_in_what_follows_the_disk_ends_the_session_that_waits_for_it() -> 
     def stumble(_: None) -> None:
         raise KeyError("no such key")
 
-    world.hall.transact(operator.session, world.held, lambda books: None, stumble)
+    world.hall.durable.transact(operator.session, world.held, lambda books: None, stumble)
     for _ in range(MAX_INBOX):
         world.send(operator, "PING")
     with pytest.raises(KeyError):

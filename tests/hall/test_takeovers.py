@@ -185,7 +185,7 @@ def test_a_hall_that_closes_does_not_wait_for_takeovers() -> None:
     world.agent("alice", key=ALICE)
     knocking(world)
     finished: list[bool] = []
-    world.hall.take_no_more(lambda: finished.append(True))
+    world.hall.durable.take_no_more(lambda: finished.append(True))
     assert finished == [True]
 
 

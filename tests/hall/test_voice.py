@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from moothall.hall import voice
 from moothall.hall.agenda import Agenda
-from moothall.hall.voice import LINES, MAX_QUOTE, Line, Voice, one_line, quote, quote_name
+from moothall.hall.voice import LINES, MAX_QUOTE, Line, Voice, announce, one_line, quote, quote_name
 from tests.support.world import Guest, World, assert_consistent, assert_silent
 
 # -- quotes ----------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def lines(guest: Guest) -> list[str]:
 def test_a_secret_in_a_line_is_redacted() -> None:
     world = World()
     guest = world.agent(join="#general")
-    world.hall.announce("#general", f"an agent named it sk-ant-{'x' * 30}")
+    announce(world.hall, "#general", f"an agent named it sk-ant-{'x' * 30}")
     assert lines(guest) == ["an agent named it [REDACTED:anthropic_api_key]"]
 
 

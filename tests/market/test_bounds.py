@@ -78,7 +78,7 @@ def test_what_is_too_long_costs_neither_a_signature_nor_the_store(
         raise AssertionError("this is work for a stranger's bytes")
 
     monkeypatch.setattr("moothall.market.desk.check_signature", unexpected)
-    monkeypatch.setattr(world.hall, "wait_for", unexpected)
+    monkeypatch.setattr(world.hall.durable, "wait_for", unexpected)
     to = {"to": bob.id} if kind == "PROPOSAL" else {}
     world.send(alice, kind, **{**to, **PLAIN[kind], **fields}, ref="r")
     assert_refused(alice, "INVALID_MSG", ref="r")

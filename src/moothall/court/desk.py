@@ -285,12 +285,12 @@ class CourtDesk:
         return None if outcome is None else self._posted(books, outcome)
 
     def _look_up(self, hall: Hall, session: Session, work: Callable[[Books], ServerMessage]) -> None:
-        hall.transact(session, self._store, work, lambda message: hall.reply(session, message))
+        hall.durable.transact(session, self._store, work, lambda message: hall.reply(session, message))
 
     def _tell(self, hall: Hall, outcome: CourtOutcome) -> None:
         """The agents concerned, wherever they are now."""
         for notice in outcome.notices:
-            hall.tell_keys(notice.to, agentchat.message_of(notice.news))
+            hall.delivery.tell_keys(notice.to, agentchat.message_of(notice.news))
         for case in _cases(outcome.changes):
             if not self._is_shared:
                 self._seat(case)
@@ -362,7 +362,7 @@ class CourtDesk:
             if hall.roster.by_key.get(key) is not agent:
                 return
             for notice in notices:
-                hall.tell_keys(notice.to, agentchat.message_of(notice.news))
+                hall.delivery.tell_keys(notice.to, agentchat.message_of(notice.news))
             if others:
                 hall.agenda.at(hall.now() + PAUSE_SECONDS, lambda: go_on(others))
 

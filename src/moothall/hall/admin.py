@@ -109,7 +109,7 @@ def revoke(hall: Hall, session: Session, message: client.AdminRevoke) -> None:
             raise AgentNotFound("No such entry in the allow list")
         hall.reply(session, _result(hall, "revoke", success=True))
 
-    hall.wait_for(session, partial(hall.copies.change, ALLOWLIST, work), done)
+    hall.durable.wait_for(session, partial(hall.copies.change, ALLOWLIST, work), done)
 
 
 @guarded(Doorkeeper.check_access)
@@ -136,7 +136,7 @@ def kick(hall: Hall, session: Session, message: client.AdminKick) -> None:
     agent = _find(hall, message.agent_id)
     result = _result(hall, "kick", success=True, agent_id=agent.address)
     hall.reply(session, result)
-    hall.tell(agent, server.Kicked(ts=hall.timestamp(), reason=message.reason or "Kicked by admin"))
+    hall.delivery.tell(agent, server.Kicked(ts=hall.timestamp(), reason=message.reason or "Kicked by admin"))
     hall.close(agent.session, NORMAL, "Kicked by admin")
 
 
@@ -166,7 +166,7 @@ def ban(hall: Hall, session: Session, message: client.AdminBan) -> None:
     def found(holding: Holding) -> None:
         enter(None if holding.owner is None else PublicKey(holding.owner))
 
-    hall.wait_for(session, look, found)
+    hall.durable.wait_for(session, look, found)
 
 
 @guarded(Doorkeeper.check_access)
@@ -184,7 +184,7 @@ def unban(hall: Hall, session: Session, message: client.AdminUnban) -> None:
             raise AgentNotFound(f"{agent_id[:64]} is not banned")
         hall.reply(session, _result(hall, "unban", success=True, agent_id=f"@{agent_id}"))
 
-    hall.wait_for(session, partial(hall.copies.change, BANS, work), done)
+    hall.durable.wait_for(session, partial(hall.copies.change, BANS, work), done)
 
 
 @guarded(Doorkeeper.check_access)
@@ -219,7 +219,9 @@ def set_motd(hall: Hall, session: Session, message: client.AdminMotd) -> None:
             books.enlist(MOTD, _MOTD_NAME, json.dumps(motd).encode())
 
     result = _result(hall, "motd", success=True, motd=motd, kicked=bool(message.kick))
-    hall.wait_for(session, partial(hall.copies.change, MOTD, work), lambda _: hall.reply(session, result))
+    hall.durable.wait_for(
+        session, partial(hall.copies.change, MOTD, work), lambda _: hall.reply(session, result)
+    )
 
 
 @guarded(Doorkeeper.check_admin)
@@ -232,7 +234,7 @@ def set_verified(hall: Hall, session: Session, message: client.AdminVerify) -> N
     if not agent.verified:
         leave_verified_channels(hall, agent)
     note = "An admin verified you" if message.verified else "An admin took your verification away"
-    hall.tell(agent, _result(hall, "verify", success=True, verified=message.verified, note=note))
+    hall.delivery.tell(agent, _result(hall, "verify", success=True, verified=message.verified, note=note))
     hall.reply(
         session,
         _result(hall, "verify", success=True, agent_id=message.agent_id, verified=message.verified),
@@ -286,18 +288,22 @@ def _enter(
     def work(books: CommonBooks) -> None:
         books.enlist(of, name, record)
 
-    hall.wait_for(session, partial(hall.copies.change, of, work), lambda _: hall.reply(session, result))
+    hall.durable.wait_for(
+        session, partial(hall.copies.change, of, work), lambda _: hall.reply(session, result)
+    )
 
 
 def _turn_out(hall: Hall, ban: Ban) -> None:
     for agent in _all_with(hall, ban.agent_id):
-        hall.tell(agent, server.BannedNotice(ts=hall.timestamp(), reason=ban.reason or "Banned by admin"))
+        hall.delivery.tell(
+            agent, server.BannedNotice(ts=hall.timestamp(), reason=ban.reason or "Banned by admin")
+        )
         hall.close(agent.session, NORMAL, "Banned by admin")
 
 
 def _show_motd(hall: Hall, motd: str | None) -> None:
     hall.motd = motd
-    hall.tell_sessions(hall.sessions, server.MotdUpdate(ts=hall.timestamp(), motd=motd))
+    hall.delivery.tell_sessions(hall.sessions, server.MotdUpdate(ts=hall.timestamp(), motd=motd))
 
 
 def read_motd(records: list[bytes]) -> str | None:

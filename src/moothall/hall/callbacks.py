@@ -192,7 +192,7 @@ def _fire_callbacks(hall: "Hall") -> None:
         agent = hall.roster.agents.get(fired.agent_id)
         if agent is None or (fired.target[0] == "#" and fired.target not in agent.channels):
             continue
-        hall.tell(
+        hall.delivery.tell(
             agent,
             Chat(
                 ts=hall.timestamp(),

@@ -61,7 +61,7 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
     elif target is not None:
         target.link.put(Outgoing(line))
         if hall.settings.echo and target is not agent:
-            hall.tell(agent, line)
+            hall.delivery.tell(agent, line)
     else:
         _refuse_address(hall, to)
     if session.ref is not None:
@@ -121,7 +121,7 @@ def _say_with_receipts(
     elif target is not None:
         target.link.put(asking.to_one(target))
         if hall.settings.echo and target is not agent:
-            hall.tell(agent, line)
+            hall.delivery.tell(agent, line)
     if session.ref is not None:
         hall.reply(session, server.Ack(ts=line.ts, msg_id=line.msg_id))
     asking.follow(hall)
@@ -131,7 +131,7 @@ def say(hall: Hall, agent: Agent, channel: Channel, line: server.Chat, asking: A
     """Into a channel that the agent is in. Other wires have no echo."""
     has_echo = hall.settings.echo and agent.via is None
     but = None if has_echo else agent
-    hall.say(channel, line, but, by_agent=agent.kind is None, asking=asking)
+    hall.delivery.say(channel, line, but, by_agent=agent.kind is None, asking=asking)
     channel.last_activity = hall.now()
     if hall.floor.concerns(agent.id):
         hall.floor.answer(agent.id, channel.name, line.in_reply_to, hall.now())
@@ -151,7 +151,7 @@ def file_chunk(hall: Hall, session: Session, message: FileChunk) -> None:
     if unread and unread + len(message.content) > hall.settings.outbox_limit // 2:
         raise RateLimited(f"{target.address} does not read this fast; send this chunk again in a moment")
     chunk = server.Chunk(ts=hall.timestamp(), from_=agent.address, to=message.to, content=message.content)
-    hall.tell(target, chunk)
+    hall.delivery.tell(target, chunk)
 
 
 def typing(hall: Hall, session: Session, message: Typing) -> None:
@@ -161,7 +161,7 @@ def typing(hall: Hall, session: Session, message: Typing) -> None:
         notice = server.TypingNotice(
             ts=hall.timestamp(), from_=agent.address, from_name=agent.name, channel=channel.name
         )
-        hall.broadcast(channel, notice, but=agent)
+        hall.delivery.broadcast(channel, notice, but=agent)
 
 
 def _refuse_address(hall: Hall, to: str) -> NoReturn:

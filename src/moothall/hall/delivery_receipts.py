@@ -331,7 +331,7 @@ def _tell(hall: "Hall", tracked: Tracked, news: News) -> None:
         is_word = news.status in _SAID  # of a recipient: the hall keeps no text of agents
         tracked.untold.append(news._replace(reason=None) if is_word else news)
         return
-    hall.tell(
+    hall.delivery.tell(
         sender,
         server.Receipt(
             ts=hall.timestamp(),

@@ -321,7 +321,7 @@ def responding_to(hall: "Hall", session: Session, message: RespondingTo) -> None
         channel=channel.name,
     )
     if not hall.settings.floor:
-        hall.broadcast(channel, notice, but=agent)
+        hall.delivery.broadcast(channel, notice, but=agent)
         return
     expire(hall)
     now, floor = hall.now(), hall.floor
@@ -356,7 +356,7 @@ def responding_to(hall: "Hall", session: Session, message: RespondingTo) -> None
     _relay(hall, channel, claimed, agent, precedence)
     if decision.displaced is not None and (loser := hall.roster.agents.get(decision.displaced)):
         losers = floor.precedence(loser.id, _address(loser.session), now)
-        hall.tell(loser, _yield(arrived, channel, message.msg_id, decision.claim, losers))
+        hall.delivery.tell(loser, _yield(arrived, channel, message.msg_id, decision.claim, losers))
 
 
 def release(hall: "Hall", session: Session, message: Release) -> None:
@@ -374,7 +374,7 @@ def release(hall: "Hall", session: Session, message: Release) -> None:
         notice = server.FloorReleased(
             ts=hall.timestamp(), msg_id=message.msg_id, channel=channel.name, from_=agent.address
         )
-        hall.broadcast(channel, notice, but=agent)
+        hall.delivery.broadcast(channel, notice, but=agent)
 
 
 def possible_start(started_at: Number, msg_id: str, arrived: int) -> Number:
@@ -401,7 +401,7 @@ def expire(hall: "Hall") -> None:
                 from_=f"@{holder}",
                 reason="expired",
             )
-            hall.broadcast(channel, notice)
+            hall.delivery.broadcast(channel, notice)
 
 
 def _note(hall: "Hall", lapse: Lapse) -> None:
@@ -413,10 +413,10 @@ def _relay(
     hall: "Hall", channel: Channel, notice: server.ServerMessage, claimant: Agent, precedence: Precedence
 ) -> None:
     if precedence is Precedence.FULL:
-        hall.broadcast(channel, notice, but=claimant)
+        hall.delivery.broadcast(channel, notice, but=claimant)
         return
     now = hall.now()
-    hall.tell_all(
+    hall.delivery.tell_all(
         [
             member
             for member in channel.watchers.values()

@@ -1,45 +1,39 @@
 """The hall: its sessions and agents, and the way of every message through it.
 
-A frame comes in through `receive`, which decodes it, looks up its command and runs the checks of the table;
-the command's handler answers through `reply`, `tell` and `broadcast`, which hand the same `Outgoing` to every
-connection. Nothing here waits. What has to wait for a disk goes through `wait_for`: the session
-it concerns keeps its later frames in its own inbox until the answer is there, and no other session waits.
+A frame comes in through `receive`, which decodes it, looks up its command and runs the checks of the table. The
+command's handler answers with `reply`, and tells others through `delivery`. Nothing here waits: what must wait for
+a disk goes through `durable`.
 """
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from sys import getsizeof
-from typing import Final, NoReturn
+from typing import Final
 
 from moothall.errors import (
     AuthRequired,
-    InternalError,
     InvalidMessage,
     LurkMode,
-    MoothallError,
-    OutcomeUnknown,
     RateLimited,
     Refusal,
 )
 from moothall.hall import throttle
-from moothall.hall.access import Doorkeeper, NewKeys, holder_of
+from moothall.hall.access import Doorkeeper, NewKeys
 from moothall.hall.agenda import Agenda, Appointment
 from moothall.hall.budgets import Budgets, Price
 from moothall.hall.callbacks import CallbackQueue
-from moothall.hall.channels import Channel, Channels
+from moothall.hall.channels import Channels
 from moothall.hall.commands import Row, command_table
 from moothall.hall.counts import Tally
-from moothall.hall.delivery_receipts import Asking, DeliveryReceipts
+from moothall.hall.delivery import LocalDelivery
+from moothall.hall.delivery_receipts import DeliveryReceipts
+from moothall.hall.durable import Durable
 from moothall.hall.features import served
 from moothall.hall.floor import Exemptions, Floor
 from moothall.hall.history import HistoryMemory
 from moothall.hall.ids import IdMint
 from moothall.hall.moderation import Moderation
 from moothall.hall.outside import (
-    Books,
     Link,
-    Result,
-    Store,
 )
 from moothall.hall.parts import Parts
 from moothall.hall.peers import PeerRequests
@@ -47,7 +41,7 @@ from moothall.hall.roster import LocalRoster
 from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.takeovers import Takeovers
 from moothall.hall.throttle import Excess
-from moothall.hall.voice import Line, Voice
+from moothall.hall.voice import Voice, announce_move, speak
 from moothall.hall.waiting import WaitingLine
 from moothall.settings import Settings
 from moothall.settings.limits import Rate, Window
@@ -61,8 +55,7 @@ from moothall.wire.agentchat.codec import (
     framed,
     read_ref,
 )
-from moothall.wire.agentchat.names import SERVER
-from moothall.wire.agentchat.server import Ack, AgentLeft, Chat, Error, ServerMessage
+from moothall.wire.agentchat.server import Ack, AgentLeft, Error, ServerMessage
 from moothall.wire.authority import host_header
 from moothall.wire.outgoing import Outgoing
 from moothall.wire.websocket import INTERNAL_ERROR, NORMAL, POLICY_VIOLATION
@@ -108,6 +101,8 @@ class Hall:
         self.channels = Channels(settings.buffer_size, memory)
         self.peer_requests = PeerRequests()
         self.roster = LocalRoster()
+        self.delivery = LocalDelivery(self.roster, self.tally, self.exemptions)
+        self.durable = Durable(self)
         self.sessions: set[Session] = set()
         self.waiting: dict[str, Session] = {}  # whose challenge or captcha has this id
         self.strangers = WaitingLine(self.agenda, settings.identify_timeout, self._overdue)
@@ -130,13 +125,12 @@ class Hall:
         )
         # Agents of other wires, by id: they give the id up to a session that proves the key it comes from.
         self.makes_way: dict[str, Callable[[], None]] = {}
-        self.voice = Voice(self.agenda, self._speak, limited=not settings.no_limits)
+        self.voice = Voice(self.agenda, partial(speak, self), limited=not settings.no_limits)
         self._commands = command_table(commands)
         self._limited = not settings.no_limits
         self.budgets = Budgets(settings)
         self._logged: dict[str, Window] = {}  # by kind of event
         self.is_closing = False
-        self._finished: Callable[[], None] = lambda: None
         for name in settings.default_channels:
             self.channels.create(name, self.now())
         for name in settings.verified_channels:
@@ -255,7 +249,7 @@ class Hall:
 
     def arrived(self, agent: Agent) -> None:
         """The agent is in the roster, and its wire has welcomed it."""
-        self.announce_move(agent, "#general", "came online")
+        announce_move(self, agent, "#general", "came online")
         self.roster.arrived(agent)
 
     def agent_of(self, session: Session) -> Agent:
@@ -271,11 +265,13 @@ class Hall:
         self.callbacks.drop(agent.id)
         for channel in list(agent.channels.values()):
             channel.leave(agent)
-            self.broadcast(channel, AgentLeft(ts=self.timestamp(), channel=channel.name, agent=agent.address))
+            self.delivery.broadcast(
+                channel, AgentLeft(ts=self.timestamp(), channel=channel.name, agent=agent.address)
+            )
         self.roster.remove(agent)
         agent.session.agent = None
         agent.session.tier = Tier.STRANGER
-        self.announce_move(agent, "#general", "went offline")
+        announce_move(self, agent, "#general", "went offline")
 
     # -- the way in ------------------------------------------------------------------------------
 
@@ -286,7 +282,7 @@ class Hall:
         if session.busy or session.held is not None:
             session.keep(payload)
             if session.is_full:
-                self.pause(session)
+                self.durable.pause(session)
             return
         excess = None
         if session.meter is not None:
@@ -322,9 +318,12 @@ class Hall:
         if session.ref is not None and not session.answered and not session.busy:
             self.reply(session, Ack(ts=self.timestamp()))
 
-    def check(self, session: Session, message: ClientMessage) -> None:
-        """The checks of the table, for a message that another wire has translated. Raises Refusal."""
-        self._passes(session, self._commands[type(message)], message)
+    def check(self, session: Session, message: ClientMessage) -> bool:
+        """The checks of the table, for a message that another wire has translated. Raises Refusal.
+
+        False: the message is dropped without an answer.
+        """
+        return self._passes(session, self._commands[type(message)], message)
 
     def _passes(self, session: Session, command: Row, message: ClientMessage) -> bool:
         """Fields, rate, tier, lurking, in this order. False: the message is dropped without an answer."""
@@ -441,96 +440,6 @@ class Hall:
         if self.settings.answer_malformed:
             self.refuse(session, InvalidMessage("Not JSON"))
 
-    # -- what waits for the disk -----------------------------------------------------------------
-
-    def transact(
-        self,
-        session: Session,
-        store: Store[Books],
-        work: Callable[[Books], Result],
-        then: Callable[[Result], None],
-    ) -> None:
-        """Run `work` as one unit of a room's store, then, once it is committed, `then` here."""
-        self.wait_for(session, partial(store.submit, work), then)
-
-    def wait_for(
-        self,
-        session: Session,
-        submit: Callable[[Callable[[Result], None], Callable[[BaseException], None]], None],
-        then: Callable[[Result], None],
-    ) -> None:
-        """Start something that ends with one of two calls back. The session's own later frames wait for it."""
-        ref = session.ref
-        session.busy = True
-        submit(
-            partial(self._go_on, session, ref, then),
-            partial(self._go_on, session, ref, self._explain_failure),
-        )
-
-    def _go_on(
-        self, session: Session, ref: str | None, then: Callable[[Result], None], result: Result
-    ) -> None:
-        session.busy = False
-        session.ref = ref
-        session.answered = False
-        try:
-            try:
-                then(result)
-            except Refusal as refusal:
-                self.refuse(session, refusal)
-            self.catch_up(session)
-        except BaseException:
-            # A bug of ours, and no gateway around it that would end this session: its client waits for an answer.
-            self.fail(session)
-            raise
-
-    def _explain_failure(self, error: BaseException) -> NoReturn:
-        if isinstance(error, Refusal):
-            raise error
-        # A disk or a database that fails says what is wrong; a bug of ours shows where it is.
-        fault = None if isinstance(error, OSError | MoothallError) else error
-        if self.may_log("durable_command_failed"):
-            self.log.warning("durable_command_failed", error=repr(error), exc_info=fault)
-        if isinstance(error, OutcomeUnknown):
-            raise InternalError("Outcome unknown: check whether this was saved before you try again")
-        raise InternalError("The hall could not save this; try again, or tell its operator")
-
-    def catch_up(self, session: Session) -> None:
-        """Handle what arrived while the session was busy or held, and read on."""
-        while session.inbox and not session.busy and session.held is None:
-            self.receive(session, session.next_kept())
-        if self.is_closing:
-            self._finish()
-        elif session.paused and not session.busy and session.held is None:
-            session.paused = False
-            session.link.resume()
-
-    def pause(self, session: Session) -> None:
-        """Read nothing more from the session until `catch_up` has come to the end of its inbox."""
-        if not session.paused:
-            session.paused = True
-            session.link.pause()
-
-    def take_no_more(self, finished: Callable[[], None]) -> None:
-        """The hall is about to close: nothing more is read, and what waits in inboxes is not begun. `finished` is
-        called when every durable command has been answered."""
-        self.is_closing = True
-        self._finished = finished
-        for session in self.sessions:
-            session.forget_kept()
-            self.stop_takeover(session)
-            self.pause(session)
-        self._finish()
-
-    def _finish(self) -> None:
-        if not any(session.busy for session in self.sessions):
-            self._finished()
-
-    def hear_goodbyes(self) -> None:
-        """After `take_no_more`, when all connections are being closed: read their close frames."""
-        for session in self.sessions:
-            session.link.resume()
-
     # -- the way out -----------------------------------------------------------------------------
 
     def reply(self, session: Session, message: ServerMessage) -> None:
@@ -550,98 +459,6 @@ class Hall:
         if is_limit:
             throttle.count_refusal(self, session)
 
-    def tell(self, agent: Agent, message: ServerMessage) -> None:
-        """Send the agent a message that is not the answer to a command."""
-        agent.link.put(Outgoing(message))
-
-    def tell_all(self, agents: Iterable[Agent], message: ServerMessage) -> None:
-        outgoing = Outgoing(message)
-        for agent in agents:
-            agent.link.put(outgoing)
-
-    def tell_keys(self, keys: Iterable[bytes], message: ServerMessage, actor: Session | None = None) -> None:
-        """The agents with these keys, as far as they are here. For `actor` it is the answer to its command."""
-        outgoing = Outgoing(message)
-        for key in keys:
-            agent = self.roster.by_key.get(key)
-            if agent is None:
-                continue
-            if agent.session is actor and actor.ref is not None and not actor.answered:
-                actor.answered = True
-                agent.link.put(outgoing.answering(actor.ref))
-            else:
-                agent.link.put(outgoing)
-
-    def tell_sessions(self, sessions: Iterable[Session], message: ServerMessage) -> None:
-        """Every open connection, whether it has identified or not."""
-        outgoing = Outgoing(message)
-        for session in sessions:
-            session.link.put(outgoing)
-
-    def broadcast(self, channel: Channel, message: ServerMessage, but: Agent | None = None) -> None:
-        """A notice, for the watchers of the channel. Lines for all of its members go through `say`."""
-        self._spread(channel, Outgoing(message), but)
-        self.tally.fanout[len(channel.watchers)] += 1
-
-    def say(
-        self,
-        channel: Channel,
-        message: Chat,
-        but: Agent | None,
-        *,
-        by_agent: bool,
-        asking: Asking | None = None,
-    ) -> None:
-        """A line that stays in the channel's history. `asking`: its author wants delivery receipts."""
-        outgoing = Outgoing(message)
-        if asking is None:
-            self._spread(channel, outgoing, but)
-        else:
-            asking.spread(channel, outgoing, but)
-        if channel.relays:
-            _relay(channel, outgoing, but)
-        self.tally.fanout[channel.audience] += 1
-        # In memory, one emoji makes a long text four times as large as it is on the wire.
-        channel.buffer.add(message, max(len(framed(outgoing)), getsizeof(message.content)))
-        if message.msg_id is not None and (not by_agent or "@" in message.content):
-            self.exemptions.note(message.msg_id, message.content, by_agent=by_agent)
-
-    def announce(self, channel_name: str, content: str, *, buffered: bool = True) -> None:
-        """A line from @server to a channel, if there is such a channel (agentchat wire 6.2).
-
-        Strangers' text in it goes through `voice.quote` first. Lines about an agent go through `voice.offer`.
-        """
-        channel = self.channels.get(channel_name)
-        if channel is not None:
-            content = self.redacted(content)
-            line = Chat(
-                ts=self.timestamp(), from_=SERVER, from_name="Server", to=channel_name, content=content
-            )
-            if buffered:
-                self.say(channel, line, None, by_agent=False)
-            else:
-                self.broadcast(channel, line)
-
-    def announce_move(self, agent: Agent, channel_name: str, what: str) -> None:
-        """Announce arrivals and departures, if the settings say so. Lurkers are not announced."""
-        if self.settings.service_lines and not agent.lurking:
-            session = agent.session
-            # An agent without a key is another one each time it connects; its address stays.
-            is_passing = agent.key is None and (session.counted or agent.relay is not None)
-            about = holder_of(session.ip) if is_passing else agent.id
-            self.voice.offer(Line(about, channel_name, f"{agent.name} {what}"), self.now())
-
-    def _speak(self, line: Line) -> None:
-        if line.is_moderated and self.moderation is not None:
-            author = self.roster.agents.get(line.about)
-            if author is None:
-                return  # it is gone, and what it wrote cannot be held against it
-            try:
-                self.moderation.review(self, author, line.content, line.channel)
-            except Refusal:
-                return
-        self.announce(line.channel, line.content, buffered=line.buffered)
-
     def redacted(self, content: str, author: Agent | None = None) -> str:
         """What others get to read of a text, if the hall redacts; secrets are counted by kind, and noted."""
         if self.suspects is None or not self.suspects(content):
@@ -652,16 +469,6 @@ class Hall:
             kinds = sorted(set(found))
             self.note("secrets_redacted", ip=author.session.ip, agent=author.id, kinds=kinds)
         return content
-
-    def _spread(self, channel: Channel, outgoing: Outgoing, but: Agent | None) -> None:
-        watchers = channel.watchers.values()
-        if but is None:
-            for watcher in watchers:
-                watcher.link.put(outgoing)
-        else:
-            for watcher in watchers:
-                if watcher is not but:
-                    watcher.link.put(outgoing)
 
     # -- what operators see ----------------------------------------------------------------------
 
@@ -698,11 +505,3 @@ class Hall:
     def fail(self, session: Session) -> None:
         """A bug of ours escaped a handler: only this session pays for it."""
         self.close(session, INTERNAL_ERROR, "Internal error")
-
-
-def _relay(channel: Channel, outgoing: Outgoing, but: Agent | None) -> None:
-    """Once to each relay with a member other than `but`."""
-    own = but.relay if but is not None else None
-    for relay, members in channel.relays.items():
-        if relay is not own or members > 1:
-            relay.put(outgoing)

@@ -232,7 +232,7 @@ def _admit_key(hall: Hall, session: Session, applicant: Applicant, key: PublicKe
         _challenge(hall, session, applicant, key)
 
     look = IdClaim(agent_id, key.raw, hall.timestamp(), may_bind=False)
-    hall.wait_for(session, partial(hall.keyring.claim, look), answered)
+    hall.durable.wait_for(session, partial(hall.keyring.claim, look), answered)
 
 
 def _claim_id(hall: Hall, session: Session, applicant: Applicant, key: PublicKey) -> None:
@@ -271,7 +271,7 @@ def _wait_for_id(hall: Hall, session: Session, applicant: Applicant, key: Public
         hall.keyring.claim(claim, done, not_saved)
 
     hall.expect_identity(session)
-    hall.wait_for(session, ask, answered)
+    hall.durable.wait_for(session, ask, answered)
 
 
 def _come_in(hall: Hall, session: Session, applicant: Applicant, key: PublicKey) -> None:
@@ -290,7 +290,7 @@ def _come_in(hall: Hall, session: Session, applicant: Applicant, key: PublicKey)
         waiting = session.takeover = hall.takeovers.wait(session, agent_id, hall.now(), done)
         hall.note("takeover_delayed", agent=agent_id, ip=session.ip, seconds=waiting.delay)
         notice = server.TakeoverPending(ts=hall.timestamp(), wait_ms=round(waiting.delay * 1000))
-        hall.tell_sessions((session,), notice)
+        hall.delivery.tell_sessions((session,), notice)
 
     def switch(waiting: Waiting) -> None:
         session.takeover = None
@@ -305,7 +305,7 @@ def _come_in(hall: Hall, session: Session, applicant: Applicant, key: PublicKey)
         else:
             _come_in(hall, session, applicant, key)
 
-    hall.wait_for(session, wait, switch)
+    hall.durable.wait_for(session, wait, switch)
 
 
 def _check_holding(hall: Hall, session: Session, claim: IdClaim, holding: Holding) -> None:
@@ -447,7 +447,7 @@ def _displace(hall: Hall, old: Agent, new_ip: str) -> None:
     """A verified takeover: the newest session of a key is the agent (seed 000, connect, step 11)."""
     hall.note("session_displaced", agent=old.id, old_ip=old.session.ip, new_ip=new_ip)
     reason = "Another connection has proven this identity"
-    hall.tell(old, server.SessionDisplaced(ts=hall.timestamp(), reason=reason, new_ip=new_ip))
+    hall.delivery.tell(old, server.SessionDisplaced(ts=hall.timestamp(), reason=reason, new_ip=new_ip))
     hall.close(old.session, NORMAL, "Identity claimed by verified connection")
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from moothall.hall.channels import Channel
 from moothall.hall.hall import Hall
+from moothall.hall.voice import announce
 from moothall.wire.agentchat.client import MAX_CONTENT
 
 MAX_PERIOD: Final = 60.0  # seconds between two looks around (agentchat wire 9.7)
@@ -62,5 +63,5 @@ def _nudge(hall: Hall, channel: Channel) -> None:
         beginning = _roll_call(channel, MAX_CONTENT - len(ending))
     else:
         beginning = f"{len(channel.members)} are here"
-    hall.announce(channel.name, beginning + ending)
+    announce(hall, channel.name, beginning + ending)
     channel.nudge = buffer.last

@@ -12,6 +12,7 @@ from moothall.hall.commands import Command
 from moothall.hall.costs import AGENT_LIST, ANSWER, CHANNEL, CHANNEL_LIST, DIRECT, ENTRY, MAX_AGENTS_LISTED
 from moothall.hall.hall import Hall
 from moothall.hall.session import Agent, Session, Tier
+from moothall.hall.voice import announce_move
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import CreateChannel, Invite, Join, Leave, ListAgents, ListChannels
 from moothall.wire.agentchat.names import bare_id
@@ -35,7 +36,7 @@ def join(hall: Hall, session: Session, message: Join) -> None:
     else:
         _announce_arrival(hall, channel, agent)
         _send_room(hall, session, channel)
-    hall.announce_move(agent, channel.name, f"joined {channel.name}")
+    announce_move(hall, agent, channel.name, f"joined {channel.name}")
 
 
 def leave(hall: Hall, session: Session, message: Leave) -> None:
@@ -96,7 +97,7 @@ def invite(hall: Hall, session: Session, message: Invite) -> None:
         raise InvalidMessage(f"The invite list of {channel.name} is full; CREATE_CHANNEL a new channel")
     channel.invited.add(guest_id)
     if guest := hall.roster.find(guest_id):
-        hall.tell(
+        hall.delivery.tell(
             guest,
             server.Chat(
                 ts=hall.timestamp(),
@@ -175,7 +176,7 @@ def leave_verified_channels(hall: Hall, agent: Agent) -> None:
     """Take an agent that is no longer shown as verified out of all verified-only channels."""
     for channel in [channel for channel in agent.channels.values() if channel.verified_only]:
         _leave(hall, channel, agent)
-        hall.tell(agent, server.Left(ts=hall.timestamp(), channel=channel.name))
+        hall.delivery.tell(agent, server.Left(ts=hall.timestamp(), channel=channel.name))
 
 
 def check_joined(hall: Hall, agent: Agent) -> None:
@@ -203,7 +204,7 @@ def _leave(hall: Hall, channel: Channel, agent: Agent) -> None:
     channel.leave(agent)
     hall.floor.leave(agent.id, channel.name)
     notice = server.AgentLeft(ts=hall.timestamp(), channel=channel.name, agent=agent.address, name=agent.name)
-    hall.broadcast(channel, notice)
+    hall.delivery.broadcast(channel, notice)
 
 
 def _enter(hall: Hall, channel: Channel, agent: Agent) -> None:
@@ -220,7 +221,7 @@ def _announce_arrival(hall: Hall, channel: Channel, agent: Agent) -> None:
         verified=agent.verified,
         kind=agent.kind,
     )
-    hall.broadcast(channel, notice, but=agent)
+    hall.delivery.broadcast(channel, notice, but=agent)
 
 
 def _send_room(hall: Hall, session: Session, channel: Channel) -> None:

@@ -318,9 +318,9 @@ class Moderation:
             to=agent.address,
             content=f"Warning: {reason}",
         )
-        hall.tell(agent, line)
+        hall.delivery.tell(agent, line)
 
     def _kick(self, hall: "Hall", agent: Agent, reason: str) -> None:
         hall.note("kicked_by_moderation", ip=agent.session.ip, agent=agent.id)
-        hall.tell(agent, Kicked(ts=hall.timestamp(), reason=reason))
+        hall.delivery.tell(agent, Kicked(ts=hall.timestamp(), reason=reason))
         hall.close(agent.session, NORMAL, "Kicked by moderation")

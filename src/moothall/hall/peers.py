@@ -94,7 +94,7 @@ def verify_request(hall: "Hall", session: Session, message: VerifyRequest) -> No
     timeout = hall.agenda.at(hall.now() + hall.settings.peer_timeout, lambda: _time_out(hall, request_id))
     request = PeerRequest(request_id, requester, target, target.key, message.nonce, timeout)
     hall.peer_requests.add(request)
-    hall.tell(
+    hall.delivery.tell(
         target,
         server.VerifyRequestNotice(
             ts=now, request_id=request_id, from_=requester.address, nonce=message.nonce
@@ -157,7 +157,7 @@ def _tell_failure(hall: "Hall", request: PeerRequest, reason: str) -> None:
 
 def _tell_requester(hall: "Hall", request: PeerRequest, message: server.ServerMessage) -> None:
     if not request.requester.session.closed:
-        hall.tell(request.requester, message)
+        hall.delivery.tell(request.requester, message)
 
 
 COMMANDS: Final = (

@@ -30,7 +30,7 @@ def set_nick(hall: Hall, session: Session, message: SetNick) -> None:
     )
     hall.roster.rename(agent, message.nick)
     for channel in agent.channels.values():
-        hall.broadcast(channel, notice)
+        hall.delivery.broadcast(channel, notice)
     hall.reply(session, notice)
 
 
@@ -41,7 +41,7 @@ def set_presence(hall: Hall, session: Session, message: SetPresence) -> None:
     agent.status_text = status_text
     hall.roster.presence_changed(agent)
     if hall.presence_changes is None:
-        hall.tell_all(hall.channels.shared_with(agent), _notice(hall, agent))
+        hall.delivery.tell_all(hall.channels.shared_with(agent), _notice(hall, agent))
         _begin_tick(hall)
     else:
         hall.presence_changes[agent.id] = agent

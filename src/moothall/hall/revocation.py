@@ -137,7 +137,7 @@ def revoke_command(store: Store[Kept], withdraw: Callable[[Kept, bytes, int], No
             enact(hall, key, but=session)
             _confirm(hall, session, key)
 
-        hall.transact(session, store, work, done)
+        hall.durable.transact(session, store, work, done)
 
     return Command(RevokeKey, revoke_key, STEP, Tier.STRANGER)
 
@@ -186,7 +186,7 @@ def enact(hall: "Hall", key: PublicKey, but: Session | None = None) -> None:
     hall.revoked.add(key.raw)
     agent = hall.roster.by_key.get(key.raw)
     if agent is not None and agent.session is not but:
-        hall.tell(agent, _notice(hall, key))
+        hall.delivery.tell(agent, _notice(hall, key))
         hall.close(agent.session, NORMAL, "Key revoked")
     for bearer in list(hall.roster.bearers(key.raw)):
         hall.close(bearer.session, NORMAL, "Key revoked")

@@ -160,10 +160,10 @@ def hold(hall: "Hall", session: Session, seconds: float) -> None:
         session.throttled = True
         if hall.may_log("throttled"):
             hall.log.info("throttled", ip=session.ip, agent=session.agent and session.agent.id)
-    hall.pause(session)
+    hall.durable.pause(session)
     session.held = hall.agenda.at(hall.now() + seconds, lambda: _let_go(hall, session))
 
 
 def _let_go(hall: "Hall", session: Session) -> None:
     session.held = None
-    hall.catch_up(session)
+    hall.durable.catch_up(session)

@@ -7,10 +7,18 @@ The hall redacts and moderates the line when it is spoken.
 
 import re
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from moothall.errors import Refusal
+from moothall.hall.access import holder_of
 from moothall.hall.agenda import Agenda
+from moothall.hall.session import Agent
 from moothall.settings.limits import Rate, Window
+from moothall.wire.agentchat.names import SERVER
+from moothall.wire.agentchat.server import Chat
+
+if TYPE_CHECKING:
+    from moothall.hall.hall import Hall
 
 MAX_QUOTE: Final = 2000  # characters of strangers' text in a line: a message has 4096 in all
 
@@ -108,3 +116,47 @@ class Voice:
         if len(self._windows) > MAX_REMEMBERED:
             del self._windows[next(iter(self._windows))]
         return window.admit(now)
+
+
+def announce(hall: "Hall", channel_name: str, content: str, *, buffered: bool = True) -> None:
+    """A line from @server to a channel, if there is such a channel (agentchat wire 6.2).
+
+    Strangers' text in it goes through `quote` first. Lines about an agent go through `Voice.offer`.
+    """
+    channel = hall.channels.get(channel_name)
+    if channel is None:
+        return
+    line = Chat(
+        ts=hall.timestamp(),
+        from_=SERVER,
+        from_name="Server",
+        to=channel_name,
+        content=hall.redacted(content),
+    )
+    if buffered:
+        hall.delivery.say(channel, line, None, by_agent=False)
+    else:
+        hall.delivery.broadcast(channel, line)
+
+
+def announce_move(hall: "Hall", agent: Agent, channel_name: str, what: str) -> None:
+    """Announce arrivals and departures, if the settings say so. Lurkers are not announced."""
+    if hall.settings.service_lines and not agent.lurking:
+        session = agent.session
+        # An agent without a key is another one each time it connects; its address stays.
+        is_passing = agent.key is None and (session.counted or agent.relay is not None)
+        about = holder_of(session.ip) if is_passing else agent.id
+        hall.voice.offer(Line(about, channel_name, f"{agent.name} {what}"), hall.now())
+
+
+def speak(hall: "Hall", line: Line) -> None:
+    """Speak a line of `Voice`, if it may be said. It is moderated as a message of its author would be."""
+    if line.is_moderated and hall.moderation is not None:
+        author = hall.roster.agents.get(line.about)
+        if author is None:
+            return  # it is gone, and what it wrote cannot be held against it
+        try:
+            hall.moderation.review(hall, author, line.content, line.channel)
+        except Refusal:
+            return
+    announce(hall, line.channel, line.content, buffered=line.buffered)

@@ -324,12 +324,12 @@ class MarketDesk:
         return None if outcome is None else self._posted(books, outcome)
 
     def _look_up(self, hall: Hall, session: Session, work: Callable[[Books], ServerMessage]) -> None:
-        hall.transact(session, self._store, work, lambda message: hall.reply(session, message))
+        hall.durable.transact(session, self._store, work, lambda message: hall.reply(session, message))
 
     def _tell(self, hall: Hall, outcome: MarketOutcome, actor: Session | None) -> None:
         """Both parties, wherever they are now. The agent that acted gets it as the answer to its command."""
         for notice in outcome.notices:
-            hall.tell_keys(notice.to, agentchat.message_of(notice.news), actor)
+            hall.delivery.tell_keys(notice.to, agentchat.message_of(notice.news), actor)
             line = line_about(notice.news)
             if line is not None:
                 _say(hall, line)

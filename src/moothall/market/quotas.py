@@ -66,7 +66,7 @@ class Disk:
         What the unit writes is charged to the agent of the session and to its address."""
         quotas, key = self._quotas, hall.agent_of(session).key
         if key is None or not (quotas.disk_per_key or quotas.disk_per_address):
-            hall.transact(session, store, lambda books: work(books, prove()), then)
+            hall.durable.transact(session, store, lambda books: work(books, prove()), then)
             return
         day = hall.timestamp() // DAY
         factor = 1 if session.counted else quotas.loopback_factor
@@ -86,7 +86,7 @@ class Disk:
             self._addresses[address] = self._used(address, day) + size
             then(result)
 
-        hall.transact(session, store, metered, kept)
+        hall.durable.transact(session, store, metered, kept)
 
     def _used(self, address: str, day: int) -> int:
         if day > self._day:  # a clock that was set back changes nothing

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from moothall.hall.voice import announce
 from moothall.identity import PrivateKey, PublicKey
 from moothall.identity.certificates import revoke
 from moothall.identity.signatures import verify
@@ -270,7 +271,7 @@ def test_everything_but_chat_is_left_out(town: Town) -> None:
 def test_nudges_of_the_hall_are_not_for_keep_clients(town: Town) -> None:
     town.agent("carol", join="#keep")
     alice = town.peer("bot:alice")
-    town.hall.announce("#keep", "It is quiet here")
+    announce(town.hall, "#keep", "It is quiet here")
     assert alice.read() == []
 
 

@@ -324,7 +324,7 @@ class Bridge:
         if other is None:
             line = self._compose(self.residents[src], packet, forwarded, agent.address, None)
             if line is not None:
-                self.hall.tell(agent, line)
+                self.hall.delivery.tell(agent, line)
         elif not other.peer.deliver(forwarded, self.residents[src].peer, packet.id, packet.ttl):
             raise Refused(DELIVERY_FAILED)
 
@@ -367,7 +367,7 @@ class Bridge:
         line = self._compose(self.residents[src], packet, forwarded, agents[0].address, None)
         if line is not None:
             for agent in agents:
-                self.hall.tell(agent, replace(line, to=agent.address))
+                self.hall.delivery.tell(agent, replace(line, to=agent.address))
         return len(agents)
 
     def _compose(

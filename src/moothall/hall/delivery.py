@@ -1,0 +1,123 @@
+"""Delivery: bring a message to agents, to the members of a channel, or to a key, wherever they are connected.
+
+Market, court and keep know the protocol and no more: a bus between nodes will have the same face. Every agent has a
+link, and a link brings messages to its own connection. So what is told to many is one `Outgoing`, encoded once.
+`LocalDelivery` serves the agents of this process.
+"""
+
+from collections.abc import Iterable
+from sys import getsizeof
+from typing import Protocol
+
+from moothall.hall.channels import Channel
+from moothall.hall.counts import Tally
+from moothall.hall.delivery_receipts import Asking
+from moothall.hall.floor import Exemptions
+from moothall.hall.roster import LocalRoster, Present
+from moothall.hall.session import Agent, Session
+from moothall.wire.agentchat.codec import framed
+from moothall.wire.agentchat.server import Chat, ServerMessage
+from moothall.wire.outgoing import Bundle, Outgoing
+
+
+class Delivery(Protocol):
+    """Messages that are not the answer to a command. Nothing here waits."""
+
+    def tell(self, agent: Present, message: ServerMessage) -> bool:
+        """True if the message was handed to the agent's connection. False: the agent has left."""
+
+    def tell_all(self, agents: Iterable[Present], message: ServerMessage) -> None: ...
+
+    def tell_keys(self, keys: Iterable[bytes], message: ServerMessage, actor: Session | None = None) -> None:
+        """Tell the agents that have proven these keys. For `actor` it is the answer to its command."""
+
+    def spread(self, channel: Channel, outgoing: Outgoing | Bundle, but: Agent | None = None) -> None:
+        """Hand a notice, or several, to the watchers of the channel."""
+
+
+class LocalDelivery:
+    def __init__(self, roster: LocalRoster, tally: Tally, exemptions: Exemptions) -> None:
+        self._roster = roster
+        self._tally = tally
+        self._exemptions = exemptions
+
+    # -- to agents ---------------------------------------------------------------------------------
+
+    def tell(self, agent: Present, message: ServerMessage) -> bool:
+        agent.link.put(Outgoing(message))
+        return self._roster.find(agent.id) is agent
+
+    def tell_all(self, agents: Iterable[Present], message: ServerMessage) -> None:
+        outgoing = Outgoing(message)
+        for agent in agents:
+            agent.link.put(outgoing)
+
+    def tell_keys(self, keys: Iterable[bytes], message: ServerMessage, actor: Session | None = None) -> None:
+        self.put_keys(keys, Outgoing(message), actor)
+
+    def put_keys(self, keys: Iterable[bytes], outgoing: Outgoing, actor: Session | None = None) -> None:
+        """The same for a message that is on its way already."""
+        by_key = self._roster.by_key
+        for key in keys:
+            agent = by_key.get(key)
+            if agent is None:
+                continue
+            if agent.session is actor and actor.ref is not None and not actor.answered:
+                actor.answered = True
+                agent.link.put(outgoing.answering(actor.ref))
+            else:
+                agent.link.put(outgoing)
+
+    def tell_sessions(self, sessions: Iterable[Session], message: ServerMessage) -> None:
+        """Every open connection, whether it has identified or not."""
+        outgoing = Outgoing(message)
+        for session in sessions:
+            session.link.put(outgoing)
+
+    # -- to channels -------------------------------------------------------------------------------
+
+    def broadcast(self, channel: Channel, message: ServerMessage, but: Agent | None = None) -> None:
+        """A notice, for the watchers of the channel. Lines for all of its members go through `say`."""
+        self.spread(channel, Outgoing(message), but)
+        self._tally.fanout[len(channel.watchers)] += 1
+
+    def say(
+        self,
+        channel: Channel,
+        message: Chat,
+        but: Agent | None,
+        *,
+        by_agent: bool,
+        asking: Asking | None = None,
+    ) -> None:
+        """A line that stays in the channel's history. `asking`: its author wants delivery receipts."""
+        outgoing = Outgoing(message)
+        if asking is None:
+            self.spread(channel, outgoing, but)
+        else:
+            asking.spread(channel, outgoing, but)
+        if channel.relays:
+            _relay(channel, outgoing, but)
+        self._tally.fanout[channel.audience] += 1
+        # In memory, one emoji makes a long text four times as large as it is on the wire.
+        channel.buffer.add(message, max(len(framed(outgoing)), getsizeof(message.content)))
+        if message.msg_id is not None and (not by_agent or "@" in message.content):
+            self._exemptions.note(message.msg_id, message.content, by_agent=by_agent)
+
+    def spread(self, channel: Channel, outgoing: Outgoing | Bundle, but: Agent | None = None) -> None:
+        watchers = channel.watchers.values()
+        if but is None:
+            for watcher in watchers:
+                watcher.link.put(outgoing)
+        else:
+            for watcher in watchers:
+                if watcher is not but:
+                    watcher.link.put(outgoing)
+
+
+def _relay(channel: Channel, outgoing: Outgoing, but: Agent | None) -> None:
+    """Once to each relay with a member other than `but`."""
+    own = but.relay if but is not None else None
+    for relay, members in channel.relays.items():
+        if relay is not own or members > 1:
+            relay.put(outgoing)
