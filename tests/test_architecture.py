@@ -94,6 +94,18 @@ def test_what_is_installed_is_imported(requirement: str) -> None:
     assert modules & used
 
 
+# These ask the hall through `hall/roster.py`, `hall/delivery.py`, `hall/services.py` and `hall/gate.py`: the
+# agents that they serve may be connected to another node.
+BEHIND_PROTOCOLS = ("market", "court")
+
+
+@pytest.mark.parametrize("place", BEHIND_PROTOCOLS)
+def test_no_other_room_holds_the_hall_itself(place: str) -> None:
+    for path in sorted((HOUSE / place).rglob("*.py")):
+        held = {name for name in imported(path) if name.startswith("moothall.hall.hall")}
+        assert not held, f"{path.relative_to(HOUSE)} imports the hall; ask it through a protocol"
+
+
 # What the agentchat wire says becomes commands, and news become what it says, in one module of each room; the desks
 # are its handlers. The others here read and write documents that hold its messages: receipts and files of cases.
 AGENTCHAT = {"client", "server", "market", "court", "signing", "codec"}

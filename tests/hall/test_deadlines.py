@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.hall.deadlines import AT_ONCE, LOOK_SECONDS, RETRY_SECONDS, Deadlines
-from moothall.hall.hall import Hall
 from moothall.hall.outside import Result
+from moothall.hall.services import Services
 from tests.support.world import World
 
 
@@ -67,7 +67,7 @@ class Watched:
             tell=self._tell,
         )
 
-    def _tell(self, hall: Hall, each: str) -> None:
+    def _tell(self, hall: Services, each: str) -> None:
         self.told.append((each, self.world.now_ms))
 
     def put(self, each: str, seconds: float) -> None:

@@ -24,9 +24,10 @@ from moothall.hall.costs import CASE, DRAW, EVIDENCE, STEP, Cost
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
 from moothall.hall.elsewhere import NOWHERE, Addressed, Elsewhere
-from moothall.hall.hall import Hall
 from moothall.hall.outside import Store
-from moothall.hall.session import Agent, Session, Tier
+from moothall.hall.roster import Present
+from moothall.hall.services import Services
+from moothall.hall.session import Session, Tier
 from moothall.identity import PublicKey
 from moothall.identity.seals import Seal
 from moothall.market.agentchat import Message, check, sent
@@ -97,7 +98,7 @@ class CourtDesk:
         # store other halls fill slots too, so agents that come are looked up there, a few at a time.
         self._seats: dict[bytes, set[str]] = {}
         self._is_shared = is_shared
-        self._arrived: dict[bytes, Agent] = {}
+        self._arrived: dict[bytes, Present] = {}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -122,7 +123,7 @@ class CourtDesk:
             Command(client.GetCase, self.get_case, CASE, Tier.VERIFIED),
         )
 
-    def open(self, hall: Hall) -> None:
+    def open(self, hall: Services) -> None:
         """Begin with what is due: deadlines that passed while the hall was closed are acted upon now."""
         self._rules = structs.replace(self._rules, ratings=self._rules.ratings.in_hall(hall.roster.is_local))
         hall.roster.on_arrival(lambda agent: self._remind(hall, agent))
@@ -133,7 +134,7 @@ class CourtDesk:
 
     # -- filing ------------------------------------------------------------------------------------
 
-    def file_intent(self, hall: Hall, session: Session, message: client.DisputeIntent) -> None:
+    def file_intent(self, hall: Services, session: Session, message: client.DisputeIntent) -> None:
         key = _key(hall, session)
         now, rules = hall.timestamp(), self._rules
         dispute_id, server_nonce = hall.ids.stamped("disp", now), hall.ids.nonce()
@@ -166,7 +167,7 @@ class CourtDesk:
     ) -> Row:
         """The row of ARBITER_ACCEPT, EVIDENCE or ARBITER_VOTE: they differ in what is read and decided alone."""
 
-        def take_step(hall: Hall, session: Session, message: Message) -> None:
+        def take_step(hall: Services, session: Session, message: Message) -> None:
             key, now, rules = _key(hall, session), hall.timestamp(), self._rules
             self._carry_out(
                 hall,
@@ -187,7 +188,7 @@ class CourtDesk:
     ) -> Row:
         """The row of DISPUTE_REVEAL or ARBITER_DECLINE."""
 
-        def take_step(hall: Hall, session: Session, message: Message) -> None:
+        def take_step(hall: Services, session: Session, message: Message) -> None:
             key, now, rules = _key(hall, session), hall.timestamp(), self._rules
             here = self._candidates(hall)
 
@@ -200,18 +201,18 @@ class CourtDesk:
         checked = None if bound is None else check(read, bound)
         return Command(message_type, take_step, DRAW, Tier.VERIFIED, check=checked)
 
-    def _candidates(self, hall: Hall) -> list[Candidate]:
+    def _candidates(self, hall: Services) -> list[Candidate]:
         """The agents here that could be asked (seed 000, reveal 7): a proven key, and not away."""
         absent, approved_only = self._rules.absent, self._rules.approved_only
         return [
             Candidate(agent.key.raw, agent.address)
-            for agent in hall.roster.agents.values()
+            for agent in hall.roster.everyone()
             if agent.key is not None
             and agent.presence not in absent
             and (not approved_only or agent.key in hall.allowlist)
         ]
 
-    def _everywhere(self, hall: Hall, books: Books, here: list[Candidate]) -> list[Candidate]:
+    def _everywhere(self, hall: Services, books: Books, here: list[Candidate]) -> list[Candidate]:
         """With those that are connected to other halls. In a unit of work, on a thread of the store."""
         elsewhere = books.elsewhere()
         if not elsewhere:
@@ -229,7 +230,7 @@ class CourtDesk:
 
     # -- looking things up -------------------------------------------------------------------------
 
-    def list_cases(self, hall: Hall, session: Session, message: client.ListCases) -> None:
+    def list_cases(self, hall: Services, session: Session, message: client.ListCases) -> None:
         key, now = _key(hall, session), hall.timestamp()
 
         def work(books: Books) -> ServerMessage:
@@ -238,7 +239,7 @@ class CourtDesk:
 
         self._look_up(hall, session, work)
 
-    def get_case(self, hall: Hall, session: Session, message: client.GetCase) -> None:
+    def get_case(self, hall: Services, session: Session, message: client.GetCase) -> None:
         key, now = _key(hall, session), hall.timestamp()
 
         def work(books: Books) -> ServerMessage:
@@ -251,7 +252,7 @@ class CourtDesk:
 
     def _carry_out(
         self,
-        hall: Hall,
+        hall: Services,
         session: Session,
         read: Callable[[], Sent[AnyCommand]],
         work: Callable[[Books, Signed[AnyCommand]], CourtOutcome],
@@ -284,10 +285,10 @@ class CourtDesk:
         outcome = clerk.lapse(books, dispute_id, now=now, rules=self._rules, seal=self._seal)
         return None if outcome is None else self._posted(books, outcome)
 
-    def _look_up(self, hall: Hall, session: Session, work: Callable[[Books], ServerMessage]) -> None:
+    def _look_up(self, hall: Services, session: Session, work: Callable[[Books], ServerMessage]) -> None:
         hall.durable.transact(session, self._store, work, lambda message: hall.reply(session, message))
 
-    def _tell(self, hall: Hall, outcome: CourtOutcome) -> None:
+    def _tell(self, hall: Services, outcome: CourtOutcome) -> None:
         """The agents concerned, wherever they are now."""
         for notice in outcome.notices:
             hall.delivery.tell_keys(notice.to, agentchat.message_of(notice.news))
@@ -302,11 +303,11 @@ class CourtDesk:
 
     # -- arbiters that come back -------------------------------------------------------------------
 
-    def _load_seats(self, hall: Hall) -> None:
+    def _load_seats(self, hall: Services) -> None:
         def loaded(seats: list[tuple[bytes, str]]) -> None:
             for key, dispute_id in seats:
                 self._seats.setdefault(key, set()).add(dispute_id)
-            for agent in list(hall.roster.agents.values()):  # who came before this was known
+            for agent in list(hall.roster.everyone()):  # who came before this was known
                 self._remind(hall, agent)
 
         def failed(error: BaseException) -> None:
@@ -325,11 +326,11 @@ class CourtDesk:
             if not seats:
                 del self._seats[slot.arbiter]
 
-    def plan(self, hall: Hall, deadline: int) -> None:
+    def plan(self, hall: Services, deadline: int) -> None:
         """There is an open case with this deadline; another hall may have opened it."""
         self._deadlines.plan(hall, deadline)
 
-    def _remind(self, hall: Hall, agent: Agent) -> None:
+    def _remind(self, hall: Services, agent: Present) -> None:
         if self._is_shared and agent.key is not None:
             if not self._arrived:
                 hall.agenda.at(hall.now() + ARRIVAL_SECONDS, lambda: self._remind_arrived(hall))
@@ -337,7 +338,7 @@ class CourtDesk:
         elif agent.key is not None and agent.key.raw in self._seats:
             self._remind_of(hall, agent, agent.key.raw, sorted(self._seats[agent.key.raw]))
 
-    def _remind_arrived(self, hall: Hall) -> None:
+    def _remind_arrived(self, hall: Services) -> None:
         arrived, self._arrived = self._arrived, {}
 
         def found(seats: list[tuple[bytes, str]]) -> None:
@@ -345,7 +346,7 @@ class CourtDesk:
             for key, dispute_id in sorted(seats):
                 cases.setdefault(key, []).append(dispute_id)
             for key, dispute_ids in cases.items():
-                if hall.roster.by_key.get(key) is arrived[key]:
+                if hall.roster.holder(key) is arrived[key]:
                     self._remind_of(hall, arrived[key], key, dispute_ids)
 
         def failed(error: BaseException) -> None:
@@ -353,13 +354,13 @@ class CourtDesk:
 
         self._store.submit(lambda books: books.seats_of(list(arrived)), found, failed)
 
-    def _remind_of(self, hall: Hall, agent: Agent, key: bytes, dispute_ids: Sequence[str]) -> None:
+    def _remind_of(self, hall: Services, agent: Present, key: bytes, dispute_ids: Sequence[str]) -> None:
         """Send a little at a time: evidence is large, and all of it at once could overflow the outbox."""
         now = hall.timestamp()
 
         def found(answer: tuple[list[Notice], Sequence[str]]) -> None:
             notices, others = answer
-            if hall.roster.by_key.get(key) is not agent:
+            if hall.roster.holder(key) is not agent:
                 return
             for notice in notices:
                 hall.delivery.tell_keys(notice.to, agentchat.message_of(notice.news))
@@ -367,7 +368,7 @@ class CourtDesk:
                 hall.agenda.at(hall.now() + PAUSE_SECONDS, lambda: go_on(others))
 
         def go_on(others: Sequence[str]) -> None:
-            if hall.roster.by_key.get(key) is agent:
+            if hall.roster.holder(key) is agent:
                 self._remind_of(hall, agent, key, others)
 
         def failed(error: BaseException) -> None:
@@ -387,7 +388,7 @@ def _read_evidence(message: client.Evidence) -> SubmitEvidence:
     return command
 
 
-def _key(hall: Hall, session: Session) -> PublicKey:
+def _key(hall: Services, session: Session) -> PublicKey:
     key = hall.agent_of(session).key
     assert key is not None  # noqa: S101  # the tier of the command says so
     return key

@@ -8,7 +8,7 @@ from moothall.hall.agenda import Appointment
 from moothall.hall.outside import Store
 
 if TYPE_CHECKING:
-    from moothall.hall.hall import Hall
+    from moothall.hall.services import Timekeeper
 
 RECOUNT_SECONDS: Final = 1.0  # how old they may be
 MOST_OF_THE_TIME: Final = 0.02  # counting a million rows takes a while: then they may be older
@@ -42,12 +42,12 @@ class Counts(Generic[Books, Counted]):
         self._pause = RECOUNT_SECONDS
         self.latest = nothing
 
-    def changed(self, hall: "Hall") -> None:
+    def changed(self, hall: "Timekeeper") -> None:
         """The store has changed: count again soon."""
         if self._planned is None:
             self._planned = hall.agenda.at(hall.now() + self._pause, lambda: self.count(hall))
 
-    def count(self, hall: "Hall") -> None:
+    def count(self, hall: "Timekeeper") -> None:
         self._planned = None
         begun = hall.now()
 

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final, Generic, TypeVar
 
 from moothall.hall.agenda import Appointment
-from moothall.hall.hall import Hall
 from moothall.hall.outside import Store
+from moothall.hall.services import Services
 
 AT_ONCE: Final = 100  # of those that are due, before the next ones are asked for
 RETRY_SECONDS: Final = 5.0  # after the store failed
@@ -29,7 +29,7 @@ class Deadlines(Generic[Books, Decided]):
         *,
         find: Callable[[Books, int], tuple[list[str], int | None]],
         lapse: Callable[[Books, str, int], Decided | None],
-        tell: Callable[[Hall, Decided], None],
+        tell: Callable[[Services, Decided], None],
     ) -> None:
         """`find` tells the ids of what is due at a time, and the next deadline; `lapse` decides what becomes of
         one, or that another hall was faster; `tell` is called with what was decided, once it is committed."""
@@ -39,11 +39,11 @@ class Deadlines(Generic[Books, Decided]):
         self._tell = tell
         self._next: Appointment | None = None
 
-    def plan(self, hall: Hall, deadline: int) -> None:
+    def plan(self, hall: Services, deadline: int) -> None:
         """There is something with this deadline, in milliseconds since the epoch."""
         self._look_at(hall, hall.now() + max(0, deadline - hall.timestamp()) / 1000)
 
-    def act(self, hall: Hall) -> None:
+    def act(self, hall: Services) -> None:
         """Do what is due, also what was while the hall was closed. A hall that closes leaves it to the next."""
         if hall.is_closing:
             return
@@ -64,7 +64,7 @@ class Deadlines(Generic[Books, Decided]):
             lambda books: self._find(books, now), found, lambda error: self._try_again(hall, error)
         )
 
-    def _look_at(self, hall: Hall, due: float) -> None:
+    def _look_at(self, hall: Services, due: float) -> None:
         planned = self._next
         if planned is not None and not planned.cancelled:
             if planned.due <= due:
@@ -72,7 +72,7 @@ class Deadlines(Generic[Books, Decided]):
             hall.agenda.cancel(planned)
         self._next = hall.agenda.at(due, lambda: self.act(hall))
 
-    def _let_lapse(self, hall: Hall, due: list[str], now: int) -> None:
+    def _let_lapse(self, hall: Services, due: list[str], now: int) -> None:
         waiting = len(due)
         failures: list[BaseException] = []
 
@@ -103,6 +103,6 @@ class Deadlines(Generic[Books, Decided]):
     def _one(self, due: str, now: int, books: Books) -> Decided | None:
         return self._lapse(books, due, now)
 
-    def _try_again(self, hall: Hall, error: BaseException) -> None:
+    def _try_again(self, hall: Services, error: BaseException) -> None:
         hall.log.warning("deadline_failed", error=repr(error))
         self._look_at(hall, hall.now() + RETRY_SECONDS)

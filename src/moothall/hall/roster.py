@@ -41,6 +41,10 @@ class Present(Protocol):
     def presence(self) -> str: ...
 
     @property
+    def via(self) -> str | None:
+        """The wire that it is on, if that is not the WebSocket."""
+
+    @property
     def node(self) -> str:
         """The node that it is connected to; `HERE` is this one."""
 

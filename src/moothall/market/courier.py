@@ -14,8 +14,8 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from moothall.hall.agenda import Appointment
 from moothall.hall.counts import Counts
-from moothall.hall.hall import Hall
 from moothall.hall.outside import Store
+from moothall.hall.services import Timekeeper
 from moothall.market.hooks import Subscription
 from moothall.market.records import HookEvent
 
@@ -92,7 +92,7 @@ class Courier:
         self._waiting: Counts[Outbox, Waiting] = Counts(
             store, lambda outbox: outbox.waiting_events(names), Waiting()
         )
-        self._hall: Hall | None = None
+        self._hall: Timekeeper | None = None
         self.delivered = 0
         self.failures = 0  # attempts that failed
         self.given_up = 0
@@ -102,7 +102,7 @@ class Courier:
         """The latest count of waiting events. It may be a moment old."""
         return self._waiting.latest
 
-    def open(self, hall: Hall) -> None:
+    def open(self, hall: Timekeeper) -> None:
         self._hall = hall
         for each in self._rounds:
             each.open(hall)
@@ -138,7 +138,7 @@ class _Round:
         self._courier = courier
         self._store = store
         self._listener = listener
-        self._hall: Hall | None = None
+        self._hall: Timekeeper | None = None
         self.is_open = False
         self.is_over = False
         self._on_the_way = 0
@@ -146,7 +146,7 @@ class _Round:
         self._look_again = False
         self._next_look: Appointment | None = None
 
-    def open(self, hall: Hall) -> None:
+    def open(self, hall: Timekeeper) -> None:
         self._hall = hall
         self.is_open = True
         self.look()
@@ -189,7 +189,7 @@ class _Round:
 
         self._store.submit(work, found, failed)
 
-    def _plan(self, hall: Hall, seconds: float) -> None:
+    def _plan(self, hall: Timekeeper, seconds: float) -> None:
         """The next look, in place of the planned one. A listener that has no hand free looks when it has one."""
         if self._next_look is not None:
             hall.agenda.cancel(self._next_look)
@@ -197,7 +197,7 @@ class _Round:
             due = hall.now() + min(max(seconds, 0.0), LOOK_SECONDS)
             self._next_look = hall.agenda.at(due, self.look)
 
-    def _hand_over(self, hall: Hall, delivery: Delivery) -> None:
+    def _hand_over(self, hall: Timekeeper, delivery: Delivery) -> None:
         attempt = delivery.attempts + 1
 
         def told(failure: str | None) -> None:
@@ -211,7 +211,7 @@ class _Round:
 
         self._listener.deliver(delivery.event, attempt, told)
 
-    def _retry_at(self, hall: Hall, event: HookEvent, attempt: int, failure: str) -> int | None:
+    def _retry_at(self, hall: Timekeeper, event: HookEvent, attempt: int, failure: str) -> int | None:
         again = hall.timestamp() + round(retry_delay(attempt) * 1000)
         facts = {"listener": self._listener.shown_as, "hook": event.id, "attempt": attempt, "why": failure}
         if again > event.at + GIVE_UP_AFTER * 1000:
@@ -223,7 +223,7 @@ class _Round:
             hall.log.warning("hook_failed", **facts)
         return again
 
-    def _finish(self, hall: Hall, event: HookEvent, again: int | None) -> None:
+    def _finish(self, hall: Timekeeper, event: HookEvent, again: int | None) -> None:
         if self.is_over:
             return
 

@@ -17,8 +17,9 @@ from moothall.hall.costs import LOOKUP, OFFER, REGISTRATION, SEARCH, STEP, Cost
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
 from moothall.hall.elsewhere import NOWHERE, Addressed, Elsewhere
-from moothall.hall.hall import Hall
 from moothall.hall.outside import Store
+from moothall.hall.roster import Present
+from moothall.hall.services import Services
 from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.voice import Line
 from moothall.identity import PublicKey
@@ -111,7 +112,7 @@ class MarketDesk:
             Command(client.GetLeaderboard, self.get_leaderboard, LOOKUP),
         )
 
-    def open(self, hall: Hall) -> None:
+    def open(self, hall: Services) -> None:
         """Begin with what is due: deadlines that passed while the hall was closed are acted upon now."""
         self._rules = structs.replace(self._rules, ratings=self._rules.ratings.in_hall(hall.roster.is_local))
         self._expiries.act(hall)
@@ -120,9 +121,9 @@ class MarketDesk:
 
     # -- deals -------------------------------------------------------------------------------------
 
-    def propose(self, hall: Hall, session: Session, message: client.Proposal) -> None:
+    def propose(self, hall: Services, session: Session, message: client.Proposal) -> None:
         agent, key = _party(hall, session)
-        target = hall.roster.agents.get(bare_id(message.to))
+        target = hall.roster.get(bare_id(message.to))
         if target is not None and target.key is None and target.claimed_key is None:
             raise AgentNotFound(f"{target.address} has no key, so it cannot make deals")
         # An agent that only claims a key counts as absent: a replayed packet must not keep deals from its owner.
@@ -164,7 +165,7 @@ class MarketDesk:
     ) -> Row:
         """The row of ACCEPT, REJECT, COMPLETE or DISPUTE: they differ in what is read and decided alone."""
 
-        def take_step(hall: Hall, session: Session, message: Message) -> None:
+        def take_step(hall: Services, session: Session, message: Message) -> None:
             _, key = _party(hall, session)
             now, rules = hall.timestamp(), self._rules
             self._carry_out(
@@ -183,7 +184,7 @@ class MarketDesk:
 
     # -- skills ------------------------------------------------------------------------------------
 
-    def register_skills(self, hall: Hall, session: Session, message: client.RegisterSkills) -> None:
+    def register_skills(self, hall: Services, session: Session, message: client.RegisterSkills) -> None:
         agent, key = _party(hall, session)
         now = hall.timestamp()
         self._carry_out(
@@ -193,7 +194,7 @@ class MarketDesk:
             lambda books, order: clerk.register_skills(books, order, agent_id=agent.id, now=now),
         )
 
-    def search_skills(self, hall: Hall, session: Session, message: client.SearchSkills) -> None:
+    def search_skills(self, hall: Services, session: Session, message: client.SearchSkills) -> None:
         now, id_length = hall.timestamp(), hall.settings.id_length
 
         def work(books: Books) -> ServerMessage:
@@ -204,7 +205,7 @@ class MarketDesk:
 
     # -- what was imported -------------------------------------------------------------------------
 
-    def _look_out(self, hall: Hall) -> None:
+    def _look_out(self, hall: Services) -> None:
         """Watch for agents whose ratings or skills were imported without a key: they count once the key arrives."""
 
         def found(missed: set[str]) -> None:
@@ -219,13 +220,13 @@ class MarketDesk:
         def ask() -> None:
             self._store.submit(lambda books: books.missed(), found, failed)
 
-        def recognise(agent: Agent) -> None:
+        def recognise(agent: Present) -> None:
             self._recognise(hall, agent)
 
         hall.roster.on_arrival(recognise)
         ask()
 
-    def _recognise(self, hall: Hall, agent: Agent) -> None:
+    def _recognise(self, hall: Services, agent: Present) -> None:
         key = agent.key
         if key is None or (self._missed is not None and key.fingerprint not in self._missed):
             return
@@ -242,7 +243,7 @@ class MarketDesk:
 
     # -- looking things up -------------------------------------------------------------------------
 
-    def list_proposals(self, hall: Hall, session: Session, message: client.ListProposals) -> None:
+    def list_proposals(self, hall: Services, session: Session, message: client.ListProposals) -> None:
         _, key = _party(hall, session)
         now = hall.timestamp()
 
@@ -259,7 +260,7 @@ class MarketDesk:
 
         self._look_up(hall, session, work)
 
-    def list_receipts(self, hall: Hall, session: Session, message: client.ListReceipts) -> None:
+    def list_receipts(self, hall: Services, session: Session, message: client.ListReceipts) -> None:
         _, key = _party(hall, session)
         now = hall.timestamp()
 
@@ -269,10 +270,10 @@ class MarketDesk:
 
         self._look_up(hall, session, work)
 
-    def get_rating(self, hall: Hall, session: Session, message: client.GetRating) -> None:
+    def get_rating(self, hall: Services, session: Session, message: client.GetRating) -> None:
         agent = hall.agent_of(session)
         address = message.agent or agent.address
-        known = hall.roster.agents.get(bare_id(address))
+        known = hall.roster.get(bare_id(address))
         own = None if known is None else known.key or known.claimed_key
         raw = None if own is None else own.raw
         now = hall.timestamp()
@@ -285,7 +286,7 @@ class MarketDesk:
 
         self._look_up(hall, session, work)
 
-    def get_leaderboard(self, hall: Hall, session: Session, message: client.GetLeaderboard) -> None:
+    def get_leaderboard(self, hall: Services, session: Session, message: client.GetLeaderboard) -> None:
         now, id_length = hall.timestamp(), hall.settings.id_length
         self._look_up(
             hall,
@@ -297,7 +298,7 @@ class MarketDesk:
 
     def _carry_out(
         self,
-        hall: Hall,
+        hall: Services,
         session: Session,
         read: Callable[[], Sent[AnyCommand]],
         work: Callable[[Books, Signed[AnyCommand]], MarketOutcome],
@@ -323,10 +324,10 @@ class MarketDesk:
         outcome = clerk.expire(books, proposal_id, now=now)
         return None if outcome is None else self._posted(books, outcome)
 
-    def _look_up(self, hall: Hall, session: Session, work: Callable[[Books], ServerMessage]) -> None:
+    def _look_up(self, hall: Services, session: Session, work: Callable[[Books], ServerMessage]) -> None:
         hall.durable.transact(session, self._store, work, lambda message: hall.reply(session, message))
 
-    def _tell(self, hall: Hall, outcome: MarketOutcome, actor: Session | None) -> None:
+    def _tell(self, hall: Services, outcome: MarketOutcome, actor: Session | None) -> None:
         """Both parties, wherever they are now. The agent that acted gets it as the answer to its command."""
         for notice in outcome.notices:
             hall.delivery.tell_keys(notice.to, agentchat.message_of(notice.news), actor)
@@ -335,11 +336,11 @@ class MarketDesk:
                 _say(hall, line)
         self.mind(hall, _deals(outcome.changes))
 
-    def plan(self, hall: Hall, deadline: int) -> None:
+    def plan(self, hall: Services, deadline: int) -> None:
         """There is an open deal with this deadline; another hall may have made it."""
         self._expiries.plan(hall, deadline)
 
-    def mind(self, hall: Hall, deals: Iterable[Proposal]) -> None:
+    def mind(self, hall: Services, deals: Iterable[Proposal]) -> None:
         """Reschedule the expiry and refresh the counters of these deals, which changed here or in court."""
         for deal in deals:
             if deal.expires is not None and deal.frozen_by is None:
@@ -351,21 +352,21 @@ def _signed(
     message_type: type[Message],
     read: Callable[[Message], AnyCommand],
     bound: Callable[[AnyCommand], None],
-    handler: Callable[[Hall, Session, Message], None],
+    handler: Callable[[Services, Session, Message], None],
     cost: Cost = STEP,
 ) -> Row:
     check = agentchat.check(read, bound)
     return Command(message_type, handler, cost, Tier.VERIFIED, check=check, lurkers=False)
 
 
-def _say(hall: Hall, line: ServiceLine) -> None:
+def _say(hall: Services, line: ServiceLine) -> None:
     spoken = Line(
         bare_id(line.about), line.channel, line.content, line.buffered, line.spacing, is_moderated=True
     )
     hall.voice.offer(spoken, hall.now())
 
 
-def _party(hall: Hall, session: Session) -> tuple[Agent, PublicKey]:
+def _party(hall: Services, session: Session) -> tuple[Agent, PublicKey]:
     agent = hall.agent_of(session)
     assert agent.key is not None  # noqa: S101  # the tier of the command says so
     return agent, agent.key
@@ -381,17 +382,17 @@ def _own(books: Books, proposal_id: str, key: bytes) -> Proposal:
 class _Present:
     """The keys of all agents that are here: proven ones, and those that agents of other wires sign with."""
 
-    def __init__(self, hall: Hall) -> None:
+    def __init__(self, hall: Services) -> None:
         self._hall = hall
 
     def __contains__(self, key: object) -> bool:
-        hall = self._hall
-        if key in hall.roster.by_key:
-            return True
         if not isinstance(key, bytes):
             return False
+        hall = self._hall
+        if hall.roster.holder(key) is not None:
+            return True
         public = PublicKey(key)
-        agent = hall.roster.agents.get(public.agent_id(hall.settings.id_length))
+        agent = hall.roster.get(public.agent_id(hall.settings.id_length))
         return agent is not None and agent.claimed_key == public
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from moothall.errors import RateLimited
-from moothall.hall.hall import Hall
 from moothall.hall.outside import Store
-from moothall.hall.session import Agent
+from moothall.hall.roster import Present
+from moothall.hall.services import Services
 
 MORE: Final = 512  # bytes by which the notice of an offer is longer than the offer
 
@@ -24,7 +24,7 @@ class Letterboxes:
     def __init__(self) -> None:
         self._on_the_way: Counter[str] = Counter()  # bytes, by the id of the recipient
 
-    def admit(self, hall: Hall, target: Agent, length: int, store: Store[Kept]) -> Store[Kept]:
+    def admit(self, hall: Services, target: Present, length: int, store: Store[Kept]) -> Store[Kept]:
         """The store to hand an offer of `length` bytes to, once; or RateLimited."""
         size = length + MORE
         waiting = target.link.unread + self._on_the_way[target.id]

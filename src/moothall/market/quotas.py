@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 
 from moothall.errors import RateLimited
 from moothall.hall.access import holder_of
-from moothall.hall.hall import Hall
 from moothall.hall.outside import Store
+from moothall.hall.services import Services
 from moothall.hall.session import Session
 from moothall.market.books import Books
 from moothall.market.rules import Quotas
@@ -55,14 +55,14 @@ class Disk:
 
     def transact(
         self,
-        hall: Hall,
+        hall: Services,
         session: Session,
         store: Store[Kept],
         prove: Callable[[], Signed[AnyCommand]],
         work: Callable[[Kept, Signed[AnyCommand]], Result],
         then: Callable[[Result], None],
     ) -> None:
-        """As `Hall.transact`, for a signed command. `prove` checks the signature, before any row is read or locked.
+        """As `Durable.transact`, for a signed command. `prove` checks the signature, before any row is read.
         What the unit writes is charged to the agent of the session and to its address."""
         quotas, key = self._quotas, hall.agent_of(session).key
         if key is None or not (quotas.disk_per_key or quotas.disk_per_address):
