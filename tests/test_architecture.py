@@ -96,7 +96,7 @@ def test_what_is_installed_is_imported(requirement: str) -> None:
 
 # These ask the hall through `hall/roster.py`, `hall/delivery.py`, `hall/services.py` and `hall/gate.py`: the
 # agents that they serve may be connected to another node.
-BEHIND_PROTOCOLS = ("market", "court")
+BEHIND_PROTOCOLS = ("market", "court", "hall/keep")
 
 
 @pytest.mark.parametrize("place", BEHIND_PROTOCOLS)

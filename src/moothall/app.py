@@ -27,6 +27,7 @@ from moothall.hall.access import Allowlist, Bans, decode_approval, decode_ban
 from moothall.hall.admin import read_motd
 from moothall.hall.common import ALLOWLIST, BANS, MOTD, Copies, ListName
 from moothall.hall.elsewhere import NOWHERE, Elsewhere
+from moothall.hall.gate import Gate
 from moothall.hall.hall import Hall
 from moothall.hall.keep.bridge import Bridge
 from moothall.hall.keep.pinning import PinSaver
@@ -292,7 +293,7 @@ class App:
     def _build_keep(self, key: PrivateKey) -> KeepPort:
         settings = self.settings
         pins = None if self._pins is None else self._pins.pins
-        bridge = Bridge(self.hall, key.sign_bytes, key.public.raw, settings.keep_channel)
+        bridge = Bridge(Gate(self.hall), key.sign_bytes, key.public.raw, settings.keep_channel)
         directory = SkillDirectory(self._market_store)
         room = KeepRoom(bridge, directory.find, version=__version__, pins=pins)
         return KeepPort(room, self.hall.door, settings, self.log)

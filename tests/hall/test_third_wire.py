@@ -41,8 +41,8 @@ class Telegraph:
 
     def send(self, to: str, text: str) -> None:
         message = Msg(to=to, content=text)
-        self.hall.check(self.session, message)
-        chat.message(self.hall, self.session, message)
+        if self.hall.check(self.session, message):
+            chat.message(self.hall, self.session, message)
 
     def when_written(self, told: Written) -> None:
         told(True)

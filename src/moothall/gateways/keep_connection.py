@@ -400,7 +400,7 @@ class KeepConnection(asyncio.BaseProtocol):
 
     def _charge(self, meter: Meter, price: Price) -> bool:
         """False: the connection is held until it can pay, unless its peer is gone."""
-        shortage = meter.charge(price, self._port.room.hall.now())
+        shortage = meter.charge(price, self._port.room.gate.now())
         self._in_debt = shortage is not None
         if shortage is None:
             return True

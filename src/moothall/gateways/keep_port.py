@@ -297,14 +297,14 @@ class KeepPort:
 
     def admits(self, connection: KeepConnection) -> bool:
         """True if its address may have one more connection."""
-        hall = self.room.hall
+        gate = self.room.gate
         if not self._settings.no_limits:
             ip, is_loopback = connection.ip, connection.is_loopback
-            connection.meter = hall.budgets.meter(ip, hall.now(), is_loopback=is_loopback)
+            connection.meter = gate.budgets.meter(ip, gate.now(), is_loopback=is_loopback)
         if not connection.is_loopback:
             if not self._door.connections.admit(connection.ip):
                 is_news = self._door.connections.is_news(connection.ip)
-                hall.turn_away(connection.ip, is_news=is_news)
+                gate.turn_away(connection.ip, is_news=is_news)
                 return False
             connection.counted = True
         return True
@@ -312,7 +312,7 @@ class KeepPort:
     def opened(self, connection: KeepConnection) -> bool:
         """True if the connection is admitted."""
         if self._max_connections and len(self._connections) >= self._max_connections:
-            self.room.hall.note("keep_connection_limit", ip=connection.ip)
+            self.room.gate.note("keep_connection_limit", ip=connection.ip)
             self._make_room()
         self._connections.add(connection)
         self._drained.clear()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moothall.hall.budgets import Meter
+from moothall.hall.gate import Gate
 from moothall.hall.keep.bridge import Bridge, Found
 from moothall.hall.keep.registry import Peer, Pins
 from moothall.hall.keep.routing import KeepRoom
@@ -69,7 +70,9 @@ class FakePeer:
 class Town(World):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.bridge = Bridge(self.hall, HALL_KEY.sign_bytes, HALL_KEY.public.raw, self.settings.keep_channel)
+        self.bridge = Bridge(
+            Gate(self.hall), HALL_KEY.sign_bytes, HALL_KEY.public.raw, self.settings.keep_channel
+        )
         self.questions: list[str] = []
         self._directory = SkillDirectory(PromptStore(self.books))
         pins = Pins(100) if self.settings.keep_pin else None

@@ -21,15 +21,14 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from moothall.errors import InvalidMessage, RateLimited, Refusal
-from moothall.hall import chat
 from moothall.hall.channels import Channel
-from moothall.hall.hall import Hall
+from moothall.hall.gate import Gate
 from moothall.hall.ids import is_message_id
 from moothall.hall.keep.notices import Notices
 from moothall.hall.keep.registry import Peer
-from moothall.hall.membership import check_joined
 from moothall.hall.outside import Relay, Written
-from moothall.hall.session import Agent, Session
+from moothall.hall.roster import Present
+from moothall.hall.session import Agent
 from moothall.identity import PublicKey
 from moothall.settings.limits import Rate, Window
 from moothall.wire.agentchat.client import Msg
@@ -85,14 +84,13 @@ class Party:
     __slots__ = ("_bridge", "_taken", "arrivals", "is_gone", "peer", "windows")
 
     def __init__(self, bridge: "Bridge", peer: Peer) -> None:
-        settings = bridge.hall.settings
         self._bridge = bridge
         self.peer = peer
         self.is_gone = False
         self._taken = False  # its connection took the last line
         # One of each for all identities of a connection: names are free, time is not.
         self.windows: dict[str, Window] = {}  # of commands that have a rate
-        self.arrivals = None if settings.no_limits else ARRIVALS.window()
+        self.arrivals = None if bridge.gate.settings.no_limits else ARRIVALS.window()
 
     def put(self, outgoing: Outgoing) -> None:
         payload = outgoing.encoded(self._bridge.line_packet)
@@ -141,19 +139,19 @@ class Resident:
 
 
 class Bridge:
-    def __init__(self, hall: Hall, sign: Sign, pk: bytes, channel: str) -> None:
-        self.hall = hall
+    def __init__(self, gate: Gate, sign: Sign, pk: bytes, channel: str) -> None:
+        self.gate = gate
         self.pk = pk
         self.channel = channel
         self.residents: dict[str, Resident] = {}  # by identity
-        self.notices = Notices(hall)
+        self.notices = Notices(gate)
         self._parties: dict[Peer, Party] = {}
         self._by_id: dict[str, Resident] = {}  # by agent id
         self._by_key: dict[bytes, dict[str, Resident]] = {}  # by key and identity
         self._sign = sign
-        hall.roster.on_departure(self._leave_channels)
-        if channel and hall.channels.get(channel) is None:
-            hall.channels.create(channel, hall.now(), on_demand=True)
+        gate.roster.on_departure(self._leave_channels)
+        if channel and gate.channels.get(channel) is None:
+            gate.channels.create(channel, gate.now(), on_demand=True)
 
     # -- coming and going --------------------------------------------------------------------------
 
@@ -164,17 +162,17 @@ class Bridge:
         """
         if identity.startswith(AGENT) or key == self.pk:
             raise Refused(RESERVED)
-        hall, settings = self.hall, self.hall.settings
-        if hall.revoked and key in hall.revoked:
+        gate, settings = self.gate, self.gate.settings
+        if gate.revoked and key in gate.revoked:
             raise Refused(REVOKED)
-        if len(hall.bans) and self._is_banned(identity, key):
+        if len(gate.bans) and self._is_banned(identity, key):
             raise Refused(BANNED)
-        if settings.allowlist and settings.allowlist_strict and PublicKey(key) not in hall.allowlist:
+        if settings.allowlist and settings.allowlist_strict and PublicKey(key) not in gate.allowlist:
             raise Refused(NOT_ALLOWED)
 
     def _is_banned(self, identity: str, key: bytes) -> bool:
         """By the key, or by the id that this identity has when another has that of the key."""
-        bans, length = self.hall.bans, self.hall.settings.id_length
+        bans, length = self.gate.bans, self.gate.settings.id_length
         other_id, _ = _derived_id(key, identity.encode(), length)
         return bool(bans.find(PublicKey(key))) or other_id in bans
 
@@ -205,13 +203,13 @@ class Bridge:
             del self._by_key[resident.key]
         self._leave(resident)
 
-    def resident_of(self, agent: Agent) -> Resident | None:
+    def resident_of(self, agent: Present) -> Resident | None:
         resident = self._by_id.get(agent.id)
         return resident if resident is not None and resident.agent is agent else None
 
     def _enter(self, resident: Resident, agent_id: str, channels: tuple[str, ...]) -> None:
-        hall = self.hall
-        session = Session(resident, resident.peer.ip, VIA, hall.clock.time(), None)
+        gate = self.gate
+        session = gate.session(resident, resident.peer.ip, VIA)
         kind = "human" if resident.identity.startswith(HUMAN) else None
         agent = Agent(session, agent_id, _name(resident.identity) or agent_id, None, kind)
         agent.claimed_key = PublicKey(resident.key)
@@ -219,33 +217,31 @@ class Bridge:
         agent.via = VIA
         resident.agent = agent
         self._by_id[agent_id] = resident
-        hall.add(agent)
-        session.windows = resident.party.windows
-        hall.makes_way[agent_id] = lambda: self._make_way(resident)
+        gate.enter(agent, resident.party.windows, lambda: self._make_way(resident))
         for name in channels:
-            channel = hall.channels.get(name)
+            channel = gate.channels.get(name)
             if channel is not None:
                 self._join(channel, agent)
-        hall.arrived(agent)
+        gate.arrived(agent)
 
     def _join(self, channel: Channel, agent: Agent) -> None:
         channel.enter(agent)
-        channel.last_activity = self.hall.now()
+        channel.last_activity = self.gate.now()
         self.notices.joined(channel, agent)
 
-    def _leave_channels(self, agent: Agent) -> None:
+    def _leave_channels(self, agent: Present) -> None:
         """A resident's departures are told at the rate of `Notices`; all others leave as usual."""
-        if isinstance(agent.relay, Party):
-            for channel in list(agent.channels.values()):
-                channel.leave(agent)
-                self.notices.left(channel, agent)
+        resident = self.resident_of(agent)
+        if resident is not None:
+            for channel in list(resident.agent.channels.values()):
+                channel.leave(resident.agent)
+                self.notices.left(channel, resident.agent)
 
     def _leave(self, resident: Resident) -> None:
         agent = resident.agent
+        self.gate.leave(agent)
         if self._by_id.get(agent.id) is resident:  # it may have been put out, and its id given to another
             del self._by_id[agent.id]
-            del self.hall.makes_way[agent.id]
-        self.hall.disconnect(agent.session)
 
     def _make_way(self, resident: Resident) -> None:
         """A WebSocket agent proved the key: the id is its own now, and the resident takes its other one."""
@@ -257,20 +253,20 @@ class Bridge:
 
     def own_id(self, key: bytes) -> str:
         """The id that follows from a key. A resident has it, unless it is taken or belongs to another key."""
-        return PublicKey(key).agent_id(self.hall.settings.id_length)
+        return PublicKey(key).agent_id(self.gate.settings.id_length)
 
     def _choose_id(self, resident: Resident, owner: bytes | None) -> str:
         agent_id = self.own_id(resident.key)
-        if agent_id in self.hall.roster.agents or owner not in (None, resident.key):
+        if self.gate.roster.get(agent_id) is not None or owner not in (None, resident.key):
             return self._other_id(resident)
         return agent_id
 
     def _other_id(self, resident: Resident) -> str:
         """From key and identity together, because one key may have several identities."""
-        length, text = self.hall.settings.id_length, resident.identity.encode()
+        length, text = self.gate.settings.id_length, resident.identity.encode()
         while True:
             agent_id, text = _derived_id(resident.key, text, length)
-            if agent_id not in self.hall.roster.agents:
+            if self.gate.roster.get(agent_id) is None:
                 return agent_id
 
     # -- from the hall to keep ---------------------------------------------------------------------
@@ -300,7 +296,7 @@ class Bridge:
 
     def say(self, src: str, packet: Packet, forwarded: bytes) -> None:
         """Into a public channel, which the speaker is in from then on."""
-        hall, resident = self.hall, self.residents[src]
+        resident = self.residents[src]
         channel = self.public_channel(packet.dst)
         if channel is None:
             raise Refused(OFFLINE)
@@ -308,7 +304,7 @@ class Bridge:
         is_new = channel.name not in agent.channels
         if is_new:
             try:
-                check_joined(hall, agent)
+                self.gate.check_joined(agent)
             except Refusal:
                 raise Refused(NOT_ALLOWED) from None
         line = self._compose(resident, packet, forwarded, packet.dst, channel)
@@ -316,30 +312,31 @@ class Bridge:
             self._join(channel, agent)
         if line is not None:
             self.notices.introduce(channel, agent)
-            chat.say(hall, agent, channel, line)
+            self.gate.say(agent, channel, line)
 
-    def tell(self, src: str, agent: Agent, packet: Packet, forwarded: bytes) -> None:
+    def tell(self, src: str, agent: Present, packet: Packet, forwarded: bytes) -> None:
         """One agent, whatever wire it is on."""
         other = self.resident_of(agent)
         if other is None:
             line = self._compose(self.residents[src], packet, forwarded, agent.address, None)
             if line is not None:
-                self.hall.delivery.tell(agent, line)
+                self.gate.delivery.tell(agent, line)
         elif not other.peer.deliver(forwarded, self.residents[src].peer, packet.id, packet.ttl):
             raise Refused(DELIVERY_FAILED)
 
     def tell_all(
-        self, src: str, agents: list[Agent], channel: Channel | None, packet: Packet, forwarded: bytes
+        self, src: str, agents: list[Present], channel: Channel | None, packet: Packet, forwarded: bytes
     ) -> None:
         """These agents and the members of the channel, each connection once; Refused if none can be told."""
         asking = self.residents[src].agent
-        strangers: dict[str, Agent] = {}
+        strangers: dict[str, Present] = {}
         parties: dict[Relay, None] = {}
         for agent in agents:
-            if agent.relay is None:
+            resident = self.resident_of(agent)
+            if resident is None:
                 strangers[agent.id] = agent
             else:
-                parties[agent.relay] = None
+                parties[resident.party] = None
         if channel is not None:
             strangers.update(channel.watchers)
             is_member = channel.name in asking.channels
@@ -362,13 +359,12 @@ class Bridge:
         if not told:
             raise Refused(failed)
 
-    def _tell_strangers(self, src: str, agents: list[Agent], packet: Packet, forwarded: bytes) -> int:
+    def _tell_strangers(self, src: str, agents: list[Present], packet: Packet, forwarded: bytes) -> int:
         """One message, as far as the limits are concerned."""
         line = self._compose(self.residents[src], packet, forwarded, agents[0].address, None)
-        if line is not None:
-            for agent in agents:
-                self.hall.delivery.tell(agent, replace(line, to=agent.address))
-        return len(agents)
+        if line is None:
+            return len(agents)
+        return sum(self.gate.delivery.tell(agent, replace(line, to=agent.address)) for agent in agents)
 
     def _compose(
         self, resident: Resident, packet: Packet, forwarded: bytes, to: str, channel: Channel | None
@@ -381,8 +377,7 @@ class Bridge:
         agent = resident.agent
         message = Msg(to=to, content=packet.body, in_reply_to=answered)
         try:
-            self.hall.check(agent.session, message)
-            return chat.compose(self.hall, agent, message, channel, forwarded)
+            return self.gate.compose(agent, message, channel, forwarded)
         except InvalidMessage:
             raise Refused(TOO_LONG) from None
         except RateLimited:
@@ -392,29 +387,30 @@ class Bridge:
 
     # -- who is meant ------------------------------------------------------------------------------
 
-    def named(self, word: str, but: str) -> list[Agent]:
+    def named(self, word: str, but: str) -> list[Present]:
         """Agents of this name on any wire, except the one whose identity is `but`; the first so many."""
         asking = self.residents[but].agent
-        namesakes = islice(self.hall.roster.named(word), MAX_NAMED)
-        return [agent for agent in namesakes if agent is not asking and _is_here(agent)]
+        roster = self.gate.roster
+        namesakes = islice(roster.named(word), MAX_NAMED)
+        return [agent for agent in namesakes if agent is not asking and roster.find(agent.id) is agent]
 
-    def key_of(self, agent: Agent) -> bytes | None:
+    def key_of(self, agent: Present) -> bytes | None:
         key = agent.key or agent.claimed_key
         return key.raw if key is not None else None
 
-    def candidates(self, named: list[Agent], found: Found, but: str) -> list[Agent]:
+    def candidates(self, named: list[Present], found: Found, but: str) -> list[Present]:
         """Who has the name and is still here, or offers the skill; the best rated first (seed 004, dst)."""
-        hall, asking = self.hall, self.residents[but].agent
-        chosen = {agent.id: agent for agent in named if hall.roster.find(agent.id) is agent}
+        roster, asking = self.gate.roster, self.residents[but].agent
+        chosen = {agent.id: agent for agent in named if roster.find(agent.id) is agent}
         for key in found.offering:
-            if agent := hall.roster.by_key.get(key):
+            if agent := roster.holder(key):
                 chosen[agent.id] = agent
             for resident in self._by_key.get(key, {}).values():
                 if not resident.party.is_gone:
                     chosen[resident.agent.id] = resident.agent
         chosen.pop(asking.id, None)
 
-        def rank(agent: Agent) -> tuple[int, int, bool, str, str]:
+        def rank(agent: Present) -> tuple[int, int, bool, str, str]:
             """Agents that proved a key come before those that only sign with it: a packet may be a replay."""
             rating, transactions = found.standings.get(self.key_of(agent) or b"", DEFAULT_STANDING)
             return -rating, -transactions, agent.key is None, agent.name, agent.id
@@ -423,7 +419,7 @@ class Bridge:
 
     def public_channel(self, name: str) -> Channel | None:
         """None for a private channel: knowing its name does not give access."""
-        channel = self.hall.channels.get(name)
+        channel = self.gate.channels.get(name)
         if channel is None or channel.invite_only or channel.verified_only:
             return None
         return channel
@@ -446,10 +442,6 @@ def _fitting(content: str) -> str:
     if len(encoded) <= MAX_BRIDGED:
         return encoded.decode()
     return f"{encoded[:MAX_BRIDGED].decode(errors='ignore')}… [cut: {len(content)} characters]"
-
-
-def _is_here(agent: Agent) -> bool:
-    return agent.relay is None or not agent.relay.is_gone
 
 
 def _derived_id(key: bytes, text: bytes, length: int) -> tuple[str, bytes]:

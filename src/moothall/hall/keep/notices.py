@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from moothall.hall.agenda import Appointment
 from moothall.hall.channels import Channel
-from moothall.hall.hall import Hall
+from moothall.hall.gate import Gate
 from moothall.hall.session import Agent
 from moothall.settings.limits import Rate, Window
 from moothall.wire.agentchat.server import AgentJoined, AgentLeft
@@ -31,8 +31,8 @@ class _Change(NamedTuple):
 
 
 class Notices:
-    def __init__(self, hall: Hall) -> None:
-        self._hall = hall
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
         self._window = Window(NOTICES)
         self._waiting: dict[tuple[str, str], _Change] = {}  # by channel and agent id, the oldest first
         self._planned: Appointment | None = None
@@ -49,7 +49,7 @@ class Notices:
         before = self._waiting.get(place)
         change = _Change(channel, before.left if before is not None else None, agent)
         if before is None and self._may_tell():
-            self._tell(channel, _notices(self._hall, change))
+            self._tell(channel, _notices(self._gate, change))
             return
         self._waiting[place] = change
         channel.unannounced.add(agent.id)
@@ -65,7 +65,7 @@ class Notices:
         elif channel.watchers:
             change = _Change(channel, agent if before is None else before.left, None)
             if before is None and self._may_tell():
-                self._tell(channel, _notices(self._hall, change))
+                self._tell(channel, _notices(self._gate, change))
             else:
                 self._waiting[place] = change
                 self._plan()
@@ -77,39 +77,37 @@ class Notices:
         change = self._waiting.pop((channel.name, agent.id), None)
         if change is not None:
             channel.unannounced.discard(agent.id)
-            self._tell(channel, _notices(self._hall, change))
+            self._tell(channel, _notices(self._gate, change))
 
     def _may_tell(self) -> bool:
         """A notice does not overtake those that wait."""
-        return not self._waiting and self._window.admit(self._hall.now())
+        return not self._waiting and self._window.admit(self._gate.now())
 
     def _plan(self) -> None:
         if self._planned is None:
-            self._planned = self._hall.agenda.at(self._hall.now() + TICK, self._catch_up)
+            self._planned = self._gate.agenda.at(self._gate.now() + TICK, self._catch_up)
 
     def _catch_up(self) -> None:
         self._planned = None
         told: dict[Channel, list[Outgoing]] = {}
-        waiting, now = self._waiting, self._hall.now()
+        waiting, now = self._waiting, self._gate.now()
         while waiting and self._window.admit(now):
             change = waiting.pop(next(iter(waiting)))
             if change.joined is not None:
                 change.channel.unannounced.discard(change.joined.id)
-            told.setdefault(change.channel, []).extend(_notices(self._hall, change))
+            told.setdefault(change.channel, []).extend(_notices(self._gate, change))
         for channel, notices in told.items():
             self._tell(channel, notices)
         if waiting:
             self._plan()
 
     def _tell(self, channel: Channel, notices: list[Outgoing]) -> None:
-        bundle = Bundle(notices)
-        for watcher in channel.watchers.values():
-            watcher.link.put(bundle)
+        self._gate.delivery.spread(channel, Bundle(notices))
 
 
-def _notices(hall: Hall, change: _Change) -> list[Outgoing]:
+def _notices(gate: Gate, change: _Change) -> list[Outgoing]:
     channel, left, joined = change
-    notices, now = [], hall.timestamp()
+    notices, now = [], gate.timestamp()
     if left is not None:
         notices.append(Outgoing(AgentLeft(ts=now, channel=channel.name, agent=left.address)))
     if joined is not None:

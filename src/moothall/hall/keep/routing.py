@@ -29,7 +29,7 @@ from moothall.hall.keep.listing import Listing
 from moothall.hall.keep.registry import Peer, Pins, Registry
 from moothall.hall.keep.replays import Replays
 from moothall.hall.keep.scars import Scars
-from moothall.hall.session import Agent
+from moothall.hall.roster import Present
 from moothall.settings.limits import Rate, Window
 from moothall.wire.keep.packet import HEARTBEAT, Packet, encode
 
@@ -65,7 +65,7 @@ class KeepRoom:
     def __init__(
         self, bridge: Bridge, directory: Directory, *, version: str, pins: Pins | None = None
     ) -> None:
-        settings = bridge.hall.settings
+        settings = bridge.gate.settings
         self.registry = Registry()
         self.scars = Scars()
         self.listing = Listing()  # the agents of all wires
@@ -73,11 +73,11 @@ class KeepRoom:
         self.forwarded = 0
         self.dropped: Counter[str] = Counter()  # by reason
         self.bridge = bridge
-        self.hall = bridge.hall
+        self.gate = bridge.gate
         self._asking: set[Peer] = set()  # peers whose first packet waits for an answer of the keyring
         self._directory = directory
         self.version = version
-        self.started = bridge.hall.now()
+        self.started = bridge.gate.now()
         self._swarm_fee = settings.keep_swarm_fee
         self._pins = pins
         self._max_identities = 0 if settings.no_limits else settings.keep_max_identities
@@ -85,18 +85,18 @@ class KeepRoom:
         self._per_address = AddressCounts(0)
         self._truncations = {question: Window(TRUNCATION_LOG) for question in QUESTIONS}
         # Identities that start "agent:" are the hall's to give, so these two never meet those of keep clients.
-        self.hall.roster.on_arrival(self._list_agent)
-        self.hall.roster.on_departure(lambda agent: self.listing.discard(AGENT + agent.id))
+        self.gate.roster.on_arrival(self._list_agent)
+        self.gate.roster.on_departure(lambda agent: self.listing.discard(AGENT + agent.id))
         self._replays = Replays(settings.keep_replay_window) if settings.keep_replay_window else None
 
-    def _list_agent(self, agent: Agent) -> None:
+    def _list_agent(self, agent: Present) -> None:
         """Those of this wire are listed under the identity they have here."""
         if agent.via != VIA:
             self.listing.add(AGENT + agent.id)
 
     def accept(self, peer: Peer, packet: Packet, forwarded: bytes) -> None:
         """A packet whose signature held; `forwarded` are the bytes in which it travels on (keep wire 4)."""
-        if self._replays is not None and not self._replays.admit(packet.sig, self.hall.now()):
+        if self._replays is not None and not self._replays.admit(packet.sig, self.gate.now()):
             self.dropped["replay"] += 1
             return
         src = packet.src
@@ -128,14 +128,14 @@ class KeepRoom:
 
         def failed(error: BaseException) -> None:
             self._asking.discard(peer)
-            if self.hall.may_log("keep_identity_not_registered"):
-                self.hall.log.warning("keep_identity_not_registered", error=repr(error))
+            if self.gate.may_log("keep_identity_not_registered"):
+                self.gate.log.warning("keep_identity_not_registered", error=repr(error))
             peer.answer(discovery.reply(packet.id, DELIVERY_FAILED))
             peer.release()
 
         agent_id = self.bridge.own_id(packet.pk)
-        look = IdClaim(agent_id, packet.pk, self.hall.timestamp(), may_bind=False)
-        self.hall.keyring.claim(look, answered, failed)
+        look = IdClaim(agent_id, packet.pk, self.gate.timestamp(), may_bind=False)
+        self.gate.keyring.claim(look, answered, failed)
 
     def _handle(self, peer: Peer, packet: Packet, forwarded: bytes, holding: Holding | None = None) -> None:
         """`holding` tells who owns the id of a key that is to be registered."""
@@ -184,7 +184,7 @@ class KeepRoom:
         self.bridge.admit(packet.src, packet.pk)
         if self._pins is not None:
             if not self._pins.admit(packet.src, packet.pk):
-                self.hall.note("keep_identity_pinned", ip=peer.ip)
+                self.gate.note("keep_identity_pinned", ip=peer.ip)
                 raise Refused(PINNED)
             if not is_for_hall(packet.dst):
                 raise Refused(REGISTER_FIRST)
@@ -205,8 +205,8 @@ class KeepRoom:
         self.listing.add(src)
         self.bridge.arrive(peer, src, key, owner_of_id)
         if owner is not None and owner is not peer:
-            if self.hall.may_log("keep_identity_moved"):
-                self.hall.log.info("keep_identity_moved", old_ip=owner.ip, new_ip=peer.ip)
+            if self.gate.may_log("keep_identity_moved"):
+                self.gate.log.info("keep_identity_moved", old_ip=owner.ip, new_ip=peer.ip)
             owner.close()
         if is_first:
             peer.registered()
@@ -225,7 +225,7 @@ class KeepRoom:
         ):
             raise Refused(TOO_MANY_IDENTITIES)
         arrivals = self.bridge.party(peer).arrivals
-        if arrivals is not None and not arrivals.admit(self.hall.now()):
+        if arrivals is not None and not arrivals.admit(self.gate.now()):
             raise Refused(TOO_MANY_IDENTITIES)
 
     def _free(self, identity: str) -> None:
@@ -258,7 +258,7 @@ class KeepRoom:
         return OFFLINE
 
     def to_agent(self, peer: Peer, packet: Packet, forwarded: bytes) -> None:
-        agent = self.hall.roster.find(packet.dst[len(AGENT) :])
+        agent = self.gate.roster.find(packet.dst[len(AGENT) :])
         if agent is None:
             raise Refused(OFFLINE)
         self.bridge.tell(packet.src, agent, packet, forwarded)
@@ -272,7 +272,7 @@ class KeepRoom:
     def to_nearest(self, peer: Peer, packet: Packet, forwarded: bytes) -> None:
         word = packet.dst[len(NEAREST) :]
 
-        def deliver(candidates: list[Agent]) -> None:
+        def deliver(candidates: list[Present]) -> None:
             if not candidates:
                 raise Refused(OFFLINE)
             self.bridge.tell(packet.src, candidates[0], packet, forwarded)
@@ -285,7 +285,7 @@ class KeepRoom:
         word = packet.dst[len(SWARM) :]
         self._charge(peer, Price(told=_audience(self.bridge.public_channel(f"#{word}"))))
 
-        def deliver(candidates: list[Agent]) -> None:
+        def deliver(candidates: list[Present]) -> None:
             channel = self.bridge.public_channel(f"#{word}")
             self.bridge.tell_all(packet.src, candidates, channel, packet, forwarded)
 
@@ -296,7 +296,7 @@ class KeepRoom:
         peer: Peer,
         packet: Packet,
         word: str,
-        deliver: Callable[[list[Agent]], None],
+        deliver: Callable[[list[Present]], None],
     ) -> None:
         """Ask the directory; the sender's later packets wait for the answer."""
         bridge, src = self.bridge, packet.src
@@ -324,8 +324,8 @@ class KeepRoom:
                 finish(None)
 
         def failed(error: BaseException) -> None:
-            if self.hall.may_log("keep_directory_failed"):
-                self.hall.log.warning("keep_directory_failed", error=repr(error))
+            if self.gate.may_log("keep_directory_failed"):
+                self.gate.log.warning("keep_directory_failed", error=repr(error))
             finish(DELIVERY_FAILED)
 
         keys = [key for agent in named if (key := bridge.key_of(agent)) is not None]
@@ -338,8 +338,8 @@ class KeepRoom:
         if ask is None:
             return UNKNOWN_DISCOVERY
         answer = ask(self, discovery.room(packet.id))
-        if answer.left_out and self._truncations[question].admit(self.hall.now()):
-            self.hall.log.warning("keep_discovery_truncated", question=question, left_out=answer.left_out)
+        if answer.left_out and self._truncations[question].admit(self.gate.now()):
+            self.gate.log.warning("keep_discovery_truncated", question=question, left_out=answer.left_out)
         self._owe(peer, Price(bytes=len(answer.body)))
         return answer.body
 
@@ -352,7 +352,7 @@ class KeepRoom:
         the address owes it, and what it sends next waits.
         """
         if peer.meter is not None:
-            shortage = peer.meter.charge(price, self.hall.now())
+            shortage = peer.meter.charge(price, self.gate.now())
             if shortage is not None:
                 if not shortage.is_address:
                     raise Refused(RATE_LIMITED)
@@ -361,7 +361,7 @@ class KeepRoom:
     def _owe(self, peer: Peer, price: Price) -> None:
         """The sender's next packet waits until this is paid."""
         if peer.meter is not None:
-            peer.meter.owe(price, self.hall.now())
+            peer.meter.owe(price, self.gate.now())
 
 
 def is_for_hall(dst: str) -> bool:
@@ -375,8 +375,8 @@ def _audience(channel: Channel | None) -> int:
 
 def info(keep: KeepRoom, space: int) -> Answer:
     return discovery.info(
-        agents_online=len(keep.hall.roster.agents),
-        uptime=keep.hall.now() - keep.started,
+        agents_online=len(keep.gate.roster),
+        uptime=keep.gate.now() - keep.started,
         version=keep.version,
     )
 
@@ -396,7 +396,7 @@ def scars(keep: KeepRoom, space: int) -> Answer:
 def about_hall(keep: KeepRoom, space: int) -> Answer:
     bridge = keep.bridge
     return discovery.hall(
-        channel=bridge.channel, name=keep.hall.settings.server_name, pk=bridge.pk, limit=space
+        channel=bridge.channel, name=keep.gate.settings.server_name, pk=bridge.pk, limit=space
     )
 
 

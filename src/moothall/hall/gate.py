@@ -1,0 +1,84 @@
+"""The gate: how agents of another wire come into the hall, talk there and leave.
+
+The rules are the hall's. A wire translates: its own form to `Msg`, and a Refusal to its own error. Its agents are
+in the roster like all others, and are told through links that the wire brings along.
+"""
+
+from collections.abc import Callable
+
+from moothall.hall import chat
+from moothall.hall.channels import Channel
+from moothall.hall.delivery import Delivery
+from moothall.hall.hall import Hall
+from moothall.hall.membership import check_joined
+from moothall.hall.outside import Link
+from moothall.hall.roster import Roster
+from moothall.hall.session import Agent, Session
+from moothall.settings.limits import Window
+from moothall.wire.agentchat.client import Msg
+from moothall.wire.agentchat.server import Chat
+
+
+class Gate:
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+        self.roster: Roster = hall.roster
+        self.delivery: Delivery = hall.delivery
+        self.settings = hall.settings
+        self.channels = hall.channels
+        self.allowlist = hall.allowlist
+        self.bans = hall.bans
+        self.revoked = hall.revoked
+        self.keyring = hall.keyring
+        self.budgets = hall.budgets
+        self.agenda = hall.agenda
+        self.log = hall.log
+        self.now = hall.now
+        self.timestamp = hall.timestamp
+        self.note = hall.note
+        self.may_log = hall.may_log
+        self.turn_away = hall.turn_away
+
+    # -- coming and going --------------------------------------------------------------------------
+
+    def session(self, link: Link, ip: str, wire: str) -> Session:
+        """A session for one agent. Its wire counts what it costs."""
+        return Session(link, ip, wire, self._hall.clock.time(), None)
+
+    def enter(self, agent: Agent, windows: dict[str, Window], make_way: Callable[[], None]) -> None:
+        """Add the agent to the roster. `windows` count its commands. `make_way` is called when a session proves the
+        key that the agent's id comes from: the agent must give the id up."""
+        self._hall.add(agent)
+        agent.session.windows = windows
+        self._hall.makes_way[agent.id] = make_way
+
+    def arrived(self, agent: Agent) -> None:
+        """The agent has entered, and its wire has told it so."""
+        self._hall.arrived(agent)
+
+    def leave(self, agent: Agent) -> None:
+        if self.roster.get(agent.id) in (
+            agent,
+            None,
+        ):  # it may have been put out, and its id given to another
+            self._hall.makes_way.pop(agent.id, None)
+        self._hall.disconnect(agent.session)
+
+    # -- talking -----------------------------------------------------------------------------------
+
+    def compose(self, agent: Agent, message: Msg, channel: Channel | None, original: bytes) -> Chat | None:
+        """What others get to read of a message, after all that the hall asks of one. None: there is nothing to say.
+
+        `original` is what its author signed. Raises Refusal.
+        """
+        if not self._hall.check(agent.session, message):
+            return None
+        return chat.compose(self._hall, agent, message, channel, original)
+
+    def say(self, agent: Agent, channel: Channel, line: Chat) -> None:
+        """Into a channel that the agent is in."""
+        chat.say(self._hall, agent, channel, line)
+
+    def check_joined(self, agent: Agent) -> None:
+        """Refuse one more channel than an agent may be in."""
+        check_joined(self._hall, agent)
