@@ -96,7 +96,7 @@ class Durable:
         self._finished = finished
         for session in self._hall.sessions:
             session.forget_kept()
-            self._hall.stop_takeover(session)
+            self._hall.takeovers.give_up(session)
             self.pause(session)
         self._finish()
 

@@ -190,7 +190,7 @@ class Hall:
         session.forget_kept()
         if session.held is not None:
             self.agenda.cancel(session.held)
-        self.stop_takeover(session)
+        self.takeovers.give_up(session)
         self.sessions.discard(session)
         if session.counted:
             self.door.connections.depart(session.ip)
@@ -214,13 +214,6 @@ class Hall:
             session.pending = None
         if session.line is not None:
             session.line.leave(session)
-
-    def stop_takeover(self, session: Session) -> None:
-        """Forget that the session waits to displace another one."""
-        if session.takeover is not None:
-            self.takeovers.stop(session, session.takeover)
-            session.takeover = None
-            session.busy = False
 
     def _overdue(self, session: Session) -> None:
         self.note("identify_timeout", ip=session.ip)

@@ -4,7 +4,6 @@ A session waits in at most one of two states, each with a deadline of its own: a
 signature, or a `CaptchaTest` for its answer. No agent exists before the last of them is passed.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -23,6 +22,7 @@ from moothall.errors import (
     VerificationExpired,
     VerificationFailed,
 )
+from moothall.hall import takeovers
 from moothall.hall.bindings import Holding, IdClaim
 from moothall.hall.captcha import Difficulty, Question, is_right, make_question
 from moothall.hall.commands import Command
@@ -32,7 +32,6 @@ from moothall.hall.hall import Hall
 from moothall.hall.keyring import Answered, Failed
 from moothall.hall.membership import enter_public_channels
 from moothall.hall.session import Agent, Session, Tier
-from moothall.hall.takeovers import Waiting
 from moothall.hall.waiting import WaitingLine
 from moothall.identity import PublicKey
 from moothall.wire.agentchat import server
@@ -275,37 +274,14 @@ def _wait_for_id(hall: Hall, session: Session, applicant: Applicant, key: Public
 
 
 def _come_in(hall: Hall, session: Session, applicant: Applicant, key: PublicKey) -> None:
-    """WELCOME. Where takeovers are delayed, a session of the same key stays for a while (agentchat wire 4.5).
-
-    Only a session that proved this key delays a takeover. A keep agent that signs with it makes way at once: a
-    stranger can send an old packet of the owner again.
-    """
-    if not hall.settings.takeover_delay or key.raw not in hall.roster.by_key:
-        _welcome(hall, session, applicant)
-        return
-    hall.stop_waiting(session)
-
-    def wait(done: Callable[[Waiting], None], failed: Failed) -> None:
-        agent_id = key.agent_id(hall.settings.id_length)
-        waiting = session.takeover = hall.takeovers.wait(session, agent_id, hall.now(), done)
-        hall.note("takeover_delayed", agent=agent_id, ip=session.ip, seconds=waiting.delay)
-        notice = server.TakeoverPending(ts=hall.timestamp(), wait_ms=round(waiting.delay * 1000))
-        hall.delivery.tell_sessions((session,), notice)
-
-    def switch(waiting: Waiting) -> None:
-        session.takeover = None
-        hall.expect_identity(session)
-        if not _is_welcome(hall, session, key):
-            return
-        if key.raw not in hall.roster.by_key:
-            _welcome(hall, session, applicant)
-        elif hall.takeovers.is_due(waiting):
-            hall.takeovers.note(waiting, hall.now())
-            _welcome(hall, session, applicant)
-        else:
-            _come_in(hall, session, applicant, key)
-
-    hall.durable.wait_for(session, wait, switch)
+    """WELCOME, as soon as the session may have the place of its key."""
+    takeovers.come_in(
+        hall,
+        session,
+        key,
+        is_welcome=partial(_is_welcome, hall, session, key),
+        welcome=partial(_welcome, hall, session, applicant),
+    )
 
 
 def _check_holding(hall: Hall, session: Session, claim: IdClaim, holding: Holding) -> None:
@@ -397,10 +373,7 @@ def _welcome(hall: Hall, session: Session, applicant: Applicant, *, lurking: boo
     agent.takes_receipts = applicant.takes_receipts
     agent.verified = shows_verified(hall, agent)
     if key is not None:
-        if make_way := hall.makes_way.get(agent.id):
-            make_way()
-        elif other := hall.roster.agents.get(agent.id):
-            _displace(hall, other, session.ip)
+        takeovers.vacate(hall, agent.id, session.ip)
     hall.add(agent)
     hall.reply(
         session,
@@ -441,14 +414,6 @@ def shows_verified(hall: Hall, agent: Agent) -> bool:
         return True
     approved = hall.settings.allowlist and agent.key in hall.allowlist
     return approved or agent.id == bare_id(hall.settings.genesis_agent_id)
-
-
-def _displace(hall: Hall, old: Agent, new_ip: str) -> None:
-    """A verified takeover: the newest session of a key is the agent (seed 000, connect, step 11)."""
-    hall.note("session_displaced", agent=old.id, old_ip=old.session.ip, new_ip=new_ip)
-    reason = "Another connection has proven this identity"
-    hall.delivery.tell(old, server.SessionDisplaced(ts=hall.timestamp(), reason=reason, new_ip=new_ip))
-    hall.close(old.session, NORMAL, "Identity claimed by verified connection")
 
 
 COMMANDS: Final = (

@@ -1,4 +1,4 @@
-"""How soon a new session may displace another one of the same key (agentchat wire 4.5).
+"""Which session of a key is the agent: the newest, and how soon it displaces another one (agentchat wire 4.5).
 
 Two clients that have one key displace each other as fast as they can connect. With `takeover_delay`, a session that
 proved a key waits before it displaces the one that is connected: so long the first time, and twice as long for each
@@ -10,8 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moothall.hall.agenda import Agenda, Appointment
+from moothall.identity import PublicKey
+from moothall.wire.agentchat import server
+from moothall.wire.websocket import NORMAL
 
 if TYPE_CHECKING:
+    from moothall.hall.hall import Hall
     from moothall.hall.session import Session
 
 LONGEST: Final = 60.0  # seconds
@@ -73,6 +77,13 @@ class Takeovers:
         if not sessions:
             del self._waiting[waiting.id]
 
+    def give_up(self, session: "Session") -> None:
+        """The session ends, or nothing more is begun: it displaces no other one."""
+        if session.takeover is not None:
+            self.stop(session, session.takeover)
+            session.takeover = None
+            session.busy = False
+
     def hurry(self, agent_id: str, now: float) -> None:
         """The session that is connected with this id leaves: let the next one in."""
         for session, waiting in self._waiting.get(agent_id, {}).items():
@@ -100,3 +111,56 @@ class Takeovers:
             waiting.switch(waiting)
 
         waiting.appointment = self._agenda.at(due, keep)
+
+
+def come_in(
+    hall: "Hall",
+    session: "Session",
+    key: PublicKey,
+    *,
+    is_welcome: Callable[[], bool],
+    welcome: Callable[[], None],
+) -> None:
+    """Call `welcome` when the session may have the place of its key. If takeovers are delayed, another session of
+    the key stays for a while. `is_welcome` is asked again after that.
+
+    Only a session that proved this key delays a takeover. A keep agent that signs with it makes way at once: a
+    stranger can send an old packet of the owner again.
+    """
+    if not hall.settings.takeover_delay or key.raw not in hall.roster.by_key:
+        welcome()
+        return
+    hall.stop_waiting(session)
+
+    def wait(done: Callable[[Waiting], None], failed: Callable[[BaseException], None]) -> None:
+        agent_id = key.agent_id(hall.settings.id_length)
+        waiting = session.takeover = hall.takeovers.wait(session, agent_id, hall.now(), done)
+        hall.note("takeover_delayed", agent=agent_id, ip=session.ip, seconds=waiting.delay)
+        notice = server.TakeoverPending(ts=hall.timestamp(), wait_ms=round(waiting.delay * 1000))
+        hall.delivery.tell_sessions((session,), notice)
+
+    def switch(waiting: Waiting) -> None:
+        session.takeover = None
+        hall.expect_identity(session)
+        if not is_welcome():
+            return
+        if key.raw not in hall.roster.by_key:
+            welcome()
+        elif hall.takeovers.is_due(waiting):
+            hall.takeovers.note(waiting, hall.now())
+            welcome()
+        else:
+            come_in(hall, session, key, is_welcome=is_welcome, welcome=welcome)
+
+    hall.durable.wait_for(session, wait, switch)
+
+
+def vacate(hall: "Hall", agent_id: str, new_ip: str) -> None:
+    """Free the id of a key for the session that has just proven the key (seed 000, connect, step 11)."""
+    if make_way := hall.makes_way.get(agent_id):
+        make_way()
+    elif old := hall.roster.agents.get(agent_id):
+        hall.note("session_displaced", agent=agent_id, old_ip=old.session.ip, new_ip=new_ip)
+        reason = "Another connection has proven this identity"
+        hall.delivery.tell(old, server.SessionDisplaced(ts=hall.timestamp(), reason=reason, new_ip=new_ip))
+        hall.close(old.session, NORMAL, "Identity claimed by verified connection")
