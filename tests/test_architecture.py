@@ -62,6 +62,12 @@ def test_every_room_is_on_the_map(room: str) -> None:
     assert re.search(rf"^  {re.escape(name)} ", MAP, re.MULTILINE)
 
 
+def test_every_file_on_the_map_is_there() -> None:
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", MAP))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not ((HOUSE / name).exists() or (ROOT / name).exists())] == []
+
+
 @pytest.mark.parametrize("room", rooms())
 def test_a_room_uses_those_that_its_arrows_lead_to(room: str) -> None:
     assert room not in within_reach(room)
