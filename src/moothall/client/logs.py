@@ -7,7 +7,8 @@ LOGGER: Final = "moothall.agent"
 MAX_LINE: Final = 1000  # characters
 
 
-def _make_printable(record: logging.LogRecord) -> bool:
+def make_printable(record: logging.LogRecord) -> bool:
+    """A filter for a logger: it makes each message one printable line of a bounded length."""
     message = record.getMessage()
     if len(message) > MAX_LINE:
         message = message[: MAX_LINE - 1] + "…"
@@ -31,4 +32,4 @@ def show_log() -> None:
 
 
 log: Final = logging.getLogger(LOGGER)
-log.addFilter(_make_printable)
+log.addFilter(make_printable)

@@ -32,7 +32,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -106,7 +106,7 @@ class Inbox:
             descriptor = self._folder.open(INBOX, os.O_RDWR | os.O_APPEND | os.O_CREAT)
             try:
                 os.fchmod(descriptor, 0o600)  # the reference's daemon lets others read it
-                _write_whole(descriptor, added)
+                lines.append(descriptor, added)
                 self._cut(descriptor)
             finally:
                 os.close(descriptor)
@@ -314,20 +314,6 @@ def _decode(line: bytes) -> dict[str, Any] | None:
 
 
 _decoder: Final = msgspec.json.Decoder()
-
-
-def _write_whole(descriptor: int, added: bytes) -> None:
-    """Append; below a line that was torn by the end of its writer. A disk that is full gets nothing."""
-    size = os.fstat(descriptor).st_size
-    if size and os.pread(descriptor, 1, size - 1) != b"\n":
-        added = b"\n" + added
-    try:
-        while added:
-            added = added[os.write(descriptor, added) :]
-    except OSError:
-        with suppress(OSError):
-            os.ftruncate(descriptor, size)
-        raise
 
 
 def _skip(descriptor: int, count: int) -> tuple[int, int]:

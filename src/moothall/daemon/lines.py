@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 BLOCK: Final = 256 * 1024  # bytes
@@ -57,3 +58,38 @@ def count(descriptor: int, start: int, end: int) -> int:
 def has_whole_line(descriptor: int, position: int) -> bool:
     """True if a line ends after `position`."""
     return next(forward(descriptor, position), None) is not None
+
+
+def append(descriptor: int, added: bytes) -> None:
+    """Append whole lines, below a line that was torn by the end of its writer.
+
+    Raises OSError; then nothing was added.
+    """
+    size = os.fstat(descriptor).st_size
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+        added = b"\n" + added
+    try:
+        while added:
+            added = added[os.write(descriptor, added) :]
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(descriptor, size)
+        raise
+
+
+def line_at(descriptor: int, position: int, longest: int) -> tuple[bytes, int] | None:
+    """The whole line that begins there, and how many bytes it has. None if it has no newline yet.
+
+    Of a line with more than `longest` bytes, only the first ones are returned.
+    """
+    pieces: list[bytes] = []
+    length = 0
+    while block := os.pread(descriptor, BLOCK, position + length):
+        newline = block.find(b"\n")
+        piece = block if newline < 0 else block[: newline + 1]
+        if length < longest:
+            pieces.append(piece[: longest - length])
+        length += len(piece)
+        if newline >= 0:
+            return b"".join(pieces), length
+    return None
