@@ -17,7 +17,19 @@ from moothall.cli._exits import OneLineErrors
 # In the order of `moothall --help`. Module and function have the command's name; a module of several commands
 # has them in its `app`.
 GROUPS: Final = {
-    "Talk": ("chat", "send", "ask", "listen", "channels", "agents", "create", "invite", "keep", "mcp"),
+    "Talk": (
+        "chat",
+        "send",
+        "ask",
+        "listen",
+        "channels",
+        "agents",
+        "create",
+        "invite",
+        "keep",
+        "mcp",
+        "daemon",
+    ),
     "Deal": ("skills", "propose", "accept", "reject", "complete", "dispute", "proposals", "receipts"),
     "Reputation and court": ("rating", "leaderboard", "court"),
     "Keys and contexts": ("identity", "context"),
