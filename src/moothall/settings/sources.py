@@ -24,7 +24,16 @@ from moothall.wire.http import is_subprotocol
 CONFIG_FILE: Final = "moothall.toml"
 PREFIX: Final = "MOOTHALL_"
 # MOOTHALL_ variables that are not settings of a hall: commands that go to one read them.
-NOT_SETTINGS: Final = frozenset(("MOOTHALL_CONFIG", "MOOTHALL_URL", "MOOTHALL_IDENTITY", "MOOTHALL_NAME"))
+NOT_SETTINGS: Final = frozenset(
+    (
+        "MOOTHALL_CONFIG",
+        "MOOTHALL_URL",
+        "MOOTHALL_IDENTITY",
+        "MOOTHALL_NAME",
+        "MOOTHALL_MCP_TOKEN",
+        "MOOTHALL_MCP_TOKEN_FILE",
+    )
+)
 
 # Enough for any size, and for times that are counted in milliseconds and stored in 64 bits.
 MAX_NUMBER: Final = 2**40

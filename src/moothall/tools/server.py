@@ -54,12 +54,12 @@ def build(session: Session) -> "Server[Any]":
                 f"There is no tool {asked.name[:80]!r}. List the tools and use one of their names."
             )
         with session.busy():
-            call = Call(session, HostProgress(context), context.request_id)
+            call = Call(session, HostProgress(context), call_key(context, context.request_id))
             return await answer(tool, call, asked.arguments or {})
 
     async def watch_cancellations(ctx: Context, call_next: CallNext) -> HandlerResult:
         if ctx.method == "notifications/cancelled":
-            session.withdraw((ctx.params or {}).get("requestId"))
+            session.withdraw(call_key(ctx, (ctx.params or {}).get("requestId")))
         return await call_next(ctx)
 
     server: Server[Any] = Server(
@@ -72,6 +72,12 @@ def build(session: Session) -> "Server[Any]":
     )
     server.middleware.append(watch_cancellations)
     return server
+
+
+def call_key(context: Context, request_id: object) -> tuple[str | None, object]:
+    """Names a call. Clients over HTTP count their requests each for itself."""
+    request = context.request  # of HTTP; None on standard input
+    return (None if request is None else request.headers.get("mcp-session-id")), request_id
 
 
 def described(tool: Tool[Any, Any]) -> types.Tool:

@@ -40,7 +40,7 @@ class Call(NamedTuple):
 
     session: Session
     progress: Progress
-    id: str | int | None = None
+    id: object = None  # names the call among those of all clients
 
 
 class Hints(NamedTuple):
