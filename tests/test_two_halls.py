@@ -55,16 +55,16 @@ class Halls:
 
     async def present(self, *keys: PrivateKey) -> None:
         """The store knows that agents with these keys are connected, and no others."""
-        expected = {key.public.raw for key in keys}
+        expected = sorted(key.public.raw for key in keys)
         async with asyncio.timeout(PATIENCE):
             while self.connected() != expected:
-                await asyncio.to_thread(self._next_change)
+                await asyncio.to_thread(self.next_change)
 
-    def connected(self) -> set[bytes]:
+    def connected(self) -> list[bytes]:
         with psycopg.connect(self.url) as connection:
-            return {row[0] for row in connection.execute("SELECT key FROM present").fetchall()}
+            return sorted(row[0] for row in connection.execute("SELECT key FROM present").fetchall())
 
-    def _next_change(self) -> None:
+    def next_change(self) -> None:
         """Until a hall says that it is alive: it writes down who is connected at the same time."""
         newest = "SELECT max(seen_at) FROM halls"
         with psycopg.connect(self.url, autocommit=True) as connection:
@@ -97,6 +97,12 @@ async def propose(proposer: AgentChat, key: PrivateKey, recipient: AgentChat, **
     return deal
 
 
+async def proposals(hall: HallProcess) -> int:
+    _, _, body = await hall.get("/health")
+    total: int = json.loads(body)["proposals"]["total"]
+    return total
+
+
 # -- deals and cases -----------------------------------------------------------------------------------
 
 
@@ -116,6 +122,22 @@ async def test_a_deal_between_agents_of_two_halls(halls: Halls) -> None:
         await alice.settle()
         await bob.settle()
         assert (alice.pending("PROPOSAL"), bob.pending("COMPLETE"), alice.pending("COMPLETE")) == ([], [], [])
+
+
+async def test_a_key_at_both_halls_is_told_at_both_and_both_count_its_deal(halls: Halls) -> None:
+    halls.start()
+    async with (
+        await come(halls.here, ALICE) as alice,
+        await come(halls.here, BOB) as bob,
+        await come(halls.there, BOB) as again,
+    ):
+        await halls.present(ALICE, BOB, BOB)
+        deal = await propose(alice, ALICE, bob)
+        assert (await bob.expect("PROPOSAL", id=deal)) == (await again.expect("PROPOSAL", id=deal))
+        for hall in (halls.here, halls.there):
+            async with asyncio.timeout(PATIENCE):
+                while await proposals(hall) != 1:
+                    await asyncio.to_thread(halls.next_change)
 
 
 async def test_a_case_across_two_halls(halls: Halls) -> None:
@@ -205,7 +227,7 @@ async def test_a_hall_that_stops_takes_its_agents_along(halls: Halls) -> None:
     async with await come(halls.here, ALICE), await come(halls.there, BOB):
         await halls.present(ALICE, BOB)
         halls.there.stop()
-        assert halls.connected() == {ALICE.public.raw}
+        assert halls.connected() == [ALICE.public.raw]
 
 
 # -- what all halls have in common ---------------------------------------------------------------------

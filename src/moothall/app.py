@@ -214,7 +214,7 @@ class App:
     async def _join(self, others: OtherHalls, name: str, versions: Mapping[ListName, int]) -> None:
         """A hall is open when other halls on its store know of it."""
         joined = asyncio.Event()
-        others.open(self.hall, self._pins, (self.desk.plan, self.court.plan), versions, joined.set)
+        others.open(self.hall, self._pins, (self.desk, self.court), versions, joined.set)
         self._signals = open_signals(self.settings.store, name, others.hear)
         with suppress(TimeoutError):
             async with asyncio.timeout(JOINING_SECONDS):

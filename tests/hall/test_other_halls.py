@@ -1,11 +1,12 @@
 """Halls that share a store, with a made-up clock: what each of them writes down, tells and hears."""
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from typing import Any
 
 import pytest
 
 from moothall.hall.common import BANS, LISTS
+from moothall.hall.counts import RECOUNT_SECONDS
 from moothall.hall.other_halls import (
     MAX_NAMED,
     NEWS,
@@ -70,6 +71,7 @@ class SharedBooks(MemoryBooks, HallBooks):
             revoked=self.revocations(),
             pinned=0,
             letters=len(self.mail),
+            decisions=len(self.audit),
         )
 
     def leave(self) -> None:
@@ -77,6 +79,9 @@ class SharedBooks(MemoryBooks, HallBooks):
 
     def elsewhere(self) -> list[tuple[bytes, str]]:
         return [entry for name, here in self.halls.items() if name != self.hall for entry in here.items()]
+
+    def also_elsewhere(self, keys: Collection[bytes]) -> set[bytes]:
+        return {key for key, _ in self.elsewhere()}.intersection(keys)
 
     def post(self, to: Any, body: bytes) -> None:
         self.mail.append((self.hall, frozenset(to), body))
@@ -123,7 +128,7 @@ class HallOfMany(World):
         self.others.open(
             self.hall,
             None,
-            (self.desk.plan, self.court.plan),
+            (self.desk, self.court),
             books.versions,
             lambda: self.opened.append("now"),
         )
@@ -279,6 +284,21 @@ def test_who_is_told_here_is_not_written_to(here: HallOfMany, there: HallOfMany)
     assert here.shared.mail == []
 
 
+def test_a_key_that_is_connected_to_two_halls_is_told_at_both(here: HallOfMany, there: HallOfMany) -> None:
+    alice, bob, again = (
+        here.agent("alice", key=ALICE),
+        here.agent("bob", key=BOB),
+        there.agent("bob", key=BOB),
+    )
+    there.advance(PRESENCE_SECONDS)
+    deal = propose(here, alice, ALICE, BOB)
+    assert_sent(bob, "PROPOSAL", id=deal)
+    there.hear_all()
+    assert_sent(again, "PROPOSAL", id=deal)
+    here.hear_all()
+    assert_silent(alice, bob)
+
+
 def test_a_hall_that_is_alone_writes_no_letters(here: HallOfMany) -> None:
     alice, bob = here.agent("alice", key=ALICE), here.agent("bob", key=BOB)
     propose(here, alice, ALICE, BOB)
@@ -387,6 +407,21 @@ def test_a_key_that_was_revoked_elsewhere_is_closed_here(here: HallOfMany, there
     there.advance(PULSE_SECONDS)
     assert_sent(carol, "KEY_REVOKED")
     assert_closed(carol, 1000, "Key revoked")
+
+
+def test_deals_of_another_hall_are_counted_a_moment_later(here: HallOfMany, there: HallOfMany) -> None:
+    alice, _ = here.agent("alice", key=ALICE), here.agent("bob", key=BOB)
+    propose(here, alice, ALICE, BOB)
+    there.advance(PULSE_SECONDS + RECOUNT_SECONDS)
+    assert (there.desk.counts, there.desk.parties) == ({"pending": 1}, 2)
+
+
+def test_what_did_not_change_is_not_counted_again(
+    here: HallOfMany, there: HallOfMany, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there.advance(PULSE_SECONDS + RECOUNT_SECONDS)
+    monkeypatch.setattr(there.shared, "parties", lambda: pytest.fail("nothing has changed"))
+    there.advance(10 * PULSE_SECONDS)
 
 
 def test_a_deadline_of_another_hall_is_acted_on_within_a_second(here: HallOfMany, there: HallOfMany) -> None:

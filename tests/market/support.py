@@ -111,6 +111,9 @@ class MemoryBooks(Books):
             if deal.completed_at is not None and {deal.proposer, deal.recipient} == {one, other}
         ][-limit:]
 
+    def also_elsewhere(self, keys: Collection[bytes]) -> Collection[bytes]:
+        return ()
+
     def post(self, to: Collection[bytes], body: bytes) -> None:
         self.posted.append((frozenset(to), body))
 

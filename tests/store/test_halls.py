@@ -8,6 +8,7 @@ import pytest
 
 from moothall.hall.common import BANS
 from moothall.hall.other_halls import EXPIRY_SECONDS, LETTER_SECONDS, NEWS, Letter, named
+from moothall.market.records import AuditRow
 from moothall.store.books import SqlBooks
 from moothall.store.opening import connect, open_store, prepare
 from moothall.store.row_cache import RowCache
@@ -52,6 +53,16 @@ def test_a_hall_sees_the_agents_of_the_others(shared: Place) -> None:
         assert (news.is_known, news.others) == (True, 1)
     with work(shared, "b") as books:
         assert books.elsewhere() == [(KEYS[1], "busy")]
+
+
+def test_a_hall_knows_which_of_its_agents_are_connected_to_others_too(shared: Place) -> None:
+    with work(shared, "a") as books:
+        books.pulse({KEYS[0]: "online", KEYS[1]: "online"})
+    with work(shared, "b") as books:
+        books.pulse({KEYS[1]: "away", KEYS[2]: "online"})
+    with work(shared, "a") as books:
+        assert books.also_elsewhere(KEYS[:2]) == {KEYS[1]}
+        assert books.also_elsewhere(KEYS[:1]) == set()
 
 
 def test_a_hall_alone_asks_nothing(place: Place) -> None:
@@ -108,6 +119,15 @@ def test_a_pulse_tells_what_has_changed(shared: Place) -> None:
     assert dict(after.lists) == {BANS: 1}
     assert (before.revoked, before.pinned, before.letters) == (0, 0, 0)
     assert (after.revoked, after.pinned, after.letters) == (1, 1, 1)
+
+
+def test_a_pulse_tells_of_decisions(shared: Place) -> None:
+    with work(shared, "a") as books:
+        assert books.pulse({}).decisions == 0
+    with work(shared, "a") as books:
+        books.save(AuditRow(at=0, operation="expire", deal="prop_1", actor=None, data=b"{}"))
+    with work(shared, "b") as books:
+        assert books.pulse({}).decisions > 0
 
 
 def test_letters_are_for_other_halls_and_read_if_they_are_wanted(shared: Place) -> None:

@@ -299,7 +299,7 @@ class CourtDesk:
                 self._deadlines.plan(hall, case.deadline)
         # A deal that was given back may be overdue, and one that was judged is counted elsewhere now.
         self._market.mind(hall, [change for change in outcome.changes if isinstance(change, Proposal)])
-        self._counts.changed(hall)
+        self.recount(hall)
 
     # -- arbiters that come back -------------------------------------------------------------------
 
@@ -325,6 +325,10 @@ class CourtDesk:
                 seats.discard(case.id)
             if not seats:
                 del self._seats[slot.arbiter]
+
+    def recount(self, hall: Services) -> None:
+        """Cases have changed, here or at another hall."""
+        self._counts.changed(hall)
 
     def plan(self, hall: Services, deadline: int) -> None:
         """There is an open case with this deadline; another hall may have opened it."""

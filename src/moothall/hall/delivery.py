@@ -53,11 +53,7 @@ class LocalDelivery:
             agent.link.put(outgoing)
 
     def tell_keys(self, keys: Iterable[bytes], message: ServerMessage, actor: Session | None = None) -> None:
-        self.put_keys(keys, Outgoing(message), actor)
-
-    def put_keys(self, keys: Iterable[bytes], outgoing: Outgoing, actor: Session | None = None) -> None:
-        """The same for a message that is on its way already."""
-        by_key = self._roster.by_key
+        outgoing, by_key = Outgoing(message), self._roster.by_key
         for key in keys:
             agent = by_key.get(key)
             if agent is None:
@@ -66,6 +62,13 @@ class LocalDelivery:
                 actor.answered = True
                 agent.link.put(outgoing.answering(actor.ref))
             else:
+                agent.link.put(outgoing)
+
+    def forward(self, keys: Iterable[bytes], outgoing: Outgoing | Bundle) -> None:
+        """Hand what another hall has encoded to the agents of this one that have proven these keys."""
+        for key in keys:
+            agent = self._roster.by_key.get(key)
+            if agent is not None:
                 agent.link.put(outgoing)
 
     def tell_sessions(self, sessions: Iterable[Session], message: ServerMessage) -> None:

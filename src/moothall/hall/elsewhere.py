@@ -20,15 +20,18 @@ class Addressed(NamedTuple):
 class PostBooks(Protocol):
     """One unit of work."""
 
+    def also_elsewhere(self, keys: Collection[bytes]) -> Collection[bytes]:
+        """Those of these keys that agents of other halls have proven."""
+
     def post(self, to: Collection[bytes], body: bytes) -> None:
         """Post a message to the agents with these keys that are connected to other halls."""
 
 
 class Elsewhere(Protocol):
     def tell(self, books: PostBooks, messages: Iterable[Addressed]) -> None:
-        """In the unit of work that decided it: agents that are not connected to this hall hear of it once the
-        unit is committed. Agents of this hall are told by the hall itself. `messages` are made only if there is
-        another hall."""
+        """In the unit of work that decided it: agents that are connected to other halls hear of it once the unit is
+        committed. Agents of this hall are told by the hall itself. `messages` are made only if there is another
+        hall."""
 
 
 class Nowhere:

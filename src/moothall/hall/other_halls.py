@@ -19,7 +19,8 @@ from moothall.hall.hall import Hall
 from moothall.hall.keep.pinning import PinSaver
 from moothall.hall.outside import Store
 from moothall.hall.revocation import RevocationBooks
-from moothall.hall.session import Agent
+from moothall.hall.roster import Present
+from moothall.hall.services import Services
 from moothall.wire.agentchat.codec import encode, forwarded
 
 PULSE_SECONDS: Final = 1.0
@@ -48,6 +49,17 @@ class News(NamedTuple):
     revoked: int
     pinned: int
     letters: int
+    decisions: int  # about deals and cases
+
+
+class Desk(Protocol):
+    """What is told of the deals, or the cases, of other halls."""
+
+    def plan(self, hall: Services, deadline: int) -> None:
+        """There is something with this deadline."""
+
+    def recount(self, hall: Services) -> None:
+        """Something has changed."""
 
 
 class HallBooks(PostBooks, Protocol):
@@ -87,13 +99,14 @@ class OtherHalls:
         self._hall: Hall | None = None  # None: not open yet, or closed
         self._is_alone = False  # until the store says so
         self._pins: PinSaver | None = None
-        self._plans: Sequence[Callable[[Hall, int], None]] = ()
+        self._desks: Sequence[Desk] = ()
         self._opened: Callable[[], None] | None = None
         self._versions: dict[ListName, int] = {}
         self._presences: dict[bytes, str | None] = {}  # that changed here since the last pulse
         self._next_pulse: Appointment | None = None
         self._is_pulsing = False
         self._pulses_again = False
+        self._decisions = 0
         self._letters = _Numbers()
         self._is_reading = False
         self._reads_again = False
@@ -104,11 +117,15 @@ class OtherHalls:
         hall = self._hall
         if self._is_alone or hall is None:
             return
+        told = list(messages)
+        here = {key for to, _ in told for key in to if hall.roster.holder(key) is not None}
+        if here:
+            here.difference_update(books.also_elsewhere(here))
         enclosed: list[_Enclosed] = []
-        for to, message in messages:
-            absent = [key for key in dict.fromkeys(to) if key not in hall.roster.by_key]
-            if absent:
-                enclosed.append(_Enclosed(absent, msgspec.Raw(encode(message))))
+        for to, message in told:
+            others = [key for key in dict.fromkeys(to) if key not in here]
+            if others:
+                enclosed.append(_Enclosed(others, msgspec.Raw(encode(message))))
         if enclosed:
             books.post({key for each in enclosed for key in each.to}, _encode_letter(enclosed))
 
@@ -118,15 +135,15 @@ class OtherHalls:
         self,
         hall: Hall,
         pins: PinSaver | None,
-        plans: Sequence[Callable[[Hall, int], None]],
+        desks: Sequence[Desk],
         versions: Mapping[ListName, int],
         opened: Callable[[], None],
     ) -> None:
-        """Join the others. `plans` act on the next deadline of deals, and of cases. `versions` are those of the
-        lists that the hall was opened with. `opened` is called when the store knows this hall."""
+        """Join the others. `desks` are those of deals and of cases. `versions` are those of the lists that the hall
+        was opened with. `opened` is called when the store knows this hall."""
         self._hall = hall
         self._pins = pins
-        self._plans = plans
+        self._desks = desks
         self._versions = dict(versions)
         self._opened = opened
         hall.roster.on_arrival(self._note)
@@ -160,11 +177,11 @@ class OtherHalls:
         if kind != LETTER:
             self._pulse()
 
-    def _note(self, agent: Agent) -> None:
+    def _note(self, agent: Present) -> None:
         if agent.key is not None:
             self._change(agent.key.raw, agent.presence)
 
-    def _forget(self, agent: Agent) -> None:
+    def _forget(self, agent: Present) -> None:
         if agent.key is not None:
             self._change(agent.key.raw, None)
 
@@ -200,9 +217,9 @@ class OtherHalls:
             self._is_pulsing = False
             if self._hall is not None:
                 news, deadlines = answer
-                for plan, deadline in zip(self._plans, deadlines, strict=True):
+                for desk, deadline in zip(self._desks, deadlines, strict=True):
                     if deadline is not None:
-                        plan(hall, deadline)
+                        desk.plan(hall, deadline)
                 self._act(hall, news)
                 self._plan(hall, self._pause())
 
@@ -232,6 +249,10 @@ class OtherHalls:
             revocation.read_again(hall, self._revocations)
         if self._pins is not None and news.pinned > self._pins.last_number:
             self._pins.read_again()
+        if news.decisions != self._decisions:
+            self._decisions = news.decisions
+            for desk in self._desks:
+                desk.recount(hall)
         if self._opened is not None:
             self._letters.add(news.letters)  # those from before are not for agents of this hall
             opened, self._opened = self._opened, None
@@ -300,10 +321,7 @@ def _concerns(hall: Hall, recipients: str) -> bool:
 def _tell_here(hall: Hall, body: bytes) -> None:
     for enclosed in _decode_letter(body):
         outgoing = forwarded(bytes(enclosed.message))
-        for key in enclosed.to:
-            agent = hall.roster.by_key.get(key)
-            if agent is not None:
-                agent.link.put(outgoing)
+        hall.delivery.forward(enclosed.to, outgoing)
 
 
 def named(keys: Iterable[bytes]) -> str:

@@ -345,6 +345,10 @@ class MarketDesk:
         for deal in deals:
             if deal.expires is not None and deal.frozen_by is None:
                 self._expiries.plan(hall, deal.expires)
+        self.recount(hall)
+
+    def recount(self, hall: Services) -> None:
+        """Deals have changed, here or at another hall."""
         self._counts.changed(hall)
 
 

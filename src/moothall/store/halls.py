@@ -26,11 +26,16 @@ _NEWS: Final = (
     "SELECT (SELECT count(*) FROM halls WHERE id <> ?),"
     " coalesce((SELECT max(number) FROM revocations), 0),"
     " coalesce((SELECT max(number) FROM pins), 0),"
-    " coalesce((SELECT max(number) FROM letters), 0)"
+    " coalesce((SELECT max(number) FROM letters), 0),"
+    " coalesce((SELECT max(number) FROM audit), 0)"
 )
 _ELSEWHERE: Final = (
     "SELECT key, presence FROM present JOIN halls ON halls.id = hall"  # noqa: S608
     f" WHERE hall <> ? AND seen_at >= {_NOW} - {round(EXPIRY_SECONDS * 1000)}"
+)
+# There are few halls: for each of them, the keys are looked up in the primary key.
+_ALSO_ELSEWHERE: Final = (
+    "SELECT DISTINCT key FROM halls JOIN present ON hall = halls.id WHERE hall <> ? AND key = ANY(?::bytea[])"
 )
 _POST: Final = f"INSERT INTO letters (hall, at, recipients, body) VALUES (?, {_NOW}, ?, ?) RETURNING number"  # noqa: S608
 _LETTERS: Final = "SELECT number, recipients FROM letters WHERE number > ? AND hall <> ? ORDER BY number"
@@ -52,7 +57,7 @@ class HallsSql(SqlWork):
             self._query(f"{_ENTER} RETURNING 1", self.hall, list(here), list(here.values()))
         if gone := [key for key, presence in presences.items() if presence is None]:
             self._query(f"{_DEPART} RETURNING 1", self.hall, gone)
-        ((others, revoked, pinned, letters),) = self._query(_NEWS, self.hall)
+        ((others, revoked, pinned, letters, decisions),) = self._query(_NEWS, self.hall)
         return News(
             is_known=is_known,
             others=others,
@@ -60,6 +65,7 @@ class HallsSql(SqlWork):
             revoked=revoked,
             pinned=pinned,
             letters=letters,
+            decisions=decisions,
         )
 
     def leave(self) -> None:
@@ -70,6 +76,9 @@ class HallsSql(SqlWork):
         if not self.hall:
             return []
         return [(key, presence) for key, presence in self._query(_ELSEWHERE, self.hall)]
+
+    def also_elsewhere(self, keys: Collection[bytes]) -> set[bytes]:
+        return {key for (key,) in self._query(_ALSO_ELSEWHERE, self.hall, list(keys))}
 
     def post(self, to: Collection[bytes], body: bytes) -> None:
         ((number,),) = self._query(_POST, self.hall, b"".join(to), body)
