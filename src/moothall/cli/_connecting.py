@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
@@ -76,7 +76,7 @@ class Visit:
     identity: Path | None = None
     timeout: float = DEFAULT_TIMEOUT
 
-    def agent(self, **options: Any) -> "Agent":
+    def agent(self, *, human: bool = False, reconnect: bool = True) -> "Agent":
         from moothall import Agent
         from moothall.cli import _chosen
         from moothall.identity import keyfile
@@ -85,7 +85,13 @@ class Visit:
         logging.getLogger("moothall.agent").addHandler(logging.NullHandler())
         path = _chosen.key_file(self.identity).value
         identity = keyfile.load(path.expanduser()) if path else None
-        return Agent(_chosen.name(self.name).value, identity=identity, timeout=self.timeout, **options)
+        return Agent(
+            _chosen.name(self.name).value,
+            identity=identity,
+            timeout=self.timeout,
+            human=human,
+            reconnect=reconnect,
+        )
 
     def ask(self, question: "Callable[[Agent], Awaitable[Answer]]") -> Answer:
         """Connect, ask, take the answer and leave."""
