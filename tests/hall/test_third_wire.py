@@ -13,7 +13,7 @@ from moothall.settings.limits import Rate
 from moothall.wire.agentchat.client import Msg
 from moothall.wire.agentchat.server import Chat, ServerMessage
 from moothall.wire.outgoing import Bundle, Outgoing
-from tests.support.world import World, assert_sent
+from tests.support.world import World, assert_refused, assert_sent
 
 
 def telegram(message: ServerMessage) -> str | None:
@@ -107,3 +107,15 @@ def test_its_agents_come_and_go_like_others() -> None:
     telegraph.close(1000, "")
     assert seen == [("came", "alice"), ("came", "office"), ("went", "office")]
     assert_sent(alice, "AGENT_LEFT", agent=telegraph.agent.address)
+
+
+def test_files_for_a_wire_without_them_are_refused() -> None:
+    world = World()
+    alice = world.agent("alice")
+    telegraph = Telegraph(world, "office")
+    alice.read()
+    world.send(alice, "FILE_CHUNK", to=telegraph.agent.address, content="x")
+    assert_refused(alice, "INVALID_MSG", "on the telegraph wire, which carries no files")
+    assert telegraph.received == []
+    world.send(alice, "LIST_AGENTS", agents=[telegraph.agent.address])
+    assert assert_sent(alice, "AGENTS")["list"][0]["via"] == "telegraph"

@@ -150,6 +150,8 @@ def file_chunk(hall: Hall, session: Session, message: FileChunk) -> None:
     target = hall.roster.find(bare_id(message.to))
     if target is None:
         _refuse_address(hall, message.to)
+    if target.via is not None:
+        raise InvalidMessage(f"{target.address} is on the {target.via} wire, which carries no files")
     unread = target.link.unread
     if unread and unread + len(message.content) > hall.settings.outbox_limit // 2:
         raise RateLimited(f"{target.address} does not read this fast; send this chunk again in a moment")

@@ -157,6 +157,7 @@ def _listed(agent: Agent) -> server.AgentEntry:
         status_text=agent.status_text,
         verified=agent.verified,
         kind=agent.kind,
+        via=agent.via,
     )
 
 

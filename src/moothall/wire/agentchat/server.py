@@ -129,6 +129,7 @@ class AgentEntry(Struct, omit_defaults=True, gc=False, kw_only=True):
     status_text: str | None
     verified: bool
     kind: str | None = None
+    via: str | None = None  # the wire it is on, if that is another
 
 
 class ChannelEntry(Struct, omit_defaults=True, gc=False, rename={"verified_only": "verifiedOnly"}):
