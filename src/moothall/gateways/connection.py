@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from moothall.hall.budgets import CONNECTION_FRAMES, PIECE_FRAMES
 from moothall.hall.outside import Written
-from moothall.settings.fields import MAX_FRAME
+from moothall.wire.agentchat.client import MAX_FRAME
 from moothall.wire.agentchat.codec import framed
 from moothall.wire.http import (
     MAX_HEAD,

@@ -7,12 +7,10 @@ variables name it besides `MOOTHALL_<NAME>`, and whether its value may be shown.
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from moothall.settings.limits import Rate
-from moothall.wire.agentchat.client import MAX_CONTENT
-
-MAX_FRAME: Final = 256 * 1024  # seed 001, transport
+from moothall.wire.agentchat.client import MAX_CONTENT, MAX_FRAME
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from moothall.wire.agentchat.names import AgentAddress, ChannelName, Name, Nick
 
 MAX_CONTENT: Final = 4096  # seed 001, transport; a hall may choose another limit for MSG (`max_content`)
+MAX_FRAME: Final = 256 * 1024  # seed 001, transport; a hall may choose another limit (`max_frame`)
 MAX_STATUS_TEXT: Final = 100  # seed 001, presence
 # Of a MSG. The hall does not check it, but sends it to all members and keeps it in the channel's buffer. An Ed25519
 # signature has 88.
