@@ -1,0 +1,1 @@
+"""Archives and transfers: how files travel between agents."""
