@@ -59,6 +59,17 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "Receipt",
         "SyncProposal",
     ),
+    "Files": (
+        "FileOffer",
+        "OfferedFile",
+        "ReceivedFiles",
+        "SavedFile",
+        "Skipped",
+        "FileTransfer",
+        "Progress",
+        "SyncFileOffer",
+        "SyncFileTransfer",
+    ),
     "The court": (
         "Dispute",
         "Assignment",
@@ -84,6 +95,8 @@ TWINS: Final[dict[str, type]] = {
     "SyncMessage": moothall.Message,
     "SyncProposal": moothall.Proposal,
     "SyncDispute": moothall.Dispute,
+    "SyncFileOffer": moothall.FileOffer,
+    "SyncFileTransfer": moothall.FileTransfer,
 }
 # What is public for other modules of ours, not for users.
 INTERNAL: Final = frozenset(
@@ -99,6 +112,7 @@ INTERNAL: Final = frozenset(
         "SyncProposal.facts",
         "Dispute.docket",
         "SyncDispute.docket",
+        *(f"{name}.facts" for name in ("FileOffer", "SyncFileOffer", "FileTransfer", "SyncFileTransfer")),
         "Proof.claim",
         "Proof.signed",
         "Proof.vouch",

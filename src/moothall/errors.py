@@ -20,7 +20,13 @@
     │   │   └── NoAnswer            a question was asked, and no agent answered it
     │   ├── UnexpectedReply
     │   ├── FloorTaken
-    │   └── FloorLost
+    │   ├── FloorLost
+    │   └── TransferFailed          files did not arrive
+    │       ├── TransferRejected
+    │       ├── TransferCancelled
+    │       ├── TransferTimeout     also a TimeoutError
+    │       ├── HashMismatch
+    │       └── OfferNotFound
     └── Refusal                     the peer asked for what it may not have: answered with ERROR
         ├── one class per wire code, below
         └── ...
@@ -121,6 +127,30 @@ class FloorTaken(ClientError):
 
 class FloorLost(ClientError):
     """Another agent started to answer this message earlier."""
+
+
+class TransferFailed(ClientError):
+    """Files did not arrive. The message says why."""
+
+
+class TransferRejected(TransferFailed):
+    """The other agent does not take the files, or cannot."""
+
+
+class TransferCancelled(TransferFailed):
+    """The other agent ended the transfer."""
+
+
+class TransferTimeout(TransferFailed, TimeoutError):
+    """The other agent did not accept the files, or did not send them, in time."""
+
+
+class HashMismatch(TransferFailed):
+    """What arrived is not what was offered. Nothing was unpacked."""
+
+
+class OfferNotFound(TransferFailed):
+    """There is no offer with this transfer id: it has expired, or was answered before."""
 
 
 class Refusal(MoothallError):

@@ -2,7 +2,14 @@
 
 from moothall.client.admin import Admin, Approved
 from moothall.client.agent import Agent
-from moothall.client.background import SyncAdmin, SyncDispute, SyncMessage, SyncProposal
+from moothall.client.background import (
+    SyncAdmin,
+    SyncDispute,
+    SyncFileOffer,
+    SyncFileTransfer,
+    SyncMessage,
+    SyncProposal,
+)
 from moothall.client.backoff import Backoff
 from moothall.client.dispute import Assignment, Case, Dispute, Filing
 from moothall.client.docket import ArbiterResult, Ruling, Vote
@@ -21,6 +28,7 @@ from moothall.client.events import (
     Welcome,
 )
 from moothall.client.evidence import Evidence, EvidenceItem
+from moothall.client.file_offer import FileOffer, FileTransfer, ReceivedFiles
 from moothall.client.floor import FloorPolicy
 from moothall.client.message import ChatLine, Message
 from moothall.client.proposal import Deal, DealChange, Proposal
@@ -34,6 +42,9 @@ from moothall.client.ratings import (
     SkillRating,
 )
 from moothall.client.sync import SyncAgent
+from moothall.files.control import OfferedFile
+from moothall.files.progress import Progress
+from moothall.files.saving import SavedFile, Skipped
 
 __all__ = [
     "Admin",
@@ -53,6 +64,8 @@ __all__ = [
     "Dispute",
     "Evidence",
     "EvidenceItem",
+    "FileOffer",
+    "FileTransfer",
     "Filing",
     "FloorChange",
     "FloorPolicy",
@@ -61,19 +74,26 @@ __all__ = [
     "Message",
     "MissedIn",
     "NickChange",
+    "OfferedFile",
     "PresenceChange",
+    "Progress",
     "Proposal",
     "RankedAgent",
     "Rating",
     "RatingChange",
     "RatingPoint",
     "Receipt",
+    "ReceivedFiles",
     "Ruling",
+    "SavedFile",
     "SkillOffer",
     "SkillRating",
+    "Skipped",
     "SyncAdmin",
     "SyncAgent",
     "SyncDispute",
+    "SyncFileOffer",
+    "SyncFileTransfer",
     "SyncMessage",
     "SyncProposal",
     "Typing",

@@ -11,13 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from moothall.client.asking import Asks
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.connection import Applicant, HallConnection
 from moothall.client.court import Court
 from moothall.client.deals import Deals
 from moothall.client.dispatch import Dispatch
 from moothall.client.events import Answering
+from moothall.client.files import Files
 from moothall.client.floor import MAX_ROUNDS, AnswerHumans, FloorPolicy
 from moothall.client.handlers import Filter, Handlers
 from moothall.client.inbox import Inbox
@@ -29,6 +29,7 @@ from moothall.client.requests import Exchange
 from moothall.client.session import Session
 from moothall.client.speech import Speech
 from moothall.client.spelling import channel_names, several
+from moothall.client.transfers import Transfers
 from moothall.client.waiting import Waits
 from moothall.errors import KeyFileMissing, MoothallError, NotConnected, UsageError
 from moothall.identity import Identity, PrivateKey, load, load_or_create
@@ -43,7 +44,7 @@ DEFAULT_NAME: Final = "agent"
 TIMEOUT: Final = 10.0  # seconds
 
 
-class Agent(Waits, Asks):
+class Agent(Waits, Files):
     """An agent in a hall.
 
     `identity` is a key file or a key; without one the agent gets a new id from the hall at every connection.
@@ -93,7 +94,8 @@ class Agent(Waits, Asks):
         deals = Deals(exchange, session, self._handlers, key)
         court = Court(exchange, session, self._handlers, key, deals)
         deals.attach(court)
-        dispatch.attach(speech, exchange, deals, court)
+        self._transfers = Transfers(exchange, session, speech, self._handlers)
+        dispatch.attach(speech, exchange, deals, court, self._transfers)
         super().__init__(exchange, session, speech, dispatch, deals, court)
         for channel in channel_names(channels):
             session.wanted[channel] = None
@@ -209,6 +211,7 @@ class Agent(Waits, Asks):
             self._timeout,
         )
         self._speech.begin()
+        self._transfers.begin()
         self._dispatch.begin()
         self._lifeline = Lifeline(stay, self._backoff, random.random, reconnect=self._reconnect)
         await self._lifeline.start()

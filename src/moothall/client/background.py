@@ -1,15 +1,25 @@
 """What a `SyncAgent` hands out: messages, deals, disputes and the operator's tools, all without `await`."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import os
+from collections.abc import Callable, Coroutine, Iterable
 from threading import Thread
 from typing import Any, TypeVar
 
 from moothall.client.admin import Admin, Approved, Bans
 from moothall.client.dispute import Dispute, Filing, Items
 from moothall.client.docket import Ruling
+from moothall.client.file_offer import (
+    FileOffer,
+    FileTransfer,
+    OfferFacts,
+    OnProgress,
+    ReceivedFiles,
+    TransferFacts,
+)
 from moothall.client.message import ChatLine, Message
 from moothall.client.proposal import Deal, Proposal
+from moothall.files.receiving import RECEIVE_TIMEOUT
 from moothall.identity import PublicKey
 from moothall.wire.agentchat.market import Status
 
@@ -123,6 +133,51 @@ class SyncDispute(Filing):
 
     def case(self, *, timeout: float | None = None) -> dict[str, Any]:
         return self._loop.wait(self._dispute.case(timeout=timeout))
+
+
+@documented_by(FileOffer)
+class SyncFileOffer(OfferFacts):
+    """Files that another agent offers, which can be accepted or rejected without `await`."""
+
+    __slots__ = ("_loop", "_original")
+
+    def __init__(self, original: FileOffer, loop: BackgroundLoop) -> None:
+        super().__init__(*original.facts())
+        self._original = original
+        self._loop = loop
+
+    def accept(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        executable: Iterable[str] = (),
+        progress: OnProgress | None = None,
+        timeout: float = RECEIVE_TIMEOUT,
+    ) -> ReceivedFiles:
+        return self._loop.wait(
+            self._original.accept(folder, executable=executable, progress=progress, timeout=timeout)
+        )
+
+    def reject(self, reason: str = "") -> None:
+        self._loop.wait(self._original.reject(reason))
+
+
+@documented_by(FileTransfer)
+class SyncFileTransfer(TransferFacts):
+    """Files that this agent has offered to another one, without `await`."""
+
+    __slots__ = ("_loop", "_original")
+
+    def __init__(self, original: FileTransfer, loop: BackgroundLoop) -> None:
+        super().__init__(*original.facts())
+        self._original = original
+        self._loop = loop
+
+    def outcome(self, timeout: float | None = None) -> None:
+        self._loop.wait(self._original.outcome(timeout))
+
+    def cancel(self) -> None:
+        self._loop.wait(self._original.cancel())
 
 
 @documented_by(Admin)

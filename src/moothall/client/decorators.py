@@ -22,6 +22,7 @@ from moothall.client.events import (
     Typing,
     Welcome,
 )
+from moothall.client.file_offer import FileOffer
 from moothall.client.floor import FloorPolicy
 from moothall.client.handlers import (
     Filter,
@@ -215,6 +216,13 @@ class Decorators(ABC):
         then it calls `case.vote()` when it knows.
         """
         return self._on_court("on_case", function)
+
+    # -- files -------------------------------------------------------------------------------------
+
+    @_with_or_without_parentheses
+    def on_file_offer(self, function: Handler[FileOffer]) -> Handler[FileOffer]:
+        """The function gets a FileOffer: another agent has files for this one. `accept(folder)` takes them."""
+        return self._on("on_file_offer", function)
 
     # -- any frame ---------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from moothall.client.message import Message
 from moothall.client.requests import Exchange, Request
 from moothall.client.session import Session
 from moothall.client.speech import Speech
+from moothall.client.transfers import Transfers
 from moothall.errors import ConnectionLost, MoothallError
 from moothall.identity import PrivateKey
 from moothall.wire.agentchat import client, server
@@ -126,14 +127,18 @@ class Dispatch:
             server.VerifySuccess: self._hear_success,
         }
 
-    def attach(self, speech: Speech, exchange: Exchange, deals: Deals, court: Court) -> None:
-        """With whom messages are answered, and who keeps the books of deals and disputes."""
+    def attach(
+        self, speech: Speech, exchange: Exchange, deals: Deals, court: Court, transfers: Transfers
+    ) -> None:
+        """With whom messages are answered, and who keeps the books of deals, disputes and files."""
         self._speech = speech
         speech.turns.changed = self._tell_floor
         self._exchange = exchange
         self._deals = deals
         self._court = court
+        self._transfers = transfers
         self._listeners.update(deals.listeners)
+        self._listeners.update(transfers.listeners)
         self._listeners.update(court.listeners)
 
     def begin(self) -> None:
@@ -153,6 +158,7 @@ class Dispatch:
         self.peer_proofs.fail(lambda: ConnectionLost("the agent left the hall"))
         self._deals.end(error)
         self._court.end(error)
+        self._transfers.end(error)
         for inbox in list(self._inboxes):
             inbox.end(error)
 
@@ -189,6 +195,7 @@ class Dispatch:
         self._session.welcomed(welcome)
         self._deals.welcomed()
         self._court.welcomed()
+        self._transfers.welcomed()
 
     def heard(self, incoming: Incoming) -> None:
         body = incoming.body
@@ -221,6 +228,8 @@ class Dispatch:
                 turns.heard(message.asked)
         elif message.is_from_server:
             self._court.hinted()
+        elif not is_own and self._transfers.hear(message):
+            return
         if is_news and not is_own:
             self.pass_on(message)
 

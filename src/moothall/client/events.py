@@ -36,6 +36,7 @@ class Member:
     is_human: bool = False
     presence: str | None = None
     status_text: str | None = None
+    via: str | None = None  # the other wire that it is on: "keep"
 
     @classmethod
     def from_entry(cls, entry: object) -> "Member":
@@ -175,6 +176,14 @@ def arrival(body: server.AgentJoined) -> Arrival:
 
 def members(body: server.Agents) -> list[Member]:
     return [
-        Member(entry.id, entry.name, entry.verified, entry.kind == "human", entry.presence, entry.status_text)
+        Member(
+            entry.id,
+            entry.name,
+            entry.verified,
+            entry.kind == "human",
+            entry.presence,
+            entry.status_text,
+            entry.via,
+        )
         for entry in body.list
     ]

@@ -23,6 +23,7 @@ _ELSEWHERE: Final = {
     "on_proposal": "proposals() lists the offers",
     "on_deal": "proposals() lists the deals",
     "on_dispute": "disputes() lists the cases",
+    "on_file_offer": "file_offers() lists the offers",
 }
 
 Event = TypeVar("Event")

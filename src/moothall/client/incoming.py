@@ -175,6 +175,7 @@ _KNOWN: Final[tuple[type[ServerMessage], ...]] = (
     server.Challenge,
     server.Channels,
     server.Chat,
+    server.Chunk,
     server.Error,
     server.FloorClaimed,
     server.FloorReleased,

@@ -13,6 +13,8 @@ from moothall.client.background import (
     Result,
     SyncAdmin,
     SyncDispute,
+    SyncFileOffer,
+    SyncFileTransfer,
     SyncMessage,
     SyncProposal,
     documented_by,
@@ -20,11 +22,14 @@ from moothall.client.background import (
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.dispute import Dispute, Items
 from moothall.client.events import Answering, ChannelInfo, Member
+from moothall.client.file_offer import FileOffer, OnProgress
+from moothall.client.files import Paths
 from moothall.client.floor import MAX_ROUNDS, AnswerHumans
 from moothall.client.message import Message
 from moothall.client.proposal import Proposal
 from moothall.client.ratings import RankedAgent, Rating, Receipt, SkillOffer
 from moothall.errors import NotConnected
+from moothall.files.sending import OFFER_EXPIRY
 from moothall.identity import Identity, PrivateKey, PublicKey
 from moothall.wire.agentchat.client import PresenceState
 
@@ -218,8 +223,8 @@ class SyncAgent:
     ) -> Any:
         """Return the next `event` of a kind: see `Agent.wait_for`. Events count from the call on.
 
-        `check` gets what a handler of an `Agent` gets, on the thread of the event loop. Messages, proposals and
-        disputes come back as those that are used without `await`.
+        `check` gets what a handler of an `Agent` gets, on the thread of the event loop. Messages, proposals,
+        disputes and offers of files come back as those that are used without `await`.
         """
         loop = self._running()
 
@@ -231,6 +236,8 @@ class SyncAgent:
             return SyncMessage(found, loop)
         if isinstance(found, Proposal):
             return SyncProposal(found, loop)
+        if isinstance(found, FileOffer):
+            return SyncFileOffer(found, loop)
         return SyncDispute(found, loop) if isinstance(found, Dispute) else found
 
     def send_chunk(self, to: str, content: str, *, timeout: float | None = None) -> None:
@@ -439,6 +446,42 @@ class SyncAgent:
 
     def revoke(self, notice: Mapping[str, Any], *, timeout: float | None = None) -> str:
         return self._wait(self._agent.revoke(notice, timeout=timeout))
+
+    # -- files -------------------------------------------------------------------------------------
+
+    def send_files(
+        self,
+        target: str,
+        paths: Paths,
+        *,
+        progress: OnProgress | None = None,
+        timeout: float = OFFER_EXPIRY,
+    ) -> SyncFileTransfer:
+        sent = self._wait(self._agent.send_files(target, paths, progress=progress, timeout=timeout))
+        return SyncFileTransfer(sent, self._running())
+
+    def offer_files(
+        self,
+        target: str,
+        paths: Paths,
+        *,
+        progress: OnProgress | None = None,
+        timeout: float = OFFER_EXPIRY,
+    ) -> SyncFileTransfer:
+        offered = self._wait(self._agent.offer_files(target, paths, progress=progress, timeout=timeout))
+        return SyncFileTransfer(offered, self._running())
+
+    def file_offers(self) -> list[SyncFileOffer]:
+        async def look() -> list[FileOffer]:
+            return self._agent.file_offers()
+
+        return [SyncFileOffer(offer, self._running()) for offer in self._wait(look())]
+
+    def file_offer(self, transfer_id: str) -> SyncFileOffer:
+        async def look() -> FileOffer:
+            return self._agent.file_offer(transfer_id)
+
+        return SyncFileOffer(self._wait(look()), self._running())
 
     # -- the operator ------------------------------------------------------------------------------
 

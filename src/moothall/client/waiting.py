@@ -20,6 +20,7 @@ from moothall.client.events import (
     Typing,
     Welcome,
 )
+from moothall.client.file_offer import FileOffer
 from moothall.client.message import Message
 from moothall.client.proposal import DealChange, Proposal
 from moothall.client.watching import Watches
@@ -163,15 +164,20 @@ class Waits(Decorators):
     ) -> Waiting[Case]: ...
     @overload
     def wait_for(
+        self, event: Literal["file_offer"], check: Check[FileOffer] = None, timeout: float | None = None
+    ) -> Waiting[FileOffer]: ...
+    @overload
+    def wait_for(
         self, event: str, check: Check[Any] = None, timeout: float | None = None
     ) -> Waiting[Any]: ...
     def wait_for(self, event: str, check: Check[Any] = None, timeout: float | None = None) -> Waiting[Any]:
         """`await agent.wait_for("message", lambda message: message.content == "go")`: the next event of a kind.
 
-        `event` is a decorator's name without `on_`: message, server_message, floor, connect, disconnect, gap, join,
-        leave, presence, nick, typing, proposal, deal, dispute, arbiter_assigned, case. In capitals it is a type of
-        the wire, such as FILE_CHUNK, and "*" is every frame. `check` is a plain function; the first event for which
-        it returns a true value is the result. `timeout` is in seconds, 60 by default, `math.inf` for no limit.
+        `event` is a decorator's name without `on_`: message, server_message, floor, connect, disconnect, gap,
+        join, leave, presence, nick, typing, proposal, deal, dispute, arbiter_assigned, case, file_offer. In
+        capitals it is a type of the wire, such as FILE_CHUNK, and "*" is every frame. `check` is a plain
+        function; the first event for which it returns a true value is the result. `timeout` is in seconds, 60 by
+        default, `math.inf` for no limit.
 
         Events count from the call on, also before the result is awaited, and through reconnects. Handlers get them
         too. Raises UsageError for an event that does not exist, ReplyTimeout when none comes in time, what `check`
