@@ -4,7 +4,7 @@ import queue
 import signal
 import subprocess
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,6 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.support.server import PATIENCE, PROGRAM, environment
 
 READY = "MCP at "
-
-Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 class Host:

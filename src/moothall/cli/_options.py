@@ -1,7 +1,7 @@
 """Flags that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,7 +32,7 @@ Profile = Annotated[
 ]
 
 
-def choose(config: Path | None, assignments: list[str] | None, **flags: object) -> Chosen:
+def choose(config: Path | None, assignments: list[str] | None, **flags: Any) -> Chosen:
     for assignment in assignments or ():
         name, equals, value = assignment.partition("=")
         if not equals:

@@ -13,7 +13,6 @@ from moothall.errors import RateLimited
 from moothall.hall.budgets import Price
 from moothall.hall.costs import ANSWER
 from moothall.hall.session import Session, Tier
-from moothall.wire.agentchat.names import TOO_FAST
 from moothall.wire.websocket import POLICY_VIOLATION
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ def _close(hall: "Hall", session: Session) -> None:
     frames = session.meter.frames if session.meter is not None else None
     messages = 1 if frames is None else len(frames) + 1
     hall.note("rate_limit_exceeded", ip=session.ip, agent=agent_id, messages=messages)
-    hall.close(session, POLICY_VIOLATION, TOO_FAST)
+    hall.close(session, POLICY_VIOLATION, "Rate limit exceeded")
 
 
 def count_refusal(hall: "Hall", session: Session) -> None:

@@ -4,10 +4,12 @@ An agent is away between two connections: after a loss, while it was idle, or wh
 the same each time: the last records of the inbox say what the agent knew, and the hall says how things are now.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from moothall.client import Assignment, Case, Dispute, Evidence, Proposal
 from moothall.client.memory import Key
 from moothall.tools.news import CHAT, EVENT, event_record
 
@@ -19,6 +21,7 @@ ABOUT: Final[Mapping[str, str]] = {
     "PANEL_FORMED": "dispute_id",
     "ARBITER_ASSIGNED": "dispute_id",
     "CASE_READY": "dispute_id",
+    "VERDICT": "dispute_id",
     "FILE_OFFER": "transfer_id",
 }
 STATUS_EVENTS: Final[Mapping[str, str]] = {
@@ -47,8 +50,7 @@ class Known:
         return known
 
     def note(self, record: Mapping[str, Any]) -> None:
-        ts = record.get("ts")
-        moment = ts if isinstance(ts, int | float) else 0
+        moment = moment_of(record)
         self.newest = max(moment, self.newest or 0)
         if record.get("type") == CHAT:
             self.keys.add(key_of(record))
@@ -60,6 +62,12 @@ class Known:
     def is_told(self, record: Mapping[str, Any]) -> bool:
         """True if this event, about this id, is in the inbox already."""
         return _subject(record) in self.told
+
+
+def moment_of(frame: Mapping[str, Any]) -> float:
+    """When it was, in milliseconds; 0 if it does not say."""
+    ts = frame.get("ts")
+    return ts if isinstance(ts, int | float) else 0
 
 
 def key_of(frame: Mapping[str, Any]) -> Key:
@@ -92,7 +100,7 @@ class Missed(NamedTuple):
 def missed_in(channel: str, repeated: Sequence[Mapping[str, Any]], known: Known) -> Missed:
     """Compare what a channel remembers with what the agent has heard there."""
     last = known.last.get(channel)
-    moments = [frame.get("ts", 0) for frame in repeated]
+    moments = [moment_of(frame) for frame in repeated]
     fresh = [
         frame
         for frame, moment in zip(repeated, moments, strict=True)
@@ -120,3 +128,111 @@ def gap_record(known: Known, now: float, reason: str, found: Mapping[str, Missed
             },
         },
     )
+
+
+# -- deals and cases --------------------------------------------------------------------------------------
+
+
+def offer_record(deal: Proposal) -> dict[str, Any]:
+    """An offer to the agent, as the hall tells it (agentchat wire 6.4)."""
+    return event_record(
+        "PROPOSAL",
+        {
+            "id": deal.id,
+            "from": deal.proposer,
+            "to": deal.recipient,
+            "task": deal.task,
+            "amount": deal.amount,
+            "currency": deal.currency,
+            "expires": _ms(deal.expires),
+            "elo_stake": deal.stake,
+            "status": deal.status,
+            "ts": _ms(deal.created_at) or 0,
+        },
+    )
+
+
+def changed_deals(
+    deals: Iterable[Proposal], since: float, is_own: Callable[[str], bool]
+) -> list[dict[str, Any]]:
+    """The deals that others have changed after a moment. What the agent did itself is no news."""
+    found = []
+    for deal in deals:
+        event, at = STATUS_EVENTS.get(deal.status), _ms(deal.updated_at) or 0
+        actor = deal.recipient if deal.status == "accepted" else deal.ended_by
+        if event is None or at <= since or (actor is not None and is_own(actor)):
+            continue
+        fields = {"proposal_id": deal.id, "status": deal.status, "from": deal.proposer, "to": deal.recipient}
+        who = {"completed": "completed_by", "disputed": "disputed_by"}.get(deal.status)
+        if who is not None:
+            fields[who] = str(deal.ended_by)
+        found.append(event_record(event, {**fields, "task": deal.task, "reason": deal.reason, "ts": at}))
+    return found
+
+
+def panel_record(case: Dispute) -> dict[str, Any]:
+    fields = {
+        "dispute_id": case.dispute_id,
+        "proposal_id": case.proposal_id,
+        "arbiters": list(case.panel),
+        "disputant": case.disputant,
+        "respondent": case.respondent,
+        "reason": case.reason,
+        "ts": _ms(case.filed_at) or 0,
+    }
+    return event_record("PANEL_FORMED", fields)
+
+
+def decided_cases(cases: Iterable[Dispute], known: Known) -> list[dict[str, Any]]:
+    """The verdicts in cases that the agent has heard of."""
+    heard = {subject for event, subject in known.told if event in ("PANEL_FORMED", "ARBITER_ASSIGNED")}
+    return [
+        event_record(
+            "VERDICT",
+            {
+                "dispute_id": case.dispute_id,
+                "proposal_id": case.proposal_id,
+                "verdict": case.verdict,
+                "ts": known.newest or 0,
+            },
+        )
+        for case in cases
+        if case.verdict is not None and case.dispute_id in heard
+    ]
+
+
+def assignment_record(assignment: Assignment) -> dict[str, Any]:
+    deadline = _ms(assignment.deadline)
+    fields = {
+        "dispute_id": assignment.dispute_id,
+        "proposal_id": assignment.proposal_id,
+        "disputant": assignment.disputant,
+        "respondent": assignment.respondent,
+        "reason": assignment.reason,
+        "response_deadline": deadline,
+        "is_replacement": assignment.is_replacement,
+        "ts": 0,
+    }
+    return event_record("ARBITER_ASSIGNED", fields)
+
+
+def case_record(case: Case) -> dict[str, Any]:
+    fields = {
+        "dispute_id": case.dispute_id,
+        "proposal": dict(case.proposal),
+        "disputant": case.disputant,
+        "disputant_evidence": _evidence(case.disputant_evidence),
+        "respondent": case.respondent,
+        "respondent_evidence": _evidence(case.respondent_evidence),
+        "vote_deadline": _ms(case.vote_deadline),
+        "ts": 0,
+    }
+    return event_record("CASE_READY", fields)
+
+
+def _evidence(shown: Evidence | None) -> dict[str, Any] | None:
+    return None if shown is None else {"items": list(map(dict, shown.items)), "statement": shown.statement}
+
+
+def _ms(moment: datetime | None) -> int | None:
+    return None if moment is None else round(moment.timestamp() * 1000)

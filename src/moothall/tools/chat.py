@@ -143,7 +143,6 @@ async def send(call: Call, asked: Send) -> Sent:
             )
     if target.startswith("#") and target not in agent.rooms:
         await call.session.join(target)
-        call.session.remember_channel(target, wanted=True)
     msg_id = await agent.send(target, asked.message, in_reply_to=asked.in_reply_to)
     return Sent(success=True, target=target, message=asked.message, from_=agent.address, msg_id=msg_id)
 

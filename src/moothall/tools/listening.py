@@ -151,7 +151,6 @@ async def _present(call: Call, asked: Listen) -> Agent | None:
         for channel in asked.channels or ():
             if with_hash(channel) not in agent.rooms:
                 await call.session.join(channel)
-                call.session.remember_channel(with_hash(channel), wanted=True)
     except MoothallError:
         has_unread = call.session.mailbox().lookout(Wish()).sees_one()
         if has_unread or asked.tail is not None or asked.since is not None:

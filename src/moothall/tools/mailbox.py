@@ -73,7 +73,7 @@ class Mailbox:
         while True:
             page = self._inbox.read(place, max_records=_PAGE, max_characters=_PAGE_CHARACTERS)
             if page.missed:
-                lost += page.missed
+                lost += self._forget(place.line + page.missed)
             for record in page.records:
                 if record.after.line in self._marks:
                     if is_contiguous:
@@ -141,6 +141,13 @@ class Mailbox:
         self._cursor = place
         self._marks.advance(place.line)
 
+    def _forget(self, last: int) -> int:
+        """Lines up to `last` are cut off from the inbox. Return how many of them were unread."""
+        unread = max(0, last - self._marks.low)
+        unread -= self._marks.count_after(self._marks.low) - self._marks.count_after(last)
+        self._marks.advance(last)
+        return max(0, unread)
+
     def _read(self, records: list[Record]) -> None:
         if records and self._before is None:
             self._before = (self._cursor, self._marks.copy())
@@ -172,7 +179,7 @@ class Mailbox:
     def load(self) -> None:
         """Take the marks from disk. Without them, or with damaged ones, everything is unread."""
         self._cursor, self._marks, self._before, self._call = START, Marks(), None, None
-        with suppress(OSError, ValueError, TypeError, LookupError):
+        with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
             fields = json.loads((self._folder.path / MARKS_FILE).read_bytes())
             cursor = Cursor.parse(fields["cursor"])
             self._marks = Marks(cursor.line, [(int(first), int(last)) for first, last in fields["read"]])

@@ -55,12 +55,15 @@ EVENTS: Final[Mapping[str, Kind]] = {
     "FILE_OFFER": Kind(
         "from", "A file is offered. Take it with agentchat_file_receive, if you trust its sender."
     ),
+    "FILE_TRANSFER": Kind(
+        hint="How files that you offered fared: `state`, and `reason` if they did not arrive."
+    ),
     "RECEIPT": Kind(hint="How far a message of yours has come."),
     "GAP": Kind(
         hint="The connection was down. Direct messages of that time are lost; ask, if you expect some."
     ),
 }
-CLIENT_EVENTS: Final = frozenset(("GAP",))
+CLIENT_EVENTS: Final = frozenset(("GAP", "FILE_TRANSFER"))
 
 
 class Item(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -121,6 +124,31 @@ def is_file_control(content: str) -> bool:
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return False
     return isinstance(fields, dict) and isinstance(fields.get("_ft"), str)
+
+
+_COURT: Final = frozenset(
+    (
+        "PANEL_FORMED",
+        "ARBITER_ASSIGNED",
+        "EVIDENCE_RECEIVED",
+        "CASE_READY",
+        "VERDICT",
+        "SETTLEMENT_COMPLETE",
+        "DISPUTE_FALLBACK",
+    )
+)
+_DEALS: Final = frozenset(
+    ("PROPOSAL", "ACCEPT", "REJECT", "COMPLETE", "DISPUTE", "EXPIRED", "SETTLEMENT_COMPLETE")
+)
+
+
+def lists_changed_by(record: Frame) -> set[str]:
+    """The resources that say something else now."""
+    event = record.get("event")
+    changed = {"proposals"} if event in _DEALS else set()
+    if event in _COURT:
+        changed |= {"cases", f"case/{record.get('dispute_id')}"}
+    return changed
 
 
 # -- which ones a model asks for --------------------------------------------------------------------------
@@ -211,16 +239,16 @@ def text_of(item: Item) -> str:
 
 def _clean(item: Item) -> Item:
     fields = {name: getattr(item, name) for name in item.__struct_fields__}
-    return Item(**{name: _whole(value) for name, value in fields.items()})
+    return Item(**{name: whole(value) for name, value in fields.items()})
 
 
-def _whole(value: Any) -> Any:
-    """The same without lone surrogates."""
+def whole(value: Any) -> Any:
+    """The same without lone surrogates, which JavaScript makes and MCP cannot carry."""
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if isinstance(value, dict):
-        return {_whole(name): _whole(each) for name, each in value.items()}
-    return [_whole(each) for each in value] if isinstance(value, list) else value
+        return {whole(name): whole(each) for name, each in value.items()}
+    return [whole(each) for each in value] if isinstance(value, list) else value
 
 
 class Shown(NamedTuple):
@@ -235,7 +263,7 @@ def shown(record: Frame, limits: Caps) -> Shown:
     item = item_of(record)
     try:
         text = text_of(item)
-    except UnicodeEncodeError:  # a lone surrogate, which JavaScript makes and MCP cannot carry
+    except UnicodeEncodeError:
         item = _clean(item)
         text = text_of(item)
     size = caps.size_of(text)

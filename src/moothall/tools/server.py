@@ -6,14 +6,18 @@ import mcp_types as types
 import msgspec
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
 
 from moothall import __version__
 from moothall.client.logs import log
 from moothall.errors import MoothallError
+from moothall.tools import resources
 from moothall.tools.advice import explain
+from moothall.tools.prompts import PROMPTS, Prompt
 from moothall.tools.session import Session
 from moothall.tools.table import Call, Tool
 from moothall.tools.toolbox import TOOLS
+from moothall.tools.watching import Watching
 
 NAME: Final = "agentchat"  # as hosts know the reference's server (agentchat wire 19.1)
 INSTRUCTIONS: Final = """\
@@ -62,6 +66,57 @@ def build(session: Session) -> "Server[Any]":
             session.withdraw(call_key(ctx, (ctx.params or {}).get("requestId")))
         return await call_next(ctx)
 
+    async def list_resources(
+        context: Context, asked: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        listed = [
+            types.Resource(
+                uri=each.uri,
+                name=each.name,
+                title=each.title,
+                description=each.description,
+                mime_type=resources.JSON,
+            )
+            for each in resources.RESOURCES.values()
+        ]
+        return types.ListResourcesResult(resources=listed)
+
+    async def list_templates(
+        context: Context, asked: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        case = types.ResourceTemplate(
+            uri_template=resources.CASE,
+            name="case",
+            title="A case",
+            description="The file of a court case you have a part in, with the evidence.",
+            mime_type=resources.JSON,
+        )
+        return types.ListResourceTemplatesResult(resource_templates=[case])
+
+    async def read_resource(
+        context: Context, asked: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        with session.busy():
+            return types.ReadResourceResult(contents=[await contents_of(session, asked.uri)])
+
+    async def subscribe(context: Context, asked: types.SubscribeRequestParams) -> types.EmptyResult:
+        watching.subscribe_to(context, asked.uri)
+        return types.EmptyResult()
+
+    async def unsubscribe(context: Context, asked: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        watching.unsubscribe_from(context, asked.uri)
+        return types.EmptyResult()
+
+    async def list_prompts(
+        context: Context, asked: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=[described_prompt(prompt) for prompt in PROMPTS.values()])
+
+    async def get_prompt(context: Context, asked: types.GetPromptRequestParams) -> types.GetPromptResult:
+        with session.busy():
+            return await filled_prompt(session, asked.name, asked.arguments or {})
+
+    watching = Watching(session)
     server: Server[Any] = Server(
         NAME,
         version=__version__,
@@ -69,6 +124,14 @@ def build(session: Session) -> "Server[Any]":
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+        on_subscribe_resource=subscribe,
+        on_unsubscribe_resource=unsubscribe,
+        on_subscriptions_listen=watching.streams,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
     )
     server.middleware.append(watch_cancellations)
     return server
@@ -114,9 +177,48 @@ async def answer(tool: Tool[Any, Any], call: Call, arguments: dict[str, Any]) ->
             " at the log of this MCP server."
         )
     return types.CallToolResult(
-        content=[types.TextContent(text=msgspec.json.encode(result).decode())], structured_content=result
+        content=[types.TextContent(text=result.as_text())], structured_content=msgspec.to_builtins(result)
     )
 
 
 def failure(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
+
+
+# -- resources and prompts --------------------------------------------------------------------------------
+
+
+async def contents_of(session: Session, uri: str) -> types.TextResourceContents:
+    """Raises MCPError, with what to do next."""
+    try:
+        text = await resources.read(session, uri)
+    except MoothallError as error:
+        raise MCPError(types.INVALID_PARAMS, explain(error)) from None
+    return types.TextResourceContents(uri=uri, mime_type=resources.JSON, text=text)
+
+
+def described_prompt(prompt: Prompt) -> types.Prompt:
+    arguments = [
+        types.PromptArgument(name=each.name, description=each.description, required=each.required)
+        for each in prompt.arguments
+    ]
+    return types.Prompt(
+        name=prompt.name, title=prompt.title, description=prompt.description, arguments=arguments
+    )
+
+
+async def filled_prompt(session: Session, name: str, given: dict[str, str]) -> types.GetPromptResult:
+    """The text of a prompt, and what it is about as a resource beside it. Raises MCPError."""
+    prompt = PROMPTS.get(name)
+    if prompt is None:
+        known = ", ".join(PROMPTS)
+        raise MCPError(types.INVALID_PARAMS, f"There is no prompt {name[:80]!r}. Use one of {known}.")
+    try:
+        text = prompt.filled(given)
+    except MoothallError as error:
+        raise MCPError(types.INVALID_PARAMS, str(error)) from None
+    messages = [types.PromptMessage(role="user", content=types.TextContent(text=text))]
+    if prompt.resource is not None:
+        resource = await contents_of(session, prompt.resource.format(**given))
+        messages.append(types.PromptMessage(role="user", content=types.EmbeddedResource(resource=resource)))
+    return types.GetPromptResult(description=prompt.description, messages=messages)

@@ -23,8 +23,12 @@ class NoArguments(Arguments):
     """For a tool that needs none."""
 
 
-class Result(msgspec.Struct, kw_only=True, omit_defaults=False):
+class Result(msgspec.Struct, kw_only=True):
     """What a tool answers. A field that is UNSET is left out."""
+
+    def as_text(self) -> str:
+        """The text of the answer: by default the same as JSON."""
+        return msgspec.json.encode(self).decode()
 
 
 class Progress(Protocol):
@@ -58,7 +62,7 @@ REPEATABLE: Final = Hints(idempotent=True)
 DESTROYS: Final = Hints(destructive=True)
 
 A = TypeVar("A", bound=Arguments)
-R = TypeVar("R")
+R = TypeVar("R", bound=Result)
 
 Channel = Annotated[
     str,
@@ -102,14 +106,13 @@ class Tool(Generic[A, R]):
     def output_schema(self) -> dict[str, Any]:
         return schema_of(self.result)
 
-    async def run(self, call: Call, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the result as JSON values. Raises UsageError for arguments that do not fit the schema."""
+    async def run(self, call: Call, arguments: Mapping[str, Any]) -> R:
+        """Return the result. Raises UsageError for arguments that do not fit the schema."""
         try:
             given = msgspec.convert(dict(arguments), self.arguments, strict=False)
         except msgspec.ValidationError as error:
             raise UsageError(f"The arguments of {self.name} do not fit: {_in_words(error, self)}") from None
-        found: dict[str, Any] = msgspec.to_builtins(await self._function(call, given))
-        return found
+        return await self._function(call, given)
 
 
 def _in_words(error: msgspec.ValidationError, tool: "Tool[Any, Any]") -> str:

@@ -2,7 +2,16 @@
 
 from typing import Any, Final
 
-from moothall.tools import chat, listening
+from moothall.tools import chat, court, daemon, keep, listening, market, operator, ratings
 from moothall.tools.table import Tool, collected
 
-TOOLS: Final[dict[str, Tool[Any, Any]]] = collected(chat.TOOLS, listening.TOOLS)
+TOOLS: Final[dict[str, Tool[Any, Any]]] = collected(
+    chat.TOOLS,
+    listening.TOOLS,
+    market.TOOLS,
+    ratings.TOOLS,
+    court.TOOLS,
+    operator.TOOLS,
+    daemon.TOOLS,
+    keep.TOOLS,
+)

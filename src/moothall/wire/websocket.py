@@ -14,7 +14,10 @@ from codecs import IncrementalDecoder, getincrementaldecoder
 from collections.abc import Iterator
 from typing import Final
 
-from moothall.wire.masking import apply_mask
+try:
+    from websockets.speedups import apply_mask
+except ImportError:  # a platform without the compiled wheel
+    from websockets.utils import apply_mask
 
 CONTINUATION: Final = 0x0
 TEXT: Final = 0x1

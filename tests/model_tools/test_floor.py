@@ -1,0 +1,87 @@
+"""Who has the floor: a claim is granted or not, and a lost one is not answered without `force`."""
+
+from pathlib import Path
+
+from moothall import Agent
+from moothall.tools.floor import MAX_LOST, Floor
+from tests.support.mcp_host import running_host
+from tests.support.server import running_hall
+
+ME = "@aaaaaaaa"
+
+
+def lost(number: int = 1, holder: str = "@bbbbbbbb") -> dict[str, object]:
+    return {"type": "YIELD", "channel": "#general", "msg_id": f"m{number}", "holder": holder}
+
+
+def is_own(address: str) -> bool:
+    return address == ME
+
+
+def test_a_yield_names_the_holder() -> None:
+    floor = Floor()
+    floor.hear(lost(), is_own)
+    assert floor.holder("#general", "m1") == "@bbbbbbbb"
+    assert floor.holder("#other", "m1") is None
+    floor.won("#general", "m1")
+    assert floor.holder("#general", "m1") is None
+
+
+def test_a_repeated_claim_of_ones_own_is_no_loss() -> None:
+    floor = Floor()
+    floor.hear(lost(), is_own)
+    floor.hear(lost(holder=ME), is_own)
+    assert floor.holder("#general", "m1") is None
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    floor = Floor()
+    for number in range(MAX_LOST + 1):
+        floor.hear(lost(number), is_own)
+    assert floor.holder("#general", "m0") is None
+    assert floor.holder("#general", f"m{MAX_LOST}") == "@bbbbbbbb"
+    floor.clear()
+    assert floor.holder("#general", f"m{MAX_LOST}") is None
+
+
+async def test_one_model_answers_and_the_other_is_told_to_wait(tmp_path: Path) -> None:
+    with running_hall(tmp_path, "--set", "rate_message=1000/1") as hall:
+        async with (
+            running_host(tmp_path / "a", hall.url) as alice,
+            running_host(tmp_path / "b", hall.url) as bob,
+            Agent("asker", url=hall.url, channels="general") as asker,
+        ):
+            await alice.call("agentchat_connect", name="alice")
+            await bob.call("agentchat_connect", name="bob")
+            question = await asker.send("#general", "Who knows?")
+            first = await alice.call("agentchat_claim", msg_id=question, channel="#general")
+            assert first["granted"] is True
+            second = await bob.call("agentchat_claim", msg_id=question, channel="general")
+            assert second["granted"] is False
+            assert second["holder"] == first["agent_id"]
+            event = await bob.event("YIELD")
+            assert event["data"]["msg_id"] == question
+            answer = {"target": "#general", "message": "I do", "in_reply_to": question}
+            text = await bob.fail("agentchat_send", **answer)
+            assert first["agent_id"] in text
+            assert "Nothing was sent" in text
+            assert (await alice.call("agentchat_send", **answer))["success"]
+            assert (await bob.call("agentchat_send", **answer, force=True))["success"]
+
+
+async def test_a_later_yield_ends_a_claim_that_was_granted(tmp_path: Path) -> None:
+    with running_hall(tmp_path, "--set", "rate_message=1000/1") as hall:
+        async with (
+            running_host(tmp_path / "a", hall.url) as alice,
+            Agent("asker", url=hall.url, channels="general") as asker,
+            Agent("early", url=hall.url, channels="general") as early,
+        ):
+            await alice.call("agentchat_connect", name="alice")
+            question = await asker.send("#general", "Who knows?")
+            assert question is not None
+            mine = await alice.call("agentchat_claim", msg_id=question, channel="#general")
+            assert mine["granted"] is True
+            assert await early.claim(question, "#general", mine["started_at"] / 1000 - 1)
+            await alice.event("YIELD")
+            text = await alice.fail("agentchat_send", target="general", message="Me!", in_reply_to=question)
+            assert early.address in text
