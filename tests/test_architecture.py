@@ -127,6 +127,27 @@ def test_decisions_know_no_message_of_a_wire(room: str) -> None:
             assert not used & AGENTCHAT, f"{path.relative_to(HOUSE)} uses messages of the agentchat wire"
 
 
+# Parts of libraries that their documentation does not name: one module of ours knows each, and has a test for it.
+UNDOCUMENTED = {
+    "asyncio.sslproto": "gateways/doorstep.py",
+    "websockets.speedups": "wire/masking.py",
+    "textual._ansi_sequences": "tui/escape_sequences.py",
+}
+
+
+def test_one_module_knows_each_undocumented_part_of_a_library() -> None:
+    users: dict[str, set[str]] = {}
+    for path in HOUSE.rglob("*.py"):
+        for name in imported(path):
+            known = next((part for part in UNDOCUMENTED if name.startswith(part)), None)
+            is_private = any(part.startswith("_") for part in name.split(".")) and not name.startswith(
+                ("moothall.", "__future__")
+            )
+            if known is not None or is_private:
+                users.setdefault(known or name, set()).add(str(path.relative_to(HOUSE)))
+    assert users == {part: {user} for part, user in UNDOCUMENTED.items()}
+
+
 def test_the_command_line_has_one_command_per_file() -> None:
     """What commands share begins with an underscore."""
     public = {path.stem for path in (HOUSE / "cli").glob("*.py") if not path.name.startswith("_")}

@@ -87,7 +87,7 @@ def facts(row: Row) -> str:
     if not row.lurkers:
         told.append("Lurkers may not.")
     if row.rate is not None:
-        told.append(f"Its rate is the setting `{row.rate}`.")
+        told.append(f"Its rate is the setting `{row.rate.setting}`.")
     if row.silent:
         told.append("From any other sender it is dropped in silence.")
     return " ".join(told)

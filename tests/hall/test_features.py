@@ -1,12 +1,13 @@
 """WELCOME says which of our extensions a hall serves."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from moothall.hall.features import FEATURES, served
 from moothall.settings import PROFILES, Settings
+from moothall.wire.agentchat.client import AnyClientMessage, ClientMessage, ListAgents
 from tests.support.world import World, assert_sent
 
 WIRE = (Path(__file__).parents[2] / "docs" / "wire.md").read_text()
@@ -39,3 +40,13 @@ def test_no_two_features_have_one_name() -> None:
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
 def test_every_feature_has_its_row_in_the_docs(feature: Any) -> None:
     assert f"| `{feature.name}` |" in WIRE
+
+
+@pytest.mark.parametrize("message", get_args(AnyClientMessage), ids=lambda message: message.__name__)
+def test_a_message_of_ours_names_a_feature(message: type[ClientMessage]) -> None:
+    """Clients look there before they say that a server does not offer it."""
+    is_ours = (message.__doc__ or "").startswith(
+        "Ours:"
+    ) and message is not ListAgents  # with a channel it is not
+    assert is_ours is (message.feature is not None)
+    assert message.feature is None or message.feature in {feature.name for feature in FEATURES}

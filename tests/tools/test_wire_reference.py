@@ -146,8 +146,10 @@ def test_the_limits_are_those_of_the_settings(name: str) -> None:
 
 
 def test_there_are_limits() -> None:
-    rates = {row.rate for row in command_rows() if row.rate}
-    assert rates <= {*re.findall(r"^\| .* \| `(\w+)` \| \d+/\d+ \|$", WIRE, re.MULTILINE)}
+    rates = [row.rate for row in command_rows() if row.rate]
+    assert all(rate.of(Settings()) == getattr(Settings(), rate.setting) for rate in rates)
+    documented = re.findall(r"^\| .* \| `(\w+)` \| \d+/\d+ \|$", WIRE, re.MULTILINE)
+    assert {rate.setting for rate in rates} <= {*documented}
 
 
 def test_what_people_wrote_is_kept_and_what_is_gone_is_removed() -> None:

@@ -1,16 +1,4 @@
-import pytest
-from textual import events
-from textual._xterm_parser import XTermParser
-
-from moothall.tui.keys import KEYS, bindings, free_alt_digits, key_rows
-
-
-@pytest.mark.parametrize("digit", range(1, 10))
-def test_alt_and_a_digit_is_a_key_in_every_terminal(digit: int) -> None:
-    free_alt_digits()
-    parser = XTermParser()
-    pressed = [*parser.feed(f"\x1b{digit}"), *parser.feed("")]
-    assert [event.key for event in pressed if isinstance(event, events.Key)] == [f"alt+{digit}"]
+from moothall.tui.keys import KEYS, bindings, key_rows
 
 
 def test_no_key_means_two_things() -> None:

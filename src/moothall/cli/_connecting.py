@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypedDict, TypeVar, Unpack
 
 import typer
 
@@ -14,6 +14,7 @@ from moothall.wire.authority import DEFAULT_URL, URL_VARIABLES
 
 if TYPE_CHECKING:
     from moothall import Agent
+    from moothall.client.backoff import Backoff
 
 Answer = TypeVar("Answer")
 
@@ -67,6 +68,14 @@ Timeout = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="JSON for programs.")]
 
 
+class AgentOptions(TypedDict, total=False):
+    """What a command may want otherwise than `Agent` has it."""
+
+    human: bool
+    reconnect: bool
+    backoff: "Backoff"
+
+
 @dataclass(frozen=True, slots=True)
 class Visit:
     """Where a command goes, as whom, and how long it waits for anything there."""
@@ -76,7 +85,7 @@ class Visit:
     identity: Path | None = None
     timeout: float = DEFAULT_TIMEOUT
 
-    def agent(self, **options: Any) -> "Agent":
+    def agent(self, **options: Unpack["AgentOptions"]) -> "Agent":
         from moothall import Agent
         from moothall.cli import _chosen
         from moothall.identity import keyfile

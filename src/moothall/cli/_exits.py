@@ -75,7 +75,7 @@ _ADVICE: Final = {
     errors.InternalError.code: "the operator's log says more",
 }
 
-_CHANNEL_ARGUMENTS: Final = ("'TO'", "'TEXT'", "'CHANNEL'")
+_CHANNEL_ARGUMENTS: Final = ("to", "text", "channel")
 
 # What is wrong with a value, in our words: those of the library name types of Python and not the value.
 _WRONG_VALUES: Final = {
@@ -207,10 +207,17 @@ def _with_help(error: typer.TyperException) -> str:
     if isinstance(error, typer.BadParameter) and (words := _wrong_value(error.__cause__)):
         error.message = words
     text = one_line(error.format_message()).rstrip(".")
-    if text.startswith("Missing argument") and any(name in text for name in _CHANNEL_ARGUMENTS):
+    if _missing(error) in _CHANNEL_ARGUMENTS:
         text += " (the shell takes # for a comment: quote '#channel', or leave the # out)"
     context = getattr(error, "ctx", None)
     return f"{text}; see {context.command_path} --help" if context else text
+
+
+def _missing(error: typer.TyperException) -> str | None:
+    """The argument that is missing, if one is: that is the one BadParameter with a class of its own."""
+    if isinstance(error, typer.BadParameter) and type(error) is not typer.BadParameter and error.param:
+        return error.param.name
+    return None
 
 
 def _wrong_value(cause: Any) -> str | None:

@@ -1,7 +1,7 @@
 """Flags that several commands share."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -32,7 +32,7 @@ Profile = Annotated[
 ]
 
 
-def choose(config: Path | None, assignments: list[str] | None, **flags: Any) -> Chosen:
+def choose(config: Path | None, assignments: list[str] | None, **flags: object) -> Chosen:
     for assignment in assignments or ():
         name, equals, value = assignment.partition("=")
         if not equals:

@@ -370,5 +370,5 @@ def _words(given: list[str] | None) -> str | None:
     return " ".join(given).encode(errors="replace").decode() if given else None
 
 
-def _done(text: str, *, as_json: bool, **facts: Any) -> None:
+def _done(text: str, *, as_json: bool, **facts: object) -> None:
     typer.echo(json.dumps(facts) if as_json else text)

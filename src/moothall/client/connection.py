@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidPro
 
 from moothall import __version__
 from moothall.client.captcha import solve
-from moothall.client.incoming import Incoming, decode, encode
+from moothall.client.incoming import Incoming, decode, encode, features
 from moothall.client.logs import log
 from moothall.client.pace import FramePace
 from moothall.client.requests import ByRef, OneAtATime, Replies, Request, refusal
@@ -34,6 +34,7 @@ from moothall.identity import PrivateKey
 from moothall.known_halls import KnownHalls, check_challenge, place_of
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import CaptchaResponse, ClientMessage, Identify, VerifyIdentity
+from moothall.wire.agentchat.names import TOO_FAST
 from moothall.wire.agentchat.signing import auth_text, unbound_time
 from moothall.wire.origins import is_loopback
 from moothall.wire.websocket import POLICY_VIOLATION
@@ -80,6 +81,7 @@ class HallConnection:
         self._warned = False  # that it sent a frame which is not a message
         self._reading: asyncio.Task[None] | None = None
         self.opened_at = asyncio.get_running_loop().time()
+        self.features: frozenset[str] = frozenset()  # as WELCOME lists them
 
     @classmethod
     async def open(
@@ -172,6 +174,7 @@ class HallConnection:
             self._pace = self._pace or FramePace()
         if hall_key is not None:
             await _remember(applicant.known_halls, self._url, hall_key)
+        self.features = features(body)
         self._listener.welcomed(body)
 
     async def _next(self, deadline: float, patience: float) -> Incoming:
@@ -250,7 +253,7 @@ def _given_reason(incoming: Incoming) -> str:
 
 def was_too_fast(error: Exception) -> bool:
     """True if a hall closed the connection because of too many frames (agentchat wire 1.3)."""
-    return isinstance(error, ConnectionLost) and error.code == POLICY_VIOLATION and "Rate" in error.reason
+    return isinstance(error, ConnectionLost) and (error.code, error.reason) == (POLICY_VIOLATION, TOO_FAST)
 
 
 def _proof(key: PrivateKey | None, challenge: server.Challenge, *, is_bound: bool) -> VerifyIdentity:

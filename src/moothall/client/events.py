@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 from moothall.client.board import State
+from moothall.client.incoming import features
 from moothall.client.message import Message
 from moothall.wire.agentchat import server
 
@@ -164,14 +165,7 @@ def welcome(body: server.Welcome) -> Welcome:
         motd=body.motd,
         lurking=body.lurk,
         max_content=body.max_content if type(body.max_content) is int else None,
-        features=_names(body.features),
-    )
-
-
-def _names(found: object) -> frozenset[str]:
-    """Another server may mean something else by it."""
-    return (
-        frozenset(each for each in found if isinstance(each, str)) if isinstance(found, list) else frozenset()
+        features=features(body),
     )
 
 

@@ -325,3 +325,11 @@ def _decode_slowly(payload: bytes) -> Incoming | None:
     except (msgspec.ValidationError, UnicodeEncodeError, RecursionError):
         body = None  # msgspec fails on a lone surrogate in a field name or an enumerated word
     return _incoming(payload, outline, body)
+
+
+def features(body: server.Welcome) -> frozenset[str]:
+    """The extensions that a WELCOME lists. Another server may mean something else by the field."""
+    found = body.features
+    return (
+        frozenset(each for each in found if isinstance(each, str)) if isinstance(found, list) else frozenset()
+    )

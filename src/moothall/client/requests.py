@@ -7,7 +7,6 @@ Either way no call can take the answer of another.
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
 RETRIES: Final = 20
 RETRY_AFTER: Final = 1.0  # seconds
 
-_UNKNOWN_TYPE: Final = re.compile(
-    r"\b(?:unknown|unsupported|invalid|unrecogni[sz]ed) (?:message )?type\b", re.IGNORECASE
-)
 
 Reply = TypeVar("Reply", bound=ServerMessage)
 Result = TypeVar("Result")
@@ -231,19 +227,15 @@ class Exchange:
             async with asyncio.timeout(limit):
                 connection = await self._connection()
                 return await connection.ask(request)
-        except InvalidMessage as refused:
-            if not _is_unknown_type(refused):
+        except InvalidMessage:
+            feature = request.message.feature
+            if feature is None or connection is None or feature in connection.features:
                 raise
             raise NotOffered(f"this server does not offer it: {request.kind}") from None
         except TimeoutError:
             if connection is None:
                 raise NotConnected(f"no connection came up within {limit:.3g} s") from None
             raise Unanswered(f"the hall did not answer {request.kind} within {limit:.3g} s") from None
-
-
-def _is_unknown_type(refused: InvalidMessage) -> bool:
-    """The code says only that a message was invalid, and each server has its own words for the rest."""
-    return _UNKNOWN_TYPE.search(refused.message) is not None
 
 
 async def patiently(action: Callable[[], Awaitable[Result]]) -> Result:

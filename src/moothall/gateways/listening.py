@@ -5,15 +5,13 @@ import os
 import shlex
 import socket
 import ssl
-from asyncio import sslproto
 from collections.abc import Callable, Collection
 from errno import EADDRNOTAVAIL
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import uvloop
-
 from moothall.errors import SettingsError
+from moothall.gateways.doorstep import Guest, behind_tls
 
 TLS_TIMEOUT: Final = 10.0  # seconds for a TLS handshake
 BACKLOG: Final = 4096  # connections the kernel may hold for us: a whole town reconnects after a restart
@@ -28,20 +26,6 @@ class Abortable(Protocol):
     def abort(self) -> None: ...
 
 
-class Guest(Protocol):
-    """What a port makes for each connection, besides being an asyncio.Protocol."""
-
-    def arrive(self, transport: asyncio.BaseTransport) -> bool:
-        """A connection was accepted, perhaps before its TLS handshake. False refuses it. Called once."""
-
-    def vanish(self) -> None:
-        """It is gone; if TLS was not there yet, without `connection_made` and `connection_lost`."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
-
-    def connection_lost(self, exc: Exception | None) -> None: ...
-
-
 async def listen(
     guest: Callable[[], Guest],
     host: str,
@@ -53,7 +37,7 @@ async def listen(
 ) -> asyncio.Server:
     """SettingsError, with the purpose and the advice, if the address is not to be had."""
     loop = asyncio.get_running_loop()
-    protocol: Any = guest if tls is None else _behind_tls(loop, guest, tls)
+    protocol: Any = guest if tls is None else behind_tls(loop, guest, tls, TLS_TIMEOUT)
     try:
         server = await loop.create_server(protocol, host, port, backlog=BACKLOG)
     except socket.gaierror:
@@ -68,33 +52,6 @@ async def listen(
     for listening in server.sockets:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, READ_AHEAD)  # connections inherit it
     return server
-
-
-def _behind_tls(
-    loop: asyncio.AbstractEventLoop, guest: Callable[[], Guest], tls: ssl.SSLContext
-) -> Callable[[], asyncio.BaseProtocol]:
-    """As a loop does it for `create_server(ssl=...)`, but that reports a connection only after its handshake.
-    Thousands of unfinished handshakes would have locked other clients out by then."""
-    library: Any = uvloop.loop if isinstance(loop, uvloop.Loop) else sslproto
-
-    class Doorstep(library.SSLProtocol):  # type: ignore[misc]  # the loops have no type for it
-        def __init__(self) -> None:
-            self._guest = guest()
-            super().__init__(
-                loop, self._guest, tls, None, server_side=True, ssl_handshake_timeout=TLS_TIMEOUT
-            )
-
-        def connection_made(self, transport: asyncio.Transport) -> None:
-            if self._guest.arrive(transport):
-                super().connection_made(transport)
-            else:
-                transport.abort()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)
-            self._guest.vanish()
-
-    return Doorstep
 
 
 def address_of(server: asyncio.Server | None) -> tuple[str, int]:

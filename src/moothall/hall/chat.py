@@ -5,7 +5,7 @@ message to an unknown agent or channel is refused first, unless it has callback 
 """
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from moothall.errors import (
     AgentNotFound,
@@ -16,7 +16,7 @@ from moothall.errors import (
 )
 from moothall.hall.callbacks import MARKER, take_callbacks
 from moothall.hall.channels import Channel
-from moothall.hall.commands import Command, Row
+from moothall.hall.commands import Command, CommandRate, Row
 from moothall.hall.costs import CHANNEL, DIRECT, MESSAGE
 from moothall.hall.delivery_receipts import Asking
 from moothall.hall.hall import Hall
@@ -27,6 +27,9 @@ from moothall.wire.agentchat.client import FileChunk, Msg, Typing
 from moothall.wire.agentchat.jstext import utf16_length
 from moothall.wire.agentchat.names import bare_id
 from moothall.wire.outgoing import Outgoing
+
+MESSAGE_RATE: Final = CommandRate("rate_message", lambda settings: settings.rate_message)
+CHUNK_RATE: Final = CommandRate("rate_chunk", lambda settings: settings.rate_chunk)
 
 
 def message_check(limit: int) -> Callable[[Msg], None]:
@@ -178,7 +181,7 @@ def _refuse_address(hall: Hall, to: str) -> NoReturn:
 def commands(settings: Settings) -> tuple[Row, ...]:
     check = message_check(settings.max_content)
     return (
-        Command(Msg, message, MESSAGE, rate="rate_message", check=check, lurkers=False),
-        Command(FileChunk, file_chunk, DIRECT, rate="rate_chunk", lurkers=False),
+        Command(Msg, message, MESSAGE, rate=MESSAGE_RATE, check=check, lurkers=False),
+        Command(FileChunk, file_chunk, DIRECT, rate=CHUNK_RATE, lurkers=False),
         Command(Typing, typing, CHANNEL, silent=True),
     )

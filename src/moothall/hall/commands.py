@@ -6,10 +6,12 @@ The checks run once, centrally, in `Hall.receive`, in the seed's order: size, pa
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, get_args
 
 from moothall.hall.costs import Cost
 from moothall.hall.session import Session, Tier
+from moothall.settings import Settings
+from moothall.settings.limits import Rate
 from moothall.wire.agentchat.client import AnyClientMessage, ClientMessage
 
 if TYPE_CHECKING:
@@ -18,13 +20,20 @@ if TYPE_CHECKING:
 Message = TypeVar("Message", bound=ClientMessage)
 
 
+class CommandRate(NamedTuple):
+    """How often one agent may send a message of this type."""
+
+    setting: str  # its name, for the docs
+    of: Callable[[Settings], Rate]
+
+
 @dataclass(frozen=True, slots=True)
 class Command(Generic[Message]):
     message: type[Message]
     handler: Callable[["Hall", Session, Message], None]
     cost: Cost
     tier: Tier = Tier.ANONYMOUS
-    rate: str | None = None  # the setting with its rate, if it has one of its own
+    rate: CommandRate | None = None  # if it has one of its own
     # Of fields, what the decoder cannot tell. What fails it uses up no rate.
     check: Callable[[Message], None] | None = None
     silent: bool = False  # refused without a word: the reference sends no ERROR here (agentchat wire 5.2)

@@ -22,7 +22,7 @@ from moothall.hall.agenda import Agenda, Appointment
 from moothall.hall.budgets import Budgets, Price
 from moothall.hall.callbacks import CallbackQueue
 from moothall.hall.channels import Channels
-from moothall.hall.commands import Row, command_table
+from moothall.hall.commands import CommandRate, Row, command_table
 from moothall.hall.counts import Tally
 from moothall.hall.delivery import LocalDelivery
 from moothall.hall.delivery_receipts import DeliveryReceipts
@@ -323,7 +323,7 @@ class Hall:
         if command.check is not None:
             command.check(message)
         if command.rate is not None and self._limited:
-            self._check_rate(session, command)
+            self._check_rate(session, command, command.rate)
         agent = session.agent
         if session.tier >= command.tier and (command.lurkers or agent is None or not agent.lurking):
             return True
@@ -405,16 +405,16 @@ class Hall:
         """A binary frame is read as text (agentchat wire 1.1)."""
         self.receive(session, payload)
 
-    def _check_rate(self, session: Session, command: Row) -> None:
+    def _check_rate(self, session: Session, command: Row, rate: CommandRate) -> None:
         windows = session.windows
         if windows is None:
             windows = session.windows = {}
         window = windows.get(command.name)
         if window is None:
-            rate = getattr(self.settings, command.rate or "")
-            if not rate.limit:
+            window = rate.of(self.settings).window()
+            if window is None:
                 return
-            window = windows[command.name] = rate.window()
+            windows[command.name] = window
         if not window.admit(self.clock.monotonic()):
             raise RateLimited(f"Too many {command.name}; wait a moment and try again")
 

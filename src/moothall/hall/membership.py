@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from moothall.errors import AuthRequired, InvalidMessage, NotInvited
 from moothall.hall.access import holder_of
 from moothall.hall.channels import Channel
-from moothall.hall.commands import Command
+from moothall.hall.commands import Command, CommandRate
 from moothall.hall.costs import AGENT_LIST, ANSWER, CHANNEL, CHANNEL_LIST, DIRECT, ENTRY, MAX_AGENTS_LISTED
 from moothall.hall.hall import Hall
 from moothall.hall.session import Agent, Session, Tier
@@ -18,6 +18,8 @@ from moothall.wire.agentchat.client import CreateChannel, Invite, Join, Leave, L
 from moothall.wire.agentchat.names import bare_id
 
 MAX_INVITED: Final = 10_000  # ids on one channel's invite list
+
+CREATE_RATE: Final = CommandRate("rate_create", lambda settings: settings.rate_create)
 
 
 def join(hall: Hall, session: Session, message: Join) -> None:
@@ -245,7 +247,7 @@ def _entry(agent: Agent) -> server.MemberEntry:
 COMMANDS: Final = (
     Command(Join, join, ENTRY),
     Command(Leave, leave, CHANNEL),
-    Command(CreateChannel, create_channel, ANSWER, rate="rate_create", lurkers=False),
+    Command(CreateChannel, create_channel, ANSWER, rate=CREATE_RATE, lurkers=False),
     Command(Invite, invite, DIRECT, lurkers=False),
     Command(ListChannels, list_channels, CHANNEL_LIST, Tier.STRANGER),
     Command(ListAgents, list_agents, AGENT_LIST),

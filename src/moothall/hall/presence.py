@@ -5,7 +5,7 @@ from typing import Final
 from msgspec import UNSET
 
 from moothall.errors import InvalidName, LurkMode
-from moothall.hall.commands import Command
+from moothall.hall.commands import Command, CommandRate
 from moothall.hall.costs import NEIGHBOURS
 from moothall.hall.hall import Hall
 from moothall.hall.session import Agent, Session
@@ -16,6 +16,8 @@ from moothall.wire.agentchat.names import is_reserved_nick
 from moothall.wire.outgoing import Bundle, Outgoing
 
 TICK: Final = 0.1  # seconds in which presence changes are collected
+
+NICK_RATE: Final = CommandRate("rate_nick", lambda settings: settings.rate_nick)
 
 
 def check_nick(message: SetNick) -> None:
@@ -110,6 +112,6 @@ def _check_text(hall: Hall, agent: Agent, text: str) -> str:
 
 
 COMMANDS: Final = (
-    Command(SetNick, set_nick, NEIGHBOURS, rate="rate_nick", check=check_nick, lurkers=False),
+    Command(SetNick, set_nick, NEIGHBOURS, rate=NICK_RATE, check=check_nick, lurkers=False),
     Command(SetPresence, set_presence, NEIGHBOURS),
 )

@@ -13,6 +13,7 @@ from moothall.errors import RateLimited
 from moothall.hall.budgets import Price
 from moothall.hall.costs import ANSWER
 from moothall.hall.session import Session, Tier
+from moothall.wire.agentchat.names import TOO_FAST
 from moothall.wire.websocket import POLICY_VIOLATION
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _close(hall: "Hall", session: Session) -> None:
     frames = session.meter.frames if session.meter is not None else None
     messages = 1 if frames is None else len(frames) + 1
     hall.note("rate_limit_exceeded", ip=session.ip, agent=agent_id, messages=messages)
-    hall.close(session, POLICY_VIOLATION, "Rate limit exceeded")
+    hall.close(session, POLICY_VIOLATION, TOO_FAST)
 
 
 def count_refusal(hall: "Hall", session: Session) -> None:

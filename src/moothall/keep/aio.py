@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from errno import ECONNREFUSED
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from moothall.keep.cache import DEFAULT_HOST, DEFAULT_PORT
 from moothall.keep.client import DEFAULT_SRC, DEFAULT_TIMEOUT
 from moothall.keep.message import Message
-from moothall.keep.signing import DEFAULT_TTL, compose, is_signed
+from moothall.keep.signing import DEFAULT_TTL, Fields, compose, is_signed
 from moothall.keep.sorting import DISCOVER, SERVER, Sorting, asks_server, read_discovery
 from moothall.wire.keep.frames import FrameReader, frame
 from moothall.wire.keep.packet import OFFER, MalformedPacket, Packet, decode, encode
@@ -204,7 +204,7 @@ class AsyncKeepClient:
         agents: list[str] = (await self.discover("agents"))["agents"]
         return agents
 
-    def _packet(self, body: str, src: str | None, dst: str, **fields: Any) -> Packet:
+    def _packet(self, body: str, src: str | None, dst: str, **fields: Unpack[Fields]) -> Packet:
         return compose(self._key, body, self.src if src is None else src, dst, **fields)
 
     async def _ask(self, question: Packet) -> Packet:

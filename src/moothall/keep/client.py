@@ -9,14 +9,14 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar, Unpack
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from moothall.keep import cache, server
 from moothall.keep.cache import DEFAULT_HOST, DEFAULT_PORT
 from moothall.keep.line import Line
-from moothall.keep.signing import DEFAULT_TTL, compose
+from moothall.keep.signing import DEFAULT_TTL, Fields, compose
 from moothall.keep.sorting import DISCOVER, SERVER, asks_server, read_discovery
 from moothall.wire.keep.packet import Packet
 
@@ -205,7 +205,7 @@ class PacketClient(ABC, Generic[Shown]):
         """
         return server.ensure_server(host, port, timeout)
 
-    def _packet(self, body: str, src: str | None, dst: str, **fields: Any) -> Packet:
+    def _packet(self, body: str, src: str | None, dst: str, **fields: Unpack[Fields]) -> Packet:
         return compose(self._key, body, self.src if src is None else src, dst, **fields)
 
     def _send(self, packet: Packet, wait_reply: bool | None) -> Packet | None:

@@ -1,6 +1,6 @@
 """Packets as a client makes them, and their signatures, made and checked with `cryptography` (keep wire 3)."""
 
-from typing import Final
+from typing import Final, TypedDict
 from uuid import uuid4
 
 from cryptography.exceptions import InvalidSignature
@@ -11,6 +11,16 @@ from moothall.wire.keep.packet import MAX_PACKET, Packet, encode, signing_bytes
 DEFAULT_TTL: Final = 60  # seconds
 KEY_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 64
+
+
+class Fields(TypedDict, total=False):
+    """Of a packet, besides its body and who says it to whom."""
+
+    typ: int
+    fee: int
+    ttl: int
+    msg_id: str | None
+    scar: bytes
 
 
 def compose(

@@ -27,8 +27,9 @@ from moothall.tui.cells import fitted
 from moothall.tui.commands import Commands
 from moothall.tui.ears import Ears
 from moothall.tui.entry import Command, Mistake, parse
+from moothall.tui.escape_sequences import free_alt_digits
 from moothall.tui.history import History
-from moothall.tui.keys import bindings, free_alt_digits
+from moothall.tui.keys import bindings
 from moothall.tui.overlays import Help
 from moothall.tui.panel import Panel
 from moothall.tui.printable import MAX_NAME, steady_line

@@ -2,7 +2,6 @@
 
 from typing import Final, NamedTuple
 
-from textual import _ansi_sequences
 from textual.binding import Binding
 
 
@@ -64,14 +63,3 @@ def actions() -> dict[str, str]:
 def key_rows() -> list[tuple[str, str]]:
     """All keys with their meaning; the nine rooms are one row."""
     return [(key.shown, key.help) for key in KEYS if key.shown] + list(ENTRY_KEYS)
-
-
-def free_alt_digits() -> None:
-    """Have Alt-1 to Alt-9 mean these keys, also in terminals that send ESC and a digit for them.
-
-    Textual takes ESC 1 for the letter that Option-1 writes on a Mac ("¡"). It has no setting for this.
-    """
-    sequences = _ansi_sequences.ANSI_SEQUENCES_KEYS
-    if isinstance(sequences, dict):
-        for digit in "123456789":
-            sequences.pop(f"\x1b{digit}", None)

@@ -14,10 +14,7 @@ from codecs import IncrementalDecoder, getincrementaldecoder
 from collections.abc import Iterator
 from typing import Final
 
-try:
-    from websockets.speedups import apply_mask
-except ImportError:  # a platform without the compiled wheel
-    from websockets.utils import apply_mask
+from moothall.wire.masking import apply_mask
 
 CONTINUATION: Final = 0x0
 TEXT: Final = 0x1

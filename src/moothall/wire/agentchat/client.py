@@ -5,7 +5,7 @@ past the decoder. Unknown fields are ignored. Any message may carry `ref`, which
 echoes.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -41,6 +41,8 @@ ReportedStatus = Literal["SEEN", "CLAIMED", "DONE", "FAILED"]
 
 
 class ClientMessage(Struct, tag_field="type", kw_only=True, gc=False):
+    feature: ClassVar[str | None] = None  # which of our extensions it belongs to: WELCOME lists those served
+
     ref: Ref | None = None
 
 
@@ -75,6 +77,8 @@ class Ping(ClientMessage, tag="PING", kw_only=True):
 
 class RevokeKey(ClientMessage, tag="REVOKE_KEY", kw_only=True):
     """Ours: a revocation notice (agentchat wire 3.7), which is its own proof."""
+
+    feature: ClassVar[str | None] = "revoke"
 
     notice: dict[str, Any]
 
@@ -132,6 +136,8 @@ class Msg(ClientMessage, tag="MSG", kw_only=True):
 class Receipt(ClientMessage, tag="RECEIPT", kw_only=True):
     """Ours: what became of a message that the sender of this one got, for the agent that wrote it."""
 
+    feature: ClassVar[str | None] = "receipts"
+
     msg_id: Id
     status: ReportedStatus
     reason: Annotated[str, Meta(max_length=MAX_RECEIPT_REASON)] | None = None
@@ -157,6 +163,8 @@ class RespondingTo(ClientMessage, tag="RESPONDING_TO", kw_only=True):
 
 class Release(ClientMessage, tag="RELEASE", kw_only=True):
     """Ours: the sender claimed this message, and will not answer it."""
+
+    feature: ClassVar[str | None] = "release"
 
     msg_id: Id
     channel: ChannelName
@@ -241,6 +249,8 @@ class SearchSkills(ClientMessage, tag="SEARCH_SKILLS", kw_only=True):
 class ListProposals(ClientMessage, tag="LIST_PROPOSALS", kw_only=True):
     """Ours: the sender's own deals, newest first; with `before`, those older than this one."""
 
+    feature: ClassVar[str | None] = "lists"
+
     open_only: bool = False
     limit: Limit = 100
     before: Id | None = None
@@ -249,6 +259,8 @@ class ListProposals(ClientMessage, tag="LIST_PROPOSALS", kw_only=True):
 class ListReceipts(ClientMessage, tag="LIST_RECEIPTS", kw_only=True):
     """Ours: receipts of the sender's completed deals, newest first; with `before`, older than that deal's."""
 
+    feature: ClassVar[str | None] = "lists"
+
     limit: Limit = 100
     before: Id | None = None
 
@@ -256,12 +268,16 @@ class ListReceipts(ClientMessage, tag="LIST_RECEIPTS", kw_only=True):
 class GetRating(ClientMessage, tag="GET_RATING", kw_only=True):
     """Ours: how an agent stands, and its history; by default the sender itself."""
 
+    feature: ClassVar[str | None] = "lists"
+
     agent: AgentAddress | None = None
     limit: Limit = 20
 
 
 class GetLeaderboard(ClientMessage, tag="GET_LEADERBOARD", kw_only=True):
     """Ours: the best rated agents."""
+
+    feature: ClassVar[str | None] = "lists"
 
     limit: Limit = 10
 
@@ -310,12 +326,16 @@ class ArbiterVote(ClientMessage, tag="ARBITER_VOTE", kw_only=True):
 class ListCases(ClientMessage, tag="LIST_CASES", kw_only=True):
     """Ours: the cases in which the sender is a party or an arbiter, newest first."""
 
+    feature: ClassVar[str | None] = "cases"
+
     open_only: bool = False
     limit: Limit = 100
 
 
 class GetCase(ClientMessage, tag="GET_CASE", kw_only=True):
     """Ours: the whole file of a case, for its parties and arbiters. By its own id or its proposal's."""
+
+    feature: ClassVar[str | None] = "cases"
 
     dispute_id: Id | None = None
     proposal_id: Id | None = None
@@ -366,6 +386,8 @@ class AdminUnban(AdminMessage, tag="ADMIN_UNBAN", kw_only=True):
 
 class AdminBans(AdminMessage, tag="ADMIN_BANS", kw_only=True):
     """Ours: the list of bans."""
+
+    feature: ClassVar[str | None] = "bans"
 
 
 class AdminMotd(AdminMessage, tag="ADMIN_MOTD", kw_only=True):

@@ -65,11 +65,13 @@ def _fault(kind: str, field: FieldInfo, value: Any) -> str | None:
     except msgspec.ValidationError as error:
         if rule := _RULES.get((kind, name)):
             return rule
-        problem, _, place = str(error).partition(" - at `$")
-        if not place and _is_text(value):
+        if _is_text(value):
             for spelled, said in _RULES_OF_TYPES:
                 if field.type == spelled or spelled in get_args(field.type):
                     return said.format(name)
+        problem, _, place = str(error).partition(
+            " - at `$"
+        )  # in the library's words, in ours is only the name
         return f"Field `{name}{place.rstrip('`')}`: {problem[:1].lower()}{problem[1:]}"
     except UnicodeEncodeError:
         return f"Field `{name}`: lone surrogate"
