@@ -39,7 +39,15 @@ def within_reach(room: str) -> frozenset[str]:
     return frozenset(near.union(*(within_reach(each) for each in near)))
 
 
-def imported(path: Path) -> Iterator[str]:
+distributions = cache(packages_distributions)
+
+
+@cache
+def imported(path: Path) -> tuple[str, ...]:
+    return tuple(_imported(path))
+
+
+def _imported(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
             yield from [f"{node.module}.{alias.name}" for alias in node.names]
@@ -93,7 +101,7 @@ def test_what_is_pure_reaches_for_nothing_outside(pure: str) -> None:
 def test_what_is_installed_is_imported(requirement: str) -> None:
     modules = {
         name
-        for name, owners in packages_distributions().items()
+        for name, owners in distributions().items()
         if requirement in {owner.lower().replace("_", "-") for owner in owners}
     }
     used = {name.partition(".")[0] for path in HOUSE.parent.rglob("*.py") for name in imported(path)}
@@ -125,6 +133,41 @@ def test_decisions_know_no_message_of_a_wire(room: str) -> None:
         used = {name.split(".")[3] for name in imported(path) if name.startswith("moothall.wire.agentchat.")}
         if path.name not in TRANSLATORS and str(path.relative_to(HOUSE)) not in DOCUMENTS:
             assert not used & AGENTCHAT, f"{path.relative_to(HOUSE)} uses messages of the agentchat wire"
+
+
+def modules_of(room: str) -> set[str]:
+    return {path.name for path in (HOUSE / room).glob("*.py") if not path.name.startswith("__")}
+
+
+def listed() -> dict[str, set[str]]:
+    """The modules in the table of rules, by room. A row without a room belongs to the one above."""
+    table: dict[str, set[str]] = {}
+    room = ""
+    for rooms, modules in re.findall(r"^\| (.*?) ?\| .* \| (.*) \|$", RULES, re.MULTILINE):
+        (room,) = re.findall(r"^`([a-z/]+)/`$", rooms) or (room,)
+        table.setdefault(room, set()).update(re.findall(r"`(\w+\.py)`", modules))
+    return table
+
+
+RULES = MAP.partition("## Which file has which rule")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("room", [room for room in listed() if room])
+def test_the_table_of_rules_has_every_module_of_a_room(room: str) -> None:
+    assert listed()[room] == modules_of(room)
+
+
+@pytest.mark.parametrize("room", ["market", "court"])
+def test_market_and_court_name_every_module(room: str) -> None:
+    named = {Path(name).name for name in re.findall(r"`([\w/]+\.py)`", MAP)}
+    assert modules_of(room) <= named
+
+
+def test_every_module_that_is_named_exists() -> None:
+    rooms_named = "|".join(path.name for path in HOUSE.iterdir() if path.is_dir())
+    named = re.findall(rf"(?<![\w/])(?:{rooms_named})(?:/\w+)+\.py", MAP)
+    assert named
+    assert [name for name in named if not (HOUSE / name).exists()] == []
 
 
 # Parts of libraries that their documentation does not name: one module of ours knows each, and has a test for it.
