@@ -376,7 +376,7 @@ def test_the_frames_of_one_message_are_bounded_however_slowly_its_recipients_rea
 # -- away and back ---------------------------------------------------------------------------------
 
 
-def test_a_sender_that_was_away_is_told_what_it_missed_without_text() -> None:
+def test_a_sender_that_comes_back_is_told_how_its_messages_stand_without_text() -> None:
     world = World()
     alice, bob = taker(world, "alice", key=ALICE), taker(world, "bob")
     msg_id = ask(world, alice, bob.id)
@@ -386,8 +386,52 @@ def test_a_sender_that_was_away_is_told_what_it_missed_without_text() -> None:
     again = world.connect()
     world.identify(again, "alice", key=ALICE, features=FEATURES)
     assert_sent(again, "WELCOME")
-    assert_sent(again, "RECEIPT", msg_id=msg_id, status="SEEN", to=bob.id)
-    assert_sent(again, "RECEIPT", msg_id=msg_id, status="FAILED", to=bob.id, reason=ABSENT)
+    assert_sent(again, "RECEIPT", msg_id=msg_id, status="FAILED", to=bob.id, of=1, reason=ABSENT)
+    assert_silent(again)
+
+
+def test_a_sender_that_comes_back_hears_of_each_recipient_once_and_pays_for_it() -> None:
+    world = World()
+    alice = taker(world, "alice", key=ALICE, join="#general")
+    done, seen, cut, slow = (taker(world, join="#general") for _ in range(4))
+    cut_off = hold(cut)
+    hold(slow)
+    world.hush()
+    ask(world, alice, "#general")
+    cut_off.pop()(False)
+    world.send(alice, "LEAVE", channel="#general")
+    world.send(alice, "JOIN", channel="#agents")
+    world.hush()
+    ask(world, alice, "#agents")
+    world.disconnect(alice)
+    again = world.connect()
+    world.identify(again, "alice", key=ALICE, features=FEATURES)
+    assert_sent(again, "WELCOME")
+    stands = {receipt["to"]: (receipt["status"], receipt.get("reason")) for receipt in again.read()}
+    assert stands == {
+        done.id: ("DELIVERED", None),
+        seen.id: ("DELIVERED", None),
+        cut.id: ("UNDELIVERED", NOT_TAKEN),
+        "#agents": ("UNDELIVERED", EMPTY),
+    }
+    assert again.session.meter is not None
+    owed = again.session.meter._accounts(world.clock.monotonic())[0]._levels[2]
+    assert owed >= len(stands)
+
+
+def test_counts_are_told_again_to_a_sender_that_comes_back() -> None:
+    world = World()
+    sender = taker(world, "sender", key=ALICE, join="#general")
+    others = [taker(world, join="#general", is_loopback=True) for _ in range(MAX_NAMED + 1)]
+    world.hush()
+    msg_id = ask(world, sender, "#general")
+    say(world, others[0], msg_id, "DONE")
+    world.disconnect(sender)
+    again = world.connect()
+    world.identify(again, "sender", key=ALICE, features=FEATURES)
+    assert_sent(again, "WELCOME")
+    assert_sent(again, "RECEIPT", status="DONE", to=others[0].id, of=51)
+    assert_sent(again, "RECEIPT", status="DELIVERED", to="#general", count=51, of=51)
     assert_silent(again)
 
 

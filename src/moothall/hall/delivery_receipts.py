@@ -13,8 +13,8 @@ the message, and not which. It also asks for no SEEN, because every recipient wo
 finish the work are named up to the same number, and counted beyond. Counts are told at growing intervals.
 
 All of this is in memory, as ids and statuses without any text. It is forgotten after `LIFETIME`, or earlier when
-a sender or the hall has too much of it. A sender that was away is told what it missed when it comes back under the
-same id.
+a sender or the hall has too much of it. A sender that comes back under the same id is told how its messages stand:
+what was said while it was away, or as its connection broke, is in that.
 """
 
 from collections import Counter
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from msgspec.structs import replace
 
 from moothall.hall.agenda import Appointment
+from moothall.hall.budgets import Price
 from moothall.hall.channels import Channel
 from moothall.hall.commands import Command
 from moothall.hall.costs import DIRECT
@@ -75,7 +76,7 @@ class News(NamedTuple):
 class Tracked:
     """A message whose sender wants receipts, and how far each recipient is."""
 
-    __slots__ = ("_counts", "_told", "expires", "look", "msg_id", "pause", "sender", "states", "to", "untold")
+    __slots__ = ("_counts", "_told", "expires", "look", "msg_id", "pause", "sender", "states", "to")
 
     def __init__(self, msg_id: str, sender: str, to: str, recipients: Iterable[str], expires: float) -> None:
         self.msg_id = msg_id
@@ -83,7 +84,6 @@ class Tracked:
         self.to = to
         self.states: dict[str, State] = dict.fromkeys(recipients, "SENT")
         self.expires = expires
-        self.untold: list[News] = []  # what happened while the sender was away
         self.look: Appointment | None = None  # when counts are told next
         self.pause = FIRST_PAUSE
         self._counts: Counter[DeliveryStatus] = Counter()
@@ -126,6 +126,21 @@ class Tracked:
                 self._told[status] = count
                 news.append(News(status, self.to, count))
         return news
+
+    def summary(self) -> list[News]:
+        """How things stand, for a sender that was away."""
+        if not self.states:
+            return [News("UNDELIVERED", self.to, 0, EMPTY)]
+        news = []
+        for recipient, state in self.states.items():
+            if state != "SENT" and self.names(state):
+                news.append(News(state, f"@{recipient}", None, _reason(state)))
+        self._told.clear()
+        return news + self.take_counts()
+
+
+def _reason(status: DeliveryStatus) -> str | None:
+    return NOT_TAKEN if status == "UNDELIVERED" else None
 
 
 class DeliveryReceipts:
@@ -268,12 +283,16 @@ def report(hall: "Hall", session: Session, message: client.Receipt) -> None:
 
 
 def resume(hall: "Hall", agent: Agent) -> None:
-    """The agent is here: tell it what it missed."""
-    if agent.takes_receipts:
-        for tracked in hall.delivery_receipts.of(agent.id):
-            untold, tracked.untold = tracked.untold, []
-            for news in untold:
-                _tell(hall, tracked, news)
+    """The agent is here: tell it how its messages stand. It pays for that afterwards."""
+    if not agent.takes_receipts:
+        return
+    told = 0
+    for tracked in hall.delivery_receipts.of(agent.id):
+        for news in tracked.summary():
+            told += 1
+            _tell(hall, tracked, news)
+    if told and agent.session.meter is not None:
+        agent.session.meter.owe(Price(told=told), hall.now())
 
 
 def forget(hall: "Hall", agent: Agent) -> None:
@@ -287,11 +306,9 @@ def forget(hall: "Hall", agent: Agent) -> None:
 def _settle(hall: "Hall", tracked: Tracked, recipients: Iterable[str], is_written: bool) -> None:
     if hall.delivery_receipts.get(tracked.msg_id) is not tracked:
         return
+    status: DeliveryStatus = "DELIVERED" if is_written else "UNDELIVERED"
     for recipient in recipients:
-        if is_written:
-            _advance(hall, tracked, recipient, "DELIVERED")
-        else:
-            _advance(hall, tracked, recipient, "UNDELIVERED", NOT_TAKEN)
+        _advance(hall, tracked, recipient, status, _reason(status))
     if tracked.is_counted and tracked.is_settled:
         _tell_counts(hall, tracked)
 
@@ -328,8 +345,6 @@ def _tell_counts(hall: "Hall", tracked: Tracked) -> None:
 def _tell(hall: "Hall", tracked: Tracked, news: News) -> None:
     sender = hall.roster.find(tracked.sender)
     if sender is None or not sender.takes_receipts:
-        is_word = news.status in _SAID  # of a recipient: the hall keeps no text of agents
-        tracked.untold.append(news._replace(reason=None) if is_word else news)
         return
     hall.delivery.tell(
         sender,
