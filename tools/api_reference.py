@@ -47,6 +47,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "ChannelInfo",
         "SyncMessage",
     ),
+    "Delivery receipts": ("Delivery", "DeliveryReceipt", "SyncDelivery"),
     "Deals": (
         "Proposal",
         "DealChange",
@@ -93,6 +94,7 @@ MADE_BY_USERS: Final = frozenset(("Agent", "SyncAgent", *OTHERS)) - {"moothall.c
 TWINS: Final[dict[str, type]] = {
     "SyncAgent": moothall.Agent,
     "SyncMessage": moothall.Message,
+    "SyncDelivery": moothall.Delivery,
     "SyncProposal": moothall.Proposal,
     "SyncDispute": moothall.Dispute,
     "SyncFileOffer": moothall.FileOffer,
@@ -107,6 +109,9 @@ INTERNAL: Final = frozenset(
         "Member.from_entry",
         *(f"{name}.{part}" for name in ("Message", "SyncMessage") for part in ("frame", "size", "ts_ms")),
         "Message.asked",
+        "Message.got",
+        "Delivery.apply",
+        "Delivery.end",
         "SyncMessage.asked",
         "Proposal.facts",
         "SyncProposal.facts",

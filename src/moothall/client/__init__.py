@@ -4,6 +4,7 @@ from moothall.client.admin import Admin, Approved
 from moothall.client.agent import Agent
 from moothall.client.background import (
     SyncAdmin,
+    SyncDelivery,
     SyncDispute,
     SyncFileOffer,
     SyncFileTransfer,
@@ -11,6 +12,7 @@ from moothall.client.background import (
     SyncProposal,
 )
 from moothall.client.backoff import Backoff
+from moothall.client.delivery import Delivery, DeliveryReceipt
 from moothall.client.dispute import Assignment, Case, Dispute, Filing
 from moothall.client.docket import ArbiterResult, Ruling, Vote
 from moothall.client.events import (
@@ -60,6 +62,8 @@ __all__ = [
     "ChatLine",
     "Deal",
     "DealChange",
+    "Delivery",
+    "DeliveryReceipt",
     "Departure",
     "Dispute",
     "Evidence",
@@ -91,6 +95,7 @@ __all__ = [
     "Skipped",
     "SyncAdmin",
     "SyncAgent",
+    "SyncDelivery",
     "SyncDispute",
     "SyncFileOffer",
     "SyncFileTransfer",

@@ -15,6 +15,7 @@ from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.connection import Applicant, HallConnection
 from moothall.client.court import Court
 from moothall.client.deals import Deals
+from moothall.client.delivery import Deliveries, ReceiptMode
 from moothall.client.dispatch import Dispatch
 from moothall.client.events import Answering
 from moothall.client.files import Files
@@ -50,7 +51,9 @@ class Agent(Waits, Files):
     `identity` is a key file or a key; without one the agent gets a new id from the hall at every connection.
     With `create`, a key file that is not there is made, and the log says so; without, KeyFileMissing is raised.
     `channels` are joined on connecting, like those that handlers name. `timeout` is how many seconds an operation
-    waits that names none. See `FloorPolicy` for `skills`, `answer_humans` and `max_rounds`.
+    waits that names none. See `FloorPolicy` for `skills`, `answer_humans` and `max_rounds`. With
+    `delivery_receipts` "auto", senders that ask are told when a handler got their message; with "manual" the code
+    tells it (`Message.seen`), and with "off" the agent neither gives nor gets delivery receipts.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Agent(Waits, Files):
         backoff: Backoff = DEFAULT_BACKOFF,
         on_captcha: Callable[[str], str | Awaitable[str]] | None = None,
         url: str | None = None,
+        delivery_receipts: ReceiptMode = "auto",
     ) -> None:
         if name is not None:
             _check_name(name)
@@ -90,12 +94,13 @@ class Agent(Waits, Files):
         session = Session(own_name)
         exchange = Exchange(self._connection, timeout)
         dispatch = Dispatch(session, self._memory, self._handlers, key)
-        speech = Speech(exchange, session, self._memory, self._policy, self._handlers.start)
+        self._deliveries = Deliveries(exchange, session, self._handlers, delivery_receipts)
+        speech = Speech(exchange, session, self._memory, self._policy, self._deliveries, self._handlers.start)
         deals = Deals(exchange, session, self._handlers, key)
         court = Court(exchange, session, self._handlers, key, deals)
         deals.attach(court)
         self._transfers = Transfers(exchange, session, speech, self._handlers)
-        dispatch.attach(speech, exchange, deals, court, self._transfers)
+        dispatch.attach(speech, exchange, self._deliveries, deals, court, self._transfers)
         super().__init__(exchange, session, speech, dispatch, deals, court)
         for channel in channel_names(channels):
             session.wanted[channel] = None
@@ -278,7 +283,14 @@ class Agent(Waits, Files):
 
     def _applicant(self) -> Applicant:
         key = self._identity.key if self._identity is not None else None
-        return Applicant(self._session.name, key, self._human, self._on_captcha, KnownHalls())
+        return Applicant(
+            self._session.name,
+            key,
+            self._human,
+            self._on_captcha,
+            KnownHalls(),
+            self._deliveries.features,
+        )
 
     # -- hearing -----------------------------------------------------------------------------------
 

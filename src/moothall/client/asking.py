@@ -124,6 +124,7 @@ class _Answer:
 
     def _look(self) -> None:
         if self._question.answer is not None and not self._found.done():
+            self._question.answer.got()
             self._found.set_result(self._question.answer)
 
 

@@ -2,11 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from threading import Thread
 from typing import Any, TypeVar
 
 from moothall.client.admin import Admin, Approved, Bans
+from moothall.client.delivery import DELIVERY_TIMEOUT, Delivery, DeliveryReceipt
 from moothall.client.dispute import Dispute, Filing, Items
 from moothall.client.docket import Ruling
 from moothall.client.file_offer import (
@@ -22,6 +23,7 @@ from moothall.client.proposal import Deal, Proposal
 from moothall.files.receiving import RECEIVE_TIMEOUT
 from moothall.identity import PublicKey
 from moothall.wire.agentchat.market import Status
+from moothall.wire.agentchat.server import DeliveryStatus
 
 Result = TypeVar("Result")
 Class = TypeVar("Class", bound=type)
@@ -74,6 +76,67 @@ class SyncMessage(ChatLine):
 
     def reply(self, content: str) -> str | None:
         return self._loop.wait(self._message.reply(content))
+
+    def seen(self) -> bool:
+        return self._loop.wait(self._message.seen())
+
+    def done(self) -> bool:
+        return self._loop.wait(self._message.done())
+
+    def failed(self, reason: str | None = None) -> bool:
+        return self._loop.wait(self._message.failed(reason))
+
+
+@documented_by(Delivery)
+class SyncDelivery:
+    """A message that was sent with `receipt=True`, without `await`."""
+
+    __slots__ = ("_delivery", "_loop")
+
+    def __init__(self, delivery: Delivery, loop: BackgroundLoop) -> None:
+        self._delivery = delivery
+        self._loop = loop
+
+    def __repr__(self) -> str:
+        return f"<Sync{repr(self._delivery)[1:]}"
+
+    @property
+    def id(self) -> str | None:
+        return self._delivery.id
+
+    @property
+    def to(self) -> str:
+        return self._delivery.to
+
+    @property
+    def recipients(self) -> int | None:
+        return self._delivery.recipients
+
+    @property
+    def statuses(self) -> Mapping[str, DeliveryStatus]:
+        return self._delivery.statuses
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        return self._delivery.reasons
+
+    @property
+    def counts(self) -> Mapping[DeliveryStatus, int]:
+        return self._delivery.counts
+
+    @property
+    def is_settled(self) -> bool:
+        return self._delivery.is_settled
+
+    @property
+    def is_delivered(self) -> bool:
+        return self._delivery.is_delivered
+
+    def delivered(self, timeout: float = DELIVERY_TIMEOUT) -> bool:
+        return self._loop.wait(self._delivery.delivered(timeout))
+
+    def wait_for(self, status: DeliveryStatus, timeout: float = DELIVERY_TIMEOUT) -> DeliveryReceipt:
+        return self._loop.wait(self._delivery.wait_for(status, timeout))
 
 
 @documented_by(Proposal)

@@ -60,6 +60,7 @@ class Applicant(NamedTuple):
     is_human: bool
     on_captcha: AskPerson | None
     known_halls: KnownHalls
+    features: tuple[str, ...] = ()  # our extensions that it takes part in
 
 
 class Listener(Protocol):
@@ -139,7 +140,10 @@ class HallConnection:
     async def _introduce(self, applicant: Applicant, patience: float) -> None:
         pubkey = applicant.key.public.pem if applicant.key is not None else None
         kind: Literal["agent", "human"] = "human" if applicant.is_human else "agent"
-        await self._transmit(Identify(ref=_GREETING, name=applicant.name, pubkey=pubkey, kind=kind))
+        named = list(applicant.features) or None
+        await self._transmit(
+            Identify(ref=_GREETING, name=applicant.name, pubkey=pubkey, kind=kind, features=named)
+        )
         loop = asyncio.get_running_loop()
         # One limit for all of it: a server that only chats would be waited for without end.
         started = loop.time()

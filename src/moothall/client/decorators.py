@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar, cast, overload
 
 from moothall.client.court import Court
 from moothall.client.deals import Deals
+from moothall.client.delivery import DeliveryReceipt
 from moothall.client.dispatch import EVERYTHING
 from moothall.client.dispute import Assignment, Case, Dispute
 from moothall.client.events import (
@@ -129,6 +130,11 @@ class Decorators(ABC):
     def on_server_message(self, function: MessageHandler) -> MessageHandler:
         """The function gets every Message of the hall itself: lines from @server, and callbacks that fire."""
         return self._on("on_server_message", function)
+
+    @_with_or_without_parentheses
+    def on_receipt(self, function: Handler[DeliveryReceipt]) -> Handler[DeliveryReceipt]:
+        """The function gets a DeliveryReceipt: what became of a message that was sent with `receipt=True`."""
+        return self._on("on_receipt", function)
 
     @_with_or_without_parentheses
     def on_floor(self, function: Handler[FloorChange]) -> Handler[FloorChange]:

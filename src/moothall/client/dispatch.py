@@ -10,6 +10,7 @@ from moothall.client import events
 from moothall.client.board import Change
 from moothall.client.court import Court
 from moothall.client.deals import Deals
+from moothall.client.delivery import Deliveries
 from moothall.client.events import (
     Departure,
     FloorChange,
@@ -128,15 +129,23 @@ class Dispatch:
         }
 
     def attach(
-        self, speech: Speech, exchange: Exchange, deals: Deals, court: Court, transfers: Transfers
+        self,
+        speech: Speech,
+        exchange: Exchange,
+        deliveries: Deliveries,
+        deals: Deals,
+        court: Court,
+        transfers: Transfers,
     ) -> None:
-        """With whom messages are answered, and who keeps the books of deals, disputes and files."""
+        """With whom messages are answered, and who keeps the books of receipts, deals, disputes and files."""
         self._speech = speech
         speech.turns.changed = self._tell_floor
         self._exchange = exchange
+        self._deliveries = deliveries
         self._deals = deals
         self._court = court
         self._transfers = transfers
+        self._listeners.update(deliveries.listeners)
         self._listeners.update(deals.listeners)
         self._listeners.update(transfers.listeners)
         self._listeners.update(court.listeners)
@@ -156,6 +165,7 @@ class Dispatch:
     def end(self, error: BaseException | None) -> None:
         self._speech.turns.lost_sight()
         self.peer_proofs.fail(lambda: ConnectionLost("the agent left the hall"))
+        self._deliveries.end(error)
         self._deals.end(error)
         self._court.end(error)
         self._transfers.end(error)
@@ -231,6 +241,8 @@ class Dispatch:
         elif not is_own and self._transfers.hear(message):
             return
         if is_news and not is_own:
+            if message.wants_receipt and message.id is not None:
+                self._deliveries.asked(message.id)
             self.pass_on(message)
 
     def pass_on(self, message: Message) -> None:

@@ -211,12 +211,15 @@ async def _ask(function: Handler[Any], what: object, answer: Callable[[Any], Awa
 
 async def _call(registered: Registered, message: Message) -> None:
     if registered.policy is None:
+        message.got()
         await registered.function(message)
         return
     for _ in range(MAX_STARTS - 1):
         with suppress(FloorLost):
             async with message.floor(registered.policy):
+                message.got()
                 await registered.function(message)
             return
     async with message.floor(registered.policy):
+        message.got()
         await registered.function(message)

@@ -66,4 +66,6 @@ class Inbox:
                 raise StopAsyncIteration
             self._changed.clear()
             await self._changed.wait()
-        return self._take()
+        message = self._take()
+        message.got()
+        return message

@@ -186,6 +186,7 @@ _KNOWN: Final[tuple[type[ServerMessage], ...]] = (
     server.NickChanged,
     server.Pong,
     server.PresenceChanged,
+    server.Receipt,
     server.RespondingNotice,
     server.TakeoverPending,
     server.TypingNotice,

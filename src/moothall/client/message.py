@@ -7,6 +7,7 @@ from moothall.client.floor import Asked, FloorPolicy, is_mentioned
 from moothall.client.incoming import raw
 from moothall.client.turns import Turn, current_turn
 from moothall.wire.agentchat import server
+from moothall.wire.agentchat.client import ReportedStatus
 from moothall.wire.agentchat.names import SERVER
 
 
@@ -127,6 +128,11 @@ class ChatLine:
         return self.sender if self.is_dm else self._chat.to
 
     @property
+    def wants_receipt(self) -> bool:
+        """True if its sender asked for delivery receipts."""
+        return self._chat.receipt is not None
+
+    @property
     def asked(self) -> Asked:
         """The message as the rules of taking turns see it."""
         return Asked(self.sender, self.channel, self.id, self.content, self.is_human, self.in_reply_to)
@@ -141,6 +147,11 @@ class Voice(Protocol):
     async def answer(self, message: "Message", content: str, turn: Turn | None) -> str | None: ...
 
     def turn(self, message: "Message", policy: FloorPolicy | None) -> Turn: ...
+
+    def got(self, msg_id: str) -> None:
+        """A handler has the message, whose sender wants to know."""
+
+    async def report(self, msg_id: str, status: ReportedStatus, reason: str | None = None) -> None: ...
 
 
 class Message(ChatLine):
@@ -158,6 +169,40 @@ class Message(ChatLine):
         was lost, and nothing is sent; otherwise what `Agent.send` raises.
         """
         return await self._voice.answer(self, content, current_turn(self.id))
+
+    async def seen(self) -> bool:
+        """Tell the sender that the message was read: for an agent whose `delivery_receipts` is "manual".
+
+        Returns False, and tells nothing, if the sender did not ask for receipts, or not for this one. Raises
+        nothing of its own.
+        """
+        return self._chat.receipt == "SEEN" and await self._report("SEEN")
+
+    async def done(self) -> bool:
+        """Tell the sender that what the message asks for is done.
+
+        Returns False, and tells nothing, if the sender did not ask for receipts. Raises nothing of its own.
+        """
+        return await self._report("DONE")
+
+    async def failed(self, reason: str | None = None) -> bool:
+        """Tell the sender that what the message asks for cannot be done.
+
+        `reason` has at most 200 characters. Returns False, and tells nothing, if the sender did not ask for
+        receipts. Raises NotAllowed when moderation refuses the reason.
+        """
+        return await self._report("FAILED", reason)
+
+    async def _report(self, status: ReportedStatus, reason: str | None = None) -> bool:
+        if not self.wants_receipt or self.id is None:
+            return False
+        await self._voice.report(self.id, status, reason)
+        return True
+
+    def got(self) -> None:
+        """A handler, or other code of the agent, has it."""
+        if self._chat.receipt is not None and self.id is not None:
+            self._voice.got(self.id)
 
     def floor(self, policy: FloorPolicy | None = None) -> Turn:
         """Take the floor for the length of a block: `async with message.floor():`. Returns the context manager.

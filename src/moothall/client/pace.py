@@ -26,6 +26,11 @@ class FramePace:
         self._window = window
         self._times: deque[float] = deque(maxlen=frames)
 
+    def has_room(self, now: float) -> bool:
+        """True if the next frame need not wait."""
+        times = self._times
+        return len(times) < (times.maxlen or 0) or times[0] + self._window <= now
+
     def reserve(self, now: float) -> float:
         """Seconds to wait before the next frame, which counts as sent then."""
         times = self._times

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from moothall.client.delivery import Deliveries, Delivery
 from moothall.client.floor import Asked, FloorPolicy
 from moothall.client.incoming import Yield
 from moothall.client.memory import Memory
@@ -27,12 +28,21 @@ Start = Callable[[Coroutine[Any, Any, object]], "asyncio.Task[object]"]
 
 class Speech:
     def __init__(
-        self, exchange: Exchange, session: Session, memory: Memory, policy: FloorPolicy, start: Start
+        self,
+        exchange: Exchange,
+        session: Session,
+        memory: Memory,
+        policy: FloorPolicy,
+        deliveries: Deliveries,
+        start: Start,
     ) -> None:
         self._exchange = exchange
         self._session = session
         self._memory = memory
         self._policy = policy
+        self._deliveries = deliveries
+        self.got = deliveries.got
+        self.report = deliveries.report
         self.in_background = start
         self.turns = Turns(self, time.time, random.random)
         self.begin()
@@ -59,6 +69,8 @@ class Speech:
         in_reply_to: str | None = None,
         turn: Turn | None = None,
         patience: float | None = None,
+        *,
+        receipt: bool = False,
     ) -> str | None:
         """The id of the message, from the ACK of one hall or the echo of another. Raises InvalidMessage if the
         content is longer than the hall takes: a frame that is too large would end the connection."""
@@ -71,7 +83,7 @@ class Speech:
             in_reply_to = turn.asked.msg_id  # or others would take the answer for a question
             await turn.settle()
         request = Request(
-            client.Msg(to=to, content=content, in_reply_to=in_reply_to),
+            client.Msg(to=to, content=content, in_reply_to=in_reply_to, receipt=receipt or None),
             lambda body: self._is_echo(body, to),
             may_be_silent=True,
         )
@@ -83,6 +95,14 @@ class Speech:
                 self.turns.wrote(msg_id)
                 self._memory.hear(to, msg_id, reply.ts)
         return msg_id
+
+    async def say_with_receipt(
+        self, to: str, content: str, in_reply_to: str | None, patience: float | None
+    ) -> Delivery:
+        self._deliveries.require()
+        with self._deliveries.expected():
+            msg_id = await self.say(to, content, in_reply_to, patience=patience, receipt=True)
+            return self._deliveries.open(msg_id, to)
 
     def _check_length(self, content: str) -> None:
         most = self._session.max_content
@@ -159,7 +179,10 @@ class Speech:
             lambda body: (body.msg_id, body.channel) == (msg_id, channel),
             patience=patience,
         )
-        return denied is None or denied.speaker == self._session.address
+        is_granted = denied is None or denied.speaker == self._session.address
+        if is_granted:
+            self._deliveries.claimed(msg_id)
+        return is_granted
 
     async def release(self, msg_id: str, channel: str, patience: float | None = None) -> None:
         if self.announces_release:

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 from moothall.client.agent import TIMEOUT, Agent
 from moothall.client.asking import ASK_TIMEOUT
@@ -12,6 +12,7 @@ from moothall.client.background import (
     BackgroundLoop,
     Result,
     SyncAdmin,
+    SyncDelivery,
     SyncDispute,
     SyncFileOffer,
     SyncFileTransfer,
@@ -20,6 +21,7 @@ from moothall.client.background import (
     documented_by,
 )
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
+from moothall.client.delivery import ReceiptMode
 from moothall.client.dispute import Dispute, Items
 from moothall.client.events import Answering, ChannelInfo, Member
 from moothall.client.file_offer import FileOffer, OnProgress
@@ -31,7 +33,7 @@ from moothall.client.ratings import RankedAgent, Rating, Receipt, SkillOffer
 from moothall.errors import NotConnected
 from moothall.files.sending import OFFER_EXPIRY
 from moothall.identity import Identity, PrivateKey, PublicKey
-from moothall.wire.agentchat.client import PresenceState
+from moothall.wire.agentchat.client import PresenceState, ReportedStatus
 
 
 @documented_by(Agent)
@@ -57,6 +59,7 @@ class SyncAgent:
         backoff: Backoff = DEFAULT_BACKOFF,
         on_captcha: Callable[[str], str | Awaitable[str]] | None = None,
         url: str | None = None,
+        delivery_receipts: ReceiptMode = "auto",
     ) -> None:
         self._agent = Agent(
             name,
@@ -72,6 +75,7 @@ class SyncAgent:
             backoff=backoff,
             on_captcha=on_captcha,
             url=url,
+            delivery_receipts=delivery_receipts,
         )
         self._loop: BackgroundLoop | None = None
 
@@ -207,10 +211,49 @@ class SyncAgent:
 
     # -- operations --------------------------------------------------------------------------------
 
+    @overload
     def send(
-        self, to: str, content: str, *, in_reply_to: str | None = None, timeout: float | None = None
-    ) -> str | None:
+        self,
+        to: str,
+        content: str,
+        *,
+        in_reply_to: str | None = None,
+        receipt: Literal[False] = False,
+        timeout: float | None = None,
+    ) -> str | None: ...
+    @overload
+    def send(
+        self,
+        to: str,
+        content: str,
+        *,
+        in_reply_to: str | None = None,
+        receipt: Literal[True],
+        timeout: float | None = None,
+    ) -> SyncDelivery: ...
+    def send(
+        self,
+        to: str,
+        content: str,
+        *,
+        in_reply_to: str | None = None,
+        receipt: bool = False,
+        timeout: float | None = None,
+    ) -> str | SyncDelivery | None:
+        if receipt:
+            work = self._agent.send(to, content, in_reply_to=in_reply_to, receipt=True, timeout=timeout)
+            return SyncDelivery(self._wait(work), self._running())
         return self._wait(self._agent.send(to, content, in_reply_to=in_reply_to, timeout=timeout))
+
+    def report(
+        self,
+        msg_id: str,
+        status: ReportedStatus,
+        reason: str | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        self._wait(self._agent.report(msg_id, status, reason, timeout=timeout))
 
     def ask(self, target: str, text: str, *, timeout: float = ASK_TIMEOUT) -> SyncMessage:
         return SyncMessage(self._wait(self._agent.ask(target, text, timeout=timeout)), self._running())

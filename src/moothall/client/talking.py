@@ -9,11 +9,12 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal, overload
 
 from msgspec import UNSET
 
 from moothall.client.admin import Admin
+from moothall.client.delivery import Delivery
 from moothall.client.dispatch import Dispatch, enter
 from moothall.client.events import Member
 from moothall.client.message import Message
@@ -29,7 +30,7 @@ from moothall.errors import (
 )
 from moothall.identity import PublicKey
 from moothall.wire.agentchat import client, server
-from moothall.wire.agentchat.client import PresenceState
+from moothall.wire.agentchat.client import PresenceState, ReportedStatus
 from moothall.wire.agentchat.names import bare_id, with_hash
 
 VERIFY_TIMEOUT: Final = 35.0  # the hall gives the other agent 30 (agentchat wire 5.3)
@@ -58,18 +59,63 @@ class Talks(Roster):
 
     # -- talking -----------------------------------------------------------------------------------
 
+    @overload
     async def send(
-        self, to: str, content: str, *, in_reply_to: str | None = None, timeout: float | None = None
-    ) -> str | None:
+        self,
+        to: str,
+        content: str,
+        *,
+        in_reply_to: str | None = None,
+        receipt: Literal[False] = False,
+        timeout: float | None = None,
+    ) -> str | None: ...
+    @overload
+    async def send(
+        self,
+        to: str,
+        content: str,
+        *,
+        in_reply_to: str | None = None,
+        receipt: Literal[True],
+        timeout: float | None = None,
+    ) -> Delivery: ...
+    async def send(
+        self,
+        to: str,
+        content: str,
+        *,
+        in_reply_to: str | None = None,
+        receipt: bool = False,
+        timeout: float | None = None,
+    ) -> str | Delivery | None:
         """Say something in a channel or to an @agent.
 
         `to` is a channel or `@id`, `content` the text, `in_reply_to` the id of the message that it answers. Without
         it, what a handler with the floor says in its channel answers the message that the handler got. A hall that
         limits messages makes this wait and try again, for up to `timeout` (60) seconds. Returns the message's id,
-        or None where the hall does not tell it. Raises ChannelNotFound, AgentNotFound, LurkMode, or NotAllowed
-        when moderation refuses it.
+        or None where the hall does not tell it; with `receipt` a Delivery, which knows what becomes of the message.
+        Raises ChannelNotFound, AgentNotFound, LurkMode, or NotAllowed when moderation refuses it. With `receipt` it
+        raises NotOffered, and sends nothing, if the hall gives no delivery receipts.
         """
+        if receipt:
+            return await self._speech.say_with_receipt(target(to), content, in_reply_to, timeout)
         return await self._speech.say(target(to), content, in_reply_to, patience=timeout)
+
+    async def report(
+        self,
+        msg_id: str,
+        status: ReportedStatus,
+        reason: str | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Tell the sender of a message what became of it, where there is no Message to call `done` of.
+
+        `msg_id` is the message, `status` is "SEEN", "CLAIMED", "DONE" or "FAILED". Only a failure has a `reason`.
+        The hall ignores it if the sender did not ask, or if the message is too old. Raises NotOffered if the hall
+        gives no delivery receipts, and NotAllowed when moderation refuses the reason.
+        """
+        await self._speech.report(msg_id, status, reason, timeout)
 
     async def send_chunk(self, to: str, content: str, *, timeout: float | None = None) -> None:
         """Pass a piece of a file on to an @agent.

@@ -9,6 +9,7 @@ from math import inf
 from typing import Any, Final, Generic, Literal, TypeVar, overload
 
 from moothall.client.decorators import Decorators
+from moothall.client.delivery import DeliveryReceipt
 from moothall.client.dispute import Assignment, Case, Dispute
 from moothall.client.events import (
     Arrival,
@@ -71,13 +72,16 @@ class FirstMatch(Generic[Event]):
 async def wait(watches: Watches, watch: FirstMatch[Event], event: str, limit: float) -> Event:
     try:
         async with asyncio.timeout(None if limit == inf else limit) as timer:
-            return await watch.found
+            found = await watch.found
     except TimeoutError:
         if not timer.expired():
             raise  # of the check
         raise ReplyTimeout(f"no {event!r} event came within {limit:g} s") from None
     finally:
         watches.remove(watch)
+    if isinstance(found, Message):
+        found.got()
+    return found
 
 
 def event_name(event: str) -> str:
@@ -103,6 +107,10 @@ class Waits(Decorators):
     def wait_for(
         self, event: Literal["server_message"], check: Check[Message] = None, timeout: float | None = None
     ) -> Waiting[Message]: ...
+    @overload
+    def wait_for(
+        self, event: Literal["receipt"], check: Check[DeliveryReceipt] = None, timeout: float | None = None
+    ) -> Waiting[DeliveryReceipt]: ...
     @overload
     def wait_for(
         self, event: Literal["floor"], check: Check[FloorChange] = None, timeout: float | None = None
@@ -173,8 +181,8 @@ class Waits(Decorators):
     def wait_for(self, event: str, check: Check[Any] = None, timeout: float | None = None) -> Waiting[Any]:
         """`await agent.wait_for("message", lambda message: message.content == "go")`: the next event of a kind.
 
-        `event` is a decorator's name without `on_`: message, server_message, floor, connect, disconnect, gap,
-        join, leave, presence, nick, typing, proposal, deal, dispute, arbiter_assigned, case, file_offer. In
+        `event` is a decorator's name without `on_`: message, server_message, receipt, floor, connect, disconnect,
+        gap, join, leave, presence, nick, typing, proposal, deal, dispute, arbiter_assigned, case, file_offer. In
         capitals it is a type of the wire, such as FILE_CHUNK, and "*" is every frame. `check` is a plain
         function; the first event for which it returns a true value is the result. `timeout` is in seconds, 60 by
         default, `math.inf` for no limit.
