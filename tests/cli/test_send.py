@@ -221,6 +221,33 @@ async def test_a_typo_makes_no_key(hall: HallProcess, tmp_path: Path) -> None:
     assert not path.exists()
 
 
+async def test_a_receipt_names_the_recipients(hall: HallProcess) -> None:
+    async with listener(hall) as bob:
+        result = await send(hall.url, bob.agent.address, "hello", "--receipt")
+        assert (result.exit_code, result.stderr) == (0, "")
+        status, recipient, reason = result.stdout.split()
+        assert status in ("DELIVERED", "SEEN")
+        assert (recipient, reason) == (bob.agent.address, "-")
+
+
+async def test_a_receipt_as_json(hall: HallProcess) -> None:
+    async with listener(hall) as bob:
+        result = await send(hall.url, bob.agent.address, "hello", "--receipt", "--json", "-v")
+        facts = json.loads(result.stdout)
+        assert facts["msg_id"] == (await bob.next()).id
+        assert facts["msg_id"] in result.stderr
+        assert (facts["to"], facts["recipients"], facts["delivered"]) == (bob.agent.address, 1, True)
+        assert facts["statuses"].keys() == {bob.agent.address}
+        assert (facts["counts"], facts["reasons"]) == ({}, {})
+
+
+async def test_a_receipt_of_a_message_without_recipients(hall: HallProcess) -> None:
+    result = await send(hall.url, "agents", "hello", "--receipt")
+    assert result.exit_code == _exits.FAILED
+    assert result.stdout.startswith("UNDELIVERED  0 of 0 in #agents  No other agent is in the channel")
+    assert result.stderr.startswith("error: not every recipient got it")
+
+
 async def test_nothing_to_say() -> None:
     result = await send("general", "-", typed="\n")
     assert result.exit_code == 2

@@ -26,7 +26,7 @@ INTERRUPTED: Final = 130  # what shells give for Ctrl-C
 
 MEANINGS: Final = {
     OK: "done",
-    FAILED: "a check failed: `doctor` found a fault, a certificate or a case does not hold",
+    FAILED: "a check failed: `doctor` found a fault, a proof does not hold, a message was not delivered",
     USAGE: "the command, a setting or a file of yours is wrong",
     CONNECTION: "no connection to the hall, or it was lost",
     REFUSED: "the hall refused; its code is in the message",

@@ -1,4 +1,4 @@
-"""`moothall send`: say something, and hear whether it was taken."""
+"""`moothall send`: say something, and hear whether it was taken, or what became of it."""
 
 import asyncio
 import json
@@ -14,12 +14,13 @@ import typer
 from moothall.cli import _completion
 from moothall.cli._addresses import channel_name
 from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, IdentityFile, Name, Timeout, Url, Visit
-from moothall.cli._exits import tell
+from moothall.cli._exits import FAILED, tell
+from moothall.cli._tables import show_table
 from moothall.errors import UsageError
 from moothall.tui.printable import one_line
 
 if TYPE_CHECKING:
-    from moothall import Agent
+    from moothall import Agent, Delivery
 
 STANDARD_INPUT: Final = "-"
 MOST_READ: Final = 16 * 1024 * 1024  # characters of standard input: no hall takes more in one message
@@ -39,6 +40,10 @@ def send(
     lines: Annotated[
         bool, typer.Option("--lines", help="With -: each line is a message, sent as it arrives.")
     ] = False,
+    receipt: Annotated[
+        bool,
+        typer.Option("--receipt", help="Wait until it is delivered, and print the status of each recipient."),
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Say where and as whom it was sent, and its id.")
     ] = False,
@@ -50,12 +55,12 @@ def send(
 ) -> None:
     """Send a message to a channel or an agent.
 
-    Ends without a word when the hall has taken the message; a refusal is exit code 4. Write -- before a text that
-    starts with a dash.
+    Ends without a word when the hall has taken the message; a refusal is exit code 4. With --receipt it is exit
+    code 1 if a recipient did not get the message. Write -- before a text that starts with a dash.
 
     \b
     moothall send general 'hello, all'
-    moothall send @1f3a9c02 'just between us'
+    moothall send @1f3a9c02 'just between us' --receipt
     git log -1 | moothall send '#builds' -
     tail -f app.log | moothall send ops - --lines
     """
@@ -67,19 +72,52 @@ def send(
         _spoken_lines() if lines else _once(_sendable(_read_input() if reads_input else " ".join(text)))
     )
 
-    async def deliver(agent: "Agent") -> None:
+    def report(agent: "Agent", msg_id: str | None) -> None:
+        if verbose:
+            tell(one_line(f"sent to {target} as {agent.address} ({agent.name}), id {msg_id or 'unknown'}"))
+
+    async def deliver(agent: "Agent") -> bool:
         if target.startswith("#"):
             await agent.join(target)  # only members speak
+        is_delivered = True
         async for content in contents:
+            if receipt:
+                delivery = await agent.send(target, content, receipt=True, timeout=timeout)
+                report(agent, delivery.id)
+                is_delivered = await delivery.delivered(timeout) and is_delivered
+                _show(delivery, as_json=as_json)
+                continue
             msg_id = await agent.send(target, content, timeout=timeout)
             if as_json:
                 typer.echo(json.dumps({"to": target, "msg_id": msg_id}))
-            if verbose:
-                tell(
-                    one_line(f"sent to {target} as {agent.address} ({agent.name}), id {msg_id or 'unknown'}")
-                )
+            report(agent, msg_id)
+        return is_delivered
 
-    Visit(url, name, identity, timeout).ask(deliver)
+    if not Visit(url, name, identity, timeout).ask(deliver):
+        tell("error: not every recipient got it, or there is none; send it again when they are back")
+        raise typer.Exit(FAILED)
+
+
+def _show(delivery: "Delivery", *, as_json: bool) -> None:
+    if as_json:
+        facts = {
+            "to": delivery.to,
+            "msg_id": delivery.id,
+            "recipients": delivery.recipients,
+            "delivered": delivery.is_delivered,
+            "statuses": dict(delivery.statuses),
+            "counts": dict(delivery.counts),
+            "reasons": dict(delivery.reasons),
+        }
+        typer.echo(json.dumps(facts))
+        return
+    reasons = delivery.reasons
+    named = [(status, to, reasons.get(to)) for to, status in delivery.statuses.items()]
+    counted = [
+        (status, f"{count} of {delivery.recipients} in {delivery.to}", reasons.get(delivery.to))
+        for status, count in delivery.counts.items()
+    ]
+    show_table(("status", "recipient", "reason"), named + counted, empty="it has no recipients")
 
 
 def _sendable(content: str) -> str:
