@@ -28,8 +28,8 @@ from moothall.wire.agentchat.jstext import utf16_length
 from moothall.wire.agentchat.names import bare_id
 from moothall.wire.outgoing import Outgoing
 
-MESSAGE_RATE: Final = CommandRate("rate_message", lambda settings: settings.rate_message)
-CHUNK_RATE: Final = CommandRate("rate_chunk", lambda settings: settings.rate_chunk)
+MESSAGE_RATE: Final = CommandRate("rate_message", lambda settings: settings.rate_message, is_of_key=True)
+CHUNK_RATE: Final = CommandRate("rate_chunk", lambda settings: settings.rate_chunk, is_of_key=True)
 
 
 def message_check(limit: int) -> Callable[[Msg], None]:

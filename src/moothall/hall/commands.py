@@ -25,6 +25,7 @@ class CommandRate(NamedTuple):
 
     setting: str  # its name, for the docs
     of: Callable[[Settings], Rate]
+    is_of_key: bool = False  # all sessions of a key share it, one after the other; otherwise each has its own
 
 
 @dataclass(frozen=True, slots=True)

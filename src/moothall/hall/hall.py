@@ -22,7 +22,7 @@ from moothall.hall.agenda import Agenda, Appointment
 from moothall.hall.budgets import Budgets, Price
 from moothall.hall.callbacks import CallbackQueue
 from moothall.hall.channels import Channels
-from moothall.hall.commands import CommandRate, Row, command_table
+from moothall.hall.commands import Row, command_table
 from moothall.hall.counts import Tally
 from moothall.hall.delivery import LocalDelivery
 from moothall.hall.delivery_receipts import DeliveryReceipts
@@ -37,6 +37,7 @@ from moothall.hall.outside import (
 )
 from moothall.hall.parts import Parts
 from moothall.hall.peers import PeerRequests
+from moothall.hall.rates import CommandRates
 from moothall.hall.roster import LocalRoster
 from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.takeovers import Takeovers
@@ -103,6 +104,7 @@ class Hall:
         self.roster = LocalRoster()
         self.delivery = LocalDelivery(self.roster, self.tally, self.exemptions)
         self.durable = Durable(self)
+        self.rates = CommandRates(settings, self.roster.by_key)
         self.sessions: set[Session] = set()
         self.waiting: dict[str, Session] = {}  # whose challenge or captcha has this id
         self.strangers = WaitingLine(self.agenda, settings.identify_timeout, self._overdue)
@@ -323,7 +325,7 @@ class Hall:
         if command.check is not None:
             command.check(message)
         if command.rate is not None and self._limited:
-            self._check_rate(session, command, command.rate)
+            self.rates.check(session, command, command.rate, self.clock.monotonic())
         agent = session.agent
         if session.tier >= command.tier and (command.lurkers or agent is None or not agent.lurking):
             return True
@@ -404,19 +406,6 @@ class Hall:
     def receive_binary(self, session: Session, payload: bytes) -> None:
         """A binary frame is read as text (agentchat wire 1.1)."""
         self.receive(session, payload)
-
-    def _check_rate(self, session: Session, command: Row, rate: CommandRate) -> None:
-        windows = session.windows
-        if windows is None:
-            windows = session.windows = {}
-        window = windows.get(command.name)
-        if window is None:
-            window = rate.of(self.settings).window()
-            if window is None:
-                return
-            windows[command.name] = window
-        if not window.admit(self.clock.monotonic()):
-            raise RateLimited(f"Too many {command.name}; wait a moment and try again")
 
     def _refuse_tier(self, session: Session) -> None:
         if session.tier is Tier.STRANGER:
