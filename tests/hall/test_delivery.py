@@ -49,7 +49,7 @@ def test_a_message_to_one_that_was_displaced_is_not_delivered_to_its_successor()
 def test_all_are_told_with_the_same_frame() -> None:
     world, guests = quiet("alice", "bob", "carol")
     agents = [world.hall.roster.agents[guest.id[1:]] for guest in guests[:2]]
-    delivery_of(world).tell_all(agents, NOTICE)
+    world.hall.delivery.tell_all(agents, NOTICE)
     assert guests[0].link.frames[-1] is guests[1].link.frames[-1]
     assert_silent(guests[2])
 

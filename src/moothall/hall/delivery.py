@@ -26,8 +26,6 @@ class Delivery(Protocol):
     def tell(self, agent: Present, message: ServerMessage) -> bool:
         """True if the message was handed to the agent's connection. False: the agent has left."""
 
-    def tell_all(self, agents: Iterable[Present], message: ServerMessage) -> None: ...
-
     def tell_keys(self, keys: Iterable[bytes], message: ServerMessage, actor: Session | None = None) -> None:
         """Tell the agents that have proven these keys. For `actor` it is the answer to its command."""
 
@@ -47,7 +45,7 @@ class LocalDelivery:
         agent.link.put(Outgoing(message))
         return self._roster.find(agent.id) is agent
 
-    def tell_all(self, agents: Iterable[Present], message: ServerMessage) -> None:
+    def tell_all(self, agents: Iterable[Agent], message: ServerMessage) -> None:
         outgoing = Outgoing(message)
         for agent in agents:
             agent.link.put(outgoing)

@@ -84,9 +84,6 @@ class Roster(Protocol):
     def on_departure(self, told: Callable[[Present], None]) -> None:
         """Call `told` before an agent of this node is gone."""
 
-    def on_presence(self, told: Callable[[Present], None]) -> None:
-        """Call `told` after an agent of this node has changed its presence."""
-
 
 class LocalRoster:
     """The agents of this process. The hall itself reads the dictionaries; only this class changes them."""
@@ -169,6 +166,7 @@ class LocalRoster:
         self._departures.append(told)
 
     def on_presence(self, told: Callable[[Agent], None]) -> None:
+        """Call `told` after an agent has changed its presence."""
         self._presences.append(told)
 
     def arrived(self, agent: Agent) -> None:
