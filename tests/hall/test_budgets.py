@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.hall.budgets import LEAST_PAUSE, Account, Accounts, Budgets, Meter, Price, Shortage
+from moothall.hall.budgets import LEAST_PAUSE, Account, Accounts, Budgets, Meter, Price, Shortage, buckets
 from moothall.settings import Settings
 from moothall.settings.limits import Rate
 
@@ -21,7 +21,7 @@ def settings(**changed: Rate | int) -> Settings:
 
 
 def meter(budgets: Budgets, ip: str = "192.0.2.1", *, is_loopback: bool = False) -> Meter:
-    return budgets.meter(ip, 0.0, is_loopback=is_loopback)
+    return budgets.meter(ip, is_loopback=is_loopback)
 
 
 @given(
@@ -32,13 +32,13 @@ def meter(budgets: Budgets, ip: str = "192.0.2.1", *, is_loopback: bool = False)
 def test_an_account_never_pays_more_than_bucket_refill_and_one_debt(
     limit: int, seconds: float, steps: list[tuple[float, int]]
 ) -> None:
-    account = Account((Rate(limit, seconds), NOTHING, NOTHING, NOTHING), 0.0)
+    account = Account(buckets((Rate(limit, seconds), NOTHING, NOTHING, NOTHING)))
     now = paid = 0.0
     largest = 0
     for pause, amount in steps:
         now += pause
         if not account.wait(Price(frames=amount), now):
-            account.charge(Price(frames=amount))
+            account.charge(Price(frames=amount), now)
             paid += amount
             largest = max(largest, amount)
         assert paid <= limit + now * limit / seconds + largest + 1e-6
@@ -46,9 +46,9 @@ def test_an_account_never_pays_more_than_bucket_refill_and_one_debt(
 
 @given(limit=st.integers(1, 50), seconds=st.floats(0.1, 60), amount=st.integers(1, 200))
 def test_after_the_wait_the_price_can_be_paid_and_not_before(limit: int, seconds: float, amount: int) -> None:
-    account = Account((Rate(limit, seconds), NOTHING, NOTHING, NOTHING), 0.0)
+    account = Account(buckets((Rate(limit, seconds), NOTHING, NOTHING, NOTHING)))
     price = Price(frames=amount)
-    account.charge(Price(frames=limit))
+    account.charge(Price(frames=limit), 0.0)
     wait = account.wait(price, 0.0)
     assert wait > 0
     assert account.wait(price, wait * 1.000001) == 0
@@ -56,31 +56,31 @@ def test_after_the_wait_the_price_can_be_paid_and_not_before(limit: int, seconds
 
 
 def test_a_price_larger_than_the_bucket_is_possible_and_leaves_a_debt() -> None:
-    account = Account(FRAMES_ONLY, 0.0)
+    account = Account(buckets(FRAMES_ONLY))
     assert account.wait(Price(frames=40), 0.0) == 0
-    account.charge(Price(frames=40))
+    account.charge(Price(frames=40), 0.0)
     assert account.wait(Price(frames=1), 0.0) == 15.5  # 31 frames at two a second
     assert account.wait(Price(frames=1), 15.5) == 0
 
 
 def test_only_what_a_price_asks_for_has_to_be_there() -> None:
-    account = Account((Rate(1, 1), Rate(100, 1), NOTHING, NOTHING), 0.0)
-    account.charge(Price(frames=1))
+    account = Account(buckets((Rate(1, 1), Rate(100, 1), NOTHING, NOTHING)))
+    account.charge(Price(frames=1), 0.0)
     assert account.wait(Price(bytes=50), 0.0) == 0
     assert account.wait(Price(frames=1, bytes=50), 0.0) > 0
 
 
 def test_a_clock_that_stands_still_refills_nothing() -> None:
-    account = Account(FRAMES_ONLY, 5.0)
-    account.charge(Price(frames=10))
-    assert account.wait(Price(frames=1), 5.0) == account.wait(Price(frames=1), 4.0) > 0
+    account = Account(buckets(FRAMES_ONLY))
+    account.charge(Price(frames=10), 5.0)
+    assert account.wait(Price(frames=1), 5.0) == account.wait(Price(frames=1), 5.0) > 0
 
 
 def test_quiet_accounts_are_forgotten_and_those_that_owe_are_not() -> None:
     accounts = Accounts(FRAMES_ONLY)
-    accounts.of("debtor", 0.0).charge(Price(frames=1000))
+    accounts.of("debtor", 0.0).charge(Price(frames=1000), 0.0)
     for number in range(5000):
-        accounts.of(f"passer-by {number}", number / 10).charge(Price(frames=1))
+        accounts.of(f"passer-by {number}", number / 10).charge(Price(frames=1), number / 10)
     assert len(accounts) < 2100
     assert accounts.of("debtor", 400.0).wait(Price(frames=1), 400.0) > 0
 

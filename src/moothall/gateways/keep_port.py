@@ -300,7 +300,7 @@ class KeepPort:
         gate = self.room.gate
         if not self._settings.no_limits:
             ip, is_loopback = connection.ip, connection.is_loopback
-            connection.meter = gate.budgets.meter(ip, gate.now(), is_loopback=is_loopback)
+            connection.meter = gate.budgets.meter(ip, is_loopback=is_loopback)
         if not connection.is_loopback:
             if not self._door.connections.admit(connection.ip):
                 is_news = self._door.connections.is_news(connection.ip)

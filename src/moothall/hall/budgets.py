@@ -13,6 +13,7 @@ more than some milliseconds, and neighbours behind one address are slowed down, 
 the same buckets, many times larger.
 """
 
+from collections.abc import Iterable
 from math import ceil
 from typing import Final, NamedTuple
 
@@ -54,60 +55,74 @@ class Shortage(NamedTuple):
     is_address: bool  # it is the address that cannot pay, and not the connection or key itself
 
 
+class Bucket(NamedTuple):
+    """A rate as an account reckons with it: in seconds. An unlimited part of a price has no bucket."""
+
+    part: int  # of a price
+    per_unit: float  # seconds in which one unit refills
+    seconds: float  # in which all of it refills
+    tolerance: float
+
+
+def buckets(rates: Iterable[Rate]) -> tuple[Bucket, ...]:
+    return tuple(
+        Bucket(part, rate.seconds / rate.limit, rate.seconds, rate.seconds * _ROUNDING)
+        for part, rate in enumerate(rates)
+        if rate.limit
+    )
+
+
 class Account:
-    """Token buckets, one per part of a price. The level is what is used up; it falls with time."""
+    """Token buckets, one per part of a price.
 
-    __slots__ = ("_at", "_levels", "_rates")
+    Each is kept as the time at which it will be full again. So a charge is one addition, and nothing has to be
+    refilled. All frames pass here.
+    """
 
-    def __init__(self, rates: tuple[Rate, ...], now: float) -> None:
-        self._rates = rates
-        self._levels = [0.0] * len(rates)
-        self._at = now
+    __slots__ = ("_buckets", "_full_at")
 
-    def wait(self, price: Price, now: float) -> float:
-        """Seconds until this price can be charged; 0 is now."""
-        self._drain(now)
+    def __init__(self, buckets: tuple[Bucket, ...]) -> None:
+        self._buckets = buckets
+        self._full_at = [0.0] * len(Price._fields)
+
+    def wait(self, price: Price, now: float, share: float = 1) -> float:
+        """Seconds until this share of a price can be charged; 0 is now."""
         longest = 0.0
-        for level, rate, amount in zip(self._levels, self._rates, price, strict=True):
-            if amount and (limit := rate.limit):
-                lacking = level + min(amount, limit / 2) - limit
-                if lacking > limit * _ROUNDING:
-                    longest = max(longest, lacking / rate.per_second)
+        full_at = self._full_at
+        for part, per_unit, seconds, tolerance in self._buckets:
+            amount = price[part]
+            if amount:
+                needed = amount * per_unit * share
+                lacking = (seconds / 2 if needed > seconds / 2 else needed) - seconds
+                if full_at[part] > now:
+                    lacking += full_at[part] - now
+                if lacking > tolerance and lacking > longest:
+                    longest = lacking
         return longest
 
     def refill_time(self, price: Price) -> float:
         """Seconds in which as much as this price refills."""
-        return max(
-            amount / rate.per_second if rate.limit else 0.0
-            for rate, amount in zip(self._rates, price, strict=True)
-        )
+        return max((price[bucket.part] * bucket.per_unit for bucket in self._buckets), default=0.0)
 
-    def charge(self, price: Price) -> None:
-        """Charge a price for which `wait` returned 0."""
-        levels = self._levels
-        for number, amount in enumerate(price):
-            levels[number] += amount
+    def charge(self, price: Price, now: float, share: float = 1) -> None:
+        """Charge this share of a price, also one for which `wait` did not return 0."""
+        full_at = self._full_at
+        for part, per_unit, _, _ in self._buckets:
+            amount = price[part]
+            if amount:
+                at = full_at[part]
+                full_at[part] = (at if at > now else now) + amount * per_unit * share
 
     def is_quiet(self, now: float) -> bool:
         """True if the account owes nothing."""
-        self._drain(now)
-        return not any(level for level, rate in zip(self._levels, self._rates, strict=True) if rate.limit)
-
-    def _drain(self, now: float) -> None:
-        elapsed = now - self._at
-        if elapsed > 0:
-            self._at = now
-            self._levels = [
-                max(0.0, level - elapsed * rate.per_second)
-                for level, rate in zip(self._levels, self._rates, strict=True)
-            ]
+        return max(self._full_at) <= now
 
 
 class Accounts:
     """The accounts of keys or addresses. One that owes nothing is as good as new, so it is forgotten."""
 
-    def __init__(self, rates: tuple[Rate, ...]) -> None:
-        self._rates = rates
+    def __init__(self, rates: Iterable[Rate]) -> None:
+        self._buckets = buckets(rates)
         self._accounts: dict[str | bytes, Account] = {}
         self._sweep_at = _MIN_TO_SWEEP
 
@@ -120,7 +135,7 @@ class Accounts:
         if account is None:
             if len(self._accounts) >= self._sweep_at:
                 self._sweep(now)
-            account = self._accounts[owner] = Account(self._rates, now)
+            account = self._accounts[owner] = Account(self._buckets)
         return account
 
     def _sweep(self, now: float) -> None:
@@ -134,8 +149,9 @@ class Budgets:
     """What all connections, keys and addresses may cost. A hall with `no_limits` does not ask."""
 
     def __init__(self, settings: Settings) -> None:
-        self.own = (Rate(0, 1), settings.budget_bytes, settings.budget_told, settings.budget_store)
-        self.keys = Accounts(self.own)
+        own = (Rate(0, 1), settings.budget_bytes, settings.budget_told, settings.budget_store)
+        self.own = buckets(own)
+        self.keys = Accounts(own)
         self.addresses = Accounts(
             (
                 settings.address_frames,
@@ -144,25 +160,25 @@ class Budgets:
                 settings.address_store,
             )
         )
-        self._loopback_factor = settings.loopback_factor
+        self._loopback_share = 1 / settings.loopback_factor
 
-    def meter(self, ip: str, now: float, *, is_loopback: bool) -> "Meter":
-        return Meter(self, ip, now, self._loopback_factor if is_loopback else 1)
+    def meter(self, ip: str, *, is_loopback: bool) -> "Meter":
+        return Meter(self, ip, self._loopback_share if is_loopback else 1)
 
 
 class Meter:
     """Counts what one connection costs: its frames, its refusals, and what its accounts have left.
 
-    `discount` makes its prices so many times smaller, which is the same as larger buckets.
+    It is charged a `share` of each price, which is the same as larger buckets.
     """
 
-    __slots__ = ("_address", "_budgets", "_discount", "_key", "_own", "frames", "prepaid", "refusals")
+    __slots__ = ("_address", "_budgets", "_key", "_own", "_share", "frames", "prepaid", "refusals")
 
-    def __init__(self, budgets: Budgets, ip: str, now: float, discount: int) -> None:
+    def __init__(self, budgets: Budgets, ip: str, share: float) -> None:
         self._budgets = budgets
         self._address = holder_of(ip)
-        self._discount = discount
-        self._own = Account(budgets.own, now)
+        self._share = share
+        self._own = Account(budgets.own)
         self._key: bytes | None = None
         self.frames: Window | None = None
         self.refusals: Window | None = None
@@ -181,41 +197,33 @@ class Meter:
     def charge(self, price: Price, now: float) -> Shortage | None:
         """Charge both accounts, or say which of them cannot pay and charge none."""
         own, address = self._accounts(now)
-        price = self._discounted(price)
-        if seconds := own.wait(price, now):
+        share = self._share
+        if seconds := own.wait(price, now, share):
             return Shortage(seconds, is_address=False)
-        if seconds := address.wait(price, now):
+        if seconds := address.wait(price, now, share):
             return Shortage(max(seconds, LEAST_PAUSE), is_address=True)
-        own.charge(price)
-        address.charge(price)
+        own.charge(price, now, share)
+        address.charge(price, now, share)
         return None
 
     def owe(self, price: Price, now: float) -> None:
         """Charge a price that is known only after the work."""
-        own, address = self._accounts(now)
-        price = self._discounted(price)
-        own.charge(price)
-        address.charge(price)
+        for account in self._accounts(now):
+            account.charge(price, now, self._share)
 
     def prepay(self, size: int, now: float) -> float:
         """Charge a part of a message as it arrives. Returns the seconds to wait before reading the next one."""
         self.prepaid += size
         price = Price(frames=PIECE_FRAMES, bytes=size)
-        seconds = self._budgets.addresses.of(self._address, now).wait(self._discounted(price), now)
+        seconds = self._budgets.addresses.of(self._address, now).wait(price, now, self._share)
         self.owe(price, now)
         return max(seconds, LEAST_PAUSE) if seconds else 0.0
 
     def refill_time(self, price: Price, now: float) -> float:
         """Seconds in which as much as this price refills in both accounts."""
-        price = self._discounted(price)
-        return max(account.refill_time(price) for account in self._accounts(now))
+        return max(account.refill_time(price) for account in self._accounts(now)) * self._share
 
     def _accounts(self, now: float) -> tuple[Account, Account]:
         budgets = self._budgets
         own = self._own if self._key is None else budgets.keys.of(self._key, now)
         return own, budgets.addresses.of(self._address, now)
-
-    def _discounted(self, price: Price) -> Price:
-        if self._discount == 1:
-            return price
-        return Price(*(amount / self._discount for amount in price))

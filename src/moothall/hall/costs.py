@@ -6,7 +6,7 @@ charged for every command and are not repeated here.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
@@ -35,20 +35,19 @@ class Cost:
     out: Count | None = None  # bytes of an answer that can be long
     store: int = 0  # microseconds of the store's thread
     store_per_kb: int = 0  # the same, for each KiB of the command
-    weight: int = (
-        1  # how often each byte of the command counts: nested JSON is walked through before it is refused
-    )
+    # How often each byte of the command counts: nested JSON is walked through before it is refused.
+    weight: int = 1
+    is_heavy: bool = field(init=False)  # the fields alone are dear to check: the price is charged before that
 
-    @property
-    def is_heavy(self) -> bool:
-        """The fields alone are dear to check, so the price is charged before that."""
-        return self.weight > 1
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_heavy", self.weight > 1)
 
     def price(self, hall: "Hall", session: Session, message: Any, size: int) -> Price:
         return Price(
-            told=0 if self.told is None else self.told(hall, session, message),
-            bytes=(self.weight - 1) * size + (0 if self.out is None else self.out(hall, session, message)),
-            store=self.store + self.store_per_kb * size // 1024,
+            0,
+            (self.weight - 1) * size + (0 if self.out is None else self.out(hall, session, message)),
+            0 if self.told is None else self.told(hall, session, message),
+            self.store + self.store_per_kb * size // 1024,
         )
 
 

@@ -167,7 +167,7 @@ class Hall:
             return None
         session = Session(link, ip, user_agent, self.clock.time(), None)
         if self._limited:
-            session.meter = self.budgets.meter(ip, self.now(), is_loopback=is_loopback)
+            session.meter = self.budgets.meter(ip, is_loopback=is_loopback)
             session.meter.limit_frames(self.settings.rate_pre_auth)
         session.host = host
         session.counted = not is_loopback
@@ -178,7 +178,7 @@ class Hall:
     def admit(self, ip: str, frames: float, *, is_loopback: bool) -> bool:
         """Charge an address for a connection or a request, as so many frames. False: it is over its budget."""
         now = self.now()
-        meter = self.budgets.meter(ip, now, is_loopback=is_loopback)
+        meter = self.budgets.meter(ip, is_loopback=is_loopback)
         if meter.charge(Price(frames=frames), now) is None:
             return True
         self.tally.security["address_over_budget"] += 1

@@ -42,7 +42,7 @@ def count(hall: "Hall", session: Session, size: int) -> Excess | None:
     if meter is None:
         return None
     prepaid = min(meter.prepaid, size)
-    excess = charge(hall, session, Price(frames=1, bytes=size - prepaid))
+    excess = charge(hall, session, Price(1, size - prepaid))
     if excess is not None and excess.waits:
         return excess
     meter.prepaid -= prepaid

@@ -555,7 +555,7 @@ def test_a_packet_without_src_cannot_use_what_the_hall_adds(town: Town) -> None:
 def metered(town: Town, src: str, ip: str = "192.0.2.7", signer: Signer = ALICE) -> FakePeer:
     """A connection that pays for what it asks for."""
     peer = FakePeer(ip)
-    peer.meter = town.hall.budgets.meter(ip, town.hall.now(), is_loopback=False)
+    peer.meter = town.hall.budgets.meter(ip, is_loopback=False)
     assert town.ask(peer, src, "server", signer=signer) == "done"
     return peer
 

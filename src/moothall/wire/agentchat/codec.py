@@ -87,10 +87,12 @@ def framed(outgoing: Outgoing | Bundle) -> bytes:
     if frame is None:
         if isinstance(outgoing, Bundle):
             frame = _frames(outgoing)
-        elif outgoing.ref is None:
-            frame = encode_text(_text(outgoing))
         else:
-            frame = encode_text(with_ref(_text(outgoing.plain or outgoing), outgoing.ref))
+            plain = outgoing.plain or outgoing
+            text = plain.text
+            if text is None:
+                text = plain.text = encode(plain.message)
+            frame = encode_text(text if outgoing.ref is None else with_ref(text, outgoing.ref))
         outgoing.frame = frame
     return frame
 
@@ -98,17 +100,6 @@ def framed(outgoing: Outgoing | Bundle) -> bytes:
 def forwarded(encoded: bytes) -> Bundle:
     """A message that another hall has encoded: its bytes are sent on as they are."""
     return Bundle((), frame=encode_text(encoded))
-
-
-def _text(outgoing: Outgoing) -> bytes:
-    text = outgoing.text
-    if text is None:
-        try:
-            text = _encode(outgoing.message)
-        except UnicodeEncodeError:
-            text = encode(outgoing.message)
-        outgoing.text = text
-    return text
 
 
 def _frames(bundle: Bundle) -> bytes:
