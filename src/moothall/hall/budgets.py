@@ -93,7 +93,7 @@ class Account:
             amount = price[part]
             if amount:
                 needed = amount * per_unit * share
-                lacking = (seconds / 2 if needed > seconds / 2 else needed) - seconds
+                lacking = min(needed, seconds / 2) - seconds
                 if full_at[part] > now:
                     lacking += full_at[part] - now
                 if lacking > tolerance and lacking > longest:
@@ -110,8 +110,7 @@ class Account:
         for part, per_unit, _, _ in self._buckets:
             amount = price[part]
             if amount:
-                at = full_at[part]
-                full_at[part] = (at if at > now else now) + amount * per_unit * share
+                full_at[part] = max(full_at[part], now) + amount * per_unit * share
 
     def is_quiet(self, now: float) -> bool:
         """True if the account owes nothing."""

@@ -24,7 +24,8 @@ class Tally:
 
     def __init__(self) -> None:
         self.malformed = 0
-        self.received: Counter[str] = Counter()  # valid messages by type
+        # Valid messages by type. All types are in it from the start: a plain dictionary is the fastest counter.
+        self.received: dict[str, int] = {}
         self.throttled = 0  # times that the hall stopped reading from a session over its limits
         self.refused: Counter[str] = Counter()  # by error code
         self.security: Counter[str] = Counter()  # by event

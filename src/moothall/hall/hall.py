@@ -129,6 +129,7 @@ class Hall:
         self.makes_way: dict[str, Callable[[], None]] = {}
         self.voice = Voice(self.agenda, partial(speak, self), limited=not settings.no_limits)
         self._commands = command_table(commands)
+        self.tally.received.update((row.name, 0) for row in self._commands.values())
         self._limited = not settings.no_limits
         self.budgets = Budgets(settings)
         self._logged: dict[str, Window] = {}  # by kind of event
@@ -299,12 +300,13 @@ class Hall:
             return
         command = self._commands[type(message)]
         self.tally.received[command.name] += 1
+        is_heavy = command.cost.is_heavy
         try:
-            if command.cost.is_heavy and not self._can_pay(session, command, message, payload):
+            if is_heavy and not self._can_pay(session, command, message, payload):
                 return
             if not self._passes(session, command, message):
                 return
-            if not command.cost.is_heavy and not self._can_pay(session, command, message, payload):
+            if not (is_heavy or session.meter is None or self._can_pay(session, command, message, payload)):
                 return
             command.handler(self, session, message)
         except Refusal as refusal:
@@ -462,7 +464,7 @@ class Hall:
     @property
     def received(self) -> dict[str, int]:
         """Valid messages by type."""
-        return dict(self.tally.received)
+        return {kind: count for kind, count in self.tally.received.items() if count}
 
     def note(self, event: str, **facts: object) -> None:
         """A security event: counted and logged, with addresses and ids, never with contents."""
