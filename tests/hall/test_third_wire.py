@@ -6,9 +6,9 @@ All rules of chat are the hall's: the telegraph below repeats none of them.
 import pytest
 
 from moothall.errors import ChannelNotFound, InvalidMessage, RateLimited
-from moothall.hall import chat
+from moothall.hall.gate import Gate
 from moothall.hall.outside import Written
-from moothall.hall.session import Agent, Session
+from moothall.hall.session import Agent
 from moothall.settings.limits import Rate
 from moothall.wire.agentchat.client import Msg
 from moothall.wire.agentchat.server import Chat, ServerMessage
@@ -26,29 +26,27 @@ class Telegraph:
     unread = 0
 
     def __init__(self, world: World, name: str) -> None:
-        self.hall = world.hall
+        self.gate = Gate(world.hall)
         self.received: list[str] = []
-        self.session = Session(self, "192.0.2.9", "telegraph", 0.0, None)
-        self.agent = Agent(self.session, f"t-{name}", name, None, None)
+        session = self.gate.session(self, "192.0.2.9", "telegraph")
+        self.agent = Agent(session, f"t-{name}", name, None, None)
         self.agent.via = "telegraph"
-        self.hall.add(self.agent)
-        self.hall.channels.find("#general").enter(self.agent)
-        self.hall.arrived(self.agent)
+        self.gate.enter(self.agent, {}, make_way=lambda: self.close(1000, ""))
+        self.gate.channels.find("#general").enter(self.agent)
+        self.gate.arrived(self.agent)
 
     def put(self, outgoing: Outgoing | Bundle) -> None:
         if isinstance(outgoing, Outgoing) and (text := outgoing.encoded(telegram)) is not None:
             self.received.append(text)
 
     def send(self, to: str, text: str) -> None:
-        message = Msg(to=to, content=text)
-        if self.hall.check(self.session, message):
-            chat.message(self.hall, self.session, message)
+        self.gate.send(self.agent, Msg(to=to, content=text))
 
     def when_written(self, told: Written) -> None:
         told(True)
 
     def close(self, code: int, reason: str) -> None:
-        self.hall.disconnect(self.session)
+        self.gate.leave(self.agent)
 
     def pause(self) -> None: ...
 

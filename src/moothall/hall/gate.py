@@ -66,6 +66,11 @@ class Gate:
 
     # -- talking -----------------------------------------------------------------------------------
 
+    def send(self, agent: Agent, message: Msg) -> None:
+        """Say it to a channel or an agent, as MSG on the WebSocket does. Raises Refusal."""
+        if self._hall.check(agent.session, message):
+            chat.message(self._hall, agent.session, message)
+
     def compose(self, agent: Agent, message: Msg, channel: Channel | None, original: bytes) -> Chat | None:
         """What others get to read of a message, after all that the hall asks of one. None: there is nothing to say.
 
