@@ -9,7 +9,7 @@ import pytest
 
 from moothall import Agent, FloorChange, FloorPolicy, Message
 from moothall.client.answering import MENTIONED_FACTOR
-from tests.client.meeting import Heard, listen, settled, soon
+from tests.client.meeting import Heard, claimed, listen, settled, soon
 from tests.support.server import PROGRAM, HallProcess, environment, running_hall
 
 PROFILES = ("seeds", "agentchat-0.36")
@@ -48,7 +48,7 @@ def topic_bot(topic: str, *, thinks: bool) -> Agent:
     @agent.on_message("#general", floor=True)
     async def reply(msg: Message) -> None:
         if thinks:
-            await asyncio.sleep(0.02)
+            await claimed(agent)
         if topic not in msg.content:
             return
         await msg.reply(f"about {topic}")

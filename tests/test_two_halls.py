@@ -29,6 +29,15 @@ def server() -> Iterator[Server]:
     server.stop()
 
 
+# The database tells the test when a hall has said that it is alive.
+TELL_OF_LIFE = """
+    CREATE OR REPLACE FUNCTION tell_of_life() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN NOTIFY life; RETURN NULL; END $$;
+    CREATE OR REPLACE TRIGGER life AFTER INSERT OR UPDATE ON halls
+        FOR EACH STATEMENT EXECUTE FUNCTION tell_of_life()
+"""
+
+
 class Halls:
     """Two on one database, each with a data directory of its own."""
 
@@ -66,11 +75,10 @@ class Halls:
 
     def next_change(self) -> None:
         """Until a hall says that it is alive: it writes down who is connected at the same time."""
-        newest = "SELECT max(seen_at) FROM halls"
         with psycopg.connect(self.url, autocommit=True) as connection:
-            before = connection.execute(newest).fetchone()
-            while connection.execute(newest).fetchone() == before:
-                connection.execute("SELECT pg_sleep(0.01)")
+            connection.execute(TELL_OF_LIFE)
+            connection.execute("LISTEN life")
+            assert list(connection.notifies(timeout=PATIENCE, stop_after=1)), "no hall is alive"
 
 
 @pytest.fixture

@@ -47,6 +47,12 @@ def listen(agent: Agent, *channels: str, dms: bool = False, replay: bool = False
     return heard
 
 
+async def claimed(agent: Agent) -> None:
+    """For a handler with the floor: its claim, which is sent when it waits for the first time, is in the hall."""
+    await agent.ping()
+    await agent.ping()
+
+
 async def settled(*agents: Agent) -> None:
     """Everything that the hall put on these agents' lines before now has been heard."""
     for agent in agents:

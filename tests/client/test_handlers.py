@@ -74,21 +74,26 @@ def test_a_handler_takes_one_argument() -> None:
         agent.on_connect(forgot)  # type: ignore[arg-type]
 
 
-def test_methods_partials_and_callable_objects_are_handlers_too() -> None:
+async def test_methods_partials_and_callable_objects_are_handlers_too() -> None:
+    called: list[tuple[str, Message]] = []
+
     class Bot:
         async def method(self, message: Message) -> None:
-            pass
+            called.append(("method", message))
 
         async def __call__(self, message: Message) -> None:
-            pass
+            called.append(("object", message))
 
-    async def with_extra(extra: int, message: Message) -> None:
-        pass
+    async def with_extra(extra: str, message: Message) -> None:
+        called.append((extra, message))
 
     agent = Agent()
     agent.on_message()(Bot().method)
     agent.on_message()(Bot())
-    agent.on_message()(functools.partial(with_extra, 5))
+    agent.on_message()(functools.partial(with_extra, "partial"))
+    assert agent._handlers.hear(IN_GENERAL, ME)
+    await handlers_idle(agent._handlers)
+    assert called == [("method", IN_GENERAL), ("object", IN_GENERAL), ("partial", IN_GENERAL)]
 
 
 # -- running them ----------------------------------------------------------------------------------------

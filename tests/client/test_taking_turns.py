@@ -11,7 +11,7 @@ from moothall.client.floor import AnswerHumans
 from moothall.client.handlers import MAX_STARTS
 from moothall.hall.voice import announce
 from tests.client.conftest import OpenHall
-from tests.client.meeting import AT_ONCE, Heard, listen, settled, soon
+from tests.client.meeting import AT_ONCE, Heard, claimed, listen, settled, soon
 
 QUESTIONS = 4
 
@@ -270,7 +270,7 @@ async def test_a_handler_that_does_not_reply_releases_the_floor(url: str, human:
 
     @silent.on_message("#general", floor=AT_ONCE)
     async def decline(message: Message) -> None:
-        await asyncio.sleep(0.05)  # so that it claims
+        await claimed(silent)
 
     @ready.on_message("#general", floor=FloorPolicy(0.2, 0.2, settle=0))
     async def answer(message: Message) -> None:
@@ -347,7 +347,7 @@ async def test_what_a_handler_says_in_the_channel_is_its_answer(url: str, how: s
 
     @bot.on_message("#general", floor=AT_ONCE)
     async def answer(message: Message) -> None:
-        await asyncio.sleep(0.01)
+        await claimed(bot)
         if how == "reply":
             await message.reply("here")
         else:

@@ -58,7 +58,6 @@ LONG_MESSAGE: Final = MAX_FRAME
 TRANSPORT_HIGH_WATER: Final = 64 * 1024
 MAX_IGNORED: Final = 64  # frames in one read that are looked through for a close frame, after ours
 MAX_HOST: Final = 320  # characters of a Host header: more than the longest name, its port and brackets have
-PING_FRAME: Final = encode_frame(PING, b"")
 
 
 class TooManyRequests(BadRequest):
@@ -101,7 +100,6 @@ class Connection(asyncio.Protocol):
         self._closing = False  # nothing more is put into the outbox
         self.paused = False  # the room wants nothing more to read for now
         self.reserved = 0  # bytes of long messages that are held, counted for its address
-        self.group: set[Connection] | None = None  # with whom it is pinged
         self.calling = False  # it counts for its address, until the upgrade
         self.ip = ""  # of the socket; after the upgrade, of the client behind the proxies
         self.heard = True  # something arrived since the last ping

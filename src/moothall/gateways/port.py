@@ -7,7 +7,8 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from itertools import takewhile
 from typing import Final
 
-from moothall.gateways.connection import LONG_MESSAGE, PING_FRAME, Connection, TooManyRequests
+from moothall.gateways.connection import LONG_MESSAGE, Connection, TooManyRequests
+from moothall.gateways.heartbeat import Heartbeat
 from moothall.gateways.listening import address_of, listen, load_tls, until_gone
 from moothall.gateways.room import Room
 from moothall.gateways.written import WriteWatch
@@ -22,9 +23,6 @@ from moothall.wire.websocket import GOING_AWAY, POLICY_VIOLATION, Violation
 HEAD_TIMEOUT: Final = 10.0  # seconds for a request head to arrive
 LINGER: Final = 2.0  # seconds for a peer to take the rest, answer our close frame and hang up
 SWEEP: Final = 0.5  # seconds between two looks at who is late with either
-MAX_PING_GROUPS: Final = (
-    30  # connections are pinged in groups, so that thousands of pings never leave at once
-)
 REQUEST_FRAMES: Final = 100  # what /metrics and its like cost, in frames
 # Largest messages that one address may have under way: their end has not arrived, or they wait for its budget.
 LONG_AT_ONCE: Final = 4
@@ -71,11 +69,7 @@ class Port:
         # Until when, oldest first. Nearly all are in time, so a look now and then beats a timer for each.
         self._heads: dict[Connection, float] = {}  # who has not sent a whole request yet
         self._lingering: dict[Connection, float] = {}  # whose line is cut next
-        groups = max(1, min(MAX_PING_GROUPS, int(settings.ping_interval)))
-        self._groups: list[set[Connection]] = [set() for _ in range(groups)]
-        self._spread = max(1, groups // 2)  # how many of them newcomers are put into
-        self._arrivals = 0
-        self._pinged = 0  # which one is pinged next
+        self._heartbeat: Heartbeat[Connection] = Heartbeat(settings.ping_interval)
         self._timers: set[asyncio.TimerHandle] = set()
         self._drained = asyncio.Event()
 
@@ -86,7 +80,7 @@ class Port:
             lambda: Connection(self), settings.host, settings.port, tls, advice="; choose another with --port"
         )
         if settings.ping_interval:
-            self._every(settings.ping_interval / len(self._groups), self._ping_group)
+            self._every(self._heartbeat.seconds, self._beat)
         self._every(SWEEP, self._sweep)
 
     @property
@@ -194,12 +188,7 @@ class Port:
         """The connection was upgraded: from now on the room counts it."""
         self.uncount(connection)
         self._heads.pop(connection, None)
-        # Into one of the groups pinged last: no connection is pinged just after it arrived.
-        self._arrivals += 1
-        behind = 1 + self._arrivals % self._spread
-        group = self._groups[(self._pinged - behind) % len(self._groups)]
-        group.add(connection)
-        connection.group = group
+        self._heartbeat.join(connection)
 
     def lost(self, connection: Connection) -> None:
         self._connections.discard(connection)
@@ -209,8 +198,7 @@ class Port:
             self.reserve(connection, 0)
         self._heads.pop(connection, None)
         self._lingering.pop(connection, None)
-        if connection.group is not None:
-            connection.group.discard(connection)
+        self._heartbeat.leave(connection)
         if not self._connections:
             self._drained.set()
 
@@ -268,23 +256,12 @@ class Port:
         timer = self.loop.call_later(seconds, run)
         self._timers.add(timer)
 
-    def _ping_group(self) -> None:
-        """A peer that missed two pings gets `ping_timeout` more, and is then dropped (agentchat wire 1.4)."""
-        group = self._groups[self._pinged]
-        self._pinged = (self._pinged + 1) % len(self._groups)
-        for connection in group:
-            if connection.paused:
-                continue  # it may have answered, and we do not read it
-            connection.missed = 0 if connection.heard else connection.missed + 1
-            connection.heard = False
-            if connection.missed >= 2:
-                self.loop.call_later(self._settings.ping_timeout, self._drop_silent, connection)
-            connection.put_frame(PING_FRAME)
+    def _beat(self) -> None:
+        for suspect in self._heartbeat.beat():
+            self.loop.call_later(self._settings.ping_timeout, self._drop_silent, suspect)
 
     def _drop_silent(self, connection: Connection) -> None:
-        # `missed` too: it may have answered since, and be asked once more just now.
-        is_silent = connection.missed >= 2 and not connection.heard and not connection.paused
-        if is_silent and connection in self._connections:
+        if self._heartbeat.is_silent(connection):
             self._log.warning("heartbeat_timeout", ip=connection.ip)
             connection.abort()
 
