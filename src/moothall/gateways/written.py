@@ -2,7 +2,8 @@
 
 A message waits in the outbox until the end of the turn, and then in the transport until the kernel takes it. Few
 messages are watched, so nothing is counted on the way that all of them take. Instead, a connection has a
-`CountedTransport` in place of its own while a message to it is watched.
+`CountedTransport` in place of its own while a message to it is watched. With TLS, what is said here of the kernel
+holds for the TLS layer of the event loop, which may keep as much as a transport keeps below its high-water mark.
 """
 
 import asyncio
