@@ -2,11 +2,14 @@
 
 import asyncio
 import gc
+import json
+from contextlib import suppress
 
 import pytest
 
 from moothall import (
     Agent,
+    AgentNotFound,
     DeliveryReceipt,
     Message,
     NotConnected,
@@ -24,6 +27,7 @@ from moothall.wire.agentchat.server import DeliveryStatus
 from tests.client.conftest import OpenHall
 from tests.client.door import Door
 from tests.client.meeting import AT_ONCE, QUICKLY, Heard, listen, settled, soon
+from tests.support.sockets import Peer, text
 
 ALICE = PrivateKey(bytes(range(32)))
 
@@ -325,3 +329,30 @@ async def test_the_same_without_await(url: str) -> None:
             second.wait_for("DONE")
 
     await asyncio.to_thread(script)
+
+
+# -- the whole way ---------------------------------------------------------------------------------
+
+
+async def test_what_a_recipient_leaves_unread_is_not_delivered(open_hall: OpenHall) -> None:
+    """DELIVERED ends where the kernel takes no more; what waits in the hall is UNDELIVERED when the peer is cut."""
+    alice = Agent("alice")
+    async with (
+        open_hall(outbox_limit=200_000) as app,
+        alice.connected(app.url),
+        await Peer.upgraded(app.port, receive_buffer=4096) as idler,
+    ):
+        await idler.say(text(json.dumps({"type": "IDENTIFY", "name": "idler"})))
+        welcome = await idler.read_frame()
+        assert welcome is not None
+        address = json.loads(welcome.payload)["agent_id"]
+        sent = []
+        with suppress(AgentNotFound):  # until its outbox is full
+            while True:
+                sent.append(await alice.send(address, "x" * 4000, receipt=True))
+        for delivery in sent:
+            await delivery.delivered()
+        outcomes = [delivery.is_delivered for delivery in sent]
+        assert outcomes == sorted(outcomes, reverse=True)
+        assert True in outcomes
+        assert "took no more" in sent[-1].reasons[address]

@@ -75,6 +75,8 @@ class HallLife(RuleBasedStateMachine):
         self.catching_up = False
         self.proved: set[tuple[Guest, str]] = set()  # the ids for which a guest gave a right signature
         self.lurkers: set[Guest] = set()
+        self.takers: set[Guest] = set()  # that named the feature `receipts`
+        self.asked: dict[str, str] = {}  # the senders of messages, by the id of the message
         self.views: dict[tuple[Guest, str], set[str]] = {}  # whom a guest believes to be in a channel
         self.history: dict[str, list[str]] = {}
         self.last_said: dict[Guest, float] = {}
@@ -139,10 +141,14 @@ class HallLife(RuleBasedStateMachine):
             case "TYPING" | "RESPONDING_TO" | "FLOOR_CLAIMED" | "FLOOR_RELEASED" if not self.catching_up:
                 assert self.is_member(guest, channel)
                 assert self.is_member(self.named(message.get("from") or message["holder"]), channel)
+            case "RECEIPT":
+                assert guest in self.takers
+                assert self.asked.get(message["msg_id"], guest.id) == guest.id
             case "MSG" if message["content"].startswith("said-") and not self.catching_up:
                 self.hear(guest, message)
 
     def hear(self, guest: Guest, message: Message) -> None:
+        assert "receipt" not in message or guest in self.takers
         if message.get("replay"):
             assert message["content"] in self.history[message["to"]][-BUFFER_SIZE:]
             assert self.is_member(guest, message["to"])
@@ -172,9 +178,11 @@ class HallLife(RuleBasedStateMachine):
         elif to[0] == "#":
             expected = [guest for guest in expected if guest is not speaker]
         was_busy = speaker.session.busy
-        self.world.send(speaker, "MSG", to=to, content=content, ref=content)
+        self.world.send(speaker, "MSG", to=to, content=content, ref=content, receipt=self.serial % 2 == 0)
         answer = [message for message in speaker.unread if message.get("ref") == content]
         accepted = [message["type"] for message in answer] == ["ACK"]
+        if accepted:
+            self.asked[answer[0]["msg_id"]] = speaker.id
         if accepted and to[0] == "#":
             self.history.setdefault(to, []).append(content)
         self.read()
@@ -222,12 +230,15 @@ class HallLife(RuleBasedStateMachine):
         guest = self.guest(number)
         if guest is not None and guest.session.pending is None:
             guest.key = key
+        if guest is not None and not human:
+            self.takers.add(guest)
         self.send(
             number,
             "IDENTIFY",
             name="someone",
             pubkey=key and key.public.pem,
             kind="human" if human else "agent",
+            features=None if human else ["receipts"],
         )
 
     @rule(number=who, right=flags)
@@ -348,6 +359,11 @@ class HallLife(RuleBasedStateMachine):
         known = self.world.hall.channels.get(channel)
         msg_id = self.world.buffered(channel)[-1].get("msg_id") if known is not None and known.buffer else "m"
         self.send(number, "RESPONDING_TO", msg_id=msg_id, channel=channel, started_at=started_at)
+
+    @rule(number=who, status=st.sampled_from(["SEEN", "CLAIMED", "DONE", "FAILED"]))
+    def report(self, number: int, status: str) -> None:
+        """Of the message that was said last, to whichever guest."""
+        self.send(number, "RECEIPT", msg_id=next(reversed(self.asked), "m"), status=status)
 
     @rule(number=who, channel=channels)
     def release(self, number: int, channel: str) -> None:
