@@ -54,15 +54,29 @@ def test_every_error_code_has_its_row(code: str) -> None:
     assert f"| `{code}` | `{Refusal.by_code[code].__name__}` |" in text
 
 
-async def test_every_metric_has_its_row(tmp_path: Path) -> None:
+async def test_every_metric_has_its_row_with_its_labels(tmp_path: Path) -> None:
     text = (DOCS / "metrics.md").read_text()
+    rows = {
+        name.removesuffix("_total"): set(filter(None, labels.strip("{}").split(",")))
+        for name, labels in re.findall(r"^\| `(moothall_\w+)(\{[\w,]*\})?` \|", text, re.MULTILINE)
+    }
     with running_hall(tmp_path) as hall:
         _, _, body = await hall.get("/metrics")
-    names = {family.name for family in text_string_to_metric_families(body)}
-    assert names
-    for name in names:
-        if not name.startswith("moothall_process_"):
-            assert re.search(rf"`{name}(_total)?(\{{|`)", text), name
+    families = [
+        family
+        for family in text_string_to_metric_families(body)
+        if not family.name.startswith("moothall_process_")
+    ]
+    assert rows.keys() == {family.name for family in families}
+    for family in families:
+        for sample in family.samples:
+            assert sample.labels.keys() - {"le"} == rows[family.name], sample.name
+
+
+def test_every_error_that_has_a_row_exists() -> None:
+    rows = re.findall(r"^\| `([A-Z_]+)` \| `(\w+)` \|", (DOCS / "errors.md").read_text(), re.MULTILINE)
+    assert rows
+    assert {code: Refusal.by_code[code].__name__ for code, _ in rows} == dict(rows)
 
 
 def test_every_command_has_its_line() -> None:
