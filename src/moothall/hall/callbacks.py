@@ -5,12 +5,11 @@ takes the markers out of a message, `CallbackQueue` keeps what they ask for unti
 the agent, in a message that starts with `FIRED`.
 """
 
-import re
-from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moothall.hall.session import Agent
+from moothall.wire.agentchat.callback_markers import FIRED, MARKER, find_callbacks
 from moothall.wire.agentchat.jstext import trim, utf16_length
 from moothall.wire.agentchat.names import SERVER
 from moothall.wire.agentchat.server import Chat
@@ -18,13 +17,9 @@ from moothall.wire.agentchat.server import Chat
 if TYPE_CHECKING:
     from moothall.hall.hall import Hall
 
-MARKER: Final = "@@cb:"
-FIRED: Final = "@@cb-fire@@"  # what the content of a fired callback starts with (agentchat wire 6.2)
 MAX_DELAY: Final = 3600.0  # seconds; longer ones are shortened (agentchat wire 9.5)
 MAX_PAYLOAD: Final = 500  # UTF-16 code units; a marker with more is ignored (agentchat wire 9.5)
 MAX_PENDING: Final = 50  # per agent; further ones are dropped in silence (agentchat wire 9.5)
-
-_HEAD: Final = re.compile(r"@@cb:([0-9]+(?:\.[0-9]+)?)s(#[a-zA-Z0-9_-]{1,31})?@@")
 
 
 class Callback(NamedTuple):
@@ -55,7 +50,7 @@ def extract(
     callbacks: list[Callback] = []
     most = max(1, max_pending)
     kept_from = 0
-    for head, end in _markers(content):
+    for head, end in find_callbacks(content):
         pieces.append(content[kept_from : head.start()])
         kept_from = end
         if len(callbacks) < most:
@@ -68,17 +63,6 @@ def extract(
     pieces.append(content[kept_from:])
     clean = trim("".join(pieces))
     return Extraction(clean, tuple(callbacks), _routed(content, clean, callbacks))
-
-
-def _markers(content: str) -> Iterator[tuple[re.Match[str], int]]:
-    """The head of each marker, and where its payload ends: at the next `@@cb:`, well-formed or not."""
-    start = content.find(MARKER)
-    while start >= 0:
-        head = _HEAD.match(content, start)
-        following = content.find(MARKER, head.end() if head else start + len(MARKER))
-        if head:
-            yield head, following if following >= 0 else len(content)
-        start = following
 
 
 def _routed(content: str, clean: str, callbacks: list[Callback]) -> str | None:

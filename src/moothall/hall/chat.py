@@ -14,7 +14,7 @@ from moothall.errors import (
     NotInvited,
     RateLimited,
 )
-from moothall.hall.callbacks import MARKER, take_callbacks
+from moothall.hall.callbacks import take_callbacks
 from moothall.hall.channels import Channel
 from moothall.hall.commands import Command, CommandRate, Row
 from moothall.hall.costs import CHANNEL, DIRECT, MESSAGE
@@ -23,6 +23,7 @@ from moothall.hall.hall import Hall
 from moothall.hall.session import Agent, Session
 from moothall.settings import Settings
 from moothall.wire.agentchat import server
+from moothall.wire.agentchat.callback_markers import MARKER
 from moothall.wire.agentchat.client import FileChunk, Msg, Typing
 from moothall.wire.agentchat.jstext import utf16_length
 from moothall.wire.agentchat.names import bare_id
