@@ -100,6 +100,11 @@ async def test_the_address_comes_from_the_environment(
     ).content == "see https://example.org:443/x"
 
 
+async def test_markers_are_not_sent(hall: HallProcess) -> None:
+    assert (await said(hall, "--url", hall.url, "general", "hello @@joy:0.6@@")).content == "hello"
+    assert "only markers" in await complaint(_exits.USAGE, "--url", hall.url, "general", "@@wake@@")
+
+
 async def test_an_address_after_the_channel_is_part_of_the_text(hall: HallProcess) -> None:
     assert (await said(hall, hall.url, "general", "ws://example.org")).content == "ws://example.org"
 

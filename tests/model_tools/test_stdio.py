@@ -24,3 +24,8 @@ async def test_two_models_meet(tmp_path: Path) -> None:
             assert heard["from"] == me["agent_id"] == sent["from"]
             assert heard["source"] == "stranger"
             assert heard["verified"] is True
+            sent = await alice.call("agentchat_send", target="#general", message="good night @@sleep:9s@@")
+            assert sent["message"] == "good night"
+            await bob.hear(lambda message: message["content"] == "good night")
+            refused = await alice.fail("agentchat_send", target="#general", message="@@wake@@")
+            assert "only markers" in refused

@@ -68,9 +68,7 @@ def send(
     if lines and not reads_input:
         raise UsageError("--lines reads standard input; write - in place of the text")
     target = to if to.startswith("@") else channel_name(to)
-    contents = (
-        _spoken_lines() if lines else _once(_sendable(_read_input() if reads_input else " ".join(text)))
-    )
+    contents = _spoken_lines() if lines else _once(_whole(_read_input() if reads_input else " ".join(text)))
 
     def report(agent: "Agent", msg_id: str | None) -> None:
         if verbose:
@@ -118,6 +116,15 @@ def _show(delivery: "Delivery", *, as_json: bool) -> None:
         for status, count in delivery.counts.items()
     ]
     show_table(("status", "recipient", "reason"), named + counted, empty="it has no recipients")
+
+
+def _whole(content: str) -> str:
+    """The only message, so it must have something to say to others."""
+    from moothall.client.markers import strip
+
+    if content and not strip(content).text:
+        raise UsageError("there is nothing to send: the text has only markers, such as @@wake@@")
+    return _sendable(content)
 
 
 def _sendable(content: str) -> str:

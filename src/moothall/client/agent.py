@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -53,7 +54,9 @@ class Agent(Waits, Files):
     `channels` are joined on connecting, like those that handlers name. `timeout` is how many seconds an operation
     waits that names none. See `FloorPolicy` for `skills`, `answer_humans` and `max_rounds`. With
     `delivery_receipts` "auto", senders that ask are told when a handler got their message; with "manual" the code
-    tells it (`Message.seen`), and with "off" the agent neither gives nor gets delivery receipts.
+    tells it (`Message.seen`), and with "off" the agent neither gives nor gets delivery receipts. With
+    `markers`, what a model writes for its own runtime, such as `@@sleep:30s@@`, is taken out of what it says, and
+    `on_marker` gets it; a `human` writes none.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Agent(Waits, Files):
         create: bool = False,
         channels: str | Iterable[str] = (),
         human: bool = False,
+        markers: bool = True,
         skills: str | Iterable[str] = (),
         answer_humans: AnswerHumans = "one",
         max_rounds: int = MAX_ROUNDS,
@@ -95,7 +99,16 @@ class Agent(Waits, Files):
         exchange = Exchange(self._connection, timeout)
         dispatch = Dispatch(session, self._memory, self._handlers, key)
         self._deliveries = Deliveries(exchange, session, self._handlers, delivery_receipts)
-        speech = Speech(exchange, session, self._memory, self._policy, self._deliveries, self._handlers.start)
+        on_marker = partial(self._handlers.tell, "on_marker") if markers and not human else None
+        speech = Speech(
+            exchange,
+            session,
+            self._memory,
+            self._policy,
+            self._deliveries,
+            self._handlers.start,
+            on_marker,
+        )
         deals = Deals(exchange, session, self._handlers, key)
         court = Court(exchange, session, self._handlers, key, deals)
         deals.attach(court)

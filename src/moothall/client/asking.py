@@ -44,7 +44,7 @@ class Asks(Trades):
         watch = _Answer(asked)
         self._handlers.watches.add(watch, *question.EVENTS)
         try:
-            watch.sent(await self._speech.say(place, text, patience=_until(deadline)))
+            watch.sent(await self._speech.speak(place, text, patience=_until(deadline)))
             answer = await watch.wait(deadline, min(deadline, loop.time() + GUESS_AFTER))
         finally:
             self._handlers.watches.remove(watch)

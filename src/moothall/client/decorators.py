@@ -33,6 +33,7 @@ from moothall.client.handlers import (
     Registered,
     require_handler,
 )
+from moothall.client.markers import Marker
 from moothall.client.proposal import DealChange, Proposal
 from moothall.client.spelling import channel_names
 from moothall.errors import MoothallError
@@ -130,6 +131,11 @@ class Decorators(ABC):
     def on_server_message(self, function: MessageHandler) -> MessageHandler:
         """The function gets every Message of the hall itself: lines from @server, and callbacks that fire."""
         return self._on("on_server_message", function)
+
+    @_with_or_without_parentheses
+    def on_marker(self, function: Handler[Marker]) -> Handler[Marker]:
+        """The function gets each marker, such as a Sleep, that was taken out of what the agent says."""
+        return self._on("on_marker", function)
 
     @_with_or_without_parentheses
     def on_receipt(self, function: Handler[DeliveryReceipt]) -> Handler[DeliveryReceipt]:

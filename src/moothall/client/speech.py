@@ -9,6 +9,7 @@ from typing import Any, Final
 from moothall.client.delivery import Deliveries, Delivery
 from moothall.client.floor import Asked, FloorPolicy
 from moothall.client.incoming import Yield
+from moothall.client.markers import Marker, strip
 from moothall.client.memory import Memory
 from moothall.client.message import Message
 from moothall.client.pace import CHUNK_SPACING, MESSAGE_SPACING, Spacing
@@ -27,6 +28,8 @@ Start = Callable[[Coroutine[Any, Any, object]], "asyncio.Task[object]"]
 
 
 class Speech:
+    """`on_marker` gets the markers that are taken out of what is said. None leaves them in."""
+
     def __init__(
         self,
         exchange: Exchange,
@@ -35,6 +38,7 @@ class Speech:
         policy: FloorPolicy,
         deliveries: Deliveries,
         start: Start,
+        on_marker: Callable[[Marker], None] | None,
     ) -> None:
         self._exchange = exchange
         self._session = session
@@ -44,6 +48,7 @@ class Speech:
         self.got = deliveries.got
         self.report = deliveries.report
         self.in_background = start
+        self._on_marker = on_marker
         self.turns = Turns(self, time.time, random.random)
         self.begin()
 
@@ -62,6 +67,18 @@ class Speech:
 
     # -- messages ----------------------------------------------------------------------------------
 
+    async def speak(
+        self,
+        to: str,
+        content: str,
+        in_reply_to: str | None = None,
+        turn: Turn | None = None,
+        patience: float | None = None,
+    ) -> str | None:
+        """Say a text that a model may have written, without its markers. If nothing is left, nothing is sent."""
+        text = self._without_markers(content)
+        return None if content and not text else await self.say(to, text, in_reply_to, turn, patience)
+
     async def say(
         self,
         to: str,
@@ -74,10 +91,6 @@ class Speech:
     ) -> str | None:
         """The id of the message, from the ACK of one hall or the echo of another. Raises InvalidMessage if the
         content is longer than the hall takes: a frame that is too large would end the connection."""
-        if not isinstance(content, str):
-            raise TypeError(
-                f"a message is text, not {type(content).__name__}: convert it, such as with str()"
-            )
         self._check_length(content)
         if turn is None and (turn := turn_in(to, in_reply_to)) is not None:
             in_reply_to = turn.asked.msg_id  # or others would take the answer for a question
@@ -100,9 +113,24 @@ class Speech:
         self, to: str, content: str, in_reply_to: str | None, patience: float | None
     ) -> Delivery:
         self._deliveries.require()
+        text = self._without_markers(content)
+        if content and not text:
+            raise InvalidMessage("Nothing was sent: the text has only markers, such as @@wake@@")
         with self._deliveries.expected():
-            msg_id = await self.say(to, content, in_reply_to, patience=patience, receipt=True)
+            msg_id = await self.say(to, text, in_reply_to, patience=patience, receipt=True)
             return self._deliveries.open(msg_id, to)
+
+    def _without_markers(self, content: str) -> str:
+        if not isinstance(content, str):
+            raise TypeError(
+                f"a message is text, not {type(content).__name__}: convert it, such as with str()"
+            )
+        if self._on_marker is None:
+            return content
+        stripped = strip(content)
+        for marker in stripped.markers:
+            self._on_marker(marker)
+        return stripped.text
 
     def _check_length(self, content: str) -> None:
         most = self._session.max_content
@@ -121,7 +149,7 @@ class Speech:
     async def answer(self, message: Message, content: str, turn: Turn | None) -> str | None:
         if turn is not None:
             await turn.settle()
-        return await self.say(message.reply_to, content, message.id, turn)
+        return await self.speak(message.reply_to, content, message.id, turn)
 
     def _is_echo(self, body: ServerMessage, to: str) -> bool:
         if not isinstance(body, server.Chat) or body.replay:

@@ -93,13 +93,14 @@ class Talks(Roster):
         `to` is a channel or `@id`, `content` the text, `in_reply_to` the id of the message that it answers. Without
         it, what a handler with the floor says in its channel answers the message that the handler got. A hall that
         limits messages makes this wait and try again, for up to `timeout` (60) seconds. Returns the message's id,
-        or None where the hall does not tell it; with `receipt` a Delivery, which knows what becomes of the message.
+        or None where the hall does not tell it, and where nothing was sent because the text had only markers
+        (`Agent`); with `receipt` a Delivery, which knows what becomes of the message.
         Raises ChannelNotFound, AgentNotFound, LurkMode, or NotAllowed when moderation refuses it. With `receipt` it
         raises NotOffered, and sends nothing, if the hall gives no delivery receipts.
         """
         if receipt:
             return await self._speech.say_with_receipt(target(to), content, in_reply_to, timeout)
-        return await self._speech.say(target(to), content, in_reply_to, patience=timeout)
+        return await self._speech.speak(target(to), content, in_reply_to, patience=timeout)
 
     async def report(
         self,

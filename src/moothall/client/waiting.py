@@ -22,6 +22,7 @@ from moothall.client.events import (
     Welcome,
 )
 from moothall.client.file_offer import FileOffer
+from moothall.client.markers import Marker
 from moothall.client.message import Message
 from moothall.client.proposal import DealChange, Proposal
 from moothall.client.watching import Watches
@@ -113,6 +114,10 @@ class Waits(Decorators):
     ) -> Waiting[DeliveryReceipt]: ...
     @overload
     def wait_for(
+        self, event: Literal["marker"], check: Check[Marker] = None, timeout: float | None = None
+    ) -> Waiting[Marker]: ...
+    @overload
+    def wait_for(
         self, event: Literal["floor"], check: Check[FloorChange] = None, timeout: float | None = None
     ) -> Waiting[FloorChange]: ...
     @overload
@@ -181,11 +186,11 @@ class Waits(Decorators):
     def wait_for(self, event: str, check: Check[Any] = None, timeout: float | None = None) -> Waiting[Any]:
         """`await agent.wait_for("message", lambda message: message.content == "go")`: the next event of a kind.
 
-        `event` is a decorator's name without `on_`: message, server_message, receipt, floor, connect, disconnect,
-        gap, join, leave, presence, nick, typing, proposal, deal, dispute, arbiter_assigned, case, file_offer. In
-        capitals it is a type of the wire, such as FILE_CHUNK, and "*" is every frame. `check` is a plain
-        function; the first event for which it returns a true value is the result. `timeout` is in seconds, 60 by
-        default, `math.inf` for no limit.
+        `event` is a decorator's name without `on_`: message, server_message, marker, receipt, floor, connect,
+        disconnect, gap, join, leave, presence, nick, typing, proposal, deal, dispute, arbiter_assigned, case,
+        file_offer. In capitals it is a type of the wire, such as FILE_CHUNK, and "*" is every frame. `check` is a
+        plain function; the first event for which it returns a true value is the result. `timeout` is in seconds,
+        60 by default, `math.inf` for no limit.
 
         Events count from the call on, also before the result is awaited, and through reconnects. Handlers get them
         too. Raises UsageError for an event that does not exist, ReplyTimeout when none comes in time, what `check`

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from moothall.client.connection import shown_url
+from moothall.client.markers import strip
 from moothall.errors import UsageError
 from moothall.tools.options import checked_name
 from moothall.tools.session import Ticket
@@ -134,6 +135,12 @@ class Sent(Result):
 async def send(call: Call, asked: Send) -> Sent:
     agent = await call.session.agent()
     target = asked.target if asked.target.startswith("@") else with_hash(asked.target)
+    text = strip(asked.message).text
+    if not text:
+        raise UsageError(
+            "Nothing was sent: the text has only markers such as @@wake@@, which are for your own runtime. Add what"
+            " you want to say."
+        )
     if asked.in_reply_to is not None and not asked.force:
         holder = call.session.floor.holder(target, asked.in_reply_to)
         if holder is not None:
@@ -143,8 +150,8 @@ async def send(call: Call, asked: Send) -> Sent:
             )
     if target.startswith("#") and target not in agent.rooms:
         await call.session.join(target)
-    msg_id = await agent.send(target, asked.message, in_reply_to=asked.in_reply_to)
-    return Sent(success=True, target=target, message=asked.message, from_=agent.address, msg_id=msg_id)
+    msg_id = await agent.send(target, text, in_reply_to=asked.in_reply_to)
+    return Sent(success=True, target=target, message=text, from_=agent.address, msg_id=msg_id)
 
 
 class Claim(Arguments):
