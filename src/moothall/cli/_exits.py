@@ -26,18 +26,20 @@ INTERRUPTED: Final = 130  # what shells give for Ctrl-C
 
 MEANINGS: Final = {
     OK: "done",
-    FAILED: "a check failed: `doctor` found a fault, a proof does not hold, a message was not delivered",
+    FAILED: "a check failed: `doctor` found a fault, a proof does not hold, a message or a file did not arrive",
     USAGE: "the command, a setting or a file of yours is wrong",
     CONNECTION: "no connection to the hall, or it was lost",
     REFUSED: "the hall refused; its code is in the message",
     TIMEOUT: "the hall did not answer in time",
-    NO_ANSWER: "no agent answered the question in time",
+    NO_ANSWER: "no agent answered the question, or took or offered files, in time",
     INTERRUPTED: "interrupted with Ctrl-C",
 }
 
 # The first class that fits decides.
 _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (errors.NoAnswer, NO_ANSWER),
+    (errors.TransferTimeout, NO_ANSWER),
+    (errors.TransferFailed, FAILED),
     (TimeoutError, TIMEOUT),
     (errors.Refusal, REFUSED),
     (errors.Kicked, REFUSED),

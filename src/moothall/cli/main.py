@@ -26,6 +26,7 @@ GROUPS: Final = {
         "agents",
         "create",
         "invite",
+        "file",
         "keep",
         "mcp",
         "daemon",
