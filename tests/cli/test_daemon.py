@@ -139,6 +139,10 @@ async def test_it_stores_what_it_hears_and_sends_what_it_finds(home: Home, hall:
         sent = await asyncio.to_thread(home.daemon, "send", "general", "by", "command")
         assert (sent.returncode, sent.stdout, sent.stderr) == (0, "", "")
         assert (await next_of(heard)).content == "by command"
+        sent = await asyncio.to_thread(home.daemon, "send", agent.address, "to you", "--json")
+        outcome = json.loads(sent.stdout)
+        assert (outcome["recipients"], outcome["delivered"]) == (1, True)
+        assert (await next_of(heard)).id == outcome["msg_id"]
     for path in home.file("").iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     log = home.daemon("logs").stdout

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from moothall.daemon import lines
 from moothall.daemon import outbox as module
-from moothall.daemon.delivery import Delivery
+from moothall.daemon.delivery import Confirmed, Delivery
 from moothall.daemon.drafts import MAX_LINE, Draft
 from moothall.daemon.folder import Folder
 from moothall.daemon.outbox import OUTBOX, PROGRESS, REJECTED, SENT, Outbox, write
@@ -48,10 +48,10 @@ class Hall:
         self.joined.append(channel)
         self.rooms |= {channel}
 
-    async def send(self, to: str, content: str, *, in_reply_to: str | None) -> str | None:
-        self.obstacle(content)
-        self.said.append((to, content))
-        return f"msg_{len(self.said)}"
+    async def send(self, draft: Draft) -> Confirmed:
+        self.obstacle(draft.content)
+        self.said.append((draft.to, draft.content))
+        return Confirmed(f"msg_{len(self.said)}", 1, True)
 
     @property
     def contents(self) -> list[str]:
@@ -250,7 +250,7 @@ async def test_our_writer_goes_below_a_torn_line(folder: Folder) -> None:
     assert find(folder, "7") is None
     await deliver(folder, hall)
     assert hall.contents == ["mine"]
-    assert find(folder, "7") == Outcome("sent", "msg_1")
+    assert find(folder, "7") == Outcome("sent", "msg_1", recipients=1, delivered=True)
     assert len(told(folder, REJECTED)) == 1
     write(folder, Draft("#closed", "mine", None, "8"))
     await deliver(folder, hall)

@@ -413,6 +413,8 @@ def send(
         typer.echo(json.dumps({"id": own_id, **outcome._asdict()}))
     elif outcome.status != "sent":
         tell(f"{outcome.status}: {one_line(outcome.reason)}")
+    elif outcome.delivered is False and outcome.recipients:
+        tell("the hall has confirmed it, but not every recipient has it")
     if outcome.status != "sent":
         is_running = Instance(folder).is_running()
         codes = {"unknown": TIMEOUT, "waiting": TIMEOUT if is_running else CONNECTION}

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from moothall.daemon.drafts import Draft, Unreadable
 from moothall.daemon.outbox import Entry, Outbox
@@ -20,6 +20,14 @@ POLL: Final = 0.5  # seconds (agentchat wire 19.2)
 log: Final = logging.getLogger("moothall.daemon")
 
 
+class Confirmed(NamedTuple):
+    """What is known of a message that the hall has taken."""
+
+    msg_id: str | None
+    recipients: int | None = None  # None from a hall without delivery receipts
+    delivered: bool | None = None  # True if all of them have it; None if that is not known in time
+
+
 class Sender(Protocol):
     """What an agent is needed for here."""
 
@@ -31,7 +39,7 @@ class Sender(Protocol):
 
     async def join(self, channel: str) -> object: ...
 
-    async def send(self, to: str, content: str, *, in_reply_to: str | None) -> str | None: ...
+    async def send(self, draft: Draft) -> Confirmed: ...
 
 
 class Delivery:
@@ -86,7 +94,7 @@ class Delivery:
             return True
         self._outbox.begin(entry)
         try:
-            msg_id = await self._sender.send(draft.to, draft.content, in_reply_to=draft.in_reply_to)
+            confirmed = await self._sender.send(draft)
         except (RateLimited, NotConnected):
             self._outbox.put_back()
             return False
@@ -97,7 +105,7 @@ class Delivery:
         except MoothallError as error:
             self._refuse(entry, draft, error)
         else:
-            self._outbox.sent(entry, draft, msg_id)
+            self._outbox.sent(entry, draft, confirmed._asdict())
             log.info("sent a message to %s", draft.to)
         return True
 

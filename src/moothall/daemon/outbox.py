@@ -104,9 +104,9 @@ class Outbox:
         """The line was not sent, and will be tried again. Raises OSError."""
         self._note(replace(self._progress, sending=None))
 
-    def sent(self, entry: Entry, draft: Draft, msg_id: str | None) -> None:
-        """The hall has confirmed the line. Raises OSError."""
-        self._tell(SENT, {"id": draft.id, "to": draft.to, "msg_id": msg_id})
+    def sent(self, entry: Entry, draft: Draft, known: Mapping[str, Any]) -> None:
+        """The hall has confirmed the line; `known` is told with it. Raises OSError."""
+        self._tell(SENT, {"id": draft.id, "to": draft.to, **known})
         self._advance(entry.length, entry.line)
 
     def reject(self, entry: Entry, reason: str, status: Status) -> None:

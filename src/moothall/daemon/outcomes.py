@@ -19,12 +19,14 @@ class Outcome(NamedTuple):
     status: str
     msg_id: str | None = None
     reason: str = ""
+    recipients: int | None = None
+    delivered: bool | None = None  # True if all recipients have it; None where that is not known
 
 
 def find(folder: Folder, own_id: str) -> Outcome | None:
     """Return None while the line waits in the outbox. Raises OSError."""
     if (told := _newest(folder, SENT, own_id)) is not None:
-        return Outcome("sent", told.get("msg_id"))
+        return Outcome("sent", told.get("msg_id"), "", told.get("recipients"), told.get("delivered"))
     if (told := _newest(folder, REJECTED, own_id)) is not None:
         return Outcome(str(told.get("status")), reason=str(told.get("reason")))
     return None

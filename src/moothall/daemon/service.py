@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from moothall.client import Agent, Backoff, Welcome
-from moothall.daemon.delivery import Delivery
+from moothall.client.delivery import RECEIPTS
+from moothall.daemon.delivery import Confirmed, Delivery
+from moothall.daemon.drafts import Draft
 from moothall.daemon.inbox import Inbox
 from moothall.daemon.instance import Instance, Status
 from moothall.daemon.outbox import Outbox
@@ -20,6 +22,7 @@ from moothall.errors import MoothallError, Refusal
 DEFAULT_CHANNELS: Final = ("#general", "#agents", "#code-review", "#servers")  # agentchat wire 19.2
 MAX_RECONNECT: Final = 600.0  # seconds (agentchat wire 19.2)
 BACKOFF: Final = Backoff(first=2.0, longest=60.0)  # agentchat wire 19.2
+RECEIPT_TIMEOUT: Final = 2.0  # seconds; the next line waits for it
 LAST_MESSAGE: Final = 10.0  # seconds for a message that is on its way when the daemon is stopped
 
 log: Final = logging.getLogger("moothall.daemon")
@@ -35,6 +38,33 @@ class Plan:
     max_reconnect: float | None = MAX_RECONNECT  # seconds; None is for ever
 
 
+class Messenger:
+    """Sends drafts as an agent, with a delivery receipt where the hall gives them."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.join = agent.join
+
+    @property
+    def is_connected(self) -> bool:
+        return self._agent.is_connected
+
+    @property
+    def rooms(self) -> frozenset[str]:
+        return self._agent.rooms
+
+    async def send(self, draft: Draft) -> Confirmed:
+        agent, reply = self._agent, draft.in_reply_to
+        if RECEIPTS not in agent.features:
+            return Confirmed(await agent.send(draft.to, draft.content, in_reply_to=reply))
+        delivery = await agent.send(draft.to, draft.content, in_reply_to=reply, receipt=True)
+        try:
+            delivered = await delivery.delivered(RECEIPT_TIMEOUT)
+        except MoothallError:
+            return Confirmed(delivery.id, delivery.recipients)  # the hall has the message, whatever came then
+        return Confirmed(delivery.id, delivery.recipients, delivered)
+
+
 class Daemon:
     """`ready` is called with one line when the agent is in the hall."""
 
@@ -47,7 +77,7 @@ class Daemon:
         self._ready = ready
         self._recorder = Recorder(inbox)
         self._outbox = Outbox(instance.folder)
-        self._delivery = Delivery(agent, self._outbox)
+        self._delivery = Delivery(Messenger(agent), self._outbox)
         self._started_at = _now()
 
     async def run(self) -> None:
