@@ -331,6 +331,7 @@ async def test_killed_at_any_step_no_line_is_lost_or_sent_twice(
     doubtful = [json.loads(line["line"])["content"] for line in told(folder, REJECTED)]
     assert len(doubtful) <= 1
     assert all(line["status"] == "unknown" for line in told(folder, REJECTED))
+    assert len(told(folder, SENT)) + len(doubtful) == 5  # each line is told once
     for content, times in (("a", 2), ("b", 2), ("c", 1)):
         assert hall.contents.count(content) <= times
         assert hall.contents.count(content) + doubtful.count(content) >= times
