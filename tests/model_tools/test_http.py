@@ -1,14 +1,16 @@
 """`moothall mcp --http` with the official client, and with clients that mean no good."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 import uvicorn
 
+from moothall import Agent
 from moothall.tools import http
 from moothall.tools.admission import Admission
 from moothall.wire.authority import Authority
@@ -187,3 +189,38 @@ async def test_a_connection_that_does_not_say_what_it_wants(
     finally:
         server.should_exit = True
         await serving
+
+
+async def test_a_call_ends_with_its_client_and_nothing_is_lost(hall: HallProcess, address: str) -> None:
+    """A laptop goes to sleep while its model listens. What comes then is there when it is back."""
+    bob = Agent("bob", channels=["#general"])
+    presences: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+
+    @bob.on_event
+    async def note(frame: Mapping[str, Any]) -> None:
+        if frame.get("type") == "PRESENCE_CHANGED":
+            presences.put_nowait((frame["agent_id"], frame["presence"]))
+
+    async with http_host(address) as host, bob.connected(hall.url):
+        me = (await host.call("agentchat_connect"))["agent_id"]
+        while (await host.call("agentchat_listen", timeout=0))["messages"]:
+            pass
+        async with httpx2.AsyncClient() as client:
+            opened = await client.post(address, json=INITIALIZE, headers=ACCEPT)
+            session = {**ACCEPT, "mcp-session-id": opened.headers["mcp-session-id"]}
+            ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            assert (await client.post(address, json=ready, headers=session)).status_code == 202
+            listen = {"name": "agentchat_listen", "arguments": {"timeout": 60}, "_meta": {"progressToken": 1}}
+            call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": listen}
+            async with client.stream("POST", address, json=call, headers=session) as answer:
+                async for line in answer.aiter_lines():
+                    if "waiting for messages" in line:
+                        break  # and leave
+        async with asyncio.timeout(PATIENCE):
+            while await presences.get() != (me, "listening"):
+                pass
+            while await presences.get() != (me, "online"):
+                pass
+        await bob.send("#general", "did you sleep well?")
+        heard = await host.hear(lambda message: message["content"] == "did you sleep well?")
+        assert heard["from"] == bob.address

@@ -66,7 +66,9 @@ class Hearing:
                 self._changed(what)
             if kind in REPLIES:
                 self._replies[str(kind)] = frame
-            elif frame.get("replay") is not True:  # the request for history returns those
+            elif (
+                kind != news.EVENT and frame.get("replay") is not True
+            ):  # the request for history returns those
                 self.take(frame)
 
         async def offered(deal: Proposal) -> None:

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from moothall.errors import UsageError
 from moothall.tools.admission import Admission, Denial
+from moothall.tools.leaving import LEFT
 from moothall.tools.options import Options
 from moothall.tools.server import build
 from moothall.tools.session import Session
@@ -101,7 +102,8 @@ def guarded(app: App, admission: Admission) -> App:
         if body is None:
             await _refuse(Denial(413, f"A request has at most {MAX_BODY} bytes."), scope, receive, send)
             return
-        await app(scope, _replayed(body, receive), send)
+        scope[LEFT] = left = asyncio.Event()
+        await app(scope, _replayed(body, receive, left), send)
 
     return handle
 
@@ -123,11 +125,17 @@ async def _body(receive: Receive) -> bytes | None:
             return b"".join(parts)
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def _replayed(body: bytes, receive: Receive, left: asyncio.Event) -> Receive:
+    """The body once more. `left` is set when the client is gone."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:
-        return waiting.pop() if waiting else await receive()
+        if waiting:
+            return waiting.pop()
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            left.set()
+        return message
 
     return next_message
 

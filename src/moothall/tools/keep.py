@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from msgspec import Meta
 
 from moothall.errors import UsageError
-from moothall.tools import caps
+from moothall.tools import caps, visible
 from moothall.tools.caps import Caps
 from moothall.tools.table import CHANGES, READS, REPEATABLE, Arguments, Call, Hints, NoArguments, Result, Tool
 
@@ -32,7 +32,7 @@ class Text(Result):
     result: str
 
     def as_text(self) -> str:
-        return self.result
+        return visible.in_words(self.result)
 
 
 async def _answered(call: Call, work: Callable[[], Awaitable[str]]) -> str:

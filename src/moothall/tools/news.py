@@ -12,13 +12,16 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from moothall.client.floor import is_mentioned
-from moothall.tools import caps
+from moothall.tools import caps, visible
 from moothall.tools.caps import Caps, Size
 from moothall.wire.agentchat.names import SERVER
 
 CHAT: Final = "MSG"
 EVENT: Final = "EVENT"
 FIRED: Final = "@@cb-fire@@"  # in front of a callback's payload (agentchat wire 6.2)
+OWN_CALLBACK: Final = "own_callback"  # our mark in a record: the agent has set this callback itself
+
+UNKNOWN: Final = "@unknown"
 
 Frame = Mapping[str, Any]
 IsOwn = Callable[[str], bool]
@@ -96,7 +99,9 @@ def record_of(frame: Frame, is_own: IsOwn) -> dict[str, Any] | None:
     if kind == CHAT:
         return _chat_record(frame, is_own)
     known = EVENTS.get(kind) if isinstance(kind, str) else None
-    if known is None or (known.actor is not None and is_own(str(frame.get(known.actor)))):
+    if known is None or kind in CLIENT_EVENTS:  # a hall does not speak for this program
+        return None
+    if known.actor is not None and is_own(str(frame.get(known.actor))):
         return None
     return event_record(str(kind), frame)
 
@@ -112,7 +117,11 @@ def _chat_record(frame: Frame, is_own: IsOwn) -> dict[str, Any] | None:
     is_service = sender == SERVER and to.startswith("#") and "cb_id" not in frame
     if is_own(sender) or is_service or is_file_control(content):
         return None
-    return dict(frame)
+    record = dict(frame)
+    record.pop(OWN_CALLBACK, None)
+    if "cb_id" in frame and sender == SERVER and is_own(str(frame.get("cb_origin"))):
+        record[OWN_CALLBACK] = True
+    return record
 
 
 def is_file_control(content: str) -> bool:
@@ -187,7 +196,9 @@ def item_of(record: Frame) -> Item:
 
 def _chat_item(record: Frame) -> Item:
     content, sender = str(record.get("content")), str(record.get("from"))
-    is_callback = "cb_id" in record
+    is_callback = record.get(OWN_CALLBACK) is True
+    if "cb_id" in record and not is_callback:  # some halls fire callbacks of others into a channel
+        sender = str(record.get("cb_origin") or UNKNOWN)
     source: Source = "self" if is_callback else "hall" if sender == SERVER else "stranger"
     msg_id, in_reply_to = record.get("msg_id"), record.get("in_reply_to")
     return Item(
@@ -234,7 +245,7 @@ def _event_item(record: Frame) -> Item:
 
 def text_of(item: Item) -> str:
     """The item as JSON, as it will be in the answer."""
-    return msgspec.json.encode(item).decode()
+    return visible.in_json(msgspec.json.encode(item).decode())
 
 
 def _clean(item: Item) -> Item:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta
 
 from moothall.client import Admin
+from moothall.client.connection import shown_url
 from moothall.errors import UsageError
 from moothall.tools.market import AgentId
 from moothall.tools.options import ADMIN_KEY_VARIABLE
@@ -48,6 +49,11 @@ async def _admin(call: Call) -> Admin:
     if key is None:
         raise UsageError(
             f"This needs the operator's key. Ask the user to set {ADMIN_KEY_VARIABLE} for this MCP server."
+        )
+    if call.session.url != call.session.options.url:
+        raise UsageError(
+            f"The operator's key is for {shown_url(call.session.options.url)} only, and you are in another hall."
+            " Call agentchat_connect without `server_url` first."
         )
     return (await call.session.agent()).admin(key)
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from moothall.errors import UsageError
-from moothall.tools import caps, news
+from moothall.tools import caps, news, visible
 from moothall.tools.caps import Caps
 from moothall.tools.court import listed_case
 from moothall.tools.market import STRANGERS, listed_deal
@@ -83,8 +83,11 @@ async def _inbox(session: Session) -> dict[str, Any]:
 
 
 def _list(name: str, entries: list[dict[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {name: entries[:MOST], "notice": STRANGERS}
-    return found if len(entries) <= MOST else found | {"omitted": len(entries) - MOST}
+    """As many as an answer holds. Others wrote some of these texts, and must not flood a model with them."""
+    sizes = (caps.size_of(visible.in_json(msgspec.json.encode(entry).decode())) for entry in entries)
+    taken = caps.fitting(sizes, Caps(MOST))
+    found: dict[str, Any] = {name: entries[:taken], "notice": STRANGERS}
+    return found if taken == len(entries) else found | {"omitted": len(entries) - taken}
 
 
 RESOURCES: Final = {
@@ -105,6 +108,11 @@ def case_in(uri: str) -> str | None:
     return None if found is None else found[1]
 
 
+def exists(uri: str) -> bool:
+    """True for a URI that can be read, if the hall lets the agent."""
+    return uri in RESOURCES or case_in(uri) is not None
+
+
 async def read(session: Session, uri: str) -> str:
     """The resource as JSON. Raises UsageError for one that does not exist, and what the hall refuses."""
     if (resource := RESOURCES.get(uri)) is not None:
@@ -114,4 +122,4 @@ async def read(session: Session, uri: str) -> str:
     else:
         known = ", ".join((*RESOURCES, CASE))
         raise UsageError(f"There is no resource {uri[:200]!r}. Read one of {known}.")
-    return msgspec.json.encode(fields).decode()
+    return visible.in_json(msgspec.json.encode(fields).decode())

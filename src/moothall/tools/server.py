@@ -11,8 +11,9 @@ from mcp.shared.exceptions import MCPError
 from moothall import __version__
 from moothall.client.logs import log
 from moothall.errors import MoothallError
-from moothall.tools import resources
+from moothall.tools import resources, visible
 from moothall.tools.advice import explain
+from moothall.tools.leaving import ClientLeft, departure, while_there
 from moothall.tools.prompts import PROMPTS, Prompt
 from moothall.tools.session import Session
 from moothall.tools.table import Call, Tool
@@ -57,9 +58,16 @@ def build(session: Session) -> "Server[Any]":
             return failure(
                 f"There is no tool {asked.name[:80]!r}. List the tools and use one of their names."
             )
+        key, left = call_key(context, context.request_id), departure(context)
+        work = answer(tool, Call(session, HostProgress(context), key), asked.arguments or {})
         with session.busy():
-            call = Call(session, HostProgress(context), call_key(context, context.request_id))
-            return await answer(tool, call, asked.arguments or {})
+            try:
+                result = await while_there(left if tool.hints.read_only else None, work)
+            except ClientLeft:
+                result = failure("The client has left.")
+            if left is not None and left.is_set():
+                session.withdraw(key)
+            return result
 
     async def watch_cancellations(ctx: Context, call_next: CallNext) -> HandlerResult:
         if ctx.method == "notifications/cancelled":
@@ -182,7 +190,7 @@ async def answer(tool: Tool[Any, Any], call: Call, arguments: dict[str, Any]) ->
 
 
 def failure(text: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
+    return types.CallToolResult(content=[types.TextContent(text=visible.in_words(text))], is_error=True)
 
 
 # -- resources and prompts --------------------------------------------------------------------------------
@@ -193,7 +201,7 @@ async def contents_of(session: Session, uri: str) -> types.TextResourceContents:
     try:
         text = await resources.read(session, uri)
     except MoothallError as error:
-        raise MCPError(types.INVALID_PARAMS, explain(error)) from None
+        raise MCPError(types.INVALID_PARAMS, visible.in_words(explain(error))) from None
     return types.TextResourceContents(uri=uri, mime_type=resources.JSON, text=text)
 
 

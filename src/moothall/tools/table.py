@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from moothall.errors import UsageError
+from moothall.tools import visible
 from moothall.tools.session import Session
 
 
@@ -28,7 +29,7 @@ class Result(msgspec.Struct, kw_only=True):
 
     def as_text(self) -> str:
         """The text of the answer: by default the same as JSON."""
-        return msgspec.json.encode(self).decode()
+        return visible.in_json(msgspec.json.encode(self).decode())
 
 
 class Progress(Protocol):

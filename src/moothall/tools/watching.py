@@ -12,13 +12,15 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
 from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
 
 from moothall.client.logs import log
-from moothall.tools.resources import SCHEME
+from moothall.tools.resources import SCHEME, exists
 from moothall.tools.session import Session
 
 PAUSE: Final = 0.05  # seconds in which changes are collected
-MAX_WATCHED: Final = 1000  # URIs of the older era
+MAX_WATCHED: Final = 64  # URIs of one host of the older era
+PATIENCE: Final = 5.0  # seconds for a host to take a notification; others wait for it
 MAX_STREAMS: Final = 100
 
 Context = ServerRequestContext[Any, Any]
@@ -30,7 +32,7 @@ class Watching:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._listeners: dict[object, Callable[[ServerEvent], None]] = {}
-        self._subscribed: dict[tuple[int, str], ServerSession] = {}  # by host and URI
+        self._subscribed: dict[int, dict[str, ServerSession]] = {}  # by host and URI
         self._changed: set[str] = set()
         self.streams = ListenHandler(self, max_subscriptions=MAX_STREAMS)
         session.watchers.append(self._note)
@@ -38,14 +40,28 @@ class Watching:
     # -- the older era -----------------------------------------------------------------------------
 
     def subscribe_to(self, context: Context, uri: str) -> None:
-        """Raises MCPError when too many are watched."""
-        if len(self._subscribed) >= MAX_WATCHED:
-            raise MCPError(-32602, "Too many subscriptions. Unsubscribe from some resources first.")
-        self._subscribed[_host(context), uri] = context.session
+        """Until the host unsubscribes or leaves. Raises MCPError for what is no resource, and for too many."""
+        if not exists(uri):
+            raise MCPError(
+                INVALID_PARAMS, "There is no such resource. List the resources, and watch one of them."
+            )
+        connection = context.session._connection  # noqa: SLF001  # the only one to say when a host leaves
+        host = id(connection)
+        if host not in self._subscribed:
+            connection.exit_stack.callback(self._forget, host)
+        watched = self._subscribed.setdefault(host, {})
+        if uri not in watched and len(watched) >= MAX_WATCHED:
+            raise MCPError(INVALID_PARAMS, "Too many subscriptions. Unsubscribe from some resources first.")
+        watched[uri] = context.session
         self._count()
 
     def unsubscribe_from(self, context: Context, uri: str) -> None:
-        self._subscribed.pop((_host(context), uri), None)
+        connection = context.session._connection  # noqa: SLF001  # as above
+        self._subscribed.get(id(connection), {}).pop(uri, None)
+        self._count()
+
+    def _forget(self, host: int) -> None:
+        self._subscribed.pop(host, None)
         self._count()
 
     # -- the newer era: `SubscriptionBus` ----------------------------------------------------------
@@ -69,7 +85,7 @@ class Watching:
 
     def _count(self) -> None:
         """An agent that is watched does not leave when it is idle."""
-        self._session.is_watched = bool(self._listeners or self._subscribed)
+        self._session.is_watched = bool(self._listeners) or any(self._subscribed.values())
 
     def _note(self, name: str) -> None:
         if not self._session.is_watched:
@@ -85,17 +101,14 @@ class Watching:
     async def _tell_all(self, changed: set[str]) -> None:
         for uri in sorted(changed):
             await self.publish(ResourceUpdated(uri))
-        for (host, uri), host_session in list(self._subscribed.items()):
-            if uri not in changed:
-                continue
-            try:
-                await host_session.send_resource_updated(uri)
-            except Exception as error:  # noqa: BLE001  # a host that has left must not keep others from hearing
-                log.debug("a host that watched %s has left: %s", uri, error)
-                self._subscribed.pop((host, uri), None)
-                self._count()
+        hosts = {host: dict(watched) for host, watched in self._subscribed.items()}
+        await asyncio.gather(*(self._tell_host(host, changed, watched) for host, watched in hosts.items()))
 
-
-def _host(context: Context) -> int:
-    """The same for all requests of one connection: the parameters of its handshake are one object."""
-    return id(context.session.client_params)
+    async def _tell_host(self, host: int, changed: set[str], watched: dict[str, ServerSession]) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                for uri in sorted(changed & watched.keys()):
+                    await watched[uri].send_resource_updated(uri)
+        except Exception as error:  # noqa: BLE001  # a host that has left must not keep others from hearing
+            log.debug("a host that watches resources does not hear: %r", error)
+            self._forget(host)
