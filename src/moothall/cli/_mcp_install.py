@@ -3,6 +3,7 @@
 import os
 import stat
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import urlsplit
@@ -12,7 +13,7 @@ import typer
 from moothall.cli import _chosen
 from moothall.cli._addresses import hall_url
 from moothall.cli._connecting import IdentityFile, Name
-from moothall.cli._exits import tell
+from moothall.cli._exits import install_command, tell
 from moothall.errors import UsageError
 from moothall.hosts.install import by_hand, difference, installed
 from moothall.hosts.table import HOSTS, Host, Platform, entry, host_named, user_file
@@ -79,6 +80,10 @@ def install(
     kept = _write(path, before, after)
     copy = f", and what it was is in {kept.name}" if kept else ""
     tell(f"wrote {path}{copy}. To use it in {row.title}, {row.next_step}")
+    if find_spec("mcp") is None:
+        tell(
+            f"warning: the server needs the extra mcp, which is not installed; run: {install_command('mcp')}"
+        )
 
 
 def _command(*, shared: bool) -> tuple[str, list[str]]:

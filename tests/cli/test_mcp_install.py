@@ -198,3 +198,9 @@ def test_what_cannot_be_asked_for() -> None:
     assert "choose one" in complaint("zed", "--print", "--write")
     assert "choose one of claude-code" in complaint("emacs")
     assert "moothall identity new" in complaint("zed", "-i", "missing.json")
+
+
+def test_a_missing_extra_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "not installed" not in install("zed", "--write").stderr
+    monkeypatch.setattr(_mcp_install, "find_spec", lambda name: None)
+    assert "extra mcp" in install("cursor", "--write").stderr
