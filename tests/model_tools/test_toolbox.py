@@ -25,6 +25,9 @@ agentchat_inbox | lines? instance? | messages total_lines returned_lines
 agentchat_kick | target reason? | success action target
 agentchat_ban | target reason? | success action target
 agentchat_unban | target | success action target
+agentchat_file_list_offers | | offers count
+agentchat_file_receive | transfer_id save_directory? | success verified save_directory files total_size hash_match
+agentchat_file_send | target paths | success transfer_id
 agentchat_register_skills | skills | success agent_id skills_count registered_at
 agentchat_search_skills | capability? max_rate? currency? limit? | results total query
 agentchat_propose | to task amount? currency? expires? elo_stake? | success proposal_id from to task status
@@ -73,7 +76,7 @@ DEFAULTS = {
 
 def test_there_is_a_row_for_every_tool_and_a_tool_for_every_row() -> None:
     assert {name for name, _, _ in ROWS} == TOOLS.keys()
-    assert sum(name.startswith("agentchat_") for name in TOOLS) == 31 + 3
+    assert sum(name.startswith("agentchat_") for name in TOOLS) == 33 + 4
 
 
 @pytest.mark.parametrize(("name", "arguments", "fields"), ROWS, ids=[row[0] for row in ROWS])

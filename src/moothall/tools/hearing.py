@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from moothall.client import Agent, Assignment, Case, Dispute, Proposal
+from moothall.client import Agent, Assignment, Case, Dispute, FileOffer, Proposal
 from moothall.client.logs import log
 from moothall.errors import MoothallError, NotConnected, Refusal
 from moothall.tools import catching_up, news
@@ -84,8 +84,12 @@ class Hearing:
         async def shown(case: Case) -> None:
             self.take(catching_up.case_record(case))
 
+        async def tendered(offer: FileOffer) -> None:
+            self.take(file_offer_record(offer))
+
         agent = self._agent
         agent.on_event(hear)
+        agent.on_file_offer(tendered)
         if agent.identity is not None:
             # These also tell of what was waiting when the agent came; the inbox has each of them once.
             agent.on_proposal(offered)
@@ -180,3 +184,19 @@ class Hearing:
         except MoothallError as error:
             log.warning("deals and cases of the time away are not known: %s", error)
         return found
+
+
+def file_offer_record(offer: FileOffer) -> dict[str, Any]:
+    return news.event_record(
+        "FILE_OFFER",
+        {
+            "transfer_id": offer.transfer_id,
+            "from": offer.sender,
+            "from_name": offer.sender_name,
+            "verified": offer.verified,
+            "files": [{"name": file.name, "size": file.size} for file in offer.files],
+            "total_size": offer.size,
+            "chunks": offer.chunks,
+            "ts": round(time.time() * 1000),
+        },
+    )

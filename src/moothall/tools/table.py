@@ -124,18 +124,21 @@ def _in_words(error: msgspec.ValidationError, tool: "Tool[Any, Any]") -> str:
 def schema_of(kind: type) -> dict[str, Any]:
     """The JSON schema of a struct: an object at the top, the structs inside it under `$defs`.
 
-    Every tool is in the model's context all the time, so nothing is said twice: no titles, and a field that may be
-    left out does not mention null.
+    Every tool is in the model's context all the time, so nothing is said twice: no titles, and an argument that may
+    be left out does not mention null.
     """
     (top,), parts = msgspec.json.schema_components((kind,), ref_template="#/$defs/{name}")
     name = top["$ref"].rpartition("/")[2]
-    shapes = {part: _shape(found) for part, found in parts.items()}
+    is_argument = issubclass(kind, Arguments)
+    shapes = {part: _shape(found, is_argument) for part, found in parts.items()}
     schema = shapes.pop(name)
     return {**schema, "$defs": shapes} if shapes else schema
 
 
-def _shape(part: dict[str, Any]) -> dict[str, Any]:
-    fields = {name: _field(found) for name, found in part.get("properties", {}).items()}
+def _shape(part: dict[str, Any], is_argument: bool) -> dict[str, Any]:
+    fields = part.get("properties", {})
+    if is_argument:
+        fields = {name: _field(found) for name, found in fields.items()}
     return {"type": "object", "properties": fields, **{name: part[name] for name in _KEPT if name in part}}
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from moothall.tools import chat, court, daemon, keep, listening, market, operator, ratings
+from moothall.tools import chat, court, daemon, files, keep, listening, market, operator, ratings
 from moothall.tools.table import Tool, collected
 
 TOOLS: Final[dict[str, Tool[Any, Any]]] = collected(
@@ -13,5 +13,6 @@ TOOLS: Final[dict[str, Tool[Any, Any]]] = collected(
     court.TOOLS,
     operator.TOOLS,
     daemon.TOOLS,
+    files.TOOLS,
     keep.TOOLS,
 )
