@@ -58,11 +58,9 @@ _BY_CLASS: Final[tuple[tuple[type[BaseException], str], ...]] = (
 
 def explain(error: errors.MoothallError) -> str:
     """One text for the model."""
-    text = str(error).rstrip(". ")
+    text = str(error)
     if isinstance(error, errors.Refusal):
-        return _joined(f"{error.code}: {text}", _ADVICE.get(error.code, ""))
-    return _joined(text, next((advice for kind, advice in _BY_CLASS if isinstance(error, kind)), ""))
-
-
-def _joined(text: str, advice: str) -> str:
-    return f"{text}. {advice}".rstrip()
+        text, advice = f"{error.code}: {text}", _ADVICE.get(error.code)
+    else:
+        advice = next((advice for kind, advice in _BY_CLASS if isinstance(error, kind)), None)
+    return text if advice is None else f"{text.rstrip('. ')}. {advice}"

@@ -1,14 +1,17 @@
 """Tools to be in a hall and to speak there."""
 
 import time
-from typing import Annotated, Any, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from moothall.client import Agent
 from moothall.client.connection import shown_url
+from moothall.client.logs import log
 from moothall.client.markers import strip
-from moothall.errors import UsageError
+from moothall.errors import MoothallError, UsageError
 from moothall.tools.options import checked_name
 from moothall.tools.session import Ticket
 from moothall.tools.table import (
@@ -22,8 +25,10 @@ from moothall.tools.table import (
     Result,
     Tool,
 )
+from moothall.wire.agentchat.client import ReportedStatus
 from moothall.wire.agentchat.names import with_hash
 
+OUTCOMES: Final[Mapping[str, ReportedStatus]] = {"done": "DONE", "failed": "FAILED"}
 MAX_MESSAGE: Final = 100_000  # characters; the hall has a limit of its own, usually 4,096
 
 MsgId = Annotated[str, Meta(description="The `msg_id` of a message.", min_length=1, max_length=200)]
@@ -119,6 +124,19 @@ class Send(Arguments):
         Annotated[str, Meta(description="The `msg_id` of the message that this answers.", max_length=200)]
         | None
     ) = None
+    receipt: Annotated[
+        bool,
+        Meta(description="Ask for receipts: agentchat_listen tells when the message is delivered and seen."),
+    ] = False
+    outcome: (
+        Annotated[
+            Literal["done", "failed"],
+            Meta(
+                description="Tell the sender of `in_reply_to`, if it asked, that its request is done or failed."
+            ),
+        ]
+        | None
+    ) = None
     force: Annotated[
         bool, Meta(description="Send even if another agent has the floor for the message it answers.")
     ] = False
@@ -141,6 +159,10 @@ async def send(call: Call, asked: Send) -> Sent:
             "Nothing was sent: the text has only markers such as @@wake@@, which are for your own runtime. Add what"
             " you want to say."
         )
+    if asked.outcome is not None and asked.in_reply_to is None:
+        raise UsageError(
+            "`outcome` needs `in_reply_to`: the `msg_id` of the request. Add it and repeat the call."
+        )
     if asked.in_reply_to is not None and not asked.force:
         holder = call.session.floor.holder(target, asked.in_reply_to)
         if holder is not None:
@@ -150,8 +172,22 @@ async def send(call: Call, asked: Send) -> Sent:
             )
     if target.startswith("#") and target not in agent.rooms:
         await call.session.join(target)
-    msg_id = await agent.send(target, text, in_reply_to=asked.in_reply_to)
+    if asked.receipt:
+        delivery = await agent.send(target, text, in_reply_to=asked.in_reply_to, receipt=True)
+        msg_id = delivery.id
+    else:
+        msg_id = await agent.send(target, text, in_reply_to=asked.in_reply_to)
+    if asked.outcome is not None and asked.in_reply_to is not None:
+        call.session.in_background(report(agent, asked.in_reply_to, OUTCOMES[asked.outcome]))
     return Sent(success=True, target=target, message=text, from_=agent.address, msg_id=msg_id)
+
+
+async def report(agent: Agent, msg_id: str, status: ReportedStatus) -> None:
+    """Tell the sender of a message, if it asked, what became of it."""
+    try:
+        await agent.report(msg_id, status)
+    except MoothallError as error:
+        log.debug("the sender of %s is not told: %s", msg_id, error)
 
 
 class Claim(Arguments):

@@ -117,9 +117,13 @@ async def receive(call: Call, asked: Receive) -> Received:
 
 def _progress(call: Call) -> OnProgress:
     def report(progress: Progress) -> None:
-        call.session.in_background(call.progress(progress.chunks, progress.total, "receiving files"))
+        call.session.in_background(_told(call, progress))
 
     return report
+
+
+async def _told(call: Call, progress: Progress) -> None:
+    await call.progress(progress.chunks, progress.total, "receiving files")
 
 
 class Send(Arguments):

@@ -22,14 +22,16 @@ MAX_LOOKED_AT: Final = 10_000  # entries of a folder that is sent
 _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def is_deep(folder: Path) -> bool:
-    """True for a folder that is that can be the folder of one project, and not half of the machine."""
-    return len(folder.parts) > LEAST_DEPTH
+def project_folder(started_in: Path) -> Path | None:
+    """The folder that a server was started in, unless it is so near the root that it holds half of the machine."""
+    folder = started_in.resolve()
+    return folder if len(folder.parts) > LEAST_DEPTH else None
 
 
-def sendable(text: str, folder: Path) -> Path:
+def sendable(text: str, folder: Path | None) -> Path:
     """The file or folder to send. Raises UsageError for one that a model may not send."""
-    path = _within(text, folder, "sent from")
+    folder = _required(folder)
+    path = _within(text, folder)
     if not path.exists():
         raise UsageError(f"There is no file {text[:200]!r} in {folder}.")
     hidden = next(_hidden(path, folder), None)
@@ -38,26 +40,30 @@ def sendable(text: str, folder: Path) -> Path:
     return path
 
 
-def save_folder(text: str | None, folder: Path, transfer_id: str) -> Path:
+def save_folder(text: str | None, folder: Path | None, transfer_id: str) -> Path:
     """Where to save the files of a transfer. Raises UsageError for a place that a model may not write to."""
     if text is not None:
-        return _within(text, folder, "saved in")
+        return _within(text, _required(folder))
     parent = Folder(Path(gettempdir()) / RECEIVED)
     parent.make()  # refuses one that another user has made
     name = transfer_id if _PLAIN_ID.fullmatch(transfer_id) else transfer_id.encode().hex()[:64]
     return parent.path / name
 
 
-def _within(text: str, folder: Path, what: str) -> Path:
-    if not is_deep(folder):
+def _required(folder: Path | None) -> Path:
+    if folder is None:
         raise UsageError(
-            f"This MCP server was started in {folder}, and files are not {what} there: it is too near the root of"
-            " the disk. Ask the user to start it with `--files FOLDER`, or in the folder of a project."
+            "This MCP server was started too near the root of the disk, so no folder is open to you. Ask the user"
+            " to start it in the folder of a project, or with `--files FOLDER`."
         )
+    return folder
+
+
+def _within(text: str, folder: Path) -> Path:
     path = (folder / Path(text).expanduser()).resolve()
     if not path.is_relative_to(folder):
         raise UsageError(
-            f"{text[:200]!r} is outside of {folder}, and files are {what} there only. Ask the user."
+            f"{text[:200]!r} is outside of {folder}, the only folder that is open to you. Ask the user."
         )
     return path
 

@@ -12,11 +12,13 @@ from moothall.tools import caps
 from moothall.tools.caps import Caps
 from moothall.tools.mailbox import Batch
 from moothall.tools.news import Item, Wish
+from moothall.tools.session import Session
 from moothall.tools.table import Arguments, Call, Channel, Hints, Result, Tool
 from moothall.wire.agentchat.names import with_hash
 
 LONGEST: Final = 3600.0  # seconds (agentchat wire 19.1)
 UNSEEN: Final = 50.0  # seconds that a host waits which does not ask for progress; many give up after a minute
+MAX_SEEN: Final = 20  # receipts for one answer: a courtesy must not use up what the hall allows
 PROGRESS_EVERY: Final = 10.0  # seconds
 
 NOTICE: Final = (
@@ -126,6 +128,7 @@ async def listen(call: Call, asked: Listen) -> Heard:
 
     def heard(batch: Batch, **how: bool | int) -> Heard:
         mailbox.delivered(call.id)
+        session.in_background(_tell_seen(session, batch))
         return _answer(batch, round((clock() - began) * 1000), asked, **how)
 
     if asked.tail is not None:
@@ -190,6 +193,18 @@ async def _wait(call: Call, agent: Agent, wish: Wish, patience: float) -> bool:
         if agent.is_connected:
             call.session.in_background(_show(agent, "online"))
     return True
+
+
+async def _tell_seen(session: Session, batch: Batch) -> None:
+    """Tell the senders that asked for it that the model has their messages."""
+    asked = [str(record.get("msg_id")) for record in batch.records if record.get("receipt") == "SEEN"]
+    for msg_id in asked[:MAX_SEEN]:
+        if (agent := session.connected) is None:
+            return
+        try:
+            await agent.report(msg_id, "SEEN")
+        except MoothallError as error:
+            log.debug("the sender of %s is not told: %s", msg_id, error)
 
 
 async def _show(agent: Agent, presence: str) -> None:

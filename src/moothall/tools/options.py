@@ -13,6 +13,7 @@ from typing import Final
 
 from moothall.errors import SettingsError, UsageError
 from moothall.identity.keyfile import AGENT_NAME
+from moothall.tools import folders
 from moothall.wire.authority import DEFAULT_URL, authority_of, hall_url
 
 PUBLIC_VARIABLE: Final = "AGENTCHAT_PUBLIC"
@@ -38,7 +39,7 @@ class Options:
     identity: Path | None = None
     name: str | None = None
     channels: tuple[str, ...] = DEFAULT_CHANNELS
-    folder: Path = field(default_factory=Path.cwd)  # files may be sent from here
+    folder: Path | None = None  # files may be sent from here
     settle: float = SETTLE_MS / 1000  # seconds
     idle: float = IDLE_MS / 1000  # seconds; 0: stay connected
     is_public: bool = False  # a model may choose a hall on another machine
@@ -59,7 +60,7 @@ class Options:
             url=hall_url(url or DEFAULT_URL),
             identity=identity,
             name=None if name is None else checked_name(name),
-            folder=(folder or Path.cwd()).expanduser().resolve(),
+            folder=folders.project_folder(Path.cwd()) if folder is None else folder.expanduser().resolve(),
             settle=_seconds(environ, SETTLE_VARIABLE, SETTLE_MS),
             idle=_seconds(environ, IDLE_VARIABLE, IDLE_MS),
             is_public=environ.get(PUBLIC_VARIABLE, "").lower() in _TRUE,

@@ -270,13 +270,25 @@ class Session:
     def _new_agent(self) -> Agent:
         name, path = self._ticket.name, self._ticket.identity
         if path is None:
-            return Agent(name or f"anon_{secrets.token_hex(3)}", timeout=TIMEOUT, reconnect=False)
+            return Agent(
+                name or f"anon_{secrets.token_hex(3)}",
+                timeout=TIMEOUT,
+                reconnect=False,
+                delivery_receipts="manual",
+            )
         is_ours = may_create(path)
         if is_ours:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         else:
             _require(path)
-        return Agent(name, identity=path, create=is_ours, timeout=TIMEOUT, reconnect=False)
+        return Agent(
+            name,
+            identity=path,
+            create=is_ours,
+            timeout=TIMEOUT,
+            reconnect=False,
+            delivery_receipts="manual",
+        )
 
     async def _leave(self) -> None:
         if self._returning is not None:
