@@ -12,6 +12,8 @@ from moothall.cli.main import COMMANDS
 from moothall.errors import Refusal
 from moothall.settings import PROFILES, load
 from moothall.settings.fields import described
+from moothall.tools.table import Tool
+from moothall.tools.toolbox import TOOLS
 from tests.support.server import running_hall
 from tools import api_reference, wire_reference
 
@@ -83,6 +85,14 @@ def test_every_command_has_its_line() -> None:
     text = (DOCS / "command-line.md").read_text()
     for name in COMMANDS:
         assert f"moothall {name}" in text, name
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
+def test_every_tool_has_its_row(tool: Tool[Any, Any]) -> None:
+    required = set(tool.input_schema.get("required", ()))
+    words = [f"`{name}`" if name in required else f"`{name}?`" for name in tool.input_schema["properties"]]
+    row = f"| `{tool.name}` | {', '.join(words) or chr(0x2013)} | {tool.purpose} |"
+    assert row in (DOCS / "mcp.md").read_text()
 
 
 def test_curl_uses_https_where_tls_is_on() -> None:

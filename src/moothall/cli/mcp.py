@@ -1,6 +1,7 @@
 """`moothall mcp`: the tools of a hall for a model, over the Model Context Protocol."""
 
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -106,8 +107,11 @@ def mcp(
 
 
 def _on_stdio(options: "Options") -> Coroutine[Any, Any, None]:
+    gc.disable()  # the imports make much that stays: looking for garbage in it takes a sixth of their time
     from moothall.tools.stdio import serve
 
+    gc.freeze()
+    gc.enable()
     return serve(options)
 
 

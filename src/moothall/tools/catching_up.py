@@ -13,7 +13,7 @@ from moothall.client import Assignment, Case, Dispute, Evidence, Proposal
 from moothall.client.memory import Key
 from moothall.tools.news import CHAT, EVENT, event_record
 
-LOOKED_AT: Final = 2000  # records at the end of the inbox
+LOOKED_AT: Final = 1000  # records at the end of the inbox
 
 # Which id an event is about, where it is told once however often the hall repeats it.
 ABOUT: Final[Mapping[str, str]] = {

@@ -227,7 +227,7 @@ def _answer(batch: Batch, elapsed_ms: int, asked: Listen, **how: bool | int) -> 
     for name, value in how.items():
         setattr(answer, name, value)
     if batch.omitted:
-        answer.how_to_get_omitted = _how(asked)
+        answer.how_to_get_omitted = _how(asked, batch)
     if not batch.is_exact:
         answer.omitted_at_least = True
     if batch.lost:
@@ -235,9 +235,11 @@ def _answer(batch: Batch, elapsed_ms: int, asked: Listen, **how: bool | int) -> 
     return answer
 
 
-def _how(asked: Listen) -> str:
+def _how(asked: Listen, batch: Batch) -> str:
     if asked.tail is not None:
         return "Raise `max_messages`, `max_chars` or `max_tokens`, or call agentchat_listen without `tail`."
+    if asked.since is not None and not batch.is_exact:
+        return "That is too long ago to look at all of it. Choose a later `since`, or read on without it."
     if asked.since is not None:
         return "Call again with `since` set to the `ts` of the last message in this answer."
     return "Call agentchat_listen again with the same arguments: it goes on behind this answer."

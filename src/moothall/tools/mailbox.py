@@ -23,9 +23,9 @@ from moothall.tools.news import Item, Wish
 LIMIT: Final = 100_000  # lines; a model may be away for a weekend
 MARKS_FILE: Final = "read.json"
 
-_PAGE: Final = 256  # records; a page of the inbox at a time
-_PAGE_CHARACTERS: Final = 1024 * 1024
-_COUNTED: Final = 20_000  # records that a filter looks through to count what an answer leaves out
+_PAGE: Final = 1024  # records that a filter looks at in one go
+_COUNTED: Final = 1000  # records that are looked at to count what an answer leaves out
+_SINCE: Final = 4000  # of the newest records, those after a moment are found
 
 
 class Batch(NamedTuple):
@@ -49,6 +49,7 @@ class Mailbox:
         self._marks = Marks()
         self._before: tuple[Cursor, Marks] | None = None  # what is on disk, while that is behind
         self._call: object = None  # which call read the rest
+        self._searched: tuple[Wish, Cursor] | None = None  # up to here nothing unread is wanted
         self.load()
 
     @property
@@ -70,8 +71,11 @@ class Mailbox:
         lost = looked_at = 0
         is_exact = True
         place, is_contiguous = self._cursor, True
+        if self._searched is not None and self._searched[0] == wish:
+            place, is_contiguous = self._searched[1], False
+        size = _PAGE if _filters(wish) else limits.messages + 1
         while True:
-            page = self._inbox.read(place, max_records=_PAGE, max_characters=_PAGE_CHARACTERS)
+            page = self._inbox.read(place, max_records=size, max_characters=SCANNED)
             if page.missed:
                 lost += self._forget(place.line + page.missed)
             for record in page.records:
@@ -96,6 +100,7 @@ class Mailbox:
         rest = len(found) - taken
         omitted = rest + (remaining if is_exact else 0)
         self._read(found[:taken])
+        self._searched = (wish, place) if not omitted and _filters(wish) else None
         return Batch([each.item for each in items[:taken]], _fields(found[:taken]), omitted, is_exact, lost)
 
     def lookout(self, wish: Wish) -> "Lookout":
@@ -109,8 +114,10 @@ class Mailbox:
 
     def since(self, wish: Wish, limits: Caps) -> Batch:
         """The records after a moment, oldest first, read or not; and mark them as read. Raises OSError."""
-        tail = self._inbox.tail(_COUNTED, max_characters=SCANNED, wanted=wish.wants)
-        return self._whole(list(tail.records), limits, from_end=False)
+        tail = self._inbox.tail(_SINCE, max_characters=SCANNED, wanted=wish.wants)
+        return self._whole(list(tail.records), limits, from_end=False)._replace(
+            is_exact=len(tail.records) < _SINCE
+        )
 
     def _whole(self, found: list[Record], limits: Caps, *, from_end: bool) -> Batch:
         near = found[-limits.messages :] if from_end else found[: limits.messages]
@@ -164,7 +171,7 @@ class Mailbox:
         """The host has cancelled the call: what it read is unread again."""
         if self._before is not None and self._call == call:
             self._cursor, self._marks = self._before
-            self._before = self._call = None
+            self._before = self._call = self._searched = None
 
     def confirm(self) -> None:
         """The model has the answers so far: write the marks to disk. Raises OSError."""
@@ -178,7 +185,8 @@ class Mailbox:
 
     def load(self) -> None:
         """Take the marks from disk. Without them, or with damaged ones, everything is unread."""
-        self._cursor, self._marks, self._before, self._call = START, Marks(), None, None
+        self._cursor, self._marks = START, Marks()
+        self._before = self._call = self._searched = None
         with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
             fields = json.loads((self._folder.path / MARKS_FILE).read_bytes())
             cursor = Cursor.parse(fields["cursor"])
@@ -198,7 +206,7 @@ class Lookout:
     def sees_one(self) -> bool:
         """True if there is an unread record that is wanted. Raises OSError."""
         while True:
-            page = self._inbox.read(self._place, max_records=_PAGE, max_characters=_PAGE_CHARACTERS)
+            page = self._inbox.read(self._place, max_records=_PAGE, max_characters=SCANNED)
             for record in page.records:
                 if record.after.line not in self._marks and self._wish.wants(record.fields):
                     return True
