@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -33,7 +33,9 @@ from moothall.files.control import MAX_SIZE
 from tests.client.conftest import OpenHall
 from tests.client.door import Door
 from tests.client.meeting import QUICKLY, Heard, listen, settled, soon
+from tests.hall.test_third_wire import Telegraph
 from tests.support.server import running_hall
+from tests.support.world import World
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "vectors" / "agentchat.json").read_text())
 
@@ -304,6 +306,29 @@ async def test_an_offer_over_the_limit_is_rejected_as_it_arrives(url: str) -> No
         assert (answer["_ft"], answer["tid"]) == ("reject", TID)
         assert bob.agent.file_offers() == []
         assert bob.offers.events == []
+
+
+async def test_other_agents_cannot_make_an_agent_talk_all_the_time(url: str) -> None:
+    """An agent may say one thing a second, and needs it for itself."""
+    async with two_parties(url) as (alice, bob):
+        content = json.loads(VECTORS["slurp"]["messages"]["offer"]["content"])
+        answers: Heard[dict[str, Any]] = Heard()
+        alice.agent.on_event("MSG")(answers)
+        for number in range(5):
+            offer = content | {"totalSize": MAX_SIZE + 1, "tid": f"{number:016x}"}
+            await alice.agent.send(bob.agent.address, json.dumps(offer))
+        await answers.next()
+        await bob.agent.send(alice.agent.address, "chat")
+        assert json.loads(answers.events[0]["content"])["tid"] == f"{0:016x}"
+        assert (await answers.next())["content"] == "chat"
+
+
+async def test_a_peer_on_another_wire_is_refused_at_once(hall: App, tree: Path) -> None:
+    async with Agent("alice", identity=ALICE).connected(hall.url) as alice:
+        office = Telegraph(cast("World", hall), "office")
+        with pytest.raises(TransferRejected, match="on the telegraph wire, which carries no files"):
+            await alice.send_files(office.agent.address, tree)
+        assert office.received == []
 
 
 async def test_offers_of_one_agent_are_bounded(url: str) -> None:

@@ -30,7 +30,9 @@ from moothall.wire.agentchat.client import MAX_CONTENT
 
 MAX_AT_ONCE: Final = 16  # transfers in each direction
 MAX_FINISHED: Final = 64  # received transfers whose `ack` can be repeated
-MAX_ANSWERS: Final = 4  # messages under way that nobody waits for: refusals of offers, and repeated acks
+# Seconds between two answers that no caller waits for: refusals of offers, and repeated acks. Other agents cause
+# them, and a hall lets an agent say one thing a second.
+ANSWER_SPACING: Final = 5.0
 ACK_PATIENCE: Final = 30.0  # seconds
 
 Key = tuple[str, str]  # the other agent, with @, and the transfer id
@@ -46,7 +48,7 @@ class Transfers:
         self._incoming: dict[Key, IncomingFiles] = {}
         self._outgoing: dict[Key, OutgoingFiles] = {}
         self._finished: OrderedDict[Key, Ack] = OrderedDict()
-        self._answers = 0
+        self._answered_at = float("-inf")
         self.listeners: Final[dict[type, Callable[[Any], None]]] = {server.Chunk: self._hear_chunk}
         self.begin()
 
@@ -106,13 +108,11 @@ class Transfers:
                 incoming.take(found)
 
     def _answer(self, to: str, message: Known) -> None:
-        """Say something that no caller waits for. Other agents cause it, so few are under way at once."""
-        if self._answers < MAX_ANSWERS:
-            self._answers += 1
-            self._handlers.start(self._try_to_say(to, message)).add_done_callback(self._answered)
-
-    def _answered(self, _: "asyncio.Task[object]") -> None:
-        self._answers -= 1
+        """Say something that no caller waits for, if the last time is some seconds ago."""
+        now = time.monotonic()
+        if now >= self._answered_at + ANSWER_SPACING:
+            self._answered_at = now
+            self._handlers.start(self._try_to_say(to, message))
 
     async def _try_to_say(self, to: str, message: Known) -> None:
         try:
