@@ -474,3 +474,10 @@ async def test_being_displaced_ends_it_with_the_reason(url: str) -> None:
     async with desk(url, key=ALICE) as here, Agent("ada", identity=ALICE).connected(url):
         await here.until(lambda: not here.app.is_running)
         assert isinstance(here.app.return_value, Displaced)
+
+
+async def test_files_are_offered_to_a_person(url: str, tmp_path: Path) -> None:
+    (tmp_path / "report").write_text("done\n")
+    async with desk(url) as here:
+        await here.bob.offer_files(here.app.agent.address, tmp_path / "report")
+        await here.until_seen("offers you a file")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from moothall.errors import ConnectionLost
+from moothall.files.slurp import human_size
 from moothall.tui.printable import shortened
 from moothall.tui.rooms import Kind, Line, Person
 from moothall.wire.agentchat.names import SERVER
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         PresenceChange,
         Typing,
     )
+    from moothall.client.file_offer import FileOffer
     from moothall.client.proposal import DealChange, Proposal
     from moothall.tui.app import ChatApp
 
@@ -77,6 +79,7 @@ class Ears:
         agent.on_arbiter_assigned(self._queued(self._hear_assignment))
         agent.on_case(self._queued(self._hear_case))
         agent.on_floor(self._queued(self._hear_floor))
+        agent.on_file_offer(self._queued(self._hear_files))
 
     def _queued(self, hear: Callable[[Any], None]) -> Callable[[Any], Any]:
         def hear_on_screen(event: Any) -> None:
@@ -135,6 +138,15 @@ class Ears:
     def _hear_offer(self, proposal: "Proposal") -> None:
         self._app.affairs.keep([proposal])
         self._app.tell_news(f"{self._app.name_of(proposal.proposer)} offers you a deal: {proposal.task}")
+
+    def _hear_files(self, offer: "FileOffer") -> None:
+        """The offer stays unanswered: an answer to each would let a stranger use up what a person may say."""
+        count = len(offer.files) + offer.more_files
+        files = "a file" if count == 1 else f"{count} files"
+        self._app.note(
+            f"{offer.sender_name} ({offer.sender}) offers you {files}, {human_size(offer.size)}."
+            " `moothall file receive` takes files; this screen does not"
+        )
 
     def _hear_deal(self, change: "DealChange") -> None:
         self._app.affairs.keep([change.proposal])
