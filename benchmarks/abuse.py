@@ -108,17 +108,17 @@ def measure(attack: Attack, connections: int, cpus: Sequence[int]) -> Result:
 
 def _measure_once(attack: Attack, connections: int, cpus: Sequence[int]) -> Result:
     keep_port = free_port()
-    server = Server("moothall, limits on", "agentchat", partial(_command, keep_port), is_healthy)
-    with running(server, {cpus[0]}, BUILD) as hall, _process("honest", (str(hall.port),), cpus[1]) as honest:
-        target = _ask(honest)  # READY and the id of an agent that reads
+    server = Server("moothall, limits on", "agentchat", partial(hall_command, keep_port), is_healthy)
+    with running(server, {cpus[0]}, BUILD) as hall, helper("honest", (str(hall.port),), cpus[1]) as honest:
+        target = ready(honest)  # READY and the id of an agent that reads
         arguments = (str(hall.port), str(keep_port), describe(attack), str(connections), target)
-        with _process("attacker", arguments, cpus[1]) as attacker:
-            _ask(attacker)
+        with helper("attacker", arguments, cpus[1]) as attacker:
+            ready(attacker)
             idle = _cpu(hall.pid)
-            quiet = _window(honest, QUIET)
+            quiet = honest_window(honest, QUIET)
             before = _memory(hall.pid), _disk(hall.folder), _cpu(hall.pid)
             _tell(attacker, "go")
-            attacked = _window(honest, ATTACK)
+            attacked = honest_window(honest, ATTACK)
             after = _memory(hall.pid), _disk(hall.folder), _cpu(hall.pid)
             _tell(attacker, "stop")
     return Result(
@@ -134,7 +134,7 @@ def _measure_once(attack: Attack, connections: int, cpus: Sequence[int]) -> Resu
     )
 
 
-def _command(keep_port: int, port: int, folder: Path) -> list[str]:
+def hall_command(keep_port: int, port: int, folder: Path) -> list[str]:
     place = ["--host", "127.0.0.1", "--port", str(port), "--keep-port", str(keep_port)]
     settings = ("trusted_proxies=127.0.0.1", "loopback_factor=1", "idle_prompts=false")
     flags = [part for setting in settings for part in ("--set", setting)]
@@ -148,7 +148,7 @@ def _command(keep_port: int, port: int, folder: Path) -> list[str]:
 
 
 @contextmanager
-def _process(module: str, arguments: tuple[str, ...], cpu: int) -> Iterator["subprocess.Popen[str]"]:
+def helper(module: str, arguments: tuple[str, ...], cpu: int) -> Iterator["subprocess.Popen[str]"]:
     process = subprocess.Popen(
         [sys.executable, "-m", f"benchmarks.{module}", *arguments],
         cwd=ROOT,
@@ -164,7 +164,7 @@ def _process(module: str, arguments: tuple[str, ...], cpu: int) -> Iterator["sub
         process.wait()
 
 
-def _ask(process: "subprocess.Popen[str]") -> str:
+def ready(process: "subprocess.Popen[str]") -> str:
     answer = _stream(process.stdout).readline().split()
     if not answer or answer[0] != "READY":
         raise RuntimeError(f"{process.args!r} did not get ready")
@@ -177,7 +177,7 @@ def _tell(process: "subprocess.Popen[str]", line: str) -> None:
     stdin.flush()
 
 
-def _window(honest: "subprocess.Popen[str]", seconds: float) -> Window:
+def honest_window(honest: "subprocess.Popen[str]", seconds: float) -> Window:
     _tell(honest, str(seconds))
     return msgspec.json.decode(_stream(honest.stdout).readline(), type=Window)
 

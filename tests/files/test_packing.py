@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from moothall.errors import UsageError
 from moothall.files import control, packing, slurp
 from moothall.files.packing import Packed, pack
+from moothall.files.saving import unpack
+from moothall.files.spool import Spool
 from tests.files.trees import CREATED, read_all
 
 
@@ -116,3 +119,21 @@ def test_fifty_megabytes_are_sent_in_time(tmp_path: Path, monkeypatch: pytest.Mo
         (tmp_path / name).write_bytes(content)
         with pack([tmp_path / name], CREATED) as packed:
             assert packed.chunks * control.MAX_SIZE / part / 5 < 100
+
+
+def test_memory_is_bounded_however_large_the_file_is(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(os.urandom(16 * 1024 * 1024))
+    target = tmp_path / "target"
+    target.mkdir()
+    tracemalloc.start()
+    try:
+        with pack([source], CREATED) as packed, Spool(target, packed.offer("x", "")) as spool:
+            for idx in range(packed.chunks):
+                spool.put(idx, packed.chunk("x", idx).data)
+            assert spool.sha256() == packed.sha256
+            unpack(spool.read(), target)
+        assert tracemalloc.get_traced_memory()[1] < 4 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
+    assert (target / "source").read_bytes() == source.read_bytes()
