@@ -221,7 +221,7 @@ async def test_an_offer_that_is_taken_back_is_gone(url: str, tree: Path, tmp_pat
             await transfer_.outcome()
 
 
-async def test_an_offer_that_nobody_answers(url: str, tree: Path) -> None:
+async def test_an_offer_without_an_answer(url: str, tree: Path) -> None:
     async with two_parties(url) as (alice, bob):
         with pytest.raises(TransferTimeout, match="may have no file support"):
             await soon(alice.agent.send_files(bob.agent.address, tree, timeout=0.05))
@@ -274,7 +274,7 @@ async def test_an_agent_without_a_key_cannot_resume(hall: App, tree: Path, tmp_p
 async def test_targets_that_cannot_receive(open_hall: OpenHall, tree: Path) -> None:
     async with open_hall() as app, Agent("alice", identity=ALICE).connected(app.url) as alice:
         with pytest.raises(AgentNotFound):
-            await alice.offer_files("@nobody-here", tree)
+            await alice.offer_files("@not-here", tree)
         with pytest.raises(AgentNotFound):
             await alice.offer_files("@0123456789abcdef", tree)
         with pytest.raises(AgentNotFound, match="files go to an agent"):

@@ -1,4 +1,4 @@
-"""Cutting an archive so that each FILE_CHUNK frame stays just under 256 KiB (design: seed 001, transport).
+"""Cutting an archive so that each FILE_CHUNK frame stays just under 256 KiB (seed 001, transport).
 
 A chunk is JSON inside JSON, so some characters take several bytes of a frame. The pieces are cut by what they take
 there, not by their length. At five chunks a second this lets 50 MB arrive within the seed's 120 seconds.
