@@ -3,11 +3,13 @@
 import json
 from collections.abc import Mapping
 from difflib import unified_diff
-from typing import Any
+from typing import Any, Final
 
 from moothall.errors import UsageError
 from moothall.hosts import jsonc, toml
 from moothall.hosts.table import SERVER, Host
+
+LONGEST_LINE: Final = 200  # characters of a difference
 
 
 def installed(host: Host, text: str, entry: Mapping[str, Any], where: str) -> str:
@@ -35,10 +37,9 @@ def by_hand(host: Host, entry: Mapping[str, Any]) -> str:
 
 
 def difference(before: str, after: str, where: str) -> str:
-    """What changes, as `diff -u` shows it. Empty when nothing does."""
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n"
-        for line in unified_diff(
-            before.splitlines(keepends=True), after.splitlines(keepends=True), where, where, n=2
-        )
-    )
+    """What changes, as `diff -U0` shows it. Empty when nothing does.
+
+    Lines around a change are left out, and long ones are cut: the settings of other servers may hold secrets.
+    """
+    lines = unified_diff(before.splitlines(), after.splitlines(), where, where, n=0, lineterm="")
+    return "".join(f"{line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + '…'}\n" for line in lines)
