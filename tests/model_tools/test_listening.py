@@ -117,6 +117,37 @@ async def test_mentions_and_channels_are_filters_that_lose_nothing(tmp_path: Pat
             assert contents(await host.listen(timeout=30)) == ["to all"]
 
 
+async def test_a_model_that_listens_shows_it_and_keeps_its_status_text(tmp_path: Path) -> None:
+    with running_hall(tmp_path) as hall:
+        async with (
+            running_host(tmp_path / "a", hall.url) as host,
+            Agent("bob", url=hall.url, channels="general") as bob,
+        ):
+            me = await host.call("agentchat_connect", name="alice", channels=["general"])
+            await host.call("agentchat_set_presence", status_text="reviewing")
+            change = bob.wait_for("presence", lambda change: change.presence == "listening")
+            listening = asyncio.create_task(host.call("agentchat_listen", timeout=60))
+            shown = await change
+            assert (shown.id, shown.status_text) == (me["agent_id"], "reviewing")
+            back = bob.wait_for("presence", lambda change: change.presence == "online")
+            await bob.send(me["agent_id"], "done?")
+            assert (await listening)["connected"] is True
+            assert (await back).status_text == "reviewing"
+
+
+async def test_two_calls_that_listen_share_what_comes(tmp_path: Path) -> None:
+    with running_hall(tmp_path, "--set", "rate_message=1000/1") as hall:
+        async with running_host(tmp_path / "a", hall.url) as host, Agent("bob", url=hall.url) as bob:
+            me = await host.call("agentchat_connect", name="alice")
+            calls = {asyncio.create_task(host.call("agentchat_listen", timeout=60)) for _ in range(2)}
+            await bob.send(me["agent_id"], "one")
+            done, waiting = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+            assert [contents(call.result()["messages"]) for call in done] == [["one"]]
+            await bob.send(me["agent_id"], "two")
+            (second,) = waiting
+            assert contents((await second)["messages"]) == ["two"]
+
+
 async def test_a_takeover_is_said_clearly_and_not_fought(tmp_path: Path) -> None:
     with running_hall(tmp_path) as hall:
         async with running_host(tmp_path / "a", hall.url, MOOTHALL_NAME="alice") as first:

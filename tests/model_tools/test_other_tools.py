@@ -15,22 +15,22 @@ async def test_a_daemon_is_really_started_and_its_inbox_is_read(tmp_path: Path) 
             Agent("bob", url=hall.url, channels="general") as bob,
         ):
             started = await host.call(
-                "agentchat_daemon_start", server_url=hall.url, channels=["#general"], instance="helper"
+                "agentchat_daemon_start", server_url=hall.url, channels=["#general"], instance="night"
             )
             try:
                 assert (started["success"], started["already_running"]) == (True, False)
-                again = await host.call("agentchat_daemon_start", server_url=hall.url, instance="helper")
+                again = await host.call("agentchat_daemon_start", server_url=hall.url, instance="night")
                 assert again["already_running"] is True
                 await bob.send("#general", "for the daemon")
                 while True:
-                    found = await host.call("agentchat_inbox", instance="helper", lines=10)
+                    found = await host.call("agentchat_inbox", instance="night", lines=10)
                     if any(each.get("content") == "for the daemon" for each in found["messages"]):
                         break
                 assert found["total_lines"] >= found["returned_lines"] > 0
             finally:
-                stopped = await host.call("agentchat_daemon_stop", instance="helper")
-            assert stopped["instance"] == "helper"
-            assert "not running" in (await host.call("agentchat_daemon_stop", instance="helper"))["message"]
+                stopped = await host.call("agentchat_daemon_stop", instance="night")
+            assert stopped["instance"] == "night"
+            assert "not running" in (await host.call("agentchat_daemon_stop", instance="night"))["message"]
             text = await host.fail("agentchat_daemon_start", server_url="wss://hall.example.org")
             assert "AGENTCHAT_PUBLIC" in text
 
@@ -78,7 +78,7 @@ async def test_two_models_meet_on_the_keep_wire(tmp_path: Path) -> None:
             assert silence == {"messages": [], "count": 0}
             assert "bot:ada" in json.loads((await bob.call("keep_discover_agents"))["result"])
             assert (await bob.call("keep_send", dst="bot:ada", body="hello"))["result"] == "sent"
-            assert (await bob.call("keep_send", dst="bot:nobody", body="hello"))["result"] == "error:offline"
+            assert (await bob.call("keep_send", dst="bot:absent", body="hello"))["result"] == "error:offline"
             heard = json.loads((await ada.call("keep_listen", timeout=30))["result"])
             assert heard["count"] == 1
             assert heard["messages"][0]["body"] == "hello"

@@ -327,6 +327,7 @@ class PresenceSet(Result):
 async def set_presence(call: Call, asked: SetPresence) -> PresenceSet:
     agent = await call.session.agent()
     await agent.set_presence("online", asked.status_text)
+    call.session.status_text = asked.status_text
     return PresenceSet(success=True, status_text=asked.status_text)
 
 

@@ -1,7 +1,7 @@
 """`agentchat_listen`: everything that concerns the agent, a bounded part at a time, and nothing twice or never."""
 
 import asyncio
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -95,6 +95,9 @@ class Heard(Result):
     messages: Annotated[list[Item], Meta(description="Oldest first.")]
     count: Annotated[int, Meta(description="How many messages are in this answer.")]
     elapsed_ms: int
+    connected: Annotated[
+        bool, Meta(description="False: the hall is out of reach, and what happens there comes later.")
+    ] = True
     notice: Annotated[str, Meta(description="How to read what others wrote.")] = NOTICE
     from_inbox: Annotated[
         bool | UnsetType, Meta(description="True if the messages were waiting when you called.")
@@ -127,6 +130,8 @@ async def listen(call: Call, asked: Listen) -> Heard:
     wish = _wish(asked, agent)
 
     def heard(batch: Batch, **how: bool | int) -> Heard:
+        if session.connected is None:
+            how["connected"] = False
         mailbox.delivered(call.id)
         session.in_background(_tell_seen(session, batch))
         return _answer(batch, round((clock() - began) * 1000), asked, **how)
@@ -141,10 +146,13 @@ async def listen(call: Call, asked: Listen) -> Heard:
         return heard(batch, from_inbox=True)
     if agent is None:
         agent = await session.agent()  # nothing to tell: then say why there will be nothing
-    if not await _wait(call, agent, wish, _patience(asked, call)):
-        return heard(mailbox.unread(wish, limits), timeout=True)
-    await asyncio.sleep(session.options.settle)
-    return heard(mailbox.unread(wish, limits), from_inbox=False, settled=True)
+    deadline = began + _patience(asked, call)
+    while await _wait(call, agent, wish, deadline - clock()):
+        await asyncio.sleep(session.options.settle)
+        batch = mailbox.unread(wish, limits)
+        if batch.items:  # else another call has taken it
+            return heard(batch, from_inbox=False, settled=True)
+    return heard(mailbox.unread(wish, limits), timeout=True)
 
 
 async def _present(call: Call, asked: Listen) -> Agent | None:
@@ -177,7 +185,7 @@ async def _wait(call: Call, agent: Agent, wish: Wish, patience: float) -> bool:
     """Wait for something that is wanted. False after `patience` seconds."""
     if patience <= 0:
         return False
-    await _show(agent, "listening")
+    await _show(agent, "listening", call.session.status_text)
     reporting = asyncio.create_task(_report(call, patience))
     mailbox = call.session.mailbox()
     lookout = mailbox.lookout(wish)
@@ -191,7 +199,7 @@ async def _wait(call: Call, agent: Agent, wish: Wish, patience: float) -> bool:
     finally:
         reporting.cancel()
         if agent.is_connected:
-            call.session.in_background(_show(agent, "online"))
+            call.session.in_background(_show(agent, "online", call.session.status_text))
     return True
 
 
@@ -207,9 +215,9 @@ async def _tell_seen(session: Session, batch: Batch) -> None:
             log.debug("the sender of %s is not told: %s", msg_id, error)
 
 
-async def _show(agent: Agent, presence: str) -> None:
+async def _show(agent: Agent, presence: Literal["listening", "online"], text: str | None) -> None:
     try:
-        await agent.set_presence("listening" if presence == "listening" else "online")
+        await agent.set_presence(presence, text)
     except MoothallError as error:
         log.debug("presence is not shown: %s", error)
 

@@ -61,6 +61,7 @@ class Session:
         self.options = options
         self.floor = Floor()
         self.keep = KeepLine()
+        self.status_text: str | None = None  # what the model shows of itself, also while it listens
         self.watchers: list[Callable[[str], None]] = []  # told which kind of thing has changed
         self._ticket = Ticket(
             options.url, options.name, options.chosen_key_file(None, None), options.channels
