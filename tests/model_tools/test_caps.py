@@ -4,7 +4,17 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from moothall.tools import caps
-from moothall.tools.caps import Caps, Size, fits, fitting, newest, room_for_text, size_of, tokens_in
+from moothall.tools.caps import (
+    Caps,
+    Size,
+    fits,
+    fitting,
+    newest,
+    room_for_text,
+    shortened,
+    size_of,
+    tokens_in,
+)
 
 sizes = st.lists(st.builds(Size, st.integers(1, 5000), st.integers(1, 2000)), max_size=100)
 limits = st.builds(Caps, st.integers(1, 60), st.integers(1, 40_000), st.none() | st.integers(1, 9000))
@@ -69,3 +79,30 @@ def test_a_text_is_cut_to_what_fits_and_no_shorter(
     assert room == 0 or is_fine(room)
     assert room == len(text) or not is_fine(room + 1)
     assert caps.LEAST_CHARACTERS < caps.CHARACTERS < caps.MOST_CHARACTERS
+
+
+documents = st.recursive(
+    st.none() | st.integers() | st.text(max_size=900),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+def texts(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for part in parts for text in texts(part)]
+
+
+@given(documents, st.integers(200, 5000))
+def test_a_document_is_cut_in_its_longest_texts_and_says_so(document: object, characters: int) -> None:
+    short, cut = shortened(document, characters)
+    before, after = texts(document), texts(short)
+    assert cut == sum(map(len, before)) - sum(map(len, after))
+    assert all(whole.startswith(part) for whole, part in zip(before, after, strict=True))
+    assert sum(map(len, after)) <= max(characters, caps.SHORTEST * len(after))
+    longest = max(map(len, after), default=0)
+    assert all(part == whole or len(part) == longest for whole, part in zip(before, after, strict=True))
+    if not cut:
+        assert short == document

@@ -4,8 +4,8 @@ Items are counted in messages, in characters and in estimated tokens, whichever 
 shown whole, or not at all. One exception: an item that no answer could hold is cut, and says so.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 MESSAGES: Final = 50
 CHARACTERS: Final = 32_000
@@ -13,6 +13,7 @@ MOST_MESSAGES: Final = 500
 LEAST_CHARACTERS: Final = 1000
 MOST_CHARACTERS: Final = 200_000
 LEAST_TOKENS: Final = 300
+SHORTEST: Final = 200  # characters; ids, keys and signatures are never cut
 
 _ASCII_PER_TOKEN: Final = 4  # English and JSON; other scripts have about one token per character
 
@@ -77,3 +78,48 @@ def room_for_text(text: str, other: Size, caps: Caps) -> int:
 def newest(sizes: Sequence[Size], caps: Caps) -> int:
     """How many of the items fit, taken from the end."""
     return fitting(reversed(sizes), caps)
+
+
+# -- whole documents --------------------------------------------------------------------------------------
+
+
+class Shortened(NamedTuple):
+    value: Any
+    cut: int  # characters that are left out
+
+
+def shortened(value: Any, characters: int = CHARACTERS) -> Shortened:
+    """A JSON value whose texts together fit: the longest texts are cut first, all to one length.
+
+    Names, numbers and short texts stay, so a document of very many parts can remain larger.
+    """
+    lengths = list(_lengths(value))
+    if sum(lengths) <= characters:
+        return Shortened(value, 0)
+    low, high = SHORTEST, max(SHORTEST, *lengths)  # the greatest length with which all texts fit
+    while low < high:
+        middle = (low + high + 1) // 2
+        if sum(min(length, middle) for length in lengths) <= characters:
+            low = middle
+        else:
+            high = middle - 1
+    return Shortened(_cut_texts(value, low), sum(max(0, length - low) for length in lengths))
+
+
+def _lengths(value: Any) -> Iterator[int]:
+    if isinstance(value, str):
+        yield len(value)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _lengths(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _lengths(each)
+
+
+def _cut_texts(value: Any, most: int) -> Any:
+    if isinstance(value, str):
+        return value[:most]
+    if isinstance(value, dict):
+        return {name: _cut_texts(each, most) for name, each in value.items()}
+    return [_cut_texts(each, most) for each in value] if isinstance(value, list) else value

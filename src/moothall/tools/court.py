@@ -9,7 +9,8 @@ from msgspec import UNSET, Meta, UnsetType
 from moothall.client import Dispute
 from moothall.court.bounds import MAX_ITEMS, MAX_REASONING, MAX_STATEMENT
 from moothall.errors import DisputeNotFound
-from moothall.tools.market import STRANGERS, TEXT, Limit, ProposalId, milliseconds
+from moothall.tools import caps
+from moothall.tools.market import STRANGERS, TEXT, Cut, Limit, MaxChars, ProposalId, milliseconds
 from moothall.tools.table import CHANGES, READS, Arguments, Call, Result, Tool
 
 MAX_VALUE: Final = 16_000  # characters of one piece of evidence
@@ -153,6 +154,7 @@ class ListCases(Arguments):
         | None
     ) = None
     open_only: Annotated[bool, Meta(description="Only cases that are not over.")] = True
+    max_chars: MaxChars = caps.CHARACTERS
     limit: Limit = 20
 
 
@@ -176,6 +178,7 @@ class Cases(Result):
     case: Annotated[dict[str, Any] | UnsetType, Meta(description="The file of the case you asked for.")] = (
         UNSET
     )
+    cut: Cut | UnsetType = UNSET
     notice: str = STRANGERS
 
 
@@ -183,13 +186,24 @@ async def cases(call: Call, asked: ListCases) -> Cases:
     agent = await call.session.agent()
     if asked.dispute_id is None:
         found = await agent.disputes(open_only=asked.open_only, limit=asked.limit)
-        return Cases(cases=[listed_case(case) for case in found], count=len(found))
+        return _bounded([listed_case(case) for case in found], UNSET, asked.max_chars)
     whole = await agent.case_file(asked.dispute_id)
     found = await agent.disputes(open_only=False, limit=100)
     mine = [listed_case(case) for case in found if asked.dispute_id in (case.dispute_id, case.proposal_id)]
     if not mine and not whole:
         raise DisputeNotFound(f"there is no case {asked.dispute_id}")
-    return Cases(cases=mine, count=len(mine), case=whole)
+    return _bounded(mine, whole, asked.max_chars)
+
+
+def _bounded(found: list[ListedCase], case: dict[str, Any] | UnsetType, characters: int) -> Cases:
+    fields = {"cases": msgspec.to_builtins(found), "case": None if case is UNSET else case}
+    short, cut = caps.shortened(fields, characters)
+    return Cases(
+        cases=msgspec.convert(short["cases"], list[ListedCase]),
+        count=len(found),
+        case=UNSET if case is UNSET else short["case"],
+        cut=cut or UNSET,
+    )
 
 
 def listed_case(case: Dispute) -> ListedCase:
