@@ -20,15 +20,13 @@ from moothall.hall.keep.pinning import PinBooks
 from moothall.hall.other_halls import HallBooks
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
-from moothall.market import ledger
-from moothall.market.books import MAX_READ, Leader, OpenOffers, Page, what_fits
-from moothall.market.courier import Delivery, Outbox, Waiting
-from moothall.market.hooks import Subscription, hook_event
+from moothall.market.books import MAX_READ, OpenOffers, Page, what_fits
+from moothall.market.courier import Outbox
+from moothall.market.hooks import Subscription
 from moothall.market.records import (
     AuditRow,
     Entry,
     Happening,
-    HookEvent,
     Offer,
     Proposal,
     RatingPoint,
@@ -39,19 +37,20 @@ from moothall.market.records import (
 )
 from moothall.market.skills import Filters
 from moothall.store import offers as directory
-from moothall.store.cases import MARKS, CaseBooks, is_plain, is_storable, runs
+from moothall.store.cases import CaseBooks
 from moothall.store.common import CommonSql
 from moothall.store.dialect import Connection
+from moothall.store.events import EventBooks
 from moothall.store.halls import HallsSql
 from moothall.store.ids import IdBooks
 from moothall.store.row_cache import RowCache
 from moothall.store.rows import TABLES, Draft, Stored
+from moothall.store.standings import StandingBooks
+from moothall.store.work import MARKS, is_plain, is_storable, runs
 
 KEYS_AT_HAND: Final = 4096  # whose fingerprints need not be computed again
 
 _proposal: Final = msgspec.json.Decoder(Proposal).decode
-_standing: Final = msgspec.json.Decoder(Standing).decode
-_registration: Final = msgspec.json.Decoder(Registration).decode
 
 _PARTIES: Final = ("proposer", "recipient")
 # Lists ask for ids and lengths first, and then for the records that fit: neither engine reads a record to tell its
@@ -90,16 +89,9 @@ _RECEIPTS_OF: Final = (
     + " ORDER BY number DESC LIMIT ?"
 )
 _RECEIPTS: Final = "SELECT number, length(body) FROM receipts WHERE number < ? ORDER BY number DESC LIMIT ?"
-_LEADERS: Final = (
-    "SELECT key, rating, transactions FROM standings ORDER BY rating DESC, transactions DESC, key LIMIT ?"
-)
 _VERSION: Final = next(table.columns.index("version") for table in TABLES if table.name == "proposals")
 _ALL: Final = 2**62  # comes before every time and every number
 _DUE: Final = "is_open = 1 AND frozen = 0 AND expires IS NOT NULL"  # what the index proposals_due holds
-_NEXT_OF_ITS_DEAL: Final = (
-    "listener = ? AND NOT EXISTS (SELECT 1 FROM hooks AS earlier WHERE earlier.listener = hooks.listener"
-    " AND earlier.deal = hooks.deal AND earlier.number < hooks.number)"
-)
 
 
 class _Listed(Proposal, frozen=True, kw_only=True, gc=False):
@@ -116,7 +108,7 @@ class StoreBooks(Books, Outbox, BindingBooks, CommonBooks, PinBooks, HallBooks, 
     other, and the courier's outbox of events."""
 
 
-class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
+class SqlBooks(CaseBooks, EventBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
     """Between load and commit. `careful` is the second try of a unit whose first try met a row that was changed
     meanwhile or was there already: it locks what it reads, and looks before it writes."""
 
@@ -249,97 +241,7 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
             for row in rows:
                 self._seen_standing(*row)
 
-    # -- standings -----------------------------------------------------------------------------------
-
-    def standing(self, key: bytes) -> Standing:
-        """Read without a lock, because most are not changed. A change based on an old version fails when it is
-        written. The parties of a deal are locked together with it."""
-        stored = self._known_standing(key)
-        if stored is None:
-            lock = self._connection.dialect.for_update if self._careful else ""
-            row = self._connection.execute(
-                f"SELECT version, record FROM standings WHERE key = ?{lock}",  # noqa: S608
-                (key,),
-            ).fetchone()
-            stored = Stored(0, Standing(key=key)) if row is None else Stored(row[0], _standing(row[1]))
-            self._cache.standings[key] = stored
-        if stored.version == 0:
-            self._bind(key)
-            stored = self._known_standing(key) or stored
-        return stored.record
-
-    def standings_of(self, keys: Collection[bytes]) -> dict[bytes, Standing]:
-        """A search reads thousands: with a statement for each it would keep a store's thread for seconds."""
-        unknown = [] if self._careful else [key for key in keys if self._known_standing(key) is None]
-        for some in runs(unknown):
-            rows = self._query(
-                f"SELECT key, version, record FROM standings WHERE key IN ({MARKS})",  # noqa: S608
-                *some,
-            )
-            for row in rows:
-                self._seen_standing(*row)
-            for key in some:
-                self._cache.standings.setdefault(key, Stored(0, Standing(key=key)))
-        return {key: self.standing(key) for key in sorted(keys)}
-
-    def missed(self) -> set[str]:
-        return set(self._cache.unclaimed(self._connection))
-
-    def leaders(self, limit: int) -> list[Leader]:
-        return [Leader(*row) for row in self._query(_LEADERS, limit)]
-
-    def history(self, key: bytes, limit: int = 100) -> list[tuple[int, int, str]]:
-        rows = self._query(
-            "SELECT at, rating, why FROM rating_history WHERE key = ? ORDER BY number DESC LIMIT ?",
-            key,
-            limit,
-        )
-        return [(at, rating, why) for at, rating, why in rows]
-
-    def _known_standing(self, key: bytes) -> Stored[Standing] | None:
-        return (
-            self._draft.standings.get(key)
-            or self._before.standings.get(key)
-            or self._cache.standings.get(key)
-        )
-
-    def _seen_standing(self, key: bytes, version: int, record: bytes) -> Standing:
-        standing = _standing(record)
-        if self._known_standing(key) is None:
-            self._cache.standings[key] = Stored(version, standing)
-        return standing
-
-    def _bind(self, key: bytes) -> None:
-        """What the reference server knew about this key by 16 digits of its hash, if anything."""
-        if not self._cache.expects_imports(self._connection):
-            return  # before a hash is computed: a search asks for hundreds of newcomers
-        fingerprint = PublicKey(key).fingerprint
-        if not self._cache.may_be_imported(self._connection, fingerprint):
-            return
-        rows = self._query(
-            "SELECT standing, registration FROM imported WHERE fingerprint = ? AND bound_to IS NULL",
-            fingerprint,
-        )
-        if not rows:
-            return
-        standing, registration = rows[0]
-        self._put_key(key)
-        self._draft.put_bound(fingerprint, key)
-        if standing is not None:
-            bound = msgspec.structs.replace(_standing(standing), key=key)
-            self._draft.put_standing(bound, None)
-            self._save_entry(ledger.opening(key, bound.rating, bound.updated or 0))
-        if registration is not None and self.registration(key) is None:
-            self._save_registration(msgspec.structs.replace(_registration(registration), key=key))
-
     # -- skills, keys, receipts, signatures ----------------------------------------------------------
-
-    def registration(self, key: bytes) -> Registration | None:
-        for shelf in (self._draft.registrations, self._before.registrations):
-            if key in shelf:
-                return shelf[key]
-        row = self._connection.execute("SELECT record FROM registrations WHERE key = ?", (key,)).fetchone()
-        return None if row is None else _registration(row[0])
 
     def offers(self, filters: Filters, most: int) -> list[Offer]:
         self._write_out()
@@ -411,45 +313,6 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
         rows = self._query("SELECT number FROM receipts WHERE proposal_id = ?", proposal_id)
         return rows[0][0] if rows else 0
 
-    # -- events for integrations ---------------------------------------------------------------------
-
-    def claim_events(self, listener: str, now: int, until: int, limit: int) -> list[Delivery]:
-        rows = self._query(
-            f"SELECT number, id, name, deal, at, body, attempts FROM hooks WHERE {_NEXT_OF_ITS_DEAL}"  # noqa: S608
-            f" AND next_attempt <= ? ORDER BY next_attempt, number LIMIT ?{self._connection.dialect.skip_locked}",
-            listener,
-            now,
-            limit,
-        )
-        for row in rows:
-            self._change(
-                "UPDATE hooks SET attempts = attempts + 1, next_attempt = ? WHERE number = ?", until, row[0]
-            )
-        return [
-            Delivery(HookEvent(id=event_id, name=name, deal=deal, at=at, body=body), attempts)
-            for _, event_id, name, deal, at, body, attempts in rows
-        ]
-
-    def postpone_event(self, listener: str, event_id: str, until: int) -> None:
-        self._change(
-            "UPDATE hooks SET next_attempt = ? WHERE listener = ? AND id = ?", until, listener, event_id
-        )
-
-    def remove_event(self, listener: str, event_id: str) -> None:
-        self._change("DELETE FROM hooks WHERE listener = ? AND id = ?", listener, event_id)
-
-    def next_event(self, listener: str) -> int | None:
-        rows = self._query(
-            f"SELECT next_attempt FROM hooks WHERE {_NEXT_OF_ITS_DEAL} ORDER BY next_attempt LIMIT 1",  # noqa: S608
-            listener,
-        )
-        return rows[0][0] if rows else None
-
-    def waiting_events(self, listeners: Sequence[str]) -> Waiting:
-        marks = ", ".join("?" for _ in listeners)
-        rows = self._query(f"SELECT count(*), min(at) FROM hooks WHERE listener IN ({marks})", *listeners)  # noqa: S608
-        return Waiting(*rows[0])
-
     # -- saving --------------------------------------------------------------------------------------
 
     def save(self, *changes: CourtChange) -> None:
@@ -466,43 +329,8 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
         self._put_key(proposal.recipient)
         self._draft.put_proposal(proposal, self._known_proposal(proposal.id))
 
-    def _save_standing(self, standing: Standing) -> None:
-        self._put_key(standing.key)
-        self._draft.put_standing(standing, self._known_standing(standing.key))
-
     def _save_audit(self, row: AuditRow) -> None:
         self._draft.put_audit(row)
-
-    def _save_point(self, point: RatingPoint) -> None:
-        self._put_key(point.key)
-        self._draft.put_point(point)
-
-    def _save_registration(self, registration: Registration) -> None:
-        self._put_key(registration.key)
-        self._draft.put_registration(registration, self.standing(registration.key).rating)
-
-    def _save_revoked(self, revoked: Revoked) -> None:
-        self._draft.remove_registration(revoked.key)
-
-    def _put_key(self, key: bytes) -> None:
-        if key not in self._cache.keys and key not in self._before.keys and key not in self._draft.keys:
-            self._draft.put_key(key)
-
-    def _save_entry(self, entry: Entry) -> None:
-        """Once per (book, deal, operation). Repetitions are rare, so only the second try looks for one."""
-        known = (entry.book, entry.deal, entry.operation)
-        if known in self._draft.entries or known in self._before.entries:
-            return
-        if self._careful and self._is_posted(entry):
-            return
-        self._draft.put_entry(entry)
-
-    def _is_posted(self, entry: Entry) -> bool:
-        row = self._connection.execute(
-            "SELECT 1 FROM postings WHERE book = ? AND deal = ? AND operation = ? LIMIT 1",
-            (entry.book, entry.deal, entry.operation),
-        ).fetchone()
-        return row is not None
 
     def _save_receipt(self, receipt: Receipt) -> None:
         deal = self.proposal(receipt.proposal_id)
@@ -510,24 +338,16 @@ class SqlBooks(CaseBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
             raise ValueError(f"a receipt for {receipt.proposal_id}, which is no deal")
         self._draft.put_receipt(receipt, _fingerprint(deal.proposer), _fingerprint(deal.recipient))
 
-    def _save_happening(self, happening: Happening) -> None:
-        """Write the event once for all subscribed listeners; without any, do not write it."""
-        listeners = [each.listener for each in self._subscriptions if each.wants(happening)]
-        if listeners:
-            event = hook_event(happening)
-            for listener in listeners:
-                self._draft.put_hook(event, listener)
-
     _SAVERS: ClassVar[Mapping[type[CourtChange], Callable[[Any, Any], None]]] = {
         Proposal: _save_proposal,
-        Standing: _save_standing,
-        Entry: _save_entry,
+        Standing: StandingBooks.save_standing,
+        Entry: StandingBooks.save_entry,
         Receipt: _save_receipt,
         AuditRow: _save_audit,
-        RatingPoint: _save_point,
-        Happening: _save_happening,
-        Registration: _save_registration,
-        Revoked: _save_revoked,
+        RatingPoint: StandingBooks.save_point,
+        Happening: EventBooks.save_happening,
+        Registration: StandingBooks.save_registration,
+        Revoked: StandingBooks.save_revoked,
         Dispute: CaseBooks.save_case,
         SignedFile: CaseBooks.save_file,
     }

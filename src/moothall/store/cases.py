@@ -1,8 +1,7 @@
 """The court's part of the books, in SQL. Lookups ask in the same order as those of the market (see `books`)."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import Collection, Mapping
+from typing import Final
 
 import msgspec
 from msgspec import Raw
@@ -14,11 +13,9 @@ from moothall.identity import PublicKey
 from moothall.market.books import MAX_READ, what_fits
 from moothall.market.records import Standing
 from moothall.settings.sources import MAX_COUNTERPARTIES
-from moothall.store.row_cache import RowCache
 from moothall.store.rows import Stored, parts_of
-from moothall.store.work import SqlWork
-
-KEYS_AT_ONCE: Final = 256  # in one statement; a short list is filled up, so that few statements are prepared
+from moothall.store.standings import StandingBooks
+from moothall.store.work import MARKS, is_plain, runs
 
 # Latest deals of each side in which the counterparties of an agent are counted: a bound on what one can cost.
 DEALS_LOOKED_AT: Final = MAX_COUNTERPARTIES // 2
@@ -32,9 +29,6 @@ _EXPERIENCE: Final = (
 )
 
 _dispute: Final = msgspec.json.Decoder(Dispute).decode
-Each = TypeVar("Each")
-
-MARKS: Final = ", ".join("?" for _ in range(KEYS_AT_ONCE))
 
 
 class _Listed(Dispute, frozen=True, kw_only=True):
@@ -47,10 +41,8 @@ class _Listed(Dispute, frozen=True, kw_only=True):
 _listed: Final = msgspec.json.Decoder(_Listed).decode
 
 
-class CaseBooks(SqlWork, ABC):
+class CaseBooks(StandingBooks):
     """What `SqlBooks` is made of besides the other parts."""
-
-    _cache: RowCache
 
     def case(self, dispute_id: str, *, hold: bool = True) -> Dispute | None:
         stored = self._known_case(dispute_id)
@@ -192,32 +184,3 @@ class CaseBooks(SqlWork, ABC):
             or self._before.disputes.get(dispute_id)
             or self._cache.disputes.get(dispute_id)
         )
-
-    # -- what the market's part does -----------------------------------------------------------------
-
-    @abstractmethod
-    def standing(self, key: bytes) -> Standing: ...
-
-    @abstractmethod
-    def _seen_standing(self, key: bytes, version: int, record: bytes) -> Standing: ...
-
-    @abstractmethod
-    def _put_key(self, key: bytes) -> None: ...
-
-
-def is_plain(text: str) -> bool:
-    """True for every id that a hall makes. An agent may send other text, with NUL or lone surrogates."""
-    return text.isascii() and text.isprintable()
-
-
-def is_storable(text: str) -> bool:
-    """True for a text that a database takes: without NUL and without lone surrogates."""
-    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
-
-
-def runs(values: Collection[Each]) -> Iterator[Sequence[Each]]:
-    """Split into pieces of KEYS_AT_ONCE."""
-    listed = list(values)
-    for start in range(0, len(listed), KEYS_AT_ONCE):
-        some = listed[start : start + KEYS_AT_ONCE]
-        yield [*some, *some[:1] * (KEYS_AT_ONCE - len(some))]

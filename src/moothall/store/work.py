@@ -1,6 +1,7 @@
 """What every part of the books is built on: one unit of work in SQL, before it is committed."""
 
-from typing import Any, Final
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 from moothall.store.dialect import Connection, Row, Value
 from moothall.store.rows import Draft
@@ -8,6 +9,11 @@ from moothall.store.rows import Draft
 # Where halls on one PostgreSQL signal each other. The tables of a store are its own, whatever else is in the
 # database.
 CHANNEL: Final = "'moothall_' || 'migrations'::regclass::oid"
+
+KEYS_AT_ONCE: Final = 256  # in one statement; a short list is filled up, so that few statements are prepared
+MARKS: Final = ", ".join("?" for _ in range(KEYS_AT_ONCE))
+
+Each = TypeVar("Each")
 
 
 class SqlWork:
@@ -49,3 +55,21 @@ class SqlWork:
         if not self._savepoint:
             self._connection.execute("SAVEPOINT unit")
             self._savepoint = True
+
+
+def is_plain(text: str) -> bool:
+    """True for every id that a hall makes. An agent may send other text, with NUL or lone surrogates."""
+    return text.isascii() and text.isprintable()
+
+
+def is_storable(text: str) -> bool:
+    """True for a text that a database takes: without NUL and without lone surrogates."""
+    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def runs(values: Collection[Each]) -> Iterator[Sequence[Each]]:
+    """Split into pieces of KEYS_AT_ONCE."""
+    listed = list(values)
+    for start in range(0, len(listed), KEYS_AT_ONCE):
+        some = listed[start : start + KEYS_AT_ONCE]
+        yield [*some, *some[:1] * (KEYS_AT_ONCE - len(some))]

@@ -1,0 +1,158 @@
+"""What the books hold of each key, in SQL: its rating and record, its skills, its entries in the ledger.
+
+Lookups ask in the same order as those of deals (see `books`).
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+import msgspec
+
+from moothall.identity import PublicKey
+from moothall.market import ledger
+from moothall.market.books import Leader
+from moothall.market.records import Entry, RatingPoint, Registration, Revoked, Standing
+from moothall.store.row_cache import RowCache
+from moothall.store.rows import Stored
+from moothall.store.work import MARKS, SqlWork, runs
+
+_standing: Final = msgspec.json.Decoder(Standing).decode
+_registration: Final = msgspec.json.Decoder(Registration).decode
+
+_LEADERS: Final = (
+    "SELECT key, rating, transactions FROM standings ORDER BY rating DESC, transactions DESC, key LIMIT ?"
+)
+
+
+class StandingBooks(SqlWork):
+    """What `SqlBooks` is made of besides the other parts."""
+
+    _cache: RowCache
+    _careful: bool
+
+    def standing(self, key: bytes) -> Standing:
+        """Read without a lock, because most are not changed. A change based on an old version fails when it is
+        written. The parties of a deal are locked together with it."""
+        stored = self._known_standing(key)
+        if stored is None:
+            lock = self._connection.dialect.for_update if self._careful else ""
+            row = self._connection.execute(
+                f"SELECT version, record FROM standings WHERE key = ?{lock}",  # noqa: S608
+                (key,),
+            ).fetchone()
+            stored = Stored(0, Standing(key=key)) if row is None else Stored(row[0], _standing(row[1]))
+            self._cache.standings[key] = stored
+        if stored.version == 0:
+            self._bind(key)
+            stored = self._known_standing(key) or stored
+        return stored.record
+
+    def standings_of(self, keys: Collection[bytes]) -> dict[bytes, Standing]:
+        """A search reads thousands: with a statement for each it would keep a store's thread for seconds."""
+        unknown = [] if self._careful else [key for key in keys if self._known_standing(key) is None]
+        for some in runs(unknown):
+            rows = self._query(
+                f"SELECT key, version, record FROM standings WHERE key IN ({MARKS})",  # noqa: S608
+                *some,
+            )
+            for row in rows:
+                self._seen_standing(*row)
+            for key in some:
+                self._cache.standings.setdefault(key, Stored(0, Standing(key=key)))
+        return {key: self.standing(key) for key in sorted(keys)}
+
+    def missed(self) -> set[str]:
+        return set(self._cache.unclaimed(self._connection))
+
+    def leaders(self, limit: int) -> list[Leader]:
+        return [Leader(*row) for row in self._query(_LEADERS, limit)]
+
+    def history(self, key: bytes, limit: int = 100) -> list[tuple[int, int, str]]:
+        rows = self._query(
+            "SELECT at, rating, why FROM rating_history WHERE key = ? ORDER BY number DESC LIMIT ?",
+            key,
+            limit,
+        )
+        return [(at, rating, why) for at, rating, why in rows]
+
+    def registration(self, key: bytes) -> Registration | None:
+        for shelf in (self._draft.registrations, self._before.registrations):
+            if key in shelf:
+                return shelf[key]
+        row = self._connection.execute("SELECT record FROM registrations WHERE key = ?", (key,)).fetchone()
+        return None if row is None else _registration(row[0])
+
+    # -- saving --------------------------------------------------------------------------------------
+
+    def save_standing(self, standing: Standing) -> None:
+        self._put_key(standing.key)
+        self._draft.put_standing(standing, self._known_standing(standing.key))
+
+    def save_point(self, point: RatingPoint) -> None:
+        self._put_key(point.key)
+        self._draft.put_point(point)
+
+    def save_registration(self, registration: Registration) -> None:
+        self._put_key(registration.key)
+        self._draft.put_registration(registration, self.standing(registration.key).rating)
+
+    def save_revoked(self, revoked: Revoked) -> None:
+        self._draft.remove_registration(revoked.key)
+
+    def save_entry(self, entry: Entry) -> None:
+        """Once per (book, deal, operation). Repetitions are rare, so only the second try looks for one."""
+        known = (entry.book, entry.deal, entry.operation)
+        if known in self._draft.entries or known in self._before.entries:
+            return
+        if self._careful and self._is_posted(entry):
+            return
+        self._draft.put_entry(entry)
+
+    def _is_posted(self, entry: Entry) -> bool:
+        row = self._connection.execute(
+            "SELECT 1 FROM postings WHERE book = ? AND deal = ? AND operation = ? LIMIT 1",
+            (entry.book, entry.deal, entry.operation),
+        ).fetchone()
+        return row is not None
+
+    # -- what is known already -----------------------------------------------------------------------
+
+    def _put_key(self, key: bytes) -> None:
+        if key not in self._cache.keys and key not in self._before.keys and key not in self._draft.keys:
+            self._draft.put_key(key)
+
+    def _known_standing(self, key: bytes) -> Stored[Standing] | None:
+        return (
+            self._draft.standings.get(key)
+            or self._before.standings.get(key)
+            or self._cache.standings.get(key)
+        )
+
+    def _seen_standing(self, key: bytes, version: int, record: bytes) -> Standing:
+        standing = _standing(record)
+        if self._known_standing(key) is None:
+            self._cache.standings[key] = Stored(version, standing)
+        return standing
+
+    def _bind(self, key: bytes) -> None:
+        """What the reference server knew about this key by 16 digits of its hash, if anything."""
+        if not self._cache.expects_imports(self._connection):
+            return  # before a hash is computed: a search asks for hundreds of newcomers
+        fingerprint = PublicKey(key).fingerprint
+        if not self._cache.may_be_imported(self._connection, fingerprint):
+            return
+        rows = self._query(
+            "SELECT standing, registration FROM imported WHERE fingerprint = ? AND bound_to IS NULL",
+            fingerprint,
+        )
+        if not rows:
+            return
+        standing, registration = rows[0]
+        self._put_key(key)
+        self._draft.put_bound(fingerprint, key)
+        if standing is not None:
+            bound = msgspec.structs.replace(_standing(standing), key=key)
+            self._draft.put_standing(bound, None)
+            self.save_entry(ledger.opening(key, bound.rating, bound.updated or 0))
+        if registration is not None and self.registration(key) is None:
+            self.save_registration(msgspec.structs.replace(_registration(registration), key=key))
