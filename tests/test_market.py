@@ -16,6 +16,7 @@ from moothall.identity.seals import key_id
 from moothall.market.receipts import verify_receipt
 from moothall.settings import Settings
 from moothall.store.sqlite import SqliteStore
+from moothall.store.transaction import Transaction
 from tests.identity.vectors import ALICE, BOB
 from tests.support.agentchat import AgentChat, Refused
 from tests.support.deals import signed
@@ -124,11 +125,11 @@ class HeldCommits:
         self.gate.set()
         commit, close = SqliteStore._commit, SqliteStore.close
 
-        def held(store: SqliteStore) -> float:
+        def held(store: SqliteStore, transaction: Transaction) -> float:
             if not self.gate.is_set():
                 self.reached.set()
                 assert self.gate.wait(PATIENCE)
-            return commit(store)
+            return commit(store, transaction)
 
         def let_go(store: SqliteStore) -> None:
             self.gate.set()

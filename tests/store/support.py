@@ -1,7 +1,7 @@
 """Stores to try things on: where they are, who deals with whom, and what is in the tables."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from moothall.store.dialect import Connection, Row
 from moothall.store.files import DataDirectory
 from moothall.store.opening import connect, open_store, prepare
 from moothall.store.row_cache import RowCache
-from moothall.store.rows import Draft
+from moothall.store.transaction import Transaction
 from moothall.store.units import Engine
 from moothall.wire.agentchat import client
 from tests.identity.vectors import ALICE, BOB, CAROL, DAVE, NOW_MS
@@ -83,17 +83,23 @@ class Place:
             connection.close()
 
     @contextmanager
-    def books(self) -> Iterator[SqlBooks]:
+    def books(
+        self,
+        *,
+        subscriptions: Sequence[Subscription] = LISTENING,
+        careful: bool = False,
+        hall: str = "",
+    ) -> Iterator[SqlBooks]:
         """One unit of work, without threads, that is committed at the end."""
         with self.connected() as connection:
             prepare(connection, self.directory, self.log)
-            connection.execute(connection.dialect.begin)
-            changes = Draft()
-            books = SqlBooks(connection, RowCache(), changes, subscriptions=LISTENING)
+            transaction = Transaction(connection, RowCache(), subscriptions, careful=careful, hall=hall)
+            transaction.begin()
+            books = transaction.unit()
             yield books
             books.keep()
-            changes.write(connection)
-            connection.execute("COMMIT")
+            transaction.write()
+            transaction.commit()
 
     def select(self, sql: str) -> list[Row]:
         with self.connected() as connection:

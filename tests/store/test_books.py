@@ -36,7 +36,8 @@ from moothall.store.books import SqlBooks
 from moothall.store.dialect import Connection, Cursor, Value
 from moothall.store.opening import prepare
 from moothall.store.row_cache import RowCache
-from moothall.store.rows import Draft, Stale
+from moothall.store.rows import Stale
+from moothall.store.transaction import Transaction
 from tests.market.support import MemoryBooks
 from tests.store.support import (
     ALICE,
@@ -361,12 +362,8 @@ def test_an_entry_counts_once(place: Place) -> None:
     with place.books() as books:
         books.save(first, audit())
         books.save(again, audit())
-    with place.connected() as connection:
-        connection.execute(connection.dialect.begin)
-        careful = SqlBooks(connection, RowCache(), Draft(), careful=True)
+    with place.books(careful=True) as careful:
         careful.save(again, audit())
-        careful.keep()
-        connection.execute("COMMIT")
     assert place.select("SELECT account, amount FROM postings ORDER BY amount") == [
         ("mint", -1200),
         (first.deal, 1200),
@@ -377,14 +374,8 @@ def test_an_entry_counts_once(place: Place) -> None:
 def test_a_deal_may_have_the_same_operation_in_both_books(place: Place, careful: bool) -> None:
     with place.books() as books:
         books.save(entry("elo", "deal", "lock", NOW_MS, [("agent:a", -5), ("escrow:deal", 5)]), audit())
-    with place.connected() as connection:
-        connection.execute(connection.dialect.begin)
-        draft = Draft()
-        later = SqlBooks(connection, RowCache(), draft, careful=careful)
+    with place.books(careful=careful) as later:
         later.save(entry("credits", "deal", "lock", NOW_MS, [("agent:a", -7), ("escrow:deal", 7)]), audit())
-        later.keep()
-        draft.write(connection)
-        connection.execute("COMMIT")
     assert place.select(
         "SELECT book, sum(amount), max(amount) FROM postings GROUP BY book ORDER BY book"
     ) == [
@@ -440,24 +431,15 @@ def test_events_of_a_deal_are_claimed_one_after_the_other(place: Place) -> None:
         assert [delivery.event for delivery in books.claim_events(LISTENER, NOW_MS, NOW_MS, 10)] == [settled]
 
 
-def test_an_event_is_kept_for_everybody_who_wants_it_and_for_nobody_else(place: Place) -> None:
+def test_an_event_is_kept_for_each_listener_that_wants_it_and_for_no_other(place: Place) -> None:
     happened = (happening(1, "escrow:created"), happening(1, "settlement:completion"))
     created, settled = map(hook_event, happened)
-    everybody = (Subscription("one"), Subscription("two", settled.name))
-    with place.connected() as connection:
-        prepare(connection, place.directory, place.log)
-        connection.execute(connection.dialect.begin)
-        changes = Draft()
-        for subscriptions, deal in (
-            (everybody, happened),
-            ((), (happening(2, "escrow:created"),)),
-        ):
-            books = SqlBooks(connection, RowCache(), changes, subscriptions=subscriptions)
-            for each in deal:
-                books.save(each, audit())
-            books.keep()
-        changes.write(connection)
-        connection.execute("COMMIT")
+    listeners = (Subscription("one"), Subscription("two", settled.name))
+    with place.books(subscriptions=listeners) as books:
+        for each in happened:
+            books.save(each, audit())
+    with place.books(subscriptions=()) as books:
+        books.save(happening(2, "escrow:created"), audit())
     kept = place.select("SELECT listener, id FROM hooks ORDER BY listener, number")
     assert kept == [("one", created.id), ("one", settled.id), ("two", settled.id)]
     with place.books() as books:
@@ -486,24 +468,21 @@ def test_an_entry_that_does_not_sum_to_zero_is_not_saved(place: Place) -> None:
 
 
 @pytest.mark.parametrize("change", [offer(1), Standing(key=ALICE.public.raw)])
-def test_a_row_that_somebody_else_made_meanwhile_is_not_overwritten(place: Place, change: Any) -> None:
+def test_a_row_that_another_made_meanwhile_is_not_overwritten(place: Place, change: Any) -> None:
     with place.books() as books:
         books.save(change, audit())
-    with place.connected() as connection:
-        connection.execute(connection.dialect.begin)
-        changes = Draft()
-        late = SqlBooks(connection, RowCache(), changes)
-        late.save(change, audit())
-        late.keep()
-        with pytest.raises(Stale):
-            changes.write(connection)
-        connection.execute("ROLLBACK")
+    late = Writer(place)
+    late.begin()
+    late.run(lambda books: books.save(change, audit()))
+    with pytest.raises(Stale):
+        late.commit()
+    late.close()
 
 
 # -- many units in one transaction ---------------------------------------------------------------------
 
 
-class Transaction:
+class Writer:
     """Units one after another before anything is committed, as the writer's thread runs them."""
 
     def __init__(self, place: Place) -> None:
@@ -513,11 +492,11 @@ class Transaction:
         self._cache = RowCache()
 
     def begin(self) -> None:
-        self._connection.execute(self._connection.dialect.begin)
-        self._changes = Draft()
+        self._transaction = Transaction(self._connection, self._cache)
+        self._transaction.begin()
 
     def run(self, work: Callable[[Books], Any]) -> Any:
-        books = SqlBooks(self._connection, self._cache, self._changes)
+        books = self._transaction.unit()
         try:
             result = work(books)
         except Refusal as refusal:
@@ -530,9 +509,8 @@ class Transaction:
         return self.run(lambda books: everything_asked(books, now))
 
     def commit(self) -> None:
-        self._changes.write(self._connection)
-        self._connection.execute("COMMIT")
-        self._cache.absorb(self._changes)
+        self._transaction.write()
+        self._transaction.commit()
 
     def close(self) -> None:
         self._connected.__exit__(None, None, None)
@@ -545,7 +523,7 @@ def test_a_unit_sees_what_the_units_before_it_did_and_nothing_of_those_refused(p
         books.save(offer(3), audit("prop_3"))
         raise InvalidProposal("after all, no")
 
-    transaction = Transaction(place)
+    transaction = Writer(place)
     transaction.begin()
     transaction.run(propose("prop_1"))
     assert transaction.run(save_ask_and_refuse) is InvalidProposal
@@ -650,7 +628,7 @@ def test_postgres_answers_like_books_in_memory(server: Any, postgres: Place, sto
 def assert_same_story(place: Place, story: st.DataObject) -> None:
     """Whatever is asked for, in whatever batches, the books say the same as ones that keep it all in memory."""
     memory = MemoryBooks()
-    transaction = Transaction(place)
+    transaction = Writer(place)
     now = NOW_MS + 10
     for work in proposals_of_all(story.draw):
         transaction.begin()
@@ -712,7 +690,7 @@ def test_what_a_unit_saves_is_charged_and_survives(place: Place) -> None:
 
 
 def test_units_before_this_one_count_though_they_are_not_written_yet(place: Place) -> None:
-    transaction = Transaction(place)
+    transaction = Writer(place)
     transaction.begin()
     sizes = []
     for number in range(3):
@@ -733,7 +711,7 @@ def test_units_before_this_one_count_though_they_are_not_written_yet(place: Plac
 
 
 def test_two_halls_add_to_one_count(postgres: Place) -> None:
-    halls = [Transaction(postgres), Transaction(postgres)]
+    halls = [Writer(postgres), Writer(postgres)]
     spent = []
     for number, hall in enumerate(halls):
         hall.begin()

@@ -8,11 +8,10 @@ import pytest
 from moothall.court.books import Books
 from moothall.errors import Refusal
 from moothall.hall.outside import Store
-from moothall.store.books import SqlBooks
 from moothall.store.dialect import Connection
 from moothall.store.opening import connect, prepare
 from moothall.store.row_cache import RowCache
-from moothall.store.rows import Draft
+from moothall.store.transaction import Transaction
 from tests.court.simulation import Simulation
 from tests.store.support import Place
 
@@ -36,7 +35,7 @@ class SqlArchive:
         self._connection = connect(self._place.directory.path, self._place.url, create=True)
         prepare(self._connection, self._place.directory, self._place.log)
         if not self._connection.dialect.locks_rows:
-            self._connection.execute("PRAGMA synchronous = OFF")  # nobody pulls the plug here
+            self._connection.execute("PRAGMA synchronous = OFF")  # no power cut here
         return self
 
     def close(self) -> None:
@@ -59,18 +58,17 @@ class SqlArchive:
     def look(self, work: Callable[[Books], Result]) -> Result:
         connection = self._connection
         assert connection is not None
-        connection.execute(connection.dialect.begin)
-        changes = Draft()
-        books = SqlBooks(connection, self._cache, changes)
+        transaction = Transaction(connection, self._cache)
+        transaction.begin()
+        books = transaction.unit()
         try:
             result = work(books)
         except Refusal:
             connection.execute("ROLLBACK")
             raise
         books.keep()
-        changes.write(connection)
-        connection.execute("COMMIT")
-        self._cache.absorb(changes)
+        transaction.write()
+        transaction.commit()
         return result
 
 

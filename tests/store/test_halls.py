@@ -1,36 +1,18 @@
 """Halls that share a PostgreSQL: who is connected where, letters, and signals."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from moothall.hall.common import BANS
 from moothall.hall.other_halls import EXPIRY_SECONDS, LETTER_SECONDS, NEWS, Letter, named
 from moothall.market.records import AuditRow
-from moothall.store.books import SqlBooks
 from moothall.store.opening import connect, open_store, prepare
-from moothall.store.row_cache import RowCache
-from moothall.store.rows import Draft
 from moothall.store.signals import Signals
 from tests.store.server import Server
 from tests.store.support import ALICE, BOB, CAROL, PATIENCE, Place, run
 
 KEYS = [key.public.raw for key in (ALICE, BOB, CAROL)]
-
-
-@contextmanager
-def work(place: Place, hall: str) -> Iterator[SqlBooks]:
-    """One unit of a hall's work, committed at the end."""
-    with place.connected() as connection:
-        connection.execute(connection.dialect.begin)
-        changes = Draft()
-        books = SqlBooks(connection, RowCache(), changes, hall=hall)
-        yield books
-        books.keep()
-        changes.write(connection)
-        connection.execute("COMMIT")
 
 
 @pytest.fixture
@@ -41,26 +23,26 @@ def shared(postgres: Place) -> Place:
 
 
 def test_a_hall_sees_the_agents_of_the_others(shared: Place) -> None:
-    with work(shared, "a") as books:
+    with shared.books(hall="a") as books:
         news = books.pulse({KEYS[0]: "online", KEYS[1]: "away"})
         assert (news.is_known, news.others) == (False, 0)
         assert books.elsewhere() == []
-    with work(shared, "b") as books:
+    with shared.books(hall="b") as books:
         assert books.pulse({KEYS[2]: "online"}).others == 1
         assert sorted(books.elsewhere()) == sorted([(KEYS[0], "online"), (KEYS[1], "away")])
-    with work(shared, "a") as books:
+    with shared.books(hall="a") as books:
         news = books.pulse({KEYS[0]: None, KEYS[1]: "busy"})
         assert (news.is_known, news.others) == (True, 1)
-    with work(shared, "b") as books:
+    with shared.books(hall="b") as books:
         assert books.elsewhere() == [(KEYS[1], "busy")]
 
 
 def test_a_hall_knows_which_of_its_agents_are_connected_to_others_too(shared: Place) -> None:
-    with work(shared, "a") as books:
+    with shared.books(hall="a") as books:
         books.pulse({KEYS[0]: "online", KEYS[1]: "online"})
-    with work(shared, "b") as books:
+    with shared.books(hall="b") as books:
         books.pulse({KEYS[1]: "away", KEYS[2]: "online"})
-    with work(shared, "a") as books:
+    with shared.books(hall="a") as books:
         assert books.also_elsewhere(KEYS[:2]) == {KEYS[1]}
         assert books.also_elsewhere(KEYS[:1]) == set()
 
@@ -71,24 +53,24 @@ def test_a_hall_alone_asks_nothing(place: Place) -> None:
 
 
 def test_a_hall_that_is_silent_leaves_no_ghosts(shared: Place) -> None:
-    with work(shared, "dead") as books:
+    with shared.books(hall="dead") as books:
         books.pulse({KEYS[0]: "online"})
     with shared.connected() as connection:
         connection.execute("UPDATE halls SET seen_at = seen_at - ?", (round(EXPIRY_SECONDS * 1000) + 1,))
-    with work(shared, "alive") as books:
+    with shared.books(hall="alive") as books:
         assert books.elsewhere() == []  # before anything was tidied up
         assert books.pulse({}).others == 0
     assert shared.select("SELECT id FROM halls") == [("alive",)]
     assert shared.select("SELECT key FROM present") == []
-    with work(shared, "dead") as books:
+    with shared.books(hall="dead") as books:
         assert not books.pulse({}).is_known  # it has to say everything again
 
 
 def test_a_hall_that_leaves_takes_its_agents_along(shared: Place) -> None:
     for hall in ("a", "b"):
-        with work(shared, hall) as books:
+        with shared.books(hall=hall) as books:
             books.pulse({KEYS[0]: "online"})
-    with work(shared, "a") as books:
+    with shared.books(hall="a") as books:
         books.leave()
     assert shared.select("SELECT id FROM halls") == [("b",)]
     assert shared.select("SELECT hall FROM present") == [("b",)]
@@ -96,24 +78,24 @@ def test_a_hall_that_leaves_takes_its_agents_along(shared: Place) -> None:
 
 def test_many_agents_at_once(shared: Place) -> None:
     crowd = {number.to_bytes(32, "big"): "online" for number in range(5000)}
-    with work(shared, "a") as books:
+    with shared.books(hall="a") as books:
         books.pulse(crowd)
-    with work(shared, "b") as books:
+    with shared.books(hall="b") as books:
         assert dict(books.elsewhere()) == crowd
-    with work(shared, "a") as books:
+    with shared.books(hall="a") as books:
         books.pulse(dict.fromkeys(crowd))
-    with work(shared, "b") as books:
+    with shared.books(hall="b") as books:
         assert books.elsewhere() == []
 
 
 def test_a_pulse_tells_what_has_changed(shared: Place) -> None:
-    with work(shared, "a") as books:
+    with shared.books(hall="a") as books:
         before = books.pulse({})
-        books.enlist(BANS, b"x", b"{}")
+        books.enlist(BANS, b"x", b'{"agentId": "x"}')
         books.revoke(KEYS[0], b"{}", 0)
         books.pin([("x", KEYS[0])])
         books.post([KEYS[1]], b"hello")
-    with work(shared, "b") as books:
+    with shared.books(hall="b") as books:
         after = books.pulse({})
     assert dict(before.lists) == {}
     assert dict(after.lists) == {BANS: 1}
@@ -122,31 +104,31 @@ def test_a_pulse_tells_what_has_changed(shared: Place) -> None:
 
 
 def test_a_pulse_tells_of_decisions(shared: Place) -> None:
-    with work(shared, "a") as books:
+    with shared.books(hall="a") as books:
         assert books.pulse({}).decisions == 0
-    with work(shared, "a") as books:
+    with shared.books(hall="a") as books:
         books.save(AuditRow(at=0, operation="expire", deal="prop_1", actor=None, data=b"{}"))
-    with work(shared, "b") as books:
+    with shared.books(hall="b") as books:
         assert books.pulse({}).decisions > 0
 
 
 def test_letters_are_for_other_halls_and_read_if_they_are_wanted(shared: Place) -> None:
-    with work(shared, "a") as books:
+    with shared.books(hall="a") as books:
         books.post(KEYS[:2], b"one")
         books.post(KEYS[2:], b"two")
         books.post(KEYS[1:2], b"three")
         assert books.letters(0, (), set(KEYS)) == []
-    with work(shared, "b") as books:
+    with shared.books(hall="b") as books:
         assert books.letters(0, (), {KEYS[1]}) == [Letter(1, b"one"), Letter(2, None), Letter(3, b"three")]
         assert books.letters(1, (3,), {KEYS[1]}) == [Letter(2, None)]
 
 
 def test_letters_are_kept_for_a_while(shared: Place) -> None:
-    with work(shared, "a") as books:
+    with shared.books(hall="a") as books:
         books.post(KEYS, b"one")
     with shared.connected() as connection:
         connection.execute("UPDATE letters SET at = at - ?", (round(LETTER_SECONDS * 1000) + 1,))
-    with work(shared, "a") as books:
+    with shared.books(hall="a") as books:
         books.post(KEYS, b"two")
         books.pulse({})
     assert shared.select("SELECT body FROM letters") == [(b"two",)]
@@ -206,9 +188,9 @@ async def test_other_stores_in_the_same_database_are_not_heard(shared: Place, se
         prepare(connection, other.directory, other.log)
     ear = Ear(shared, "b")
     assert await ear.next() == ""
-    with work(other, "x") as books:
+    with other.books(hall="x") as books:
         books.signal("for others")
-    with work(shared, "a") as books:
+    with shared.books(hall="a") as books:
         books.signal("for us")
     assert await ear.next() == "for us"
     ear.signals.close()
@@ -219,7 +201,7 @@ async def test_a_lost_connection_is_made_again_and_said(shared: Place, server: S
     assert await ear.next() == ""
     server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
     assert await ear.next() == ""
-    with work(shared, "a") as books:
+    with shared.books(hall="a") as books:
         books.signal(NEWS)
     assert await ear.next() == NEWS
     ear.signals.close()

@@ -16,7 +16,7 @@ from moothall.store import migrations, offers, schema
 from moothall.store.rows import Draft
 from tests.market.support import MemoryBooks
 from tests.store.support import ALICE, BOB, CAROL, DAVE, NOW_MS, Place, offered
-from tests.store.test_books import Transaction
+from tests.store.test_books import Writer
 
 AGENTS = (ALICE, BOB, CAROL, DAVE)
 KEYS = [agent.public.raw for agent in AGENTS]
@@ -75,7 +75,7 @@ def offering(books: Books, capability: str) -> list[bytes]:
 
 def assert_same_directory(place: Place, story: st.DataObject) -> None:
     memory = MemoryBooks()
-    transaction = Transaction(place)
+    transaction = Writer(place)
     for batch in story.draw(st.lists(st.lists(steps, min_size=1, max_size=4), max_size=4)):
         transaction.begin()
         for step in batch:

@@ -15,6 +15,7 @@ from moothall.store.dialect import Connection, Cursor, Row, Statement, Value
 from moothall.store.opening import prepare
 from moothall.store.row_cache import MAX_REMEMBERED, RowCache
 from moothall.store.rows import LONGEST_RUN, Draft, Fields, Stored, _runs
+from moothall.store.transaction import Transaction
 from tests.store.support import (
     ALICE,
     BOB,
@@ -77,8 +78,9 @@ def ask_everything(place: Place, connection: Connection) -> Questions:
     """Every question that an agent, the clock or the start of a hall can cause, and the lookups of commands."""
     prepare(connection, place.directory, place.log)
     questions = Questions(connection)
-    connection.execute(connection.dialect.begin)
-    books = SqlBooks(questions, RowCache(), Draft(), subscriptions=LISTENING, careful=True)
+    transaction = Transaction(questions, RowCache(), LISTENING, careful=True)
+    transaction.begin()
+    books = transaction.unit()
     for command in (propose("prop_1", elo_stake=5, expires=60), accept("prop_1"), complete("prop_1")):
         command(books)
     register(ALICE, {"capability": "code review", "rate": 5})(books)
@@ -112,7 +114,8 @@ def ask_everything(place: Place, connection: Connection) -> Questions:
     books.next_event(LISTENER)
     books.waiting_events([LISTENER])
     books.keep()
-    connection.execute("COMMIT")
+    transaction.write()
+    transaction.commit()
     assert len(questions.asked) > 40
     return questions
 
@@ -143,14 +146,14 @@ def test_every_question_has_an_index_on_postgres_too(postgres: Place) -> None:
 def test_a_list_reads_the_records_that_it_returns_and_no_others(place: Place) -> None:
     with place.connected() as connection:
         prepare(connection, place.directory, place.log)
-        connection.execute(connection.dialect.begin)
         questions = Records(connection)
-        written = Draft()
-        books = SqlBooks(questions, RowCache(), written)
+        transaction = Transaction(questions, RowCache())
+        transaction.begin()
+        books = transaction.unit()
         for number in range(30):
             propose(f"prop_{number:02}", terms="x" * 10_000, now=NOW_MS + number)(books)
         books.keep()
-        books = SqlBooks(questions, RowCache(), written)
+        books = transaction.unit()
         page = books.proposals_of(ALICE.public.raw, limit=1000, most=60_000)
         assert [deal.id for deal in page.items] == [f"prop_{number}" for number in range(29, 24, -1)]
         assert page.truncated
@@ -191,15 +194,15 @@ def statements_of(place: Place, *commands: Callable[[SqlBooks], object]) -> list
     """How one commit writes what these commands leave behind."""
     with place.connected() as connection:
         prepare(connection, place.directory, place.log)
-        connection.execute(connection.dialect.begin)
-        changes, cache = Draft(), RowCache()
+        written = Writings(connection)
+        transaction = Transaction(written, RowCache(), LISTENING)
+        transaction.begin()
         for command in commands:
-            books = SqlBooks(connection, cache, changes, subscriptions=LISTENING)
+            books = transaction.unit()
             command(books)
             books.keep()
-        written = Writings(connection)
-        changes.write(written)
-        connection.execute("COMMIT")
+        transaction.write()
+        transaction.commit()
     return written.statements
 
 

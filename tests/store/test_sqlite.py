@@ -18,6 +18,7 @@ from moothall.market.records import Receipt, Standing
 from moothall.store import sqlite as engine
 from moothall.store.opening import prepare
 from moothall.store.sqlite import SqliteConnection, SqliteStore, connect
+from moothall.store.transaction import Transaction
 from moothall.store.units import StoreFailed
 from tests.store.support import ALICE, BOB, NOW_MS, Place, accept, complete, propose, reject, run
 
@@ -31,13 +32,13 @@ class HeldStore(SqliteStore):
         self.refusals = 0  # COMMITs that will fail
         super().__init__(connection, lambda changes: None)
 
-    def _commit(self) -> float:
+    def _commit(self, transaction: Transaction) -> float:
         self.reached.release()
         assert self.let_go.acquire(timeout=60)
         if self.refusals:
             self.refusals -= 1
             raise StoreFailed("not saved: disk I/O error")
-        return super()._commit()
+        return super()._commit(transaction)
 
 
 def opened(place: Place) -> SqliteConnection:
@@ -152,8 +153,8 @@ async def test_a_slow_disk_is_given_more_to_commit_at_once(
     sqlite: Place, commit_took: float, next_batch: float
 ) -> None:
     class Measured(SqliteStore):
-        def _commit(self) -> float:
-            super()._commit()
+        def _commit(self, transaction: Transaction) -> float:
+            super()._commit(transaction)
             return commit_took
 
     store = Measured(opened(sqlite), lambda changes: None)

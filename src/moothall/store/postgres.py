@@ -21,10 +21,11 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from moothall.errors import OutcomeUnknown, UsageError
 from moothall.market.hooks import Subscription
-from moothall.store.books import SqlBooks, StoreBooks
+from moothall.store.books import StoreBooks
 from moothall.store.dialect import POSTGRES, Cursor, Row, Statement, Value
 from moothall.store.row_cache import RowCache
 from moothall.store.rows import Draft, Stale
+from moothall.store.transaction import Transaction
 from moothall.store.units import Answer, Answers, Result, Statistics, StoreFailed, Unit
 
 THREADS: Final = 4  # two cores of a database server, and as many units again waiting for its disk
@@ -261,39 +262,30 @@ class PgWorker:
     def _attempt(self, unit: Unit, repeated: int) -> Finished:
         connection = self._connected()
         self._cache.forget()
-        changes = Draft()
-        connection.execute(POSTGRES.begin)
-        books = SqlBooks(
-            connection,
-            self._cache,
-            changes,
-            subscriptions=self._subscriptions,
-            careful=repeated > 0,
-            hall=self._hall,
+        transaction = Transaction(
+            connection, self._cache, self._subscriptions, careful=repeated > 0, hall=self._hall
         )
+        transaction.begin()
         try:
-            answer = unit.run(books)
+            answer = unit.run(transaction.unit())
         except (*COLLISIONS, psycopg.Error):
             raise
         except BaseException as error:  # noqa: BLE001  # a Refusal or a fault goes to the caller
             self._roll_back()
             return Finished(unit.fail(error), repeated=repeated)
-        changes.write(connection)
-        seconds = self._commit(connection)
-        self._cache.absorb(changes)
-        return Finished(answer, changes, seconds, repeated)
+        transaction.write()
+        seconds = self._commit(connection, transaction)
+        return Finished(answer, transaction.changes, seconds, repeated)
 
-    def _commit(self, connection: PostgresConnection) -> float:
-        began = monotonic()
+    def _commit(self, connection: PostgresConnection, transaction: Transaction) -> float:
         try:
-            connection.execute("COMMIT")
+            return transaction.commit()
         except psycopg.Error as error:
             if connection.lost:
                 raise Uncertain(
                     f"the connection was lost while saving: it may or may not be saved ({_one_line(error)})"
                 ) from error
             raise
-        return monotonic() - began
 
     def _connected(self) -> PostgresConnection:
         if self._connection is None or self._connection.lost:

@@ -54,6 +54,12 @@ class RowCache:
         self.standings.clear()
         self.disputes.clear()
 
+    def clear(self) -> None:
+        """Forget everything: another process has written to the file."""
+        self.forget()
+        self.keys.clear()
+        self._unbound = None
+
     def may_be_imported(self, connection: Connection, fingerprint: str) -> bool:
         """No import adds to these after the first start, so a fingerprint that is not here never will be."""
         return fingerprint in self.unclaimed(connection)

@@ -27,6 +27,7 @@ from moothall.store.books import SqlBooks, StoreBooks
 from moothall.store.dialect import SQLITE, Row, Statement
 from moothall.store.row_cache import RowCache
 from moothall.store.rows import Draft, Stale
+from moothall.store.transaction import Transaction
 from moothall.store.units import Answer, Answers, LoopFirst, Result, Statistics, StoreFailed, Unit, step_back
 
 FILE: Final = "hall.db"
@@ -218,29 +219,21 @@ class SqliteStore:
 
     def _together(self, batch: Sequence[Unit], *, careful: bool) -> list[Answer]:
         began = turn = monotonic()
-        self._begin()
-        changes = Draft()
+        transaction = Transaction(self._connection, self._cache, self._subscriptions, careful=careful)
+        self._begin(transaction)
         answers: list[Answer] = []
         for unit in batch:
             if monotonic() - turn > SLICE:
                 self._loop_first.wait()
                 turn = monotonic()
-            books = SqlBooks(
-                self._connection,
-                self._cache,
-                changes,
-                subscriptions=self._subscriptions,
-                careful=careful,
-            )
-            answers.append(self._run(unit, books, careful))
+            answers.append(self._run(unit, transaction.unit(), careful))
             if monotonic() - began > self._batch_seconds:
                 break
-        self._write(changes)
-        took = self._commit()
+        self._write(transaction)
+        took = self._commit(transaction)
         self._batch_seconds = min(max(SHORTEST_BATCH, BATCH_TO_COMMIT * took), LONGEST_BATCH)
-        self._cache.absorb(changes)
         self._statistics.committed(len(answers), took)
-        self._committed(changes)
+        self._committed(transaction.changes)
         return answers
 
     def _run(self, unit: Unit, books: SqlBooks, careful: bool) -> Answer:
@@ -256,38 +249,36 @@ class SqliteStore:
             books.undo()
             return unit.fail(error)
 
-    def _write(self, changes: Draft) -> None:
+    def _write(self, transaction: Transaction) -> None:
         try:
-            changes.write(self._connection)
+            transaction.write()
         except (OverflowError, ValueError) as error:
             raise Stale from error  # a number or a text that no column holds: the second try tells whose
 
-    def _begin(self) -> None:
+    def _begin(self, transaction: Transaction) -> None:
         try:
-            self._connection.execute(SQLITE.begin)
+            transaction.begin()
             row = self._connection.execute("PRAGMA data_version").fetchone()
         except sqlite3.Error as error:
             raise StoreFailed(f"not saved: {error}") from error
         if row[0] != self._data_version:  # another process wrote to the file
             self._data_version = row[0]
-            self._cache = RowCache()
+            self._cache.clear()
 
     def _found(self) -> tuple[tuple[int, int] | None, ...]:
         return _inode(self._path), _inode(self._log)
 
-    def _commit(self) -> float:
+    def _commit(self, transaction: Transaction) -> float:
         if self._found() != self._files:
             # The engine would go on writing into deleted files, and a restart would lose that.
             raise StoreFailed(
                 f"not saved: {self._path}, or the log beside it, was removed or replaced while in use;"
                 " put both back, or restart the hall"
             )
-        began = monotonic()
         try:
-            self._connection.execute("COMMIT")
+            return transaction.commit()
         except sqlite3.Error as error:
             raise StoreFailed(f"not saved: {error}") from error
-        return monotonic() - began
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
