@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,8 +38,7 @@ def test_an_account_never_pays_more_than_bucket_refill_and_one_debt(
     largest = 0
     for pause, amount in steps:
         now += pause
-        if not account.wait(Price(frames=amount), now):
-            account.charge(Price(frames=amount), now)
+        if not account.take(Price(frames=amount), now):
             paid += amount
             largest = max(largest, amount)
         assert paid <= limit + now * limit / seconds + largest + 1e-6
@@ -49,31 +49,30 @@ def test_after_the_wait_the_price_can_be_paid_and_not_before(limit: int, seconds
     account = Account(buckets((Rate(limit, seconds), NOTHING, NOTHING, NOTHING)))
     price = Price(frames=amount)
     account.charge(Price(frames=limit), 0.0)
-    wait = account.wait(price, 0.0)
+    wait = account.take(price, 0.0)
     assert wait > 0
-    assert account.wait(price, wait * 1.000001) == 0
+    assert account.take(price, wait * 1.000001) == 0
     assert wait <= seconds + 1e-9
 
 
 def test_a_price_larger_than_the_bucket_is_possible_and_leaves_a_debt() -> None:
     account = Account(buckets(FRAMES_ONLY))
-    assert account.wait(Price(frames=40), 0.0) == 0
-    account.charge(Price(frames=40), 0.0)
-    assert account.wait(Price(frames=1), 0.0) == 15.5  # 31 frames at two a second
-    assert account.wait(Price(frames=1), 15.5) == 0
+    assert account.take(Price(frames=40), 0.0) == 0
+    assert account.take(Price(frames=1), 0.0) == 15.5  # 31 frames at two a second
+    assert account.take(Price(frames=1), 15.5) == 0
 
 
 def test_only_what_a_price_asks_for_has_to_be_there() -> None:
     account = Account(buckets((Rate(1, 1), Rate(100, 1), NOTHING, NOTHING)))
     account.charge(Price(frames=1), 0.0)
-    assert account.wait(Price(bytes=50), 0.0) == 0
-    assert account.wait(Price(frames=1, bytes=50), 0.0) > 0
+    assert account.take(Price(bytes=50), 0.0) == 0
+    assert account.take(Price(frames=1, bytes=50), 0.0) > 0
 
 
 def test_a_clock_that_stands_still_refills_nothing() -> None:
     account = Account(buckets(FRAMES_ONLY))
     account.charge(Price(frames=10), 5.0)
-    assert account.wait(Price(frames=1), 5.0) == account.wait(Price(frames=1), 5.0) > 0
+    assert account.take(Price(frames=1), 5.0) == account.take(Price(frames=1), 5.0) > 0
 
 
 def test_quiet_accounts_are_forgotten_and_those_that_owe_are_not() -> None:
@@ -82,7 +81,31 @@ def test_quiet_accounts_are_forgotten_and_those_that_owe_are_not() -> None:
     for number in range(5000):
         accounts.of(f"passer-by {number}", number / 10).charge(Price(frames=1), number / 10)
     assert len(accounts) < 2100
-    assert accounts.of("debtor", 400.0).wait(Price(frames=1), 400.0) > 0
+    assert accounts.of("debtor", 400.0).take(Price(frames=1), 400.0) > 0
+
+
+@given(
+    paid=st.lists(st.tuples(st.floats(0, 5), st.integers(1, 4)), max_size=20),
+    amount=st.integers(1, 40),
+)
+def test_what_cannot_be_paid_is_not_charged(paid: list[tuple[float, int]], amount: int) -> None:
+    """Neither to the account that lacks it, nor to the other one of the meter."""
+    budgets = Budgets(
+        settings(budget_bytes=Rate(100, 10), address_bytes=Rate(80, 40), address_told=Rate(1, 1))
+    )
+    one = meter(budgets)
+    now = 0.0
+    for pause, size in paid:
+        now += pause
+        one.charge(Price(bytes=size), now)
+    probe = Price(bytes=amount, told=1)
+    meter(budgets).owe(Price(told=1), now)
+    first = one.charge(probe, now)
+    assert first is not None
+    second = one.charge(probe, now)
+    assert second is not None
+    assert second.is_address == first.is_address
+    assert second.seconds == pytest.approx(first.seconds)
 
 
 def pays(shortage: Shortage | None) -> bool:

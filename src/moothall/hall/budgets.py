@@ -85,32 +85,37 @@ class Account:
         self._buckets = buckets
         self._full_at = [0.0] * len(Price._fields)
 
-    def wait(self, price: Price, now: float, share: float = 1) -> float:
-        """Seconds until this share of a price can be charged; 0 is now."""
+    def take(self, price: Price, now: float, share: float = 1) -> float:
+        """Charge this share of a price, or nothing and return the seconds until it can be charged."""
         longest = 0.0
         full_at = self._full_at
         for part, per_unit, seconds, tolerance in self._buckets:
             amount = price[part]
             if amount:
                 needed = amount * per_unit * share
-                lacking = min(needed, seconds / 2) - seconds
-                if full_at[part] > now:
-                    lacking += full_at[part] - now
+                room = seconds - needed
+                if room < seconds / 2:
+                    room = seconds / 2
+                at = full_at[part]
+                if at < now:
+                    at = now
+                full_at[part] = at + needed
+                lacking = at - now - room
                 if lacking > tolerance and lacking > longest:
                     longest = lacking
+        if longest:
+            self.charge(price, now, -share)
         return longest
+
+    def charge(self, price: Price, now: float, share: float = 1) -> None:
+        """Charge this share of a price, whatever is left. A negative share is given back."""
+        for bucket in self._buckets:
+            at = max(self._full_at[bucket.part], now)
+            self._full_at[bucket.part] = at + price[bucket.part] * bucket.per_unit * share
 
     def refill_time(self, price: Price) -> float:
         """Seconds in which as much as this price refills."""
         return max((price[bucket.part] * bucket.per_unit for bucket in self._buckets), default=0.0)
-
-    def charge(self, price: Price, now: float, share: float = 1) -> None:
-        """Charge this share of a price, also one for which `wait` did not return 0."""
-        full_at = self._full_at
-        for part, per_unit, _, _ in self._buckets:
-            amount = price[part]
-            if amount:
-                full_at[part] = max(full_at[part], now) + amount * per_unit * share
 
     def is_quiet(self, now: float) -> bool:
         """True if the account owes nothing."""
@@ -197,12 +202,11 @@ class Meter:
         """Charge both accounts, or say which of them cannot pay and charge none."""
         own, address = self._accounts(now)
         share = self._share
-        if seconds := own.wait(price, now, share):
+        if seconds := own.take(price, now, share):
             return Shortage(seconds, is_address=False)
-        if seconds := address.wait(price, now, share):
+        if seconds := address.take(price, now, share):
+            own.charge(price, now, -share)
             return Shortage(max(seconds, LEAST_PAUSE), is_address=True)
-        own.charge(price, now, share)
-        address.charge(price, now, share)
         return None
 
     def owe(self, price: Price, now: float) -> None:
@@ -214,9 +218,13 @@ class Meter:
         """Charge a part of a message as it arrives. Returns the seconds to wait before reading the next one."""
         self.prepaid += size
         price = Price(frames=PIECE_FRAMES, bytes=size)
-        seconds = self._budgets.addresses.of(self._address, now).wait(price, now, self._share)
-        self.owe(price, now)
-        return max(seconds, LEAST_PAUSE) if seconds else 0.0
+        own, address = self._accounts(now)
+        own.charge(price, now, self._share)
+        seconds = address.take(price, now, self._share)
+        if not seconds:
+            return 0.0
+        address.charge(price, now, self._share)
+        return max(seconds, LEAST_PAUSE)
 
     def refill_time(self, price: Price, now: float) -> float:
         """Seconds in which as much as this price refills in both accounts."""

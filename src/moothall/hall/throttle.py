@@ -41,7 +41,7 @@ def count(hall: "Hall", session: Session, size: int) -> Excess | None:
     meter = session.meter
     if meter is None:
         return None
-    prepaid = min(meter.prepaid, size)
+    prepaid = min(meter.prepaid, size) if meter.prepaid else 0
     excess = charge(hall, session, Price(1, size - prepaid))
     if excess is not None and excess.waits:
         return excess
