@@ -1,0 +1,129 @@
+"""Nonces: each sender counts its envelopes, and a receiver takes each number once (mesh wire 3.2).
+
+A receiver keeps the highest nonce of a sender, and which of the 1,024 up to it were seen. So envelopes may
+overtake each other, and none is taken twice. BEACONs have a window of their own, because a node may lose its
+counter and still has to be seen.
+
+An envelope is refused by its timestamp when it is older than the tolerance. So a window is needed only until
+the newest envelope in it is that old, and then it is forgotten. Windows are bounded in number: if one has to
+make way earlier, the newest timestamp in it becomes the floor. For a sender without a window, an envelope that
+is not later than the floor may have been seen, and is refused; also when the sender has a new window.
+"""
+
+from typing import Final
+
+from moothall.wire.mesh.cbor import UINT64_MAX
+from moothall.wire.mesh.envelope import MICROSECONDS, Envelope
+from moothall.wire.mesh.msg_types import MsgType
+
+TOLERANCE: Final = 30  # seconds between the clocks of sender and receiver (mesh wire 3.1)
+WINDOW: Final = 1024  # nonces
+MAX_WINDOWS: Final = 65_536  # 25 MB when all are in use
+
+_ALL: Final = (1 << WINDOW) - 1
+_MAX_FORGOTTEN: Final = 2  # windows at a time: more than the one that may be added
+
+
+def within_tolerance(timestamp: int, now: int) -> bool:
+    """Both are Unix microseconds, and compared in whole seconds."""
+    return abs(timestamp // MICROSECONDS - now // MICROSECONDS) <= TOLERANCE
+
+
+class _Window:
+    """`seen` has a bit for each nonce from `highest` downwards; `newest` is the latest timestamp. Envelopes up to
+    `floor` were sent before the window was made, and may have been seen."""
+
+    __slots__ = ("floor", "highest", "newest", "seen")
+
+    def __init__(self, floor: int) -> None:
+        self.floor = floor
+        self.highest = 0
+        self.seen = 1  # nonce 0 is never valid
+        self.newest = 0
+
+    def has(self, nonce: int, timestamp: int) -> bool:
+        """True if the envelope was seen, or is too old to know."""
+        behind = self.highest - nonce
+        if behind >= WINDOW or timestamp <= self.floor:
+            return True
+        return behind >= 0 and bool(self.seen >> behind & 1)
+
+    def add(self, nonce: int, timestamp: int) -> None:
+        ahead = nonce - self.highest
+        if ahead <= 0:
+            self.seen |= 1 << -ahead
+        else:
+            self.seen = (self.seen << ahead | 1) & _ALL if ahead < WINDOW else 1
+            self.highest = nonce
+        self.newest = max(self.newest, timestamp)
+
+
+class ReplayGuard:
+    """Which envelopes were accepted, per sender and lane.
+
+    `floor` is a timestamp. A node that was restarted gives the time of its start: what was sent before may have
+    been accepted by the process before.
+    """
+
+    __slots__ = ("_floor", "_most", "_windows")
+
+    def __init__(self, *, floor: int = 0, most: int = MAX_WINDOWS) -> None:
+        self._windows: dict[tuple[bytes, bool], _Window] = {}  # that of the last envelope is the last
+        self._floor = floor
+        self._most = most
+
+    @property
+    def windows(self) -> int:
+        return len(self._windows)
+
+    def is_replay(self, envelope: Envelope) -> bool:
+        """True for an envelope that was accepted before, or may have been, and for the nonce 0."""
+        window = self._windows.get(_lane(envelope))
+        if window is None:
+            return not envelope.nonce or envelope.timestamp <= self._floor
+        return window.has(envelope.nonce, envelope.timestamp)
+
+    def add(self, envelope: Envelope, now: int) -> None:
+        """Remember an envelope that was accepted. `now` is Unix microseconds."""
+        lane = _lane(envelope)
+        window = self._windows.pop(lane, None)
+        if window is None:
+            self._make_room(now)
+            window = _Window(self._floor)
+        self._windows[lane] = window
+        window.add(envelope.nonce, envelope.timestamp)
+
+    def _make_room(self, now: int) -> None:
+        expired = now - (TOLERANCE + 1) * MICROSECONDS
+        for _ in range(_MAX_FORGOTTEN):
+            oldest = next(iter(self._windows), None)
+            if oldest is None:
+                return
+            newest = self._windows[oldest].newest
+            if newest > expired:
+                if len(self._windows) < self._most:
+                    return
+                self._floor = max(self._floor, newest)
+            del self._windows[oldest]
+
+
+def _lane(envelope: Envelope) -> tuple[bytes, bool]:
+    return envelope.sender, envelope.msg_type is MsgType.BEACON
+
+
+class NonceCounter:
+    """The nonces of one sender. They never go back, whatever the clock does between two runs.
+
+    `last` is the highest nonce that was stored, `now` Unix microseconds.
+    """
+
+    __slots__ = ("last",)
+
+    def __init__(self, *, last: int, now: int) -> None:
+        self.last = max(last, now)
+
+    def next(self) -> int:
+        if self.last >= UINT64_MAX:
+            raise ValueError("the nonces of this key are used up; use a new key")
+        self.last += 1
+        return self.last
