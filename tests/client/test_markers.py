@@ -96,6 +96,9 @@ def test_the_rest_reads_as_if_there_had_been_none(text: str, rest: str) -> None:
         "```python\n@@wake@@\n``\n@@wake@@\n```",
         "~~~~\n@@wake@@\n~~~\n```\n@@wake@@\n~~~~~",
         "text\n   ```\n@@wake@@",
+        "- ```\n  @@wake@@\n  ```",
+        "10. item\n    ```\n    a\n\n    @@wake@@\n    ```",
+        "```\n- ```\n@@wake@@",
         "> @@wake@@ they said",
         "  > > @@wake@@",
         'write "@@wake@@" to wake up',
@@ -130,6 +133,26 @@ def test_what_is_code_or_quoted_is_left_alone(text: str) -> None:
 )
 def test_what_only_looks_like_code_or_a_quote(text: str, rest: str) -> None:
     assert strip(text) == (rest, (Wake(),))
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("@@jo@@wake@@y:0.5@@", "@@jo y:0.5@@"),
+        ("@@@wake@@@wake@@", "@ @wake@@"),
+        ("@@c@@wake@@b:5s@@later", "@@c b:5s@@later"),
+        ("@@\nwo@@wake@@rd", "@@\nword"),
+    ],
+)
+def test_both_sides_of_a_marker_do_not_make_another_one(text: str, rest: str) -> None:
+    assert strip(text) == (rest, (Wake(),))
+
+
+@pytest.mark.parametrize("opener", ["\u201c", "\u00ab", "`" * 3])
+def test_a_long_text_of_quotes_that_are_never_closed(opener: str) -> None:
+    """The time is that of the length; the square of it would be minutes here."""
+    text = f"{opener}@@wake@@\n" + f"x{opener}" * 200_000
+    assert strip(text.replace("\n", "")).markers == (Wake(),) * ("`" not in opener)
 
 
 @pytest.mark.parametrize(

@@ -71,9 +71,12 @@ _MARKER: Final = re.compile(
     )@@""",
     re.VERBOSE,
 )
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+# Code in a list item is indented, or begins beside the bullet.
+_FENCE: Final = re.compile(r"[ \t]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)*(`{3,}|~{3,})")
 _QUOTE: Final = re.compile(r" {0,3}>")
-_QUOTED: Final = re.compile(r'"[^"\n]*"|\u201c[^\u201d\n]*\u201d|\u00ab[^\u00bb\n]*\u00bb')
+_QUOTES: Final = re.compile('["\u201c\u201d\u00ab\u00bb\n]')
+# What ends the text that a sign begins, if not the same sign.
+_CLOSERS: Final = {"\u201c": "\u201d", "\u201d": None, "\u00ab": "\u00bb", "\u00bb": None, "\n": None}
 _BLANKS: Final = " \t"
 _NEWLINES: Final = "\r\n"
 _SPACE: Final = re.compile(r"[ \t]+")
@@ -135,7 +138,7 @@ def _spans_to_leave(text: str) -> Iterator[Span]:
         mark = _FENCE.match(line)
         if fence:
             yield start, end
-            if mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
+            if _closes(line.strip(), fence):
                 fence = ""
         elif (mark and not _is_inline(line, mark)) or _QUOTE.match(line) or not line.strip():
             fence = mark[1] if mark else ""
@@ -148,32 +151,43 @@ def _spans_to_leave(text: str) -> Iterator[Span]:
     yield from _spans_in_paragraph(text, prose)
 
 
+def _closes(line: str, fence: str) -> bool:
+    return line.startswith(fence) and not line.strip(fence[0])
+
+
 def _is_inline(line: str, mark: re.Match[str]) -> bool:
     """True if backticks at the beginning of a line open inline code: no fence has backticks after it."""
     return mark[1].startswith("`") and "`" in line[mark.end() :]
 
 
 def _spans_in_paragraph(text: str, lines: list[Span]) -> Iterator[Span]:
-    if not lines:
-        return
-    first, last = lines[0][0], lines[-1][1]
-    for quoted in _QUOTED.finditer(text, first, last):
-        yield quoted.span()
-    runs = [run.span() for run in _BACKTICKS.finditer(text, first, last)]
-    closing: dict[int, int] = {}  # the next run of each length, found from the end
-    partner: list[int | None] = [None] * len(runs)
-    for number in range(len(runs) - 1, -1, -1):
-        length = runs[number][1] - runs[number][0]
-        partner[number] = closing.get(length)
-        closing[length] = number
+    if lines:
+        first, last = lines[0][0], lines[-1][1]
+        yield from _paired(list(_QUOTES.finditer(text, first, last)))
+        yield from _paired(list(_BACKTICKS.finditer(text, first, last)))
+
+
+def _paired(signs: list[re.Match[str]]) -> Iterator[Span]:
+    """From each sign to the one that closes it. Quotes end with their line, at the latest."""
+    following: dict[str, int] = {}  # the next sign of each kind, found from the end
+    partners: list[int | None] = []
+    for number in range(len(signs) - 1, -1, -1):
+        sign = signs[number][0]
+        closer = _CLOSERS.get(sign, sign)
+        partners.append(None if closer is None else following.get(closer))
+        if sign == "\n":
+            following.clear()
+        else:
+            following[sign] = number
+    partners.reverse()
     number = 0
-    while number < len(runs):
-        other = partner[number]
-        if other is None:
+    while number < len(signs):
+        partner = partners[number]
+        if partner is None:
             number += 1
         else:
-            yield runs[number][0], runs[other][1]
-            number = other + 1
+            yield signs[number].start(), signs[partner].end()
+            number = partner + 1
 
 
 def _is_in_single_quotes(text: str, match: re.Match[str]) -> bool:
@@ -185,9 +199,13 @@ def _is_in_single_quotes(text: str, match: re.Match[str]) -> bool:
 
 
 def _without(text: str, markers: list[Span]) -> str:
-    """Join what is around the markers: one space where there were two, and no line that had markers only."""
+    """Join what is around the markers: one space where there were two, and no line that had markers only.
+
+    Both sides of a marker can make another one, as in `@@jo@@wake@@y:0.5@@`. A space keeps them apart.
+    """
     kept: list[str] = []
     place = 0
+    has_sign = False  # what is kept of this line may be the beginning of a marker
     for start, end in _adjacent(text, markers):
         left = place + len(text[place:start].rstrip(_BLANKS))
         begins_line = left == 0 or text[left - 1] in _NEWLINES
@@ -200,10 +218,18 @@ def _without(text: str, markers: list[Span]) -> str:
             place = newline.end() if newline else right
         else:
             kept.append(text[place:start])
+            has_sign = _has_sign(kept[-1], has_sign)
             place = right if begins_line or left < start else end
+            if has_sign and place == end:
+                kept.append(" ")
     kept.append(text[place:])
     result = "".join(kept).strip(_NEWLINES)
     return result if result.strip() else ""
+
+
+def _has_sign(piece: str, had_sign: bool) -> bool:
+    _, newline, line = piece.rpartition("\n")
+    return (had_sign and not newline) or _SIGN in line or line.endswith("@")
 
 
 def _adjacent(text: str, markers: list[Span]) -> Iterator[Span]:
