@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import sys
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 from msgspec import Meta
@@ -14,12 +16,14 @@ from moothall.errors import UsageError
 from moothall.tools import caps, news
 from moothall.tools.caps import Caps
 from moothall.tools.market import STRANGERS
-from moothall.tools.options import may_create
+from moothall.tools.options import ADMIN_KEY_VARIABLE, may_create
 from moothall.tools.table import DESTROYS, READS, REPEATABLE, Arguments, Call, Channel, Result, Tool
 
 START_TIMEOUT: Final = 30.0  # seconds
 MAX_OUTPUT: Final = 2000  # characters of what the command said
 MOST_LINES: Final = 1000
+_OWN: Final = frozenset(("MOOTHALL_IDENTITY", "MOOTHALL_NAME", "AGENTCHAT_CONTEXT", ADMIN_KEY_VARIABLE))
+_NO_CONTEXTS: Final = ".no-contexts.json"  # in the daemon's folder; it is never there
 
 Instances = Annotated[
     str,
@@ -56,7 +60,8 @@ async def start(call: Call, asked: Start) -> Started:
         )
         return Started(success=True, message=message, instance=name, already_running=True)
     options = call.session.options
-    arguments = ["daemon", "start", "--instance", name, "--url", options.chosen_url(asked.server_url)]
+    environment = _environment(options.chosen_url(asked.server_url), Folder.of(name).path / _NO_CONTEXTS)
+    arguments = ["daemon", "start", "--instance", name]
     if asked.channels:
         arguments += ["--channels", ",".join(asked.channels)]
     if asked.identity_path is not None:
@@ -68,17 +73,27 @@ async def start(call: Call, asked: Start) -> Started:
                 f"There is no key file {path}. The user can make one: moothall identity new {path}"
             )
         arguments += ["--identity", str(path)]
-    message = await _run(arguments)
+    message = await _run(arguments, environment)
     return Started(success=True, message=message, instance=name, already_running=False)
 
 
-async def _run(arguments: list[str]) -> str:
+def _environment(url: str, contexts: Path) -> dict[str, str]:
+    """That of this process with another hall: an address can have a password, and arguments are for all to see.
+
+    What names this process's own key is left out. With that key, the daemon would take over its session.
+    """
+    kept = {name: value for name, value in os.environ.items() if name not in _OWN}
+    return kept | {"MOOTHALL_URL": url, "AGENTCHAT_CONTEXTS": str(contexts)}
+
+
+async def _run(arguments: list[str], environment: dict[str, str]) -> str:
     """What the command said. It forks itself, which this process with its threads must not. Raises UsageError."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "moothall",
         *arguments,
+        env=environment,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
