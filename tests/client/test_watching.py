@@ -2,6 +2,8 @@
 
 import gc
 
+import pytest
+
 from moothall.client.watching import Watches
 
 
@@ -67,3 +69,21 @@ def test_each_is_told_of_the_end_once() -> None:
     watches.add(watch, "join", "leave")
     watches.end(error)
     assert watch.ended == [error]
+
+
+def test_a_listener_stays_and_hears_on_when_it_failed(caplog: pytest.LogCaptureFixture) -> None:
+    watches = Watches()
+    heard: list[object] = []
+
+    def listen(what: object) -> None:
+        heard.append(what)
+        raise ValueError(what)
+
+    watches.listen("*", listen)
+    del listen
+    gc.collect()
+    watches.tell("*", 1)
+    watches.end(None)
+    watches.tell("*", 2)
+    assert heard == [1, 2]
+    assert "a listener failed" in caplog.text

@@ -3,6 +3,7 @@
 Every decorator works with and without parentheses: `@agent.on_join` and `@agent.on_join()` are the same.
 """
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from functools import wraps
@@ -258,6 +259,15 @@ class Decorators(ABC):
             return function
 
         return register if isinstance(type, str) else register(type)
+
+    def listen(self, function: Callable[[dict[str, Any]], object]) -> None:
+        """Call a plain function with every frame as it arrives, in order: for a program that records all of them.
+
+        The agent waits for it, so it must be quick. Unlike a handler of `on_event`, it misses nothing in a burst.
+        """
+        if inspect.iscoroutinefunction(function):
+            raise TypeError("the function is called while frames arrive, so it cannot be an async function")
+        self._handlers.watches.listen(EVERYTHING, function)
 
     # -- inside ------------------------------------------------------------------------------------
 

@@ -1,7 +1,10 @@
 """Code that follows events for a while, beside the handlers that get all of them."""
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 from weakref import WeakSet
+
+from moothall.client.logs import log
 
 
 class Watch(Protocol):
@@ -12,11 +15,33 @@ class Watch(Protocol):
         """The agent has left the hall: there will be no more."""
 
 
+class Listener:
+    """A watch that calls a plain function, for as long as there is an agent."""
+
+    def __init__(self, function: Callable[[Any], object]) -> None:
+        self._function = function
+
+    def heard(self, event: str, what: object) -> None:
+        try:
+            self._function(what)
+        except Exception as error:  # noqa: BLE001  # of the user's own code; it must not end the connection
+            log.error("a listener failed", exc_info=error)
+
+    def end(self, error: BaseException | None) -> None:
+        """The agent may come back."""
+
+
 class Watches:
     """Which watch follows which events. A watch that no code holds any more is forgotten."""
 
     def __init__(self) -> None:
         self._by_event: dict[str, WeakSet[Watch]] = {}
+        self._listeners: list[Listener] = []
+
+    def listen(self, event: str, function: Callable[[Any], object]) -> None:
+        """Call the function for every event of this kind, from now on."""
+        self._listeners.append(listener := Listener(function))
+        self.add(listener, event)
 
     def __contains__(self, event: object) -> bool:
         return bool(self._by_event) and event in self._by_event and len(self._by_event[str(event)]) > 0

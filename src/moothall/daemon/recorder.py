@@ -1,7 +1,9 @@
 """What the daemon stores of what its agent hears."""
 
 import asyncio
+import json
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
@@ -23,7 +25,10 @@ _OURS: Final = """
 STORED: Final = frozenset((_REFERENCE + _OURS).split())
 
 REMEMBERED: Final = 2 * DEFAULT_LIMIT  # messages; a channel repeats its last ones when the agent enters it
-MAX_WAITING: Final = 1000  # records that wait for a full disk; then the oldest are given up
+# What waits for a full disk: records, and bytes of their lines. Then the oldest are given up, and a GAP tells so.
+MAX_WAITING: Final = 500  # fewer than the inbox keeps: the GAP must not be cut off with them
+MAX_BYTES: Final = 16 * 1024 * 1024
+RETRY: Final = 1.0  # seconds
 
 log: Final = logging.getLogger("moothall.daemon")
 
@@ -36,13 +41,15 @@ class Recorder:
         self._known: OrderedDict[object, None] = OrderedDict()
         self._waiting: list[Mapping[str, Any]] = []
         self._complained = False
+        self._is_planned = False
+        self._lost: list[int] = []  # when the first and the last record that was given up were said
 
     def begin(self) -> None:
         """Look up what is in the inbox already: the hall will repeat some of it. Raises OSError."""
         for record in self._inbox.tail(REMEMBERED, max_characters=SCANNED).records:
             self._is_known(record.fields)
 
-    async def hear(self, frame: dict[str, Any]) -> None:
+    def hear(self, frame: dict[str, Any]) -> None:
         """A frame from the hall. All frames of one turn of the event loop are written at once."""
         if frame.get("type") in STORED and not self._is_known(frame):
             self._store(frame)
@@ -51,39 +58,57 @@ class Recorder:
         """Tell of a time in which messages were lost."""
         if gap.complete:
             return
-        self._store(
-            {
-                "type": "EVENT",
-                "event": "GAP",
-                "since": _milliseconds(gap.since.timestamp()),
-                "until": _milliseconds(gap.until.timestamp()),
-                "ts": _milliseconds(gap.until.timestamp()),
-                "reason": gap.reason,
-                "complete": False,
-                "channels": {
-                    name: {"caught_up": len(channel.missed), "complete": channel.complete}
-                    for name, channel in gap.channels.items()
-                },
-            }
-        )
+        channels = {
+            name: {"caught_up": len(channel.missed), "complete": channel.complete}
+            for name, channel in gap.channels.items()
+        }
+        since, until = (round(moment.timestamp() * 1000) for moment in (gap.since, gap.until))
+        self._store(_gap(since, until, gap.reason, channels))
 
     def flush(self) -> None:
         """Write what waits. What does not fit on the disk waits for the next time."""
         records, self._waiting = self._waiting, []
+        told = [_gap(self._lost[0], self._lost[-1], "inbox not writable", {})] if self._lost else []
         try:
-            self._inbox.append(records)
+            self._inbox.append([*told, *records])
         except OSError as error:
-            self._waiting = [*records, *self._waiting][-MAX_WAITING:]
+            self._wait(records)
             if not self._complained:
                 self._complained = True
                 log.warning("the inbox cannot be written: %s", error.strerror)
         else:
             self._complained = False
+            self._lost = []
+
+    def _wait(self, records: list[Mapping[str, Any]]) -> None:
+        """Keep the newest of them for the next time."""
+        room, kept = MAX_BYTES, 0
+        for record in reversed(records[-MAX_WAITING:]):
+            room -= len(json.dumps(record))
+            if room < 0:
+                break
+            kept += 1
+        given_up = len(records) - kept
+        moments = [moment for record in records[:given_up] if isinstance(moment := record.get("ts"), int)]
+        if given_up:
+            self._lost = [*self._lost, *(moments or [_now()])]
+            self._lost = [min(self._lost), max(self._lost)]
+        self._waiting = records[given_up:]
 
     def _store(self, record: Mapping[str, Any]) -> None:
         self._waiting.append(record)
-        if len(self._waiting) == 1 or self._complained:
-            asyncio.get_running_loop().call_soon(self.flush)
+        if self._is_planned:
+            return
+        self._is_planned = True
+        loop = asyncio.get_running_loop()
+        if self._complained:
+            loop.call_later(RETRY, self._flush_as_planned)
+        else:
+            loop.call_soon(self._flush_as_planned)
+
+    def _flush_as_planned(self) -> None:
+        self._is_planned = False
+        self.flush()
 
     def _is_known(self, frame: Mapping[str, Any]) -> bool:
         """True if this message was heard before."""
@@ -106,5 +131,19 @@ def _key(frame: Mapping[str, Any]) -> object:
     return tuple(str(frame.get(name)) for name in ("from", "to", "ts", "content"))
 
 
-def _milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)
+def _gap(since: int, until: int, reason: str, channels: Mapping[str, Any]) -> dict[str, Any]:
+    """A time in which messages were lost, in milliseconds since the epoch."""
+    return {
+        "type": "EVENT",
+        "event": "GAP",
+        "since": since,
+        "until": until,
+        "ts": until,
+        "reason": reason,
+        "complete": False,
+        "channels": channels,
+    }
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -90,7 +90,7 @@ class Daemon:
         self._recorder.begin()
         self._outbox.make()
         agent = self._agent
-        agent.on_event(self._recorder.hear)
+        agent.listen(self._recorder.hear)
         agent.on_gap(self._recorder.miss)
         agent.on_connect(self._connected)
         agent.on_disconnect(self._disconnected)

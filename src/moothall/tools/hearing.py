@@ -60,7 +60,7 @@ class Hearing:
     # -- live --------------------------------------------------------------------------------------
 
     def _attach(self) -> None:
-        async def hear(frame: Frame) -> None:
+        def hear(frame: Frame) -> None:
             kind = frame.get("type")
             for what in LISTS.get(str(kind), ()):
                 self._changed(what)
@@ -88,7 +88,7 @@ class Hearing:
             self.take(file_offer_record(offer))
 
         agent = self._agent
-        agent.on_event(hear)
+        agent.listen(hear)
         agent.on_file_offer(tendered)
         if agent.identity is not None:
             # These also tell of what was waiting when the agent came; the inbox has each of them once.
