@@ -130,7 +130,7 @@ def test_what_cannot_be_undone_is_marked() -> None:
     }
 
 
-@pytest.mark.parametrize(("place", "words"), ENUMS.items(), ids=str)
+@pytest.mark.parametrize(("place", "words"), ENUMS.items(), ids=[".".join(place) for place in ENUMS])
 def test_a_choice_is_an_enum(place: tuple[str, str], words: set[str]) -> None:
     schema = TOOLS[place[0]].input_schema
     shapes = [schema, *schema.get("$defs", {}).values()]
@@ -138,7 +138,7 @@ def test_a_choice_is_an_enum(place: tuple[str, str], words: set[str]) -> None:
     assert set(field["enum"]) == words
 
 
-@pytest.mark.parametrize(("place", "value"), DEFAULTS.items(), ids=str)
+@pytest.mark.parametrize(("place", "value"), DEFAULTS.items(), ids=[".".join(place) for place in DEFAULTS])
 def test_defaults_are_those_of_the_specification(place: tuple[str, str], value: object) -> None:
     assert TOOLS[place[0]].input_schema["properties"][place[1]]["default"] == value
 

@@ -31,7 +31,7 @@ from moothall.errors import (
 )
 from moothall.identity.keyfile import require
 from moothall.tools.floor import Floor
-from moothall.tools.hearing import Hearing
+from moothall.tools.intake import Intake
 from moothall.tools.keep_line import KeepLine
 from moothall.tools.mailbox import Mailbox
 from moothall.tools.mailboxes import Place
@@ -67,7 +67,7 @@ class Session:
             options.url, options.name, options.chosen_key_file(None, None), options.channels
         )
         self._agent: Agent | None = None
-        self._hearing: Hearing | None = None
+        self._intake: Intake | None = None
         self._place: Place | None = None
         self._mailbox: Mailbox | None = None
         self._connecting = asyncio.Lock()
@@ -129,7 +129,7 @@ class Session:
                 return agent
             await self._leave()
             if not is_same:
-                self._agent = self._hearing = None
+                self._agent = self._intake = None
                 self._close_mailbox()
             return await self._open("connected")
 
@@ -157,13 +157,13 @@ class Session:
 
     def last_reply(self, kind: str) -> Mapping[str, Any]:
         """The newest frame of a kind that answers a request, for what the SDK does not tell."""
-        return {} if self._hearing is None else self._hearing.last_reply(kind)
+        return {} if self._intake is None else self._intake.last_reply(kind)
 
     def note(self, event: str, fields: Mapping[str, Any]) -> None:
         """Tell the model of something that happened here, and not in the hall."""
         record = event_record(event, {**fields, "ts": round(time.time() * 1000)})
-        if self._hearing is not None:
-            self._hearing.take(record)
+        if self._intake is not None:
+            self._intake.take(record)
 
     def _confirm(self) -> None:
         if self._mailbox is not None:
@@ -219,13 +219,13 @@ class Session:
 
     async def join(self, channel: str) -> list[Member]:
         """Enter a channel, and keep what the agent has not heard of it. Raises what `Agent.join` raises."""
-        agent, hearing = self.connected, self._hearing
-        if agent is None or hearing is None:
+        agent, intake = self.connected, self._intake
+        if agent is None or intake is None:
             raise NotConnected("the connection was lost meanwhile")
         channel = with_hash(channel)
         if channel not in agent.rooms:
-            with hearing.holding():
-                await hearing.enter(channel)
+            with intake.holding():
+                await intake.enter(channel)
         self.remember_channel(channel, wanted=True)
         return await agent.members(channel)
 
@@ -238,8 +238,8 @@ class Session:
 
     async def _open(self, reason: str) -> Agent:
         """Connect, and catch up with what happened meanwhile. The caller has the lock."""
-        agent, hearing = self._with_ears()
-        with hearing.holding():
+        agent, intake = self._with_ears()
+        with intake.holding():
             try:
                 await agent.connect(self.url)
             except ClientError as error:
@@ -249,15 +249,15 @@ class Session:
                 raise
             self._down = None
             channels = tuple(dict.fromkeys(map(with_hash, self._ticket.channels)))
-            await hearing.catch_up(channels, reason)
+            await intake.catch_up(channels, reason)
         self._tell("agents")
         return agent
 
-    def _with_ears(self) -> tuple[Agent, Hearing]:
+    def _with_ears(self) -> tuple[Agent, Intake]:
         """The agent of this ticket: the same for all its stays, so that it remembers offers of files."""
-        if self._agent is None or self._hearing is None:
+        if self._agent is None or self._intake is None:
             self._agent = agent = self._new_agent()
-            self._hearing = Hearing(agent, self.mailbox(), self.floor, self._tell)
+            self._intake = Intake(agent, self.mailbox(), self.floor, self._tell)
 
             async def lost(error: MoothallError) -> None:
                 if self._agent is agent:
@@ -265,8 +265,8 @@ class Session:
 
             agent.on_disconnect(lost)
         self.mailbox().load()  # another process with this key may have read on
-        self._hearing.look_back()
-        return self._agent, self._hearing
+        self._intake.look_back()
+        return self._agent, self._intake
 
     def _new_agent(self) -> Agent:
         name, path = self._ticket.name, self._ticket.identity

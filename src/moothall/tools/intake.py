@@ -1,4 +1,4 @@
-"""Hears everything that the hall says to an agent, and keeps what concerns it in its inbox.
+"""Takes in everything that the hall says to an agent, and keeps what concerns it in its inbox.
 
 Live frames come one by one. What happened while the agent was away comes in one go after it has connected: the
 history of its channels, offers that wait, deals that changed, and cases. Meanwhile live frames are held back, so
@@ -35,7 +35,7 @@ MAX_CAUGHT_UP: Final = 100  # deals, and as many cases
 Frame = Mapping[str, Any]
 
 
-class Hearing:
+class Intake:
     """The ears of one agent."""
 
     def __init__(self, agent: Agent, mailbox: Mailbox, floor: Floor, changed: Callable[[str], None]) -> None:
