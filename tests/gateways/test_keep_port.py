@@ -11,8 +11,9 @@ from typing import Any, cast
 import pytest
 
 from moothall.app import App
+from moothall.gateways.keep_batches import BESIDE_OTHERS, FULL_SPEED
 from moothall.gateways.keep_connection import MAX_DISCARDED, TRANSPORT_HIGH_WATER, KeepConnection
-from moothall.gateways.keep_port import BESIDE_OTHERS, FULL_SPEED, READ_AT_ONCE, KeepPort
+from moothall.gateways.keep_port import READ_AT_ONCE, KeepPort
 from moothall.hall.budgets import CONNECTION_FRAMES
 from moothall.hall.hall import LOG_LINES
 from moothall.hall.keep.routing import ARRIVAL_FRAMES, FREED_AT_ONCE
@@ -117,7 +118,7 @@ class Client:
 @pytest.mark.parametrize("with_thread", [True, False])
 async def test_sixteen_senders_to_one_receiver_lose_and_corrupt_nothing(app: App, with_thread: bool) -> None:
     if not with_thread:
-        keep(app)._thread = None
+        keep(app).batches._thread = None
     receiver = await Client.connect(app, "bot:receiver", BOB)
     senders = [await Client.connect(app, f"bot:{number}") for number in range(16)]
 
@@ -260,7 +261,7 @@ async def test_a_client_over_its_rate_waits_and_loses_nothing(open_hall: OpenHal
         alice = await Client.connect(app, "bot:alice")
         await alice.send_bytes(b"".join(alice.packet(id=str(number)) for number in range(35)))
         assert [(await alice.receive()).id for _ in range(35)] == [str(number) for number in range(35)]
-        assert keep(app).throttled >= 3
+        assert keep(app).lines.throttled >= 3
         alice.close()
 
 
@@ -277,7 +278,7 @@ async def test_junk_is_charged_to_its_address_with_all_else(
     async with open_hall(loopback_factor=1, address_frames=Rate(100, 1000)) as app:
         attacker = await Client.connect(app, "bot:attacker")
         await attacker.send_bytes(junk * 500)
-        await until(lambda: keep(app).throttled == 1)
+        await until(lambda: keep(app).lines.throttled == 1)
         assert keep(app).room.dropped.keys() == {reason}
         assert 0 < keep(app).room.dropped[reason] <= 100
         assert not app.hall.admit("127.0.0.1", CONNECTION_FRAMES, is_loopback=True)
@@ -290,7 +291,7 @@ async def test_connections_that_come_and_go_wait_until_their_address_has_paid(op
         connections = [plugged(app) for _ in range(100)]
         for connection, _ in connections:
             connection.data_received(malformed)
-        await until(lambda: keep(app).throttled >= 100)
+        await until(lambda: keep(app).lines.throttled >= 100)
         assert sum(transport.reading for _, transport in connections) <= 50 / CONNECTION_FRAMES + 1
         assert not any(connection.closing for connection, _ in connections)
         assert keep(app).room.dropped == {}
@@ -302,7 +303,7 @@ async def test_new_connections_of_an_address_in_debt_are_let_in_after_a_while(op
     async with open_hall(loopback_factor=1, address_frames=Rate(20, 0.05)) as app:
         flooder = await Client.connect(app, "bot:flooder", BOB)
         flood = asyncio.create_task(flooder.send_bytes(flooder.packet("bot:flooder") * 5000))
-        await until(lambda: keep(app).throttled > 3)
+        await until(lambda: keep(app).lines.throttled > 3)
         alice = await Client.connect(app, "bot:alice")
         assert keep(app).room.packets < 5000
         flood.cancel()
@@ -314,7 +315,7 @@ async def test_an_arrival_costs_its_address_more_than_a_packet(open_hall: OpenHa
     async with open_hall(loopback_factor=1, address_frames=Rate(100, 1000)) as app:
         (many, _) = plugged(app)
         many.data_received(b"".join(frame(encode(ALICE.packet(src=f"bot:{n}"))) for n in range(100)))
-        await until(lambda: keep(app).throttled == 1)
+        await until(lambda: keep(app).lines.throttled == 1)
         # A batch is paid for before its arrivals are known.
         most = 100 / ARRIVAL_FRAMES + 2 * BESIDE_OTHERS.packets
         assert 0 < len(keep(app).room.registry) <= most < 100
@@ -325,12 +326,12 @@ async def test_little_is_read_from_a_connection_that_cannot_pay(open_hall: OpenH
     async with open_hall(loopback_factor=1, address_frames=Rate(30, 1000)) as app:
         flooder = await Client.connect(app, "bot:flooder")
         flood = asyncio.create_task(flooder.send_bytes(flooder.packet() * 50_000))
-        await until(lambda: keep(app).throttled == 1)
+        await until(lambda: keep(app).lines.throttled == 1)
         (connection,) = keep(app)._connections
-        before = list(connection.inbox)
+        before = list(connection.inbox._packets)
         for _ in range(100):
             await asyncio.sleep(0)
-        assert list(connection.inbox) == before
+        assert list(connection.inbox._packets) == before
         assert 0 < sum(len(payload or b"") for payload, _ in before) <= READ_AT_ONCE
         flood.cancel()
         flooder.close()
@@ -394,7 +395,7 @@ async def test_what_an_address_sends_too_fast_waits_and_is_not_lost(open_hall: O
         alice = await Client.connect(app, "bot:alice")
         await alice.send_bytes(b"".join(alice.packet(id=str(number)) for number in range(200)))
         assert [(await alice.receive()).id for _ in range(200)] == [str(number) for number in range(200)]
-        assert keep(app).throttled
+        assert keep(app).lines.throttled
         alice.close()
 
 
@@ -403,8 +404,8 @@ async def test_without_limits_nothing_is_charged(open_hall: OpenHall) -> None:
         alice = await Client.connect(app, "bot:alice")
         for number in range(20):
             assert (await alice.ask(id=str(number))).id == str(number)
-        assert keep(app).throttled == 0
-        assert keep(app)._pace is FULL_SPEED
+        assert keep(app).lines.throttled == 0
+        assert keep(app).batches._pace is FULL_SPEED
         alice.close()
 
 
@@ -549,7 +550,9 @@ def plugged(app: App) -> tuple[KeepConnection, FakeTransport]:
 async def handled(app: App) -> None:
     """No packet is being checked, or waits to be checked, for the store, or to be sent."""
     port = keep(app)
-    await until(lambda: not (port._at_work or port._ready or port.room._asking or port._dirty))
+    await until(
+        lambda: not (port.batches.is_at_work or port.batches._ready or port.room._asking or port._dirty)
+    )
 
 
 def decoded(written: bytes) -> list[Packet]:
@@ -614,12 +617,12 @@ async def test_a_backlog_has_an_end(app: App) -> None:
     taken = 0
     while connection.deliver(payload, sender, "", 0):
         taken += 1
-    assert 0 < taken * len(payload) <= keep(app).soft_mark
+    assert 0 < taken * len(payload) <= keep(app).limits.soft_mark
     assert (connection.held, sender.held) == (0, 0)
     # Others cannot take what room there is for the hall's own; and a client that does not read is not read from.
     while connection.deliver(payload, connection, "", 0):
         taken += 1
-    assert keep(app).soft_mark < taken * len(payload) <= 4 * keep(app).soft_mark
+    assert keep(app).limits.soft_mark < taken * len(payload) <= 4 * keep(app).limits.soft_mark
     assert connection.held == 1
     connection.connection_lost(None)
     assert connection.held == 0
@@ -630,7 +633,7 @@ async def test_what_a_connection_sends_itself_in_one_turn_has_an_end(app: App) -
     transport.full = connection
     payload = encode(Packet(body="x" * 60_000))
     taken = sum(connection.deliver(payload, connection, "", 0) for _ in range(1000))
-    assert taken * len(payload) <= 5 * keep(app).soft_mark
+    assert taken * len(payload) <= 5 * keep(app).limits.soft_mark
     assert len(transport.written) < 512 * 1024
     connection.connection_lost(None)
 

@@ -140,7 +140,9 @@ class KeepMetrics(Collector):
         yield _count("moothall_keep_packets", "Packets whose signature held", room.packets)
         yield _count("moothall_keep_forwarded", "Packets passed on to an agent", room.forwarded)
         yield _counts("moothall_keep_dropped", "Packets dropped, by reason", "reason", room.dropped)
-        yield _count("moothall_keep_throttled", "Times a client had to wait for its rate", keep.throttled)
+        yield _count(
+            "moothall_keep_throttled", "Times a client had to wait for its rate", keep.lines.throttled
+        )
         yield _gauge("moothall_keep_outbox_bytes", "Bytes waiting for slow keep clients", keep.waiting_bytes)
         yield _count(
             "moothall_keep_overflows", "Keep clients closed because they read nothing", keep.overflows

@@ -2,37 +2,30 @@
 
 Packets wait in the inbox until the port checks their signatures, a few of each connection at a time. What leaves
 in one turn of the loop leaves in one write, each frame in one piece. When the kernel takes no more, packets wait
-in the backlog, each with the name of its sender. Over the soft mark no packets of others are taken: their senders
-learn it at once, and their packets to other peers go on. A peer that leaves the hall's own answers unread is itself
-not read from until there is room again. A peer that reads nothing until the write deadline is closed, and the
-senders of what was still waiting are told.
+in the `Backlog`. A peer that leaves the hall's own answers unread is not read from until there is room again. A
+peer that reads nothing until the write deadline is closed, and the senders of what was still waiting are told.
 """
 
 import asyncio
 from collections import deque
-from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import Final, NamedTuple, Protocol, cast
 
+from moothall.gateways.keep_backlog import Backlog, Waiting
+from moothall.gateways.keep_inbox import Inbox
+from moothall.gateways.keep_lines import Lines
 from moothall.hall.budgets import CONNECTION_FRAMES, LEAST_PAUSE, Meter, Price
 from moothall.hall.keep.bridge import DELIVERY_FAILED
 from moothall.hall.keep.discovery import reply
 from moothall.hall.keep.registry import Peer
+from moothall.settings.limits import Rate
 from moothall.wire.keep.frames import HEADER, FrameReader
 from moothall.wire.keep.packet import MalformedPacket, Packet, open_packet
 from moothall.wire.origins import is_loopback
 
-if TYPE_CHECKING:
-    from moothall.gateways.keep_port import KeepPort
-
-TRANSPORT_HIGH_WATER: Final = (
-    64 * 1024
-)  # what waits, waits in our backlog, where it has a sender and a deadline
-# Times the soft mark: for what comes from the hall itself, lines of channels and answers. Packets of others fill no
-# more than a quarter of it, so they cannot get their receiver closed.
-HARD_MARK: Final = 4
+# What waits, waits in our backlog, where it has a sender and a deadline.
+TRANSPORT_HIGH_WATER: Final = 64 * 1024
 MAX_DISCARDED: Final = 16 * 1024  # bytes that arrive after the end of a connection, before it is cut off
 MAX_QUEUE: Final = 256 * 1024  # bytes of one turn's write: a packet to a swarm can be a thousand for one peer
-PER_PACKET: Final = 100  # bytes that a waiting packet costs besides its own, so that tiny ones count too
 
 
 class Arrival:
@@ -56,11 +49,57 @@ class Arrival:
         self.valid = False
 
 
-class _Waiting(NamedTuple):
-    frame: bytes
-    sender: Peer | None
-    message_id: str
-    expires: float | None
+class Limits(NamedTuple):
+    """Of each connection."""
+
+    rate: Rate  # of packets
+    inbox: int  # bytes that were read and not looked at yet, before reading stops
+    soft_mark: int  # bytes that wait for the peer, before packets of others are refused
+    write_timeout: float  # seconds that a peer may read nothing
+
+
+class Inputs(Protocol):
+    """Where connections say that they have packets to be checked and handled."""
+
+    @property
+    def is_at_work(self) -> bool:
+        """True while received packets are being checked and handled."""
+
+    def ready(self, connection: "KeepConnection") -> None:
+        """The connection has something in its inbox."""
+
+
+class Port(Protocol):
+    """What a connection knows of its port."""
+
+    loop: asyncio.AbstractEventLoop
+    limits: Limits
+    lines: Lines
+    secure: bool
+    buffer: bytearray
+
+    @property
+    def batches(self) -> Inputs: ...
+
+    def now(self) -> float:
+        """The time of the budgets."""
+
+    # A connection begins and ends.
+    def admits(self, connection: "KeepConnection") -> bool: ...
+    def uncount(self, connection: "KeepConnection") -> None: ...
+    def opened(self, connection: "KeepConnection") -> bool: ...
+    def registered(self, connection: "KeepConnection") -> None: ...
+    def left(self, connection: "KeepConnection") -> None: ...
+    def lost(self, connection: "KeepConnection") -> None: ...
+
+    # Packets, and peers that do not read.
+    def handle(self, arrival: Arrival) -> None: ...
+    def malformed(self) -> None: ...
+    def expired(self, sender: Peer | None, message_id: str) -> None: ...
+    def mark(self, connection: "KeepConnection") -> None: ...
+    def stuck(self, connection: "KeepConnection") -> None: ...
+    def unstuck(self, connection: "KeepConnection") -> None: ...
+    def overflowed(self, connection: "KeepConnection") -> None: ...
 
 
 class KeepConnection(asyncio.BaseProtocol):
@@ -68,17 +107,12 @@ class KeepConnection(asyncio.BaseProtocol):
 
     __slots__ = (
         "_backlog",
-        "_backlog_bytes",
         "_discarded",
         "_ended",
         "_gone",
-        "_has_entered",
         "_holds_itself",
         "_in_debt",
-        "_inbox_bytes",
         "_linger",
-        "_period",
-        "_period_packets",
         "_port",
         "_queued",
         "_reader",
@@ -88,6 +122,7 @@ class KeepConnection(asyncio.BaseProtocol):
         "checked",
         "closing",
         "counted",
+        "has_entered",
         "held",
         "inbox",
         "ip",
@@ -99,7 +134,7 @@ class KeepConnection(asyncio.BaseProtocol):
 
     _transport: asyncio.Transport
 
-    def __init__(self, port: "KeepPort") -> None:
+    def __init__(self, port: Port) -> None:
         self._port = port
         self._reader = FrameReader()
         self._discarded = 0  # bytes that arrived after its end
@@ -108,16 +143,12 @@ class KeepConnection(asyncio.BaseProtocol):
         self._gone = False  # nor read any
         self.closing = False  # nothing more is taken in or queued
         self._stuck = False  # the transport takes no more
-        self._backlog: deque[_Waiting] = deque()
-        self._backlog_bytes = 0
+        self._backlog = Backlog(port.limits.soft_mark)
         self._holds_itself = False  # it is not read from until it has read some of its answers
-        self._has_entered = False
+        self.has_entered = False  # the connection itself was charged to the budgets
         self._in_debt = False  # it has sent more than its budgets allow
-        self._inbox_bytes = 0
         self._linger: asyncio.TimerHandle | None = None
-        self._period = 0.0  # when the current period of the rate limit began
-        self._period_packets = 0
-        self.inbox: deque[tuple[bytes | None, float]] = deque()  # None: the stream ends here
+        self.inbox = Inbox()
         self.checked: deque[Arrival] = deque()  # whose turn came while the connection was held
         self.held = 0  # reasons to leave the inbox alone
         self.listed = False  # among those the port will look at
@@ -163,7 +194,7 @@ class KeepConnection(asyncio.BaseProtocol):
         elif self._in_debt:
             self.hang_up()  # to keep what it left until it can pay for it would fill the memory
         elif not self._ended:
-            if self.is_waiting or self._port.is_at_work:
+            if self.is_waiting or self._port.batches.is_at_work:
                 self._end_input()
             else:
                 self.hang_up()
@@ -174,13 +205,10 @@ class KeepConnection(asyncio.BaseProtocol):
             return
         payloads = self._reader.feed(data)
         if payloads:
-            now = self._port.loop.time()
-            for payload in payloads:
-                self.inbox.append((payload, now))
-                self._inbox_bytes += len(payload) + PER_PACKET
-            if self._inbox_bytes > self._port.max_inbox:
+            self.inbox.extend(payloads, self._port.loop.time())
+            if self.inbox.bytes > self._port.limits.inbox:
                 self._pause()
-            self._port.ready(self)
+            self._port.batches.ready(self)
         if self._reader.broken:
             self._pause()
             self._end_input()
@@ -202,7 +230,7 @@ class KeepConnection(asyncio.BaseProtocol):
         self._stuck = False
         self._port.unstuck(self)
         self._drain()
-        if self._backlog_bytes <= self._port.soft_mark // 2:
+        if self._backlog.has_room:
             self._let_go()
         if self.closing and not self._backlog:
             self._end_stream()
@@ -230,12 +258,12 @@ class KeepConnection(asyncio.BaseProtocol):
 
     def release(self) -> None:
         self.held -= 1
-        if self.meter is not None and not self._has_entered and not self.held:
+        if self.meter is not None and not self.has_entered and not self.held:
             self._enter(self.meter)
         while self.checked and not self.held:
             self._port.handle(self.checked.popleft())
         if self.inbox and not self.held:
-            self._port.ready(self)
+            self._port.batches.ready(self)
 
     def registered(self) -> None:
         self._port.registered(self)
@@ -254,44 +282,41 @@ class KeepConnection(asyncio.BaseProtocol):
         return bool(self.inbox or self.checked)
 
     @property
-    def has_entered(self) -> bool:
-        """True once the connection itself was charged to the budgets."""
-        return self._has_entered
-
-    @property
     def is_stuck(self) -> bool:
         return self._stuck
 
     @property
     def waiting_bytes(self) -> int:
-        return self._backlog_bytes + self._transport.get_write_buffer_size()
+        return self._backlog.bytes + self._transport.get_write_buffer_size()
 
     def take(self, batch: list[Arrival], most: int) -> int:
         """Move packets from the inbox to the batch, up to this number. Return their bytes."""
         taken = 0
         inbox = self.inbox
-        most = self._allowed(min(most, len(inbox)))
+        wanted = min(most, len(inbox))
+        most, seconds = inbox.allow(wanted, self._port.limits.rate, self._port.loop.time())
+        if most < wanted:
+            self._port.lines.hold(self, seconds)
         if self.meter is not None and not self._pay(self.meter, most):
             if self._gone:
-                self._forget_input()
+                inbox.clear()
                 batch.append(Arrival(self, self._port.loop.time()))
             return 0
         for _ in range(most):
-            payload, arrived = inbox.popleft()
+            payload, arrived = inbox.pop()
             if payload is None:
                 batch.append(Arrival(self, arrived))
                 break
             taken += len(payload)
-            self._inbox_bytes -= len(payload) + PER_PACKET
             try:
                 packet, signed, forwarded = open_packet(payload)
             except MalformedPacket:
                 self._port.malformed()
-                self._forget_input()
+                inbox.clear()
                 batch.append(Arrival(self, arrived))
                 break
             batch.append(Arrival(self, arrived, packet, signed, forwarded))
-        if not self._reading and self._inbox_bytes <= self._port.max_inbox // 2:
+        if not self._reading and inbox.bytes <= self._port.limits.inbox // 2:
             self._resume()
         return taken
 
@@ -309,7 +334,7 @@ class KeepConnection(asyncio.BaseProtocol):
         destroy our last words before the peer has read them.
         """
         self.closing = True
-        self._forget_input()
+        self.inbox.clear()
         self.checked.clear()
         self._leave()
         if self._transport.is_closing():
@@ -320,7 +345,7 @@ class KeepConnection(asyncio.BaseProtocol):
         if not self._backlog:
             self._end_stream()
         if self._linger is None:
-            self._linger = self._port.loop.call_later(self._port.write_timeout, self._transport.abort)
+            self._linger = self._port.loop.call_later(self._port.limits.write_timeout, self._transport.abort)
 
     def say_goodbye(self) -> None:
         """The hall closes: what is queued is sent, and the peer sees the end of the stream."""
@@ -346,10 +371,6 @@ class KeepConnection(asyncio.BaseProtocol):
 
     # -- the inbox ---------------------------------------------------------------------------------
 
-    def _forget_input(self) -> None:
-        self.inbox.clear()
-        self._inbox_bytes = 0
-
     def _throw_away(self, data: bytes) -> None:
         """The connection is ending. A peer that goes on sending all the same is cut off."""
         self._discarded += len(data)
@@ -357,63 +378,43 @@ class KeepConnection(asyncio.BaseProtocol):
             self._transport.abort()
 
     def _end_input(self) -> None:
-        self.inbox.append((None, self._port.loop.time()))
-        self._port.ready(self)
-
-    def _allowed(self, wanted: int) -> int:
-        """How many of these packets the rate lets through now. The connection is held if they are fewer."""
-        rate = self._port.rate
-        if not rate.limit:
-            return wanted
-        now = self._port.loop.time()
-        if now - self._period >= rate.seconds:
-            self._period = now
-            self._period_packets = 0
-        allowed = min(wanted, rate.limit - self._period_packets)
-        self._period_packets += allowed
-        if allowed < wanted:
-            self._hold_for(self._period + rate.seconds - now)
-        return allowed
+        self.inbox.end(self._port.loop.time())
+        self._port.batches.ready(self)
 
     def _pay(self, meter: Meter, packets: int) -> bool:
         """Charge this number of packets, whatever is in them. True if the budgets allow it."""
-        size = sum(len(payload or b"") for payload, _ in islice(self.inbox, packets))
+        size = self.inbox.size_of(packets)
         return self._charge(meter, Price(frames=packets, bytes=size, told=packets))
 
     def _come_in(self, meter: Meter) -> None:
         """Enter at once, or wait in line behind other connections of the same address."""
-        if not self._port.has_line(self.ip):
+        if not self._port.lines.has_line(self.ip):
             self._enter(meter)
         elif not self.closing and not self._gone:
             self._pause()
-            self._port.line_up(self, LEAST_PAUSE)
+            self._port.lines.join(self, LEAST_PAUSE)
 
     def _enter(self, meter: Meter) -> None:
         """Pay for the connection itself. Until then nothing is read from it, so it takes up little memory."""
         if self.closing or self._gone:
             return
-        self._has_entered = self._charge(meter, Price(frames=CONNECTION_FRAMES))
-        if not self._has_entered:
+        self.has_entered = self._charge(meter, Price(frames=CONNECTION_FRAMES))
+        if not self.has_entered:
             self._pause()
         elif not self._reading:
             self._resume()
 
     def _charge(self, meter: Meter, price: Price) -> bool:
         """False: the connection is held until it can pay, unless its peer is gone."""
-        shortage = meter.charge(price, self._port.room.gate.now())
+        shortage = meter.charge(price, self._port.now())
         self._in_debt = shortage is not None
         if shortage is None:
             return True
         if shortage.is_address and not self._gone:
-            self._port.line_up(self, shortage.seconds)
+            self._port.lines.join(self, shortage.seconds)
         elif not self._gone:
-            self._hold_for(shortage.seconds)
+            self._port.lines.hold(self, shortage.seconds)
         return False
-
-    def _hold_for(self, seconds: float) -> None:
-        self._port.throttled += 1
-        self.hold()
-        self._port.loop.call_later(seconds, self.release)
 
     def _pause(self) -> None:
         if self._reading and not self._transport.is_closing():
@@ -428,17 +429,13 @@ class KeepConnection(asyncio.BaseProtocol):
     # -- the backlog -------------------------------------------------------------------------------
 
     def _wait(self, frame: bytes, sender: Peer | None, message_id: str, ttl: int) -> bool:
-        port = self._port
+        expires = self._port.loop.time() + ttl if ttl else None
         is_own = sender is None or sender is self
-        after = self._backlog_bytes + len(frame) + PER_PACKET
-        if after > port.soft_mark * (HARD_MARK if is_own else 1):
+        if not self._backlog.add(Waiting(frame, sender, message_id, expires), is_own=is_own):
             if sender is None:
-                port.overflowed(self)
+                self._port.overflowed(self)
             return False
-        expires = port.loop.time() + ttl if ttl else None
-        self._backlog.append(_Waiting(frame, sender, message_id, expires))
-        self._backlog_bytes = after
-        if sender is self and after > port.soft_mark and not self._holds_itself:
+        if sender is self and self._backlog.is_over_soft_mark and not self._holds_itself:
             self._holds_itself = True
             self.hold()
         return True
@@ -452,24 +449,15 @@ class KeepConnection(asyncio.BaseProtocol):
         """Hand over what the transport has room for, without what has waited longer than it may."""
         backlog, now = self._backlog, self._port.loop.time()
         while backlog and not self._stuck:
-            pieces: list[bytes] = []
-            size = 0
-            while backlog and size < TRANSPORT_HIGH_WATER:
-                waiting = backlog.popleft()
-                self._backlog_bytes -= len(waiting.frame) + PER_PACKET
-                if waiting.expires is not None and waiting.expires < now:
-                    self._port.expired(waiting.sender, waiting.message_id)
-                else:
-                    pieces.append(waiting.frame)
-                    size += len(waiting.frame)
-            if pieces:
-                self._transport.write(b"".join(pieces))
+            frames, expired = backlog.take(TRANSPORT_HIGH_WATER, now)
+            for waiting in expired:
+                self._port.expired(waiting.sender, waiting.message_id)
+            if frames:
+                self._transport.write(b"".join(frames))
 
     def _tell_senders(self) -> None:
         """What still waits will not arrive (seed 004, routing: forward write fails)."""
-        undelivered, self._backlog = self._backlog, deque()
-        self._backlog_bytes = 0
-        for waiting in undelivered:
+        for waiting in self._backlog.clear():
             if waiting.sender is not None and waiting.sender is not self:
                 waiting.sender.answer(reply(waiting.message_id, DELIVERY_FAILED))
         self._let_go()
