@@ -183,7 +183,7 @@ def test_a_start_that_fails_says_why(home: Home) -> None:
 def test_channels_that_the_hall_refuses_are_left_out(home: Home) -> None:
     started = home.daemon("start", "-c", "general,nosuch")
     assert started.returncode == 0
-    assert "the hall refuses #nosuch" in started.stdout
+    assert "the hall refuses #nosuch (CHANNEL_NOT_FOUND)" in started.stdout
 
 
 def test_the_pid_of_another_program_is_not_believed(home: Home) -> None:
@@ -372,3 +372,11 @@ def test_the_inbox_is_shown(home: Home) -> None:
 @pytest.mark.parametrize("ts", [None, "x", 1e300, float("nan"), [], -1])
 def test_any_time_is_shown(ts: object) -> None:
     assert as_text({"type": "MSG", "content": "hi", "ts": ts}).endswith(": hi")
+
+
+def test_an_instance_that_is_not_there_is_no_empty_inbox(home: Home) -> None:
+    assert "there is no daemon nosuch" in complaint(home.daemon("inbox", "-n", "nosuch"))
+    waiting = home.daemon("send", "-n", "later", "general", "hello")
+    assert waiting.returncode == 3
+    assert "`moothall daemon start -n later`" in waiting.stderr
+    assert home.daemon("inbox", "-n", "later").returncode == 0

@@ -340,7 +340,10 @@ def inbox(
     from moothall.daemon.inbox import SCANNED, Inbox
 
     async def read_on() -> None:
-        found = Inbox(Folder.of(instance))
+        folder = Folder.of(instance)
+        if not folder.path.exists():
+            raise UsageError(f"there is no daemon {instance}: `moothall daemon list` shows the instances")
+        found = Inbox(folder)
         newest = found.tail(lines, max_characters=SCANNED)
         _show(newest.records, as_json=as_json)
         cursor = newest.cursor
@@ -403,7 +406,9 @@ def send(
         deadline = time.monotonic() + timeout
         while (outcome := find(folder, own_id)) is None:
             if not Instance(folder).is_running():
-                outcome = Outcome("waiting", reason="no daemon runs: `moothall daemon start` sends it")
+                outcome = Outcome(
+                    "waiting", reason=f"no daemon runs: `moothall daemon start -n {instance}` sends it"
+                )
             elif time.monotonic() > deadline:
                 outcome = Outcome("waiting", reason=f"it is in the outbox, not confirmed after {timeout:g} s")
             if outcome is not None:

@@ -12,6 +12,7 @@ from moothall.client import Gap
 from moothall.daemon.inbox import DEFAULT_LIMIT, SCANNED, Inbox
 
 CHAT: Final = "MSG"
+RECEIPT: Final = "RECEIPT"
 
 # The reference's daemon stores these, as they came (agentchat wire 19.2).
 _REFERENCE: Final = """
@@ -51,7 +52,7 @@ class Recorder:
 
     def hear(self, frame: dict[str, Any]) -> None:
         """A frame from the hall. All frames of one turn of the event loop are written at once."""
-        if frame.get("type") in STORED and not self._is_known(frame):
+        if frame.get("type") in STORED and not _is_noise(frame) and not self._is_known(frame):
             self._store(frame)
 
     async def miss(self, gap: Gap) -> None:
@@ -111,16 +112,30 @@ class Recorder:
         self.flush()
 
     def _is_known(self, frame: Mapping[str, Any]) -> bool:
-        """True if this message was heard before."""
-        if frame.get("type") != CHAT:
+        """True if this message or receipt was heard before."""
+        if frame.get("type") == CHAT:
+            key = _key(frame)
+        elif frame.get("type") == RECEIPT:  # the hall repeats them after a reconnect
+            key = tuple(str(frame.get(name)) for name in ("msg_id", "to", "status", "count"))
+        else:
             return False
-        key = _key(frame)
         if key in self._known:
             return True
         self._known[key] = None
         if len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
         return False
+
+
+def _is_noise(frame: Mapping[str, Any]) -> bool:
+    """True for a receipt that would crowd out messages: the daemon asks for one from every member of a channel.
+
+    `outbox.sent.jsonl` tells what was delivered. That it was seen is news of a message to one agent only.
+    """
+    if frame.get("type") != RECEIPT:
+        return False
+    status = frame.get("status")
+    return status == "DELIVERED" or (status == "SEEN" and frame.get("of") != 1)
 
 
 def _key(frame: Mapping[str, Any]) -> object:

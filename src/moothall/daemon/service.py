@@ -122,14 +122,14 @@ class Daemon:
             task.cancel()  # a message that is still on its way is told as in doubt by the next daemon
 
     async def _enter(self) -> list[str]:
-        """Enter the channels. Return those that the hall keeps closed: they are given up (agentchat wire 18.1)."""
+        """Enter the channels. Return why not, for those that are given up (agentchat wire 18.1)."""
         refused = []
         for channel in self._plan.channels:
             try:
                 await self._agent.join(channel)
             except Refusal as refusal:
                 log.warning("cannot enter %s: %s", channel, refusal)
-                refused.append(channel)
+                refused.append(f"{channel} ({refusal.code})")
         return refused
 
     def _greeting(self, refused: list[str]) -> str:
