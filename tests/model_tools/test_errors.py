@@ -1,11 +1,12 @@
 """What a model is told when something goes wrong: what happened, and what to do next. Never a traceback."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from moothall import errors
+from moothall import Agent, errors
 from moothall.tools.advice import explain
 from moothall.tools.options import Options
 from moothall.tools.server import answer
@@ -96,6 +97,11 @@ async def test_a_hall_that_is_down_is_told_at_once_and_wrong_arguments_are_expla
         text = await host.fail("agentchat_send", target="#general", mesage="hello")
         assert "mesage" in text
         assert "message" in text
+        text = await host.fail("agentchat_send", target="#general", message="hello", outcome="DONE")
+        assert "Choose one of: done, failed." in text
+        item = {"kind": "film", "label": "a", "value": "b"}
+        text = await host.fail("agentchat_evidence", dispute_id="disp_1", items=[item], statement="s")
+        assert "Choose one of: attestation, commit," in text
         text = await host.fail("agentchat_connect", server_url="wss://hall.example.org")
         assert "AGENTCHAT_PUBLIC" in text
         text = await host.fail("agentchat_kick", target="@1f3a9c02")
@@ -112,3 +118,43 @@ async def test_standard_output_carries_nothing_but_the_protocol(tmp_path: Path) 
             text = await host.fail("agentchat_accept", proposal_id="prop_none")
             assert "agentchat_proposals" in text
     assert "made a new key" in (tmp_path / "a" / "stderr.txt").read_text()
+
+
+async def test_a_channel_that_is_not_there_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    with running_hall(tmp_path) as hall:
+        async with (
+            running_host(tmp_path / "a", hall.url, MOOTHALL_NAME="alice") as host,
+            Agent("bob", url=hall.url, channels=["general"]) as bob,
+        ):
+            me = await host.call("agentchat_connect", channels=["#general", "#nosuch"])
+            assert me["channels"] == ["#general"]
+            assert list(me["refused"]) == ["#nosuch"]
+            assert "agentchat_create_channel" in me["refused"]["#nosuch"]
+            assert "refused" not in await host.call("agentchat_connect"), (
+                "the defaults are no wish of the model"
+            )
+            await bob.send("#general", "unread, and in another channel")
+            text = await host.fail("agentchat_listen", channels=["#nosuch"], timeout=60)
+            assert text.startswith("CHANNEL_NOT_FOUND")
+            text = await host.fail("agentchat_claim", msg_id="msg_1", channel="#nosuch")
+            assert "you are not in #nosuch" in text
+
+
+async def test_a_key_file_that_cannot_be_used_leaves_the_agent_as_it_is(tmp_path: Path) -> None:
+    with running_hall(tmp_path) as hall:
+        async with running_host(tmp_path / "a", hall.url, MOOTHALL_NAME="alice") as host:
+            before = await host.call("agentchat_connect")
+            (tmp_path / "other.json").write_text("{}")
+            for wrong in ("missing.json", "other.json"):
+                text = await host.fail("agentchat_connect", identity_path=str(tmp_path / wrong))
+                assert "agentchat_connect with another" in text
+                sent = await host.call("agentchat_send", target="#general", message="still here")
+                assert sent["from"] == before["agent_id"]
+
+
+async def test_a_query_that_a_keep_server_does_not_know(tmp_path: Path) -> None:
+    with running_hall(tmp_path, "--keep") as hall:
+        place = {"KEEP_HOST": "127.0.0.1", "KEEP_PORT": str(hall.keep_port)}
+        async with running_host(tmp_path / "a", hall.url, **place) as host:
+            text = await host.fail("keep_discover", query="weather")
+            assert "Use info, agents or stats." in json.loads(text)["error"]

@@ -11,7 +11,8 @@ from moothall.client import Agent
 from moothall.client.connection import shown_url
 from moothall.client.logs import log
 from moothall.client.markers import strip
-from moothall.errors import MoothallError, UsageError
+from moothall.errors import MoothallError, Refusal, UsageError
+from moothall.tools.advice import explain
 from moothall.tools.options import checked_name
 from moothall.tools.session import Ticket
 from moothall.tools.table import (
@@ -93,6 +94,10 @@ class Connected(Result):
     identity_path: str | None
     marketplace: Annotated[bool, Meta(description="True if you can make deals and go to court.")]
     channels: Annotated[list[str], Meta(description="The channels you are in.")]
+    refused: Annotated[
+        dict[str, str] | UnsetType,
+        Meta(description="Channels that you asked for and are not in, and why."),
+    ] = UNSET
     motd: Annotated[
         str | UnsetType, Meta(description="The hall's message of the day, written by its operator.")
     ] = UNSET
@@ -104,6 +109,7 @@ async def connect(call: Call, asked: Connect) -> Connected:
     path = options.chosen_key_file(asked.identity_path, asked.name)
     channels = tuple(map(with_hash, options.channels if asked.channels is None else asked.channels))
     agent = await call.session.connect(Ticket(options.chosen_url(asked.server_url), name, path, channels))
+    refused = {} if asked.channels is None else await _refused(call, agent, channels)
     return Connected(
         success=True,
         agent_id=agent.address,
@@ -113,8 +119,21 @@ async def connect(call: Call, asked: Connect) -> Connected:
         identity_path=None if path is None else str(path),
         marketplace=agent.identity is not None,
         channels=sorted(agent.rooms),
+        refused=refused or UNSET,
         motd=agent.motd if agent.motd is not None else UNSET,
     )
+
+
+async def _refused(call: Call, agent: Agent, channels: tuple[str, ...]) -> dict[str, str]:
+    """The channels that the hall does not let the agent into, each with its reason."""
+    found = {}
+    for channel in channels:
+        if channel not in agent.rooms:
+            try:
+                await call.session.join(channel)
+            except Refusal as refusal:
+                found[channel] = explain(refusal)
+    return found
 
 
 class Send(Arguments):
@@ -210,6 +229,11 @@ class Claimed(Result):
 async def claim(call: Call, asked: Claim) -> Claimed:
     agent = await call.session.agent()
     channel, floor = with_hash(asked.channel), call.session.floor
+    if channel not in agent.rooms:
+        raise UsageError(
+            f"Nothing was claimed: you are not in {channel}. Use the `to` of the message as `channel`, or join it"
+            " first: agentchat_listen with `channels`."
+        )
     started_at = int(time.time() * 1000)
     granted = await agent.claim(asked.msg_id, channel, started_at / 1000)
     if granted:

@@ -85,7 +85,13 @@ class Discover(Arguments):
 
 async def discover(call: Call, asked: Discover) -> Text:
     async def work() -> str:
-        return json.dumps(await (await call.session.keep.client()).discover(asked.query), indent=2)
+        client = await call.session.keep.client()
+        try:
+            return json.dumps(await client.discover(asked.query), indent=2)
+        except json.JSONDecodeError:
+            raise UsageError(
+                f"the server does not know the query {asked.query!r}. Use info, agents or stats."
+            ) from None
 
     return Text(result=await _as_json(call, work))
 

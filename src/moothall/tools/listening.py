@@ -156,14 +156,15 @@ async def listen(call: Call, asked: Listen) -> Heard:
 
 
 async def _present(call: Call, asked: Listen) -> Agent | None:
-    """The agent in its channels; None if the hall is down, when there may still be something unread."""
+    """The agent in its channels; None if the hall is down, and there is something unread that is wanted."""
     try:
         agent = await call.session.agent()
         for channel in asked.channels or ():
             if with_hash(channel) not in agent.rooms:
                 await call.session.join(channel)
     except MoothallError:
-        has_unread = call.session.mailbox().lookout(Wish()).sees_one()
+        wish = _wish(asked, call.session.connected)
+        has_unread = call.session.mailbox().lookout(wish).sees_one()
         if has_unread or asked.tail is not None or asked.since is not None:
             return call.session.connected
         raise

@@ -117,10 +117,14 @@ class Session:
             return await self._open("reconnected")
 
     async def connect(self, ticket: Ticket) -> Agent:
-        """Connect as the model asks. An agent that is in the hall like that already joins more channels."""
+        """Connect as the model asks. An agent that is in the hall like that already joins more channels.
+
+        A key file that cannot be used changes nothing: the agent stays who it is.
+        """
         async with self._connecting:
-            self._ended = None
             is_same = self._ticket[:3] == ticket[:3]
+            successor = self._agent if is_same else _agent_of(ticket)
+            self._ended = None
             self._ticket = ticket
             if is_same and (agent := self.connected) is not None:
                 for channel in ticket.channels:
@@ -129,7 +133,7 @@ class Session:
                 return agent
             await self._leave()
             if not is_same:
-                self._agent = self._intake = None
+                self._agent, self._intake = successor, None
                 self._close_mailbox()
             return await self._open("connected")
 
@@ -256,7 +260,7 @@ class Session:
     def _with_ears(self) -> tuple[Agent, Intake]:
         """The agent of this ticket: the same for all its stays, so that it remembers offers of files."""
         if self._agent is None or self._intake is None:
-            self._agent = agent = self._new_agent()
+            self._agent = agent = self._agent or _agent_of(self._ticket)
             self._intake = Intake(agent, self.mailbox(), self.floor, self._tell)
 
             async def lost(error: MoothallError) -> None:
@@ -267,29 +271,6 @@ class Session:
         self.mailbox().load()  # another process with this key may have read on
         self._intake.look_back()
         return self._agent, self._intake
-
-    def _new_agent(self) -> Agent:
-        name, path = self._ticket.name, self._ticket.identity
-        if path is None:
-            return Agent(
-                name or f"anon_{secrets.token_hex(3)}",
-                timeout=TIMEOUT,
-                reconnect=False,
-                delivery_receipts="manual",
-            )
-        is_ours = may_create(path)
-        if is_ours:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        else:
-            _require(path)
-        return Agent(
-            name,
-            identity=path,
-            create=is_ours,
-            timeout=TIMEOUT,
-            reconnect=False,
-            delivery_receipts="manual",
-        )
 
     async def _leave(self) -> None:
         if self._returning is not None:
@@ -330,6 +311,31 @@ class Session:
     def _tell(self, what: str) -> None:
         for watcher in self.watchers:
             watcher(what)
+
+
+def _agent_of(ticket: Ticket) -> Agent:
+    """A new agent. Raises KeyFileError."""
+    name, path = ticket.name, ticket.identity
+    if path is None:
+        return Agent(
+            name or f"anon_{secrets.token_hex(3)}",
+            timeout=TIMEOUT,
+            reconnect=False,
+            delivery_receipts="manual",
+        )
+    is_ours = may_create(path)
+    if is_ours:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    else:
+        _require(path)
+    return Agent(
+        name,
+        identity=path,
+        create=is_ours,
+        timeout=TIMEOUT,
+        reconnect=False,
+        delivery_receipts="manual",
+    )
 
 
 def _require(path: Path) -> None:

@@ -4,6 +4,7 @@ Arguments and results are structs. Their types, bounds and descriptions become t
 and the same types check what it sends.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar
@@ -62,6 +63,8 @@ CHANGES: Final = Hints()
 REPEATABLE: Final = Hints(idempotent=True)
 DESTROYS: Final = Hints(destructive=True)
 
+_NO_CHOICE: Final = re.compile(r"Invalid enum value .*`\$(?:.*\.)?(\w+)`$")
+
 A = TypeVar("A", bound=Arguments)
 R = TypeVar("R", bound=Result)
 
@@ -118,7 +121,17 @@ class Tool(Generic[A, R]):
 
 def _in_words(error: msgspec.ValidationError, tool: "Tool[Any, Any]") -> str:
     known = ", ".join(tool.input_schema["properties"]) or "none"
-    return f"{error}. Arguments of this tool: {known}. Correct the call and repeat it."
+    return f"{error}.{_choices(str(error), tool)} Arguments of this tool: {known}. Correct the call and repeat it."
+
+
+def _choices(error: str, tool: "Tool[Any, Any]") -> str:
+    """The words that an argument may be, if the error is that it is none of them."""
+    found = _NO_CHOICE.search(error)
+    if found is None:
+        return ""
+    shapes = (tool.input_schema, *tool.input_schema.get("$defs", {}).values())
+    words = next(shape["properties"][found[1]]["enum"] for shape in shapes if found[1] in shape["properties"])
+    return f" Choose one of: {', '.join(words)}."
 
 
 def schema_of(kind: type) -> dict[str, Any]:
