@@ -116,3 +116,15 @@ def test_the_context_list_warns_of_variables_that_win(monkeypatch: pytest.Monkey
         monkeypatch.setenv(variable, "something")
         shown = CliRunner().invoke(app, ["context", "list"], prog_name="moothall")
         assert f"${variable} is set and wins over" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("MOOTHALL_URL", "gopher://hall"), ("MOOTHALL_NAME", "not a name")]
+)
+def test_an_error_names_the_variable_that_is_wrong(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    result = CliRunner().invoke(app, ["channels"], prog_name="moothall")
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"; it comes from ${variable}\n")

@@ -140,9 +140,12 @@ async def test_nothing_happens_in_time(hall: HallProcess, tmp_path: Path) -> Non
 async def test_mistakes(hall: HallProcess, tmp_path: Path) -> None:
     async with Agent("mistaken").connected(hall.url) as agent:
         result = await run(hall, "send", agent.address, str(tmp_path / "missing"))
-        assert (result.exit_code, "No such file" in result.stderr) == (1, True)
+        assert (result.exit_code, "there is no file or folder" in result.stderr) == (2, True)
         result = await run(hall, "send", "#general", str(tmp_path))
         assert (result.exit_code, "files go to an agent" in result.stderr) == (4, True)
+        (tmp_path / "taken").write_text("a file\n")
+        result = await run(hall, "receive", "--into", str(tmp_path / "taken"), "--timeout", "0.2")
+        assert (result.exit_code, "is not a folder" in result.stderr) == (2, True)
         result = await run(hall, "offers", "--daemon", "default")
         assert (result.exit_code, "leave out --url" in result.stderr) == (2, True)
 

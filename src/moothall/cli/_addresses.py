@@ -64,7 +64,9 @@ def hall_url(given: str | None) -> str:
     """The hall's WebSocket address: the one that the user chose, else one on this machine. Raises UsageError."""
     from moothall.cli import _chosen
 
-    return authority.hall_url(_chosen.url(given).value or DEFAULT_URL)
+    choice = _chosen.url(given)
+    with _chosen.blamed(choice.origin):
+        return authority.hall_url(choice.value or DEFAULT_URL)
 
 
 def web_url(url: str, path: str) -> str:

@@ -5,12 +5,13 @@ default. An empty variable says nothing.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from moothall.cli._context_file import Context, ContextFile, name_in_use
-from moothall.errors import KeyFileMissing
+from moothall.errors import KeyFileMissing, UsageError
 from moothall.identity.keyfile import require
 from moothall.wire import authority
 
@@ -74,6 +75,17 @@ def name(given: str | None, environment: Mapping[str, str] | None = None) -> Cho
     if variable := environment.get(NAME_VARIABLE):
         return Choice(variable, f"${NAME_VARIABLE}")
     return Choice(None, BY_DEFAULT)
+
+
+@contextmanager
+def blamed(origin: str) -> Iterator[None]:
+    """Say in an error where the value came from, if the user did not just write it."""
+    try:
+        yield
+    except UsageError as error:
+        if not origin.startswith(("$", "context ")):
+            raise
+        raise UsageError(f"{error}; it comes from {origin}") from None
 
 
 def _context() -> tuple[Context, str]:

@@ -94,7 +94,9 @@ class Visit:
         logging.getLogger("moothall.agent").addHandler(logging.NullHandler())
         path = _chosen.key_file(self.identity).value
         identity = keyfile.load(path.expanduser()) if path else None
-        return Agent(_chosen.name(self.name).value, identity=identity, timeout=self.timeout, **options)
+        name = _chosen.name(self.name)
+        with _chosen.blamed(name.origin):
+            return Agent(name.value, identity=identity, timeout=self.timeout, **options)
 
     def ask(self, question: "Callable[[Agent], Awaitable[Answer]]") -> Answer:
         """Connect, ask, take the answer and leave."""

@@ -53,6 +53,9 @@ def send(
     moothall file send @1f3a9c02 report.pdf
     moothall file send @reviewer src docs --timeout 60
     """
+    for given in paths:
+        if not given.exists():
+            raise UsageError(f"there is no file or folder {str(given)!r}: check the path")
     visit = Visit(url, name, identity, min(timeout, DEFAULT_TIMEOUT))
     sent, took = asyncio.run(_send(visit, target, paths, timeout))
     for path in sent.skipped:
@@ -123,6 +126,8 @@ def receive(
     moothall file receive --into inbox -i alice.json
     moothall file receive --from @1f3a9c02 --timeout 60
     """
+    if into.exists() and not into.is_dir():
+        raise UsageError(f"{str(into)!r} is not a folder: choose another one with --into")
     visit = Visit(url, name, identity, DEFAULT_TIMEOUT)
     received = asyncio.run(_receive(visit, _Wanted(transfer_id, sender), into, executable or [], timeout))
     _show_received(received, as_json=as_json)

@@ -133,7 +133,9 @@ def _read(path: Path, *, secret: bool) -> bytes:
         content = file.readall()
     if secret and status.st_mode & _OTHERS:
         if b"PRIVATE KEY" not in content:  # a file of the system, perhaps, that others have to read
-            raise KeyFileError(f"{path} is not the file of an identity, and other users can reach it")
+            raise KeyFileError(
+                f"{path} is not the file of an identity: name another, or make one with `moothall identity new`"
+            )
         remedy = f"chmod 600 {shlex.quote(str(path))}"
         raise KeyFileError(f"{path} holds a private key that other users can reach: {remedy}")
     return content
