@@ -1,6 +1,6 @@
 """The protobuf class `Packet` (keep wire 2), for programs that build or take apart packets themselves.
 
-It lives in a descriptor pool of its own. In the pool that everybody shares, a second `keep.proto` or a second
+It lives in a descriptor pool of its own. In the pool that all programs share, a second `keep.proto` or a second
 `Packet` without a package, of whatever program, would fail at import.
 """
 

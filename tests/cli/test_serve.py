@@ -150,9 +150,21 @@ def test_a_hall_that_nobody_reads_says_everything_in_its_log(tmp_path: Path) -> 
     assert hall.returncode == 0
 
 
-@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
-def test_a_hall_does_without_standard_streams(tmp_path: Path, closed: str) -> None:
+@pytest.mark.parametrize(("closed", "left"), [("0<&-", "stderr"), ("1>&-", "stderr"), ("2>&-", "stdout")])
+def test_a_hall_does_without_a_standard_stream(tmp_path: Path, closed: str, left: str) -> None:
     command = f"exec {PROGRAM} serve --port 0 --no-keep {closed}"
+    pipes: dict[str, int] = {left: subprocess.PIPE}
+    hall = subprocess.Popen(["/bin/sh", "-c", command], cwd=tmp_path, env=environment(), text=True, **pipes)
+    said = hall.stderr or hall.stdout
+    assert said is not None
+    assert said.readline()  # it is open
+    hall.terminate()
+    hall.communicate(timeout=SECONDS_TO_STOP)
+    assert hall.returncode == 0
+
+
+def test_a_hall_does_without_any_standard_stream(tmp_path: Path) -> None:
+    command = f"exec {PROGRAM} serve --port 0 --no-keep 0<&- 1>&- 2>&-"
     hall = subprocess.Popen(["/bin/sh", "-c", command], cwd=tmp_path, env=environment())
     deadline = monotonic() + SECONDS_TO_STOP
     while not (tmp_path / ".agentchat" / "hall.db").exists() and monotonic() < deadline:

@@ -305,7 +305,7 @@ class Agent(Waits, Files):
             self._deliveries.features,
         )
 
-    # -- hearing -----------------------------------------------------------------------------------
+    # -- what arrives ------------------------------------------------------------------------------
 
     def messages(
         self, *channels: str, dms: bool = False, replay: bool = False, server: bool = False

@@ -67,7 +67,11 @@ class Gate:
     # -- talking -----------------------------------------------------------------------------------
 
     def send(self, agent: Agent, message: Msg) -> None:
-        """Say it to a channel or an agent, as MSG on the WebSocket does. Raises Refusal."""
+        """Say it to a channel or an agent, as MSG on the WebSocket does. Raises Refusal.
+
+        This is all that a wire needs whose messages are text alone (`tests/hall/test_third_wire.py`). Keep has a
+        signed packet to hand on, and takes the two steps below instead.
+        """
         if self._hall.check(agent.session, message):
             chat.message(self._hall, agent.session, message)
 

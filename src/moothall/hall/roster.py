@@ -46,7 +46,10 @@ class Present(Protocol):
 
     @property
     def node(self) -> str:
-        """The node that it is connected to; `HERE` is this one."""
+        """The node that it is connected to; `HERE` is this one.
+
+        No room decides by it: a roster of several nodes tells its own agents from those of others with it.
+        """
 
     @property
     def link(self) -> Link:

@@ -2,7 +2,7 @@
 (agentchat wire 5.4, 6.4, 8). No other module of the market reads or makes messages of this wire."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeGuard, TypeVar
+from typing import Any, Final, TypedDict, TypeGuard, TypeVar
 
 from msgspec import UNSET, Raw, structs
 
@@ -30,8 +30,9 @@ from moothall.market.skills import DEFAULT_LIMIT, MAX_LIMIT, Filters, Found, Sea
 from moothall.market.storable import bounded_json, require_bounded
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat import market as wire
-from moothall.wire.agentchat.client import MAX_SIGNATURE
+from moothall.wire.agentchat.client import MAX_SIGNATURE, Scalar
 from moothall.wire.agentchat.jstext import utf8
+from moothall.wire.agentchat.market import Status
 from moothall.wire.agentchat.server import ServerMessage
 from moothall.wire.agentchat.signing import SignedMessage, signed_text
 
@@ -158,6 +159,39 @@ def message_of(news: News) -> ServerMessage:
     return _MESSAGES[type(news)](news)
 
 
+class Step(TypedDict):
+    """The fields of `DealNotice`."""
+
+    ts: int
+    proposal_id: str
+    status: Status
+    updated_at: int
+    from_: str
+    to: str
+
+
+class Completion(Step):
+    """The fields of `CompleteNotice`."""
+
+    completed_by: str
+    completed_at: int
+    proof: Scalar | None
+    sig: str
+    elo_stakes: wire.Stakes
+    rating_changes: wire.RatingChanges | None
+
+
+def _step(deal: Proposal) -> Step:
+    return Step(
+        ts=deal.updated_at,
+        proposal_id=deal.id,
+        status=deal.status,
+        updated_at=deal.updated_at,
+        from_=deal.from_,
+        to=deal.to,
+    )
+
+
 def _proposed(news: Proposed) -> wire.ProposalNotice:
     deal = news.deal
     return wire.ProposalNotice(
@@ -183,12 +217,7 @@ def _proposed(news: Proposed) -> wire.ProposalNotice:
 def _accepted(news: Accepted) -> wire.AcceptNotice:
     deal = news.deal
     return wire.AcceptNotice(
-        ts=deal.updated_at,
-        proposal_id=deal.id,
-        status=deal.status,
-        updated_at=deal.updated_at,
-        from_=deal.from_,
-        to=deal.to,
+        **_step(deal),
         payment_code=deal.response_payment_code,
         sig=deal.response_sig or "",
         proposer_stake=deal.proposer_stake or None,
@@ -199,26 +228,20 @@ def _accepted(news: Accepted) -> wire.AcceptNotice:
 def _rejected(news: Rejected) -> wire.RejectNotice:
     deal = news.deal
     return wire.RejectNotice(
-        ts=deal.updated_at,
-        proposal_id=deal.id,
-        status=deal.status,
-        updated_at=deal.updated_at,
-        from_=deal.from_,
-        to=deal.to,
+        **_step(deal),
         reason=deal.reject_reason,
         sig=deal.response_sig or "",
     )
 
 
 def _completed(news: Completed) -> wire.CompleteNotice:
+    return wire.CompleteNotice(**completion(news))
+
+
+def completion(news: Completed) -> Completion:
     deal = news.deal
-    return wire.CompleteNotice(
-        ts=deal.updated_at,
-        proposal_id=deal.id,
-        status=deal.status,
-        updated_at=deal.updated_at,
-        from_=deal.from_,
-        to=deal.to,
+    return Completion(
+        **_step(deal),
         completed_by=deal.completed_by or "",
         completed_at=deal.updated_at,
         proof=deal.completion_proof,
@@ -231,12 +254,7 @@ def _completed(news: Completed) -> wire.CompleteNotice:
 def _disputed(news: Disputed) -> wire.DisputeNotice:
     deal = news.deal
     return wire.DisputeNotice(
-        ts=deal.updated_at,
-        proposal_id=deal.id,
-        status=deal.status,
-        updated_at=deal.updated_at,
-        from_=deal.from_,
-        to=deal.to,
+        **_step(deal),
         disputed_by=deal.disputed_by or "",
         disputed_at=deal.updated_at,
         reason=deal.dispute_reason or "",
@@ -247,15 +265,7 @@ def _disputed(news: Disputed) -> wire.DisputeNotice:
 
 
 def _expired(news: Expired) -> wire.ExpiredNotice:
-    deal = news.deal
-    return wire.ExpiredNotice(
-        ts=deal.updated_at,
-        proposal_id=deal.id,
-        status=deal.status,
-        updated_at=deal.updated_at,
-        from_=deal.from_,
-        to=deal.to,
-    )
+    return wire.ExpiredNotice(**_step(news.deal))
 
 
 def _skills_registered(news: SkillsRegistered) -> wire.SkillsRegistered:

@@ -24,7 +24,7 @@ from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
 from moothall.identity.seals import HALL_SIG, RECEIPT, Seal, key_id
 from moothall.identity.signatures import decode_signature, verify
-from moothall.market.agentchat import rating_changes
+from moothall.market.agentchat import completion
 from moothall.market.news import Completed
 from moothall.market.proof import Proof
 from moothall.market.records import Proposal, Receipt
@@ -52,18 +52,7 @@ def build_receipt(news: Completed, now: int, seal: Seal) -> Receipt:
     deal = news.deal
     body = encode_plain(
         _Body(
-            ts=deal.updated_at,
-            proposal_id=deal.id,
-            status=deal.status,
-            updated_at=deal.updated_at,
-            from_=deal.from_,
-            to=deal.to,
-            completed_by=deal.completed_by or "",
-            completed_at=deal.updated_at,
-            proof=deal.completion_proof,
-            sig=deal.completion_sig or "",
-            elo_stakes=Stakes(proposer=deal.proposer_stake, acceptor=deal.acceptor_stake),
-            rating_changes=rating_changes(news.movement),
+            **completion(news),
             stored_at=now,
             created_at=deal.created_at,
             terms=deal.terms,
