@@ -153,9 +153,15 @@ def test_a_hall_that_nobody_reads_says_everything_in_its_log(tmp_path: Path) -> 
 @pytest.mark.parametrize(("closed", "left"), [("0<&-", "stderr"), ("1>&-", "stderr"), ("2>&-", "stdout")])
 def test_a_hall_does_without_a_standard_stream(tmp_path: Path, closed: str, left: str) -> None:
     command = f"exec {PROGRAM} serve --port 0 --no-keep {closed}"
-    pipes: dict[str, int] = {left: subprocess.PIPE}
-    hall = subprocess.Popen(["/bin/sh", "-c", command], cwd=tmp_path, env=environment(), text=True, **pipes)
-    said = hall.stderr or hall.stdout
+    hall = subprocess.Popen(
+        ["/bin/sh", "-c", command],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    said = hall.stdout if left == "stdout" else hall.stderr
     assert said is not None
     assert said.readline()  # it is open
     hall.terminate()

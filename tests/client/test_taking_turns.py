@@ -17,10 +17,11 @@ QUESTIONS = 4
 
 
 class Thinker:
-    """An agent that takes a while to answer, and remembers how each of its answers ended."""
+    """An agent that answers when all others know of its claim, and remembers how each of its answers ended."""
 
-    def __init__(self, name: str, policy: FloorPolicy | bool, *, think: float = 0.05) -> None:
+    def __init__(self, name: str, policy: FloorPolicy | bool) -> None:
         self.agent = Agent(name)
+        self.others: list[Agent] = []
         self.started: list[str] = []
         self.cancelled: list[str] = []
         self.answered: list[str] = []
@@ -31,12 +32,19 @@ class Thinker:
                 return
             self.started.append(message.content)
             try:
-                await asyncio.sleep(think)
+                await self._think()
+                await message.reply(f"answer to {message.content}")
             except asyncio.CancelledError:
                 self.cancelled.append(message.content)
                 raise
-            await message.reply(f"answer to {message.content}")
             self.answered.append(message.content)
+
+    async def _think(self) -> None:
+        """Until a claim that precedes ours, of an agent that has heard the same question, would have ended this."""
+        await claimed(self.agent)
+        await settled(*self.others)  # they have the question, and claim it if they want to
+        await settled(*self.others)  # their claims are in the hall
+        await settled(self.agent)  # and so are its decisions about them here
 
     async def idle(self) -> None:
         while self.agent._handlers._tasks:
@@ -44,6 +52,8 @@ class Thinker:
 
 
 async def meet(url: str, thinkers: list[Thinker], *others: Agent) -> None:
+    for thinker in thinkers:
+        thinker.others = [each.agent for each in thinkers if each is not thinker]
     await asyncio.gather(
         *(agent.connect(url) for agent in (*(thinker.agent for thinker in thinkers), *others))
     )
@@ -54,7 +64,7 @@ async def part(thinkers: list[Thinker], *others: Agent) -> None:
 
 
 async def test_twenty_agents_give_one_answer_to_each_question(url: str) -> None:
-    thinkers = [Thinker(f"agent-{number}", FloorPolicy(0.05, 0.8)) for number in range(20)]
+    thinkers = [Thinker(f"agent-{number}", FloorPolicy(0.01, 0.1)) for number in range(20)]
     asker = Agent("asker")
     heard = listen(asker, "#general")
     await meet(url, thinkers, asker)
@@ -75,8 +85,8 @@ async def test_twenty_agents_give_one_answer_to_each_question(url: str) -> None:
 
 
 async def test_agents_that_all_start_at_once_are_sorted_out_by_the_hall(url: str) -> None:
-    """Without any delay, claims collide; whoever loses is cancelled while it thinks."""
-    thinkers = [Thinker(f"agent-{number}", AT_ONCE, think=0.5) for number in range(8)]
+    """Without any delay, claims collide; those that lose are cancelled while they think."""
+    thinkers = [Thinker(f"agent-{number}", AT_ONCE) for number in range(8)]
     asker = Agent("asker")
     heard = listen(asker, "#general")
     await meet(url, thinkers, asker)
@@ -116,7 +126,7 @@ async def test_one_agent_answers_a_human_unless_they_are_told_that_all_do(
 async def test_the_relayed_claims_alone_settle_who_answers_a_human(url: str) -> None:
     """The hall arbitrates no claims on a human's message; the agents agree by themselves."""
     policy = FloorPolicy(0, 0, answer_humans="one", settle=0.2)
-    thinkers = [Thinker(f"agent-{number}", policy, think=0.3) for number in range(6)]
+    thinkers = [Thinker(f"agent-{number}", policy) for number in range(6)]
     person = Agent("person", human=True)
     heard = listen(person, "#general")
     yields: Heard[dict[str, Any]] = Heard()

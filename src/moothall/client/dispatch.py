@@ -137,7 +137,7 @@ class Dispatch:
         court: Court,
         transfers: Transfers,
     ) -> None:
-        """With whom messages are answered, and who keeps the books of receipts, deals, disputes and files."""
+        """Connect the parts that take replies, receipts, deals, disputes and files."""
         self._speech = speech
         speech.turns.changed = self._tell_floor
         self._exchange = exchange

@@ -31,7 +31,7 @@ class Callback(NamedTuple):
 class Extraction(NamedTuple):
     clean: str  # the content without its markers
     callbacks: tuple[Callback, ...]
-    routed: str | None  # what the other agents get to read; None is no message at all
+    routed: str | None  # what the other agents get to read; None: the message is not relayed
 
 
 def extract(
@@ -144,7 +144,7 @@ class CallbackQueue:
 
 
 def take_callbacks(hall: "Hall", agent: Agent, content: str) -> str | None:
-    """Queue the callbacks of a message. Returns the rest of it; None is no message at all."""
+    """Queue the callbacks of a message. Return what is relayed of it; None if it is not relayed."""
     settings = hall.settings
     extraction = extract(
         content,

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from moothall.hall.hall import Hall
 
 MAX_REMEMBERED: Final = 10_000  # messages of the whole hall
-MAX_SEARCHED: Final = 4096  # characters of a message; names after them are no mentions
+MAX_SEARCHED: Final = 4096  # characters of a message; names after them do not count as mentions
 
 _MENTION: Final = re.compile(r"@([A-Za-z0-9_-]+)")
 
@@ -445,7 +445,7 @@ def _plan_expiry(hall: "Hall") -> None:
 
 
 def _address(session: Session) -> str | None:
-    """Whom a lapse is held against besides the agent. On loopback all agents have the same address."""
+    """The address whose agents a lapse counts against. None on loopback, where all agents have the same one."""
     return holder_of(session.ip) if session.counted else None
 
 

@@ -50,7 +50,7 @@ class Promises:
         return self._promises.pop(self._forgive(debtor, key))
 
     def take_overdue(self, now: float) -> Iterator[Promise]:
-        """Take out those whose time is over, the earliest first."""
+        """Remove the overdue promises and return them, the earliest first."""
         while self._promises:
             promise = next(iter(self._promises.values()))
             if promise.due > now:

@@ -41,7 +41,7 @@ Notice = Mapping[str, Any]
 
 
 class RevokedKeys:
-    """None is ever taken out. There are no more of them than keys that the store knows."""
+    """The revoked keys. A key stays revoked for ever; only keys that the store knows can be revoked."""
 
     def __init__(self, numbered: Iterable[tuple[int, bytes]] = ()) -> None:
         """`numbered` are rows of the store, in their order."""

@@ -335,7 +335,7 @@ class SqlBooks(CaseBooks, EventBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
     def _save_receipt(self, receipt: Receipt) -> None:
         deal = self.proposal(receipt.proposal_id)
         if deal is None:
-            raise ValueError(f"a receipt for {receipt.proposal_id}, which is no deal")
+            raise ValueError(f"a receipt for {receipt.proposal_id}, but there is no deal of this id")
         self._draft.put_receipt(receipt, _fingerprint(deal.proposer), _fingerprint(deal.recipient))
 
     _SAVERS: ClassVar[Mapping[type[CourtChange], Callable[[Any, Any], None]]] = {
