@@ -8,6 +8,7 @@
     ├── InvalidKey                  a text that should be an Ed25519 public key is not one
     ├── InvalidCertificate          a rotation chain or a revocation notice does not hold
     ├── OutcomeUnknown              the store cannot say whether a change was saved
+    ├── OutOfOrder                  a message of the mesh does not fit its conversation
     ├── ClientError                 an agent could not do what it was asked
     │   ├── NotConnected
     │   ├── ConnectionFailed
@@ -70,6 +71,10 @@ class InvalidCertificate(MoothallError):
 
 class OutcomeUnknown(MoothallError):
     """The connection to a database was lost while a change was being committed."""
+
+
+class OutOfOrder(MoothallError):
+    """A conversation of the mesh does not allow this message now, or not from this agent. Nothing has changed."""
 
 
 class ClientError(MoothallError):

@@ -1,0 +1,90 @@
+"""How varied an agent's behaviour is: a sign of agents that only deal with each other (mesh wire 11.3).
+
+Four things are looked at per epoch: the times between messages, the amounts that were bid, the agents that were
+chosen, and the notaries. Agents that follow a script have little entropy in them. What falls short of a
+threshold adds up to the anomaly. It is a signal for an operator, and a factor of a stake; it proves nothing
+against an agent.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from msgspec import Struct
+
+LEAST_SAMPLES: Final = 4  # fewer say nothing; of times, this counts messages
+FLAG: Final = 0.55  # the anomaly above which an agent is suspicious
+CIRCUIT_BREAKER: Final = 0.50  # the share of suspicious agents above which the whole mesh is
+
+# By component: what is expected, and how much the lack of it counts.
+THRESHOLDS: Final = {"ht": 2.0, "hb": 1.5, "hs": 1.5, "hv": 1.0}
+WEIGHTS: Final = {"ht": 0.35, "hb": 0.20, "hs": 0.30, "hv": 0.15}
+
+BASE_STAKE: Final = 10_000_000  # millionths
+_ANOMALY_FACTOR: Final = 0.870
+_CLUSTER_FACTOR: Final = 0.300
+
+_NO_BID: Final = -1  # the bucket of bids of 0
+
+
+class Entropy(Struct, kw_only=True, frozen=True, gc=False):
+    """In bits; None where there are too few samples. Of times, bids, selected agents and verifiers (notaries)."""
+
+    ht: float | None
+    hb: float | None
+    hs: float | None
+    hv: float | None
+
+    @property
+    def anomaly(self) -> float:
+        components = {"ht": self.ht, "hb": self.hb, "hs": self.hs, "hv": self.hv}
+        return sum(
+            WEIGHTS[name] * max(0.0, THRESHOLDS[name] - found)
+            for name, found in components.items()
+            if found is not None
+        )
+
+    @property
+    def is_flagged(self) -> bool:
+        return self.anomaly > FLAG
+
+
+def measure(
+    *, slots: Sequence[int], bids: Sequence[int], selected: Sequence[bytes], notaries: Sequence[bytes]
+) -> Entropy:
+    """The entropy of what an agent did in an epoch: when it sent messages, in their order; what it bid; whose
+    offers it accepted; which notaries it assigned."""
+    gaps = [_bucket(max(0, later - earlier)) for earlier, later in pairwise(slots)]
+    return Entropy(
+        ht=_bits(gaps) if len(slots) >= LEAST_SAMPLES else None,
+        hb=_bits_of_enough([_bucket(abs(bid)) if bid else _NO_BID for bid in bids]),
+        hs=_bits_of_enough(selected),
+        hv=_bits_of_enough(notaries),
+    )
+
+
+def systemic_risk(anomalies: Iterable[float]) -> float:
+    """The share of agents that are suspicious; 0 if there are none."""
+    flags = [anomaly > FLAG for anomaly in anomalies]
+    return sum(flags) / len(flags) if flags else 0.0
+
+
+def required_stake(anomaly: float, cluster_coefficient: float) -> int:
+    """In millionths."""
+    return round(BASE_STAKE * (1 + _ANOMALY_FACTOR * anomaly + _CLUSTER_FACTOR * cluster_coefficient))
+
+
+def _bucket(number: int) -> int:
+    """The whole part of the logarithm to base 2; 0 of 0."""
+    return max(0, number.bit_length() - 1)
+
+
+def _bits_of_enough(samples: Sequence[Hashable]) -> float | None:
+    return _bits(samples) if len(samples) >= LEAST_SAMPLES else None
+
+
+def _bits(samples: Sequence[Hashable]) -> float:
+    shares = [count / len(samples) for count in Counter(samples).values()]
+    return abs(sum(share * math.log2(share) for share in shares))
