@@ -1,5 +1,6 @@
 """Delivery receipts: who is told what became of a message, in which order, and how much of it."""
 
+import gc
 from typing import Any
 
 import pytest
@@ -520,6 +521,24 @@ def test_a_sender_loses_its_own_oldest_first() -> None:
     say(world, bob, first, "DONE")
     assert_silent(alice)
     assert len(world.hall.delivery_receipts) == MAX_OF_SENDER // (OWN_SIZE + 1)
+
+
+def test_a_connection_that_does_not_read_keeps_nothing_that_is_forgotten() -> None:
+    """Its outbox has room for thousands of messages, and each may have thousands of recipients."""
+    before = _number_of_tracked()
+    world = World()
+    alice, bob = taker(world, "alice"), taker(world, "bob")
+    unread = hold(bob)
+    for _ in range(MAX_OF_SENDER // (OWN_SIZE + 1) + 10):
+        ask(world, alice, bob.id)
+    receipts = world.hall.delivery_receipts
+    assert len(unread) == len(receipts) + 10
+    assert _number_of_tracked() - before == len(receipts)
+
+
+def _number_of_tracked() -> int:
+    gc.collect()
+    return sum(isinstance(each, Tracked) for each in gc.get_objects())
 
 
 # -- messages that reach no recipient --------------------------------------------------------------

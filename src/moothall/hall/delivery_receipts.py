@@ -243,7 +243,7 @@ class Asking:
         if not recipients:
             _tell(hall, tracked, News("UNDELIVERED", line.to, 0, EMPTY))
         for carrier, ids in self._recipients.items():
-            carrier.when_written(partial(_settle, hall, tracked, ids))
+            carrier.when_written(partial(_settle, hall, tracked.msg_id, ids))
 
 
 def _by_carrier(
@@ -303,8 +303,10 @@ def forget(hall: "Hall", agent: Agent) -> None:
             _stop_looking(hall, tracked)
 
 
-def _settle(hall: "Hall", tracked: Tracked, recipients: Iterable[str], is_written: bool) -> None:
-    if hall.delivery_receipts.get(tracked.msg_id) is not tracked:
+def _settle(hall: "Hall", msg_id: str, recipients: Iterable[str], is_written: bool) -> None:
+    """A connection that does not read may call this late. It holds the id only, so what is forgotten is gone."""
+    tracked = hall.delivery_receipts.get(msg_id)
+    if tracked is None:
         return
     status: DeliveryStatus = "DELIVERED" if is_written else "UNDELIVERED"
     for recipient in recipients:
