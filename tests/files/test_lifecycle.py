@@ -72,6 +72,20 @@ def test_a_receiver_that_asks_for_ever_is_stopped() -> None:
     )
 
 
+def test_a_receiver_that_lacks_nothing_and_never_acknowledges_is_a_standstill() -> None:
+    """Otherwise it would keep the place of a transfer, and be told `complete` again, for ever."""
+    machine = Sending(an_offer(2), 0.0)
+    machine.hear(Accept("x"), 1000.0)
+    for now in range(1000, 2000):
+        step = machine.step(float(now))
+        if isinstance(step, SendChunk):
+            machine.taken(step.idx, now)
+        elif isinstance(step, SendComplete):
+            machine.completed(now)
+        machine.hear(Accept("x", resume=True, have="0-1"), float(now))
+    assert machine.state == "failed"
+
+
 @pytest.mark.parametrize("message", [Reject("x", "no"), Ack("x", ok=False, error="no")])
 def test_a_receiver_may_end_it_at_any_time(message: Known) -> None:
     for accepted in (False, True):

@@ -118,7 +118,8 @@ class Sending:
                 self.fail(message.error or "the receiver could not use it")
 
     def _hear_accept(self, accept: Accept, now: float) -> None:
-        if self.state == "offered":
+        is_first = self.state == "offered"
+        if is_first:
             self._advance("accept")
         elif accept.have is None or self.is_over:
             return  # the first one again
@@ -128,7 +129,8 @@ class Sending:
         self._missing = [idx for idx in reversed(range(self.offer.chunks)) if idx not in here]
         self._resumes = accept.resume
         self._told = False
-        self._moved = now
+        if is_first or self._missing:  # one that lacks nothing has to acknowledge
+            self._moved = now
 
     def fail(self, reason: str) -> None:
         if not self.is_over:
