@@ -422,6 +422,36 @@ def test_a_sender_that_comes_back_hears_of_each_recipient_once_and_pays_for_it()
     assert_refused(again, "RATE_LIMITED")
 
 
+def test_a_sender_that_comes_back_again_and_again_waits_until_it_can_pay() -> None:
+    world = World(budget_told=Rate(4, 4), takeover_delay=0)
+    alice = taker(world, "alice", key=ALICE, join="#general")
+    for _ in range(4):
+        taker(world, join="#general")
+    world.hush()
+    ask(world, alice, "#general")
+    world.disconnect(alice)
+    world.advance(60)
+
+    def come_again() -> Guest:
+        guest = world.connect()
+        world.identify(guest, "alice", key=ALICE, features=FEATURES)
+        assert_sent(guest, "WELCOME")
+        assert_consistent(world)
+        return guest
+
+    first = come_again()
+    assert len(first.read()) == 4
+    for how in (world.disconnect, lambda _: None):  # by a takeover, too
+        again = come_again()
+        assert_silent(again)
+        how(again)
+    last = come_again()
+    assert_silent(last)
+    world.advance(60)
+    assert [receipt["status"] for receipt in last.read()] == ["DELIVERED"] * 4
+    assert not world.hall.delivery_receipts.summaries
+
+
 def test_counts_are_told_again_to_a_sender_that_comes_back() -> None:
     world = World()
     sender = taker(world, "sender", key=ALICE, join="#general")

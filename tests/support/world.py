@@ -533,6 +533,8 @@ def _assert_agenda_holds_no_more_than_it_must(world: World) -> None:
     receipts = hall.delivery_receipts
     assert receipts.expiry is not None or not len(receipts)
     looks = int(receipts.expiry is not None) + sum(tracked.look is not None for tracked in receipts)
+    looks += len(receipts.summaries)
+    assert receipts.summaries.keys() <= hall.roster.agents.keys()
     planned = planned_lines + idle_watch + callbacks + expiry + held + presence + looks + len(hall.voice)
     taking_over = [session for session in hall.sessions if session.takeover is not None]
     assert len(hall.takeovers) == len(taking_over)

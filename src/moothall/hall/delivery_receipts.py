@@ -127,6 +127,13 @@ class Tracked:
                 news.append(News(status, self.to, count))
         return news
 
+    @property
+    def length_of_summary(self) -> int:
+        """How many news `summary` has, at most."""
+        if self.is_counted:
+            return len(NEXT) + sum(min(self._counts[status], MAX_NAMED) for status in _SAID)
+        return max(1, len(self.states))
+
     def summary(self) -> list[News]:
         """How things stand, for a sender that was away."""
         if not self.states:
@@ -152,6 +159,7 @@ class DeliveryReceipts:
         self._sizes: Counter[str] = Counter()  # by sender
         self._size = 0
         self.expiry: Appointment | None = None
+        self.summaries: dict[str, Appointment] = {}  # by sender: when it is told how its messages stand
 
     def __len__(self) -> int:
         return len(self._tracked)
@@ -283,20 +291,29 @@ def report(hall: "Hall", session: Session, message: client.Receipt) -> None:
 
 
 def resume(hall: "Hall", agent: Agent) -> None:
-    """The agent is here: tell it how its messages stand. It pays for that afterwards."""
+    """The agent is here: tell it how its messages stand. It pays for that first.
+
+    One that comes again and again would otherwise get all of it each time, which is some 500 times what it sends.
+    """
+    receipts, meter = hall.delivery_receipts, agent.session.meter
+    receipts.summaries.pop(agent.id, None)
     if not agent.takes_receipts:
         return
-    told = 0
-    for tracked in hall.delivery_receipts.of(agent.id):
+    known = receipts.of(agent.id)
+    price = Price(told=sum(tracked.length_of_summary for tracked in known))
+    if meter is not None and (shortage := meter.charge(price, hall.now())) is not None:
+        due = hall.now() + shortage.seconds
+        receipts.summaries[agent.id] = hall.agenda.at(due, partial(resume, hall, agent))
+        return
+    for tracked in known:
         for news in tracked.summary():
-            told += 1
             _tell(hall, tracked, news)
-    if told and agent.session.meter is not None:
-        agent.session.meter.owe(Price(told=told), hall.now())
 
 
 def forget(hall: "Hall", agent: Agent) -> None:
     """The agent is about to leave. Without a key its id never comes back."""
+    if (summary := hall.delivery_receipts.summaries.pop(agent.id, None)) is not None:
+        hall.agenda.cancel(summary)
     if agent.key is None:
         for tracked in hall.delivery_receipts.of(agent.id):
             hall.delivery_receipts.forget(tracked)
