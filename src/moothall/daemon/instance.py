@@ -11,7 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -27,6 +27,10 @@ _LOOK: Final = 0.05  # seconds between two looks at the lock
 _MAX_STATUS: Final = 64 * 1024
 
 
+# Milliseconds since the epoch, before the year 10000.
+Moment = Annotated[int, msgspec.Meta(ge=0, lt=253_402_300_800_000)]
+
+
 class Status(msgspec.Struct, frozen=True):
     """What a daemon says of itself."""
 
@@ -36,8 +40,8 @@ class Status(msgspec.Struct, frozen=True):
     name: str
     channels: list[str]
     connected: bool
-    started_at: int  # milliseconds since the epoch, like `since`
-    since: int  # when it was connected, or disconnected
+    started_at: Moment
+    since: Moment  # when it was connected, or disconnected
 
 
 class Instance:
