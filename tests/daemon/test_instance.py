@@ -7,7 +7,9 @@ import pytest
 from moothall.daemon.folder import Folder
 from moothall.daemon.instance import STATUS, Instance
 
-WRITTEN = '{"pid":1,"url":"u","agent":"@a","name":"a","channels":[],"connected":true,"started_at":1,"since":%d}'
+WRITTEN = (
+    '{"pid":1,"url":"u","agent":"@a","name":"a","channels":[],"connected":true,"started_at":1,"since":%d}'
+)
 
 
 @pytest.mark.parametrize(("since", "is_believed"), [(1, True), (-1, False), (10**15, False), (2**70, False)])

@@ -268,6 +268,19 @@ async def test_what_is_told_does_not_grow_for_ever(folder: Folder, monkeypatch: 
     assert (folder.path / f"{SENT}.1").stat().st_size < 500
 
 
+async def test_a_long_line_is_found_when_its_file_was_renamed(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_TOLD", 300)
+    write(folder, Draft("#closed", "x" * 400, None, "long"))
+    write(folder, Draft("#closed", "x", None, "short"))
+    await deliver(folder, Hall())
+    for own_id in ("long", "short"):
+        found = find(folder, own_id)
+        assert found is not None
+        assert found.status == "refused"
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"x", b"[]", b'{"offset": -1}', b'{"offset": "x"}', b"[" * 9999, b"\xff"]
 )

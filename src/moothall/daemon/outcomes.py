@@ -33,6 +33,11 @@ def find(folder: Folder, own_id: str) -> Outcome | None:
 
 
 def _newest(folder: Folder, name: str, own_id: str) -> dict[str, Any] | None:
+    """The file may have been renamed since, by a single line that is long."""
+    return _newest_in(folder, name, own_id) or _newest_in(folder, f"{name}.1", own_id)
+
+
+def _newest_in(folder: Folder, name: str, own_id: str) -> dict[str, Any] | None:
     try:
         descriptor = folder.open(name, os.O_RDONLY)
     except FileNotFoundError:
