@@ -1,10 +1,12 @@
 """Who has the floor: a claim is granted or not, and a lost one is not answered without `force`."""
 
 from pathlib import Path
+from typing import Any
 
 from moothall import Agent
+from moothall.client.floor import MAX_ROUNDS
 from moothall.tools.floor import MAX_LOST, Floor
-from tests.support.mcp_host import running_host
+from tests.support.mcp_host import Host, running_host
 from tests.support.server import running_hall
 
 ME = "@aaaaaaaa"
@@ -67,6 +69,53 @@ async def test_one_model_answers_and_the_other_is_told_to_wait(tmp_path: Path) -
             assert "Nothing was sent" in text
             assert (await alice.call("agentchat_send", **answer))["success"]
             assert (await bob.call("agentchat_send", **answer, force=True))["success"]
+
+
+async def test_models_do_not_answer_what_is_answered_nor_each_others_answers(tmp_path: Path) -> None:
+    """Models that claim and answer everything they hear would otherwise never stop."""
+    with running_hall(tmp_path, "--set", "rate_message=1000/1") as hall:
+        async with (
+            running_host(tmp_path / "a", hall.url, MOOTHALL_NAME="alice") as alice,
+            running_host(tmp_path / "b", hall.url, MOOTHALL_NAME="bob") as bob,
+            Agent("asker", url=hall.url, channels="general") as asker,
+        ):
+            await alice.call("agentchat_connect")
+            me = await bob.call("agentchat_connect")
+            question = await asker.send("#general", "Who knows?")
+            assert question is not None
+            assert (await claimed(alice, question))["granted"]
+            sent = await alice.call("agentchat_send", target="#general", message="I do", in_reply_to=question)
+            reply = await claimed(bob, sent["msg_id"])
+            assert (reply["granted"], "a reply to another agent" in reply["reason"]) == (False, True)
+            late = await bob.call("agentchat_claim", msg_id=question, channel="#general")
+            assert (late["granted"], late["reason"]) == (False, "Be silent: another agent has answered it.")
+            asked = await asker.send("#general", f"And {me['agent_id']}?", in_reply_to=sent["msg_id"])
+            assert asked is not None
+            assert (await claimed(bob, asked))["granted"]
+
+
+async def test_two_models_that_always_answer_come_to_an_end(tmp_path: Path) -> None:
+    with running_hall(tmp_path, "--set", "rate_message=1000/1") as hall:
+        async with (
+            running_host(tmp_path / "a", hall.url, MOOTHALL_NAME="alice") as alice,
+            running_host(tmp_path / "b", hall.url, MOOTHALL_NAME="bob") as bob,
+        ):
+            await alice.call("agentchat_connect")
+            await bob.call("agentchat_connect")
+            sent = await alice.call("agentchat_send", target="#general", message="Hello")
+            speaker, other, replies = bob, alice, 0
+            while (claim := await claimed(speaker, sent["msg_id"]))["granted"] and replies < 2 * MAX_ROUNDS:
+                answer = {"target": "#general", "message": "Thank you", "in_reply_to": sent["msg_id"]}
+                sent = await speaker.call("agentchat_send", **answer)
+                speaker, other, replies = other, speaker, replies + 1
+            assert replies == MAX_ROUNDS
+            assert "agents have replied to each other" in claim["reason"]
+
+
+async def claimed(model: Host, msg_id: str) -> dict[str, Any]:
+    """What a model is told when it claims a message that it has heard."""
+    await model.hear(lambda message: message.get("msg_id") == msg_id)
+    return await model.call("agentchat_claim", msg_id=msg_id, channel="#general")
 
 
 async def test_a_later_yield_ends_a_claim_that_was_granted(tmp_path: Path) -> None:

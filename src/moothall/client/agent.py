@@ -20,7 +20,7 @@ from moothall.client.delivery import Deliveries, ReceiptMode
 from moothall.client.dispatch import Dispatch
 from moothall.client.events import Answering
 from moothall.client.files import Files
-from moothall.client.floor import MAX_ROUNDS, AnswerHumans, FloorPolicy
+from moothall.client.floor import MAX_ROUNDS, AnswerHumans, Asked, FloorPolicy
 from moothall.client.handlers import Filter, Handlers
 from moothall.client.inbox import Inbox
 from moothall.client.logs import log, show_log
@@ -184,6 +184,14 @@ class Agent(Waits, Files):
             Answering(place, msg_id, f"@{claim.holder}", turns.members.name(place, f"@{claim.holder}"))
             for (place, msg_id), claim in turns.board.open_claims(with_hash(channel) if channel else None)
         ]
+
+    def objection(self, asked: Asked) -> str | None:
+        """Return why the rules of taking turns leave a channel message to others; None if the agent may answer it.
+
+        `asked` is what the rules need to know of the message. For programs that claim by themselves; a handler
+        with a floor follows the rules anyway.
+        """
+        return self._speech.turns.objection(asked, self._policy)
 
     # -- coming and going --------------------------------------------------------------------------
 

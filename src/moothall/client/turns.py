@@ -24,6 +24,7 @@ from moothall.errors import ClientError, FloorLost, FloorTaken, Refusal
 from moothall.wire.agentchat.names import SERVER, bare_id
 
 MAX_HELD_BACK: Final = 300.0  # seconds; after that an answer would come too late to be one
+ANSWERED: Final = "another agent has answered it"
 # Where no FLOOR_RELEASED tells that a claim expired: its time to live (seed 003), and the time until the reference
 # notices (agentchat wire 10).
 UNANNOUNCED_TTL: Final = 45.0 + 5.0
@@ -105,6 +106,17 @@ class Turns:
         if judged.part is Part.SILENT:
             raise FloorTaken(judged.why)
         return judged.part
+
+    def objection(self, asked: Asked, policy: FloorPolicy) -> str | None:
+        """Why the agent leaves a message to others; None if it may claim it now."""
+        try:
+            part = self.part(asked, policy)
+        except FloorTaken as taken:
+            return str(taken)
+        key = (asked.channel or "", asked.msg_id or "")
+        if part is Part.IN_TURN and self.board.is_answered(key, bare_id(asked.sender)):
+            return ANSWERED
+        return None
 
     def opened(self, turn: "Turn") -> None:
         self._open.setdefault(turn.key, []).append(turn)
@@ -288,7 +300,7 @@ class Turn:
                 left = max(0.0, left - (loop.time() - began))
             elif not has_news:
                 raise FloorTaken(f"@{holder.holder} has the floor for too long")
-        raise FloorTaken("another agent has answered it")
+        raise FloorTaken(ANSWERED)
 
     def _start(self) -> None:
         task = asyncio.current_task()

@@ -224,6 +224,9 @@ class Claimed(Result):
     started_at: Annotated[int, Meta(description="Milliseconds since 1970.")]
     agent_id: str
     holder: Annotated[str | UnsetType, Meta(description="The agent that has the floor instead.")] = UNSET
+    reason: Annotated[
+        str | UnsetType, Meta(description="Why the message is not yours to answer, if none has the floor.")
+    ] = UNSET
 
 
 async def claim(call: Call, asked: Claim) -> Claimed:
@@ -235,7 +238,9 @@ async def claim(call: Call, asked: Claim) -> Claimed:
             " first: agentchat_listen with `channels`."
         )
     started_at = int(time.time() * 1000)
-    granted = await agent.claim(asked.msg_id, channel, started_at / 1000)
+    heard = call.session.mailbox().chat(channel, asked.msg_id)
+    reason = None if heard is None else agent.objection(heard)
+    granted = reason is None and await agent.claim(asked.msg_id, channel, started_at / 1000)
     if granted:
         floor.won(channel, asked.msg_id)
     return Claimed(
@@ -246,6 +251,7 @@ async def claim(call: Call, asked: Claim) -> Claimed:
         started_at=started_at,
         agent_id=agent.address,
         holder=UNSET if granted else floor.holder(channel, asked.msg_id) or UNSET,
+        reason=UNSET if reason is None else f"Be silent: {reason}.",
     )
 
 

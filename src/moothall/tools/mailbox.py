@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from moothall.client.floor import Asked
 from moothall.daemon.cursor import START, Cursor
 from moothall.daemon.folder import Folder
 from moothall.daemon.inbox import SCANNED, Inbox, Record
@@ -132,6 +133,19 @@ class Mailbox:
         """The newest records, oldest first, as they are in the file, and how many there are. Marks nothing."""
         tail = self._inbox.tail(most, max_characters=SCANNED)
         return [record.fields for record in tail.records], tail.total
+
+    def chat(self, channel: str, msg_id: str) -> Asked | None:
+        """A message of a channel as the rules of taking turns see it; None if the newest records have it not."""
+
+        def is_it(fields: Mapping[str, Any]) -> bool:
+            return (
+                fields.get("msg_id") == msg_id
+                and fields.get("to") == channel
+                and fields.get("type") == news.CHAT
+            )
+
+        found = self._inbox.tail(1, wanted=is_it).records
+        return news.asked_of(found[0].fields) if found else None
 
     async def wait(self) -> None:
         """Wait until something is appended, or `wake` is called."""

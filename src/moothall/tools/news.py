@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from moothall.client.floor import is_mentioned
+from moothall.client.floor import Asked, is_mentioned
 from moothall.tools import caps, visible
 from moothall.tools.caps import Caps, Size
 from moothall.wire.agentchat.names import SERVER
@@ -185,6 +185,19 @@ class Wish(NamedTuple):
 def _moment(record: Frame) -> float:
     ts = record.get("ts")
     return ts if isinstance(ts, int | float) else 0
+
+
+def asked_of(record: Frame) -> Asked:
+    """Chat as the rules of taking turns see it."""
+    in_reply_to = record.get("in_reply_to")
+    return Asked(
+        sender=str(record.get("from")),
+        channel=str(record.get("to")),
+        msg_id=str(record.get("msg_id")),
+        content=str(record.get("content")),
+        is_human=record.get("kind") == "human",
+        in_reply_to=in_reply_to if isinstance(in_reply_to, str) else None,
+    )
 
 
 # -- from the inbox to the model --------------------------------------------------------------------------
