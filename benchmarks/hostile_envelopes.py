@@ -130,7 +130,7 @@ def receive_hostile(number: int, seed: int) -> Fault | PayloadParseError | None:
     except EnvelopeRefused as refusal:
         assert guard.windows == 0
         return refusal.fault
-    assert guard.is_replay(envelope)
+    assert guard.is_replay(envelope, now)
     try:
         payload = decode_payload(envelope.msg_type, envelope.payload)
     except PayloadParseError as error:

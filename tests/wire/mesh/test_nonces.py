@@ -25,7 +25,7 @@ def envelope(
 
 
 def taken(guard: ReplayGuard, one: Envelope, now: int = NOW) -> bool:
-    if guard.is_replay(one):
+    if guard.is_replay(one, now):
         return False
     guard.add(one, now)
     return True
@@ -68,9 +68,9 @@ def test_the_edge_of_the_window() -> None:
 
 def test_zero_is_never_valid() -> None:
     guard = ReplayGuard()
-    assert guard.is_replay(envelope(0))
+    assert guard.is_replay(envelope(0), NOW)
     assert taken(guard, envelope(1))
-    assert guard.is_replay(envelope(0))
+    assert guard.is_replay(envelope(0), NOW)
 
 
 def test_senders_do_not_share_a_window() -> None:
@@ -92,27 +92,39 @@ def test_beacons_have_a_lane_of_their_own() -> None:
 # -- windows that make way -----------------------------------------------------------------------------
 
 
-def test_a_window_is_forgotten_when_time_refuses_its_envelopes() -> None:
-    """A node that lost its counter is heard again after a minute at the latest."""
+AHEAD = envelope(9000, timestamp=NOW + TOLERANCE * MICROSECONDS)
+LAST_MOMENT = NOW + (2 * TOLERANCE + 1) * MICROSECONDS - 1  # in which time does not refuse it
+AFTERWARDS = LAST_MOMENT + 1
+
+
+def test_a_sender_that_lost_its_counter_is_heard_again_after_a_minute() -> None:
     guard = ReplayGuard()
-    ahead = envelope(9000, timestamp=NOW + TOLERANCE * MICROSECONDS)
-    guard.add(ahead, NOW)
-    late = NOW + 2 * TOLERANCE * MICROSECONDS
-    assert within_tolerance(ahead.timestamp, late)
-    guard.add(envelope(1, sender=1, timestamp=late), late)
-    assert guard.is_replay(ahead)
-    later = late + MICROSECONDS
-    assert not within_tolerance(ahead.timestamp, later)
-    guard.add(envelope(1, sender=2, timestamp=later), later)
+    guard.add(AHEAD, NOW)
+    assert within_tolerance(AHEAD.timestamp, LAST_MOMENT)
+    assert guard.is_replay(AHEAD, LAST_MOMENT)
+    assert guard.is_replay(envelope(1, timestamp=LAST_MOMENT), LAST_MOMENT)
+    assert not within_tolerance(AHEAD.timestamp, AFTERWARDS)
+    again = envelope(1, timestamp=AFTERWARDS)
+    assert taken(guard, again, AFTERWARDS)
+    assert guard.is_replay(again, AFTERWARDS)
+    assert guard.is_replay(envelope(0, timestamp=AFTERWARDS), AFTERWARDS)
+
+
+def test_windows_of_senders_that_are_gone_are_forgotten() -> None:
+    guard = ReplayGuard()
+    guard.add(AHEAD, NOW)
+    guard.add(envelope(1, sender=1, timestamp=LAST_MOMENT), LAST_MOMENT)
     assert guard.windows == 2
-    assert taken(guard, envelope(1, timestamp=later), later)
+    guard.add(envelope(1, sender=2, timestamp=AFTERWARDS), AFTERWARDS)
+    assert guard.windows == 2
+    assert not guard.is_replay(envelope(1, timestamp=AFTERWARDS), AFTERWARDS)
 
 
 def test_a_floor_refuses_what_may_have_been_seen() -> None:
     guard = ReplayGuard(floor=NOW)
-    assert guard.is_replay(envelope(7, timestamp=NOW))
+    assert guard.is_replay(envelope(7, timestamp=NOW), NOW)
     assert taken(guard, envelope(7, timestamp=NOW + 1))
-    assert guard.is_replay(envelope(6, timestamp=NOW)), "also when the sender has a window"
+    assert guard.is_replay(envelope(6, timestamp=NOW), NOW), "also when the sender has a window"
     assert taken(guard, envelope(6, timestamp=NOW + 1))
 
 
@@ -121,7 +133,7 @@ def test_a_full_guard_forgets_the_sender_that_was_silent_the_longest() -> None:
     for sender in (1, 2, 1, 3):
         guard.add(envelope(NOW + sender, sender=sender, timestamp=NOW + sender), NOW)
     assert guard.windows == 2
-    assert guard.is_replay(envelope(NOW + 2, sender=2, timestamp=NOW + 2))
+    assert guard.is_replay(envelope(NOW + 2, sender=2, timestamp=NOW + 2), NOW)
     assert taken(guard, envelope(NOW + 9, sender=2, timestamp=NOW + 9))
 
 
@@ -148,7 +160,7 @@ def test_no_envelope_is_taken_twice_however_few_windows_there_are(
             accepted.append(one)
         assert guard.windows <= most
         for former in accepted:
-            assert guard.is_replay(former) or not within_tolerance(former.timestamp, now)
+            assert guard.is_replay(former, now) or not within_tolerance(former.timestamp, now)
 
 
 # -- time and counters ---------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def test_both_halves_are_the_whole() -> None:
     guard = ReplayGuard()
     prove(PROPOSE, verify)
     admit(PROPOSE, topic=None, guard=guard, now=PROPOSE.timestamp)
-    assert guard.is_replay(PROPOSE)
+    assert guard.is_replay(PROPOSE, PROPOSE.timestamp)
 
 
 # -- what the reference does not check ---------------------------------------------------------------------

@@ -48,6 +48,10 @@ class _Window:
             return True
         return behind >= 0 and bool(self.seen >> behind & 1)
 
+    def is_over(self, now: int) -> bool:
+        """True if time refuses all envelopes in it."""
+        return now // MICROSECONDS - self.newest // MICROSECONDS > TOLERANCE
+
     def add(self, nonce: int, timestamp: int) -> None:
         ahead = nonce - self.highest
         if ahead <= 0:
@@ -76,35 +80,35 @@ class ReplayGuard:
     def windows(self) -> int:
         return len(self._windows)
 
-    def is_replay(self, envelope: Envelope) -> bool:
-        """True for an envelope that was accepted before, or may have been, and for the nonce 0."""
+    def is_replay(self, envelope: Envelope, now: int) -> bool:
+        """True for an envelope that was accepted before, or may have been, and for the nonce 0. `now` is Unix
+        microseconds."""
         window = self._windows.get(_lane(envelope))
-        if window is None:
+        if window is None or window.is_over(now):
             return not envelope.nonce or envelope.timestamp <= self._floor
         return window.has(envelope.nonce, envelope.timestamp)
 
     def add(self, envelope: Envelope, now: int) -> None:
-        """Remember an envelope that was accepted. `now` is Unix microseconds."""
+        """Remember an envelope that was accepted."""
         lane = _lane(envelope)
         window = self._windows.pop(lane, None)
-        if window is None:
+        if window is None or window.is_over(now):
             self._make_room(now)
             window = _Window(self._floor)
         self._windows[lane] = window
         window.add(envelope.nonce, envelope.timestamp)
 
     def _make_room(self, now: int) -> None:
-        expired = now - (TOLERANCE + 1) * MICROSECONDS
         for _ in range(_MAX_FORGOTTEN):
-            oldest = next(iter(self._windows), None)
-            if oldest is None:
+            lane = next(iter(self._windows), None)
+            if lane is None:
                 return
-            newest = self._windows[oldest].newest
-            if newest > expired:
+            oldest = self._windows[lane]
+            if not oldest.is_over(now):
                 if len(self._windows) < self._most:
                     return
-                self._floor = max(self._floor, newest)
-            del self._windows[oldest]
+                self._floor = max(self._floor, oldest.newest)
+            del self._windows[lane]
 
 
 def _lane(envelope: Envelope) -> tuple[bytes, bool]:

@@ -32,7 +32,7 @@ def admit(envelope: Envelope, *, topic: str | None, guard: ReplayGuard, now: int
 
     `topic` is where it arrived; None is a bilateral stream. `now` is Unix microseconds.
     """
-    if guard.is_replay(envelope):
+    if guard.is_replay(envelope, now):
         raise EnvelopeRefused(Fault.NONCE_REPLAY, f"nonce {envelope.nonce} was used, or is too old to know")
     if not within_tolerance(envelope.timestamp, now):
         raise EnvelopeRefused(
