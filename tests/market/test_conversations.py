@@ -1,8 +1,10 @@
 """Conversations of the mesh: each row of the specification's tables, each edge of its diagram, and every other
 pair."""
 
+import re
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any, Final, get_args
 
 import pytest
@@ -101,6 +103,13 @@ def test_an_edge_of_the_diagram(start: State, event: Event, end: State) -> None:
 def test_the_table_is_the_diagram_and_what_stays() -> None:
     edges = {(start, event): end for start, event, end in DIAGRAM}
     assert edges | {(state, event): state for state, event in STAYS} == TRANSITIONS
+
+
+def test_the_diagram_in_the_docs_is_the_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "wire-mesh.md").read_text()
+    (diagram,) = re.findall(r"```mermaid\nstateDiagram-v2\n(.*?)```", page, re.DOTALL)
+    drawn = re.findall(r"^    (\w+) --> (\w+): (\w+)$", diagram, re.MULTILINE)
+    assert [((start, event), end) for start, end, event in drawn] == list(TRANSITIONS.items())
 
 
 OTHER_PAIRS: Final = [pair for pair in product(STATES, EVENTS) if pair not in TRANSITIONS]

@@ -1,5 +1,7 @@
 """The message types: the three tables of the specification, and the vectors."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,3 +66,11 @@ def test_the_vectors_take_the_same_way(vector: dict[str, Any]) -> None:
     else:
         assert TOPICS.get(msg_type) == vector["topic"]
     assert (msg_type in BILATERAL) == (vector["route"] == "bilateral")
+
+
+def test_the_docs_have_every_type_and_its_way() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "wire-mesh.md").read_text()
+    rows = re.findall(r"^\| 0x(\w\w) \| (\w+) \| (.+?) \|", page, re.MULTILINE)
+    ways = dict.fromkeys(BILATERAL, "an agent") | {each: f"`{topic}`" for each, topic in TOPICS.items()}
+    ways[MsgType.BROADCAST] = f"`{NAMED_TOPIC}` and a name"
+    assert rows == [(f"{each:02X}", each.name, ways[each]) for each in MsgType]

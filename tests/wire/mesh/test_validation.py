@@ -1,6 +1,8 @@
 """Validation: every negative of the vectors for its stated reason, the order of the rules, and a hostile sender."""
 
+import re
 from collections import Counter
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -165,3 +167,9 @@ def test_hostile_envelopes_are_refused_or_read() -> None:
     """Some of those that benchmarks/hostile_envelopes.py makes by the million."""
     ends = Counter(type(receive_hostile(number, 0)) for number in range(1500))
     assert ends.keys() == {Fault, PayloadParseError, type(None)}
+
+
+def test_the_docs_have_every_fault_in_the_order_of_the_checks() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "wire-mesh.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \|", page.partition("## Checks")[2], re.MULTILINE)
+    assert rows == [str(fault) for fault in Fault]
