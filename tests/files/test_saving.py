@@ -1,8 +1,11 @@
 """Unpacking: only under the folder, whatever names and links there are, and nothing is replaced."""
 
 import errno
+import fcntl
 import os
 import stat
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -164,6 +167,50 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(OSError, match="No space"):
         unpack(text_archive("a"), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def left_behind(folder: Path, number: int, *files: str, age: float = 2 * saving.LEFT_BEHIND) -> Path:
+    """A temporary folder of a program that was killed so long ago."""
+    temporary = folder / f".moothall-{number:016x}"
+    temporary.mkdir()
+    for name in files:
+        (temporary / name).write_text("half")
+    then = time.time() - age
+    os.utime(temporary, (then, then))
+    return temporary
+
+
+def test_what_a_killed_program_left_is_removed(tmp_path: Path) -> None:
+    killed = left_behind(tmp_path, 1, "0", "17")
+    unpack([b""], tmp_path)
+    assert not killed.exists()
+
+
+def test_other_folders_are_left_alone(tmp_path: Path) -> None:
+    young = left_behind(tmp_path, 1, "0", age=saving.LEFT_BEHIND / 2)
+    foreign = left_behind(tmp_path, 2, "mine.txt")
+    used = left_behind(tmp_path, 3, "0")
+    (tmp_path / ".moothall-notes").mkdir()
+    (tmp_path / f".moothall-{4:016x}").symlink_to(young)
+    lock = os.open(used, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    before = sorted(map(str, tmp_path.rglob("*")))
+    unpack([b""], tmp_path)
+    os.close(lock)
+    assert sorted(map(str, tmp_path.rglob("*"))) == before
+    assert (foreign / "mine.txt").exists()
+
+
+def test_a_folder_is_locked_while_it_is_used(tmp_path: Path) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"=== a ===\n"
+        [temporary] = tmp_path.glob(".moothall-*")
+        os.utime(temporary, (0, 0))
+        unpack([b"=== b ===\n2\n=== END b ===\n"], tmp_path)
+        yield b"1\n=== END a ===\n"
+
+    unpack(pieces(), tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
 def test_a_file_without_an_end_is_not_saved(tmp_path: Path) -> None:

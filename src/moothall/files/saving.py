@@ -6,9 +6,12 @@ lead out of the target, not even one that is put there meanwhile. A file that ex
 one gets a number.
 """
 
+import fcntl
 import os
+import re
 import secrets
 import stat
+import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,6 +26,10 @@ MAX_FOLDERS: Final = 10_000  # made for one archive
 MAX_REPORTED: Final = 1000  # entries that were skipped; more are counted
 MAX_NUMBER: Final = 1000  # of files with the same name
 
+LEFT_BEHIND: Final = 3600.0  # seconds; a temporary folder that is older and not locked belongs to no program
+
+_RANDOM: Final = 8  # bytes in the name of a temporary folder
+_is_temporary: Final = re.compile(re.escape(paths.TEMPORARY) + f"[0-9a-f]{{{2 * _RANDOM}}}").fullmatch
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -97,11 +104,14 @@ class _Unusable(Exception):
 
 @contextmanager
 def _temporary_folder(target: int) -> Iterator[int]:
-    name = paths.TEMPORARY + secrets.token_hex(8)
+    _sweep(target)
+    name = paths.TEMPORARY + secrets.token_hex(_RANDOM)
     os.mkdir(name, 0o700, dir_fd=target)
     try:
         opened = os.open(name, _FOLDER, dir_fd=target)
         try:
+            with suppress(OSError):  # some network file systems have no locks
+                fcntl.flock(opened, fcntl.LOCK_SH)
             yield opened
         finally:
             for left in os.listdir(opened):  # noqa: PTH208  # a descriptor has no path
@@ -109,6 +119,25 @@ def _temporary_folder(target: int) -> Iterator[int]:
             os.close(opened)
     finally:
         os.rmdir(name, dir_fd=target)
+
+
+def _sweep(target: int) -> None:
+    """Remove the temporary folders of programs that were killed, with what they had unpacked so far.
+
+    A program holds a lock on its folder for as long as it lives. The age is for the moment before it has the lock.
+    """
+    for name in filter(_is_temporary, os.listdir(target)):  # a descriptor has no path
+        with suppress(OSError):  # it is in use, or not ours: then it stays
+            if time.time() - os.stat(name, dir_fd=target, follow_symlinks=False).st_mtime < LEFT_BEHIND:
+                continue
+            opened = os.open(name, _FOLDER, dir_fd=target)
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for left in filter(str.isdecimal, os.listdir(opened)):  # noqa: PTH208
+                    os.unlink(left, dir_fd=opened)
+            finally:
+                os.close(opened)
+            os.rmdir(name, dir_fd=target)
 
 
 def _write_all(
