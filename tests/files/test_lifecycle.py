@@ -72,6 +72,22 @@ def test_a_receiver_that_asks_for_ever_is_stopped() -> None:
     )
 
 
+def test_a_receiver_cannot_make_a_sender_talk_all_the_time() -> None:
+    machine = Sending(an_offer(1), 0.0)
+    machine.hear(Accept("x", resume=True), 0.0)
+    machine.taken(0, 0.0)
+    told = []
+    for tick in range(1000):
+        now = tick / 100
+        while isinstance(step := machine.step(now), SendComplete):
+            told.append(now)
+            machine.completed(now)
+        assert isinstance(step, Wait)
+        assert step.until > now
+        machine.hear(Accept("x", resume=True, have="0"), now)
+    assert told == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+
 def test_a_receiver_that_lacks_nothing_and_never_acknowledges_is_a_standstill() -> None:
     """Otherwise it would keep the place of a transfer, and be told `complete` again, for ever."""
     machine = Sending(an_offer(2), 0.0)

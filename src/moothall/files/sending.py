@@ -10,6 +10,8 @@ OFFER_EXPIRY: Final = 1800.0  # seconds (seed 001, file transfer)
 # Seconds without a chunk taken or an answer: the receiver has given up by then (seed 001: 120 s from accept).
 MAX_STANDSTILL: Final = 120.0
 REPEAT_COMPLETE: Final = 10.0  # seconds, to a receiver that can resume: its `ack` may be lost
+# Seconds between two `complete`, however often a receiver asks: an agent may say one thing a second, and needs it.
+COMPLETE_SPACING: Final = 2.0
 # How often all chunks may be asked for. A receiver that asks for them for ever is stopped.
 MAX_ROUNDS: Final = 5
 
@@ -52,6 +54,7 @@ class Sending:
         self._sent = 0
         self._moved = now
         self._told = False  # `complete`, since the last chunk
+        self._told_at = float("-inf")
         self._resumes = False
 
     @property
@@ -76,12 +79,14 @@ class Sending:
             return Over()
         if self.state == "sending":
             return SendChunk(self._missing[-1])
-        if not self._told:
+        if not self._told and now >= self._told_at + COMPLETE_SPACING:
             return SendComplete()
         return self._wait_for_ack(now)
 
     def _wait_for_ack(self, now: float) -> SenderStep:
         give_up = self._moved + MAX_STANDSTILL
+        if not self._told:
+            return Wait(min(give_up, self._told_at + COMPLETE_SPACING))
         if not self._resumes:
             return Wait(give_up)
         if now >= self._told_at + REPEAT_COMPLETE:
