@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moothall.gateways import written as written_module
 from moothall.gateways.connection import Connection
 from moothall.gateways.written import CountedTransport, WriteWatch
 from moothall.wire.websocket import NORMAL, encode_text
@@ -248,3 +249,43 @@ def test_the_counted_transport_passes_all_calls_on(name: str) -> None:
     calls.clear()
     getattr(counted, name)()
     assert calls == [name]
+
+
+class Stuck(asyncio.Transport):
+    """A transport whose peer reads nothing, and how often it was looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    def get_write_buffer_size(self) -> int:
+        self.looks += 1
+        return 1
+
+
+class StuckConnection:
+    unread = 1
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport = Stuck()
+
+
+async def test_peers_that_read_nothing_are_not_looked_at_for_each_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A thousand of them would cost the hall half a millisecond for each message to others."""
+    monkeypatch.setattr(written_module, "LATER", 3600.0)
+    watch = WriteWatch(asyncio.get_running_loop())
+    stuck, other = StuckConnection(), StuckConnection()
+    transport = stuck.transport
+    assert isinstance(transport, Stuck)
+    watch.watch(stuck, lambda _: None)
+    for _ in range(5):
+        await turn()
+    looks = transport.looks
+    for _ in range(10):
+        watch.watch(other, lambda _: None)
+        await turn()
+        await turn()
+    watch.close()
+    assert transport.looks == looks

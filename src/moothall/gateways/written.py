@@ -8,7 +8,6 @@ holds for the TLS layer of the event loop, which may keep as much as a transport
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from typing import Final, Protocol
 
 from moothall.hall.outside import Written
@@ -80,8 +79,9 @@ class WriteWatch:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._watched: dict[Watched, CountedTransport] = {}
-        self._looks = 0
-        self._next: asyncio.Handle | None = None
+        self._recent: dict[Watched, int] = {}  # looks since its last message
+        self._soon: asyncio.Handle | None = None
+        self._later: asyncio.Handle | None = None
 
     def __len__(self) -> int:
         return len(self._watched)
@@ -93,40 +93,53 @@ class WriteWatch:
             counted = self._watched[connection] = CountedTransport(connection.transport)
             connection.transport = counted
         counted.marks.append((counted.written + connection.unread, told))
-        if self._next is None or self._looks >= QUICK_LOOKS:
-            self._plan(self._loop.call_soon)
-        self._looks = 0
+        self._recent[connection] = 0
+        if self._soon is None:
+            self._soon = self._loop.call_soon(self._look_at_recent)
 
     def lost(self, connection: Watched) -> None:
         """Nothing more is written to the connection. What the last look did not find written counts as lost."""
         counted = self._watched.pop(connection, None)
+        self._recent.pop(connection, None)
         if counted is not None:
             connection.transport = counted.inner
             for _, told in counted.marks:
                 told(False)
 
     def close(self) -> None:
-        if self._next is not None:
-            self._next.cancel()
-            self._next = None
+        for handle in (self._soon, self._later):
+            if handle is not None:
+                handle.cancel()
+        self._soon = self._later = None
 
-    def _plan(self, how: Callable[[Callable[[], None]], asyncio.Handle]) -> None:
-        if self._next is not None:
-            self._next.cancel()
-        self._next = how(self._look)
+    def _look_at_recent(self) -> None:
+        """Peers that read slowly are left to `_look_at_all`, or each message would cost a look at all of them."""
+        self._soon = None
+        for connection in list(self._recent):
+            looks = self._recent.pop(connection, None)
+            if looks is not None and not self._is_done(connection) and looks + 1 < QUICK_LOOKS:
+                self._recent.setdefault(connection, looks + 1)
+        if self._recent and self._soon is None:
+            self._soon = self._loop.call_soon(self._look_at_recent)
+        if self._watched and self._later is None:
+            self._later = self._loop.call_later(LATER, self._look_at_all)
 
-    def _look(self) -> None:
-        self._next = None
-        self._looks += 1
-        for connection, counted in list(self._watched.items()):
-            written, marks = counted.written, counted.marks
-            while marks and marks[0][0] <= written:
-                marks.popleft()[1](True)
-            if not marks and self._watched.get(connection) is counted:
-                del self._watched[connection]
-                connection.transport = counted.inner
-        if self._watched and self._next is None:
-            if self._looks < QUICK_LOOKS:
-                self._plan(self._loop.call_soon)
-            else:
-                self._plan(lambda look: self._loop.call_later(LATER, look))
+    def _look_at_all(self) -> None:
+        self._later = None
+        for connection in list(self._watched):
+            self._is_done(connection)
+        if self._watched and self._later is None:
+            self._later = self._loop.call_later(LATER, self._look_at_all)
+
+    def _is_done(self, connection: Watched) -> bool:
+        """Tell what is written by now. True if nothing more is watched there."""
+        counted = self._watched.get(connection)
+        if counted is None:
+            return True
+        written, marks = counted.written, counted.marks
+        while marks and marks[0][0] <= written:
+            marks.popleft()[1](True)
+        if not marks and self._watched.get(connection) is counted:
+            del self._watched[connection]
+            connection.transport = counted.inner
+        return not marks
