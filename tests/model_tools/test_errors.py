@@ -152,6 +152,15 @@ async def test_a_key_file_that_cannot_be_used_leaves_the_agent_as_it_is(tmp_path
                 assert sent["from"] == before["agent_id"]
 
 
+async def test_an_agent_goes_back_from_a_hall_that_it_cannot_reach(tmp_path: Path) -> None:
+    with running_hall(tmp_path) as hall:
+        async with running_host(tmp_path / "home", hall.url, MOOTHALL_NAME="alice") as host:
+            me = await host.call("agentchat_connect")
+            await host.fail("agentchat_connect", server_url="ws://127.0.0.1:1", name="bob")
+            sent = await host.call("agentchat_send", target="#general", message="I am still here")
+            assert sent["from"] == me["agent_id"]
+
+
 async def test_a_query_that_a_keep_server_does_not_know(tmp_path: Path) -> None:
     with running_hall(tmp_path, "--keep") as hall:
         place = {"KEEP_HOST": "127.0.0.1", "KEEP_PORT": str(hall.keep_port)}

@@ -17,6 +17,7 @@ from moothall.tools import catching_up, news
 from moothall.tools.catching_up import Known, Missed
 from moothall.tools.floor import Floor
 from moothall.tools.mailbox import Mailbox
+from moothall.tools.receipts import ReceiptSums
 from moothall.wire.agentchat.names import bare_id
 
 REPLIES: Final = frozenset(("SKILLS_REGISTERED", "SEARCH_RESULTS"))
@@ -46,6 +47,7 @@ class Intake:
         self._replies: dict[str, Frame] = {}
         self._held: list[Frame] | None = None
         self._known = Known()
+        self._receipts = ReceiptSums()
         self._attach()
 
     def look_back(self) -> None:
@@ -66,6 +68,9 @@ class Intake:
                 self._changed(what)
             if kind in REPLIES:
                 self._replies[str(kind)] = frame
+            elif kind == "RECEIPT":
+                for receipt in self._receipts.summed(frame):
+                    self.take(receipt)
             elif (
                 kind != news.EVENT and frame.get("replay") is not True
             ):  # the request for history returns those

@@ -119,9 +119,11 @@ class Session:
     async def connect(self, ticket: Ticket) -> Agent:
         """Connect as the model asks. An agent that is in the hall like that already joins more channels.
 
-        A key file that cannot be used changes nothing: the agent stays who it is.
+        A key file that cannot be used changes nothing: the agent stays who it is. From a hall that it cannot reach
+        it goes back to the one where it was.
         """
         async with self._connecting:
+            previous, was_connected = self._ticket, self.connected is not None
             is_same = self._ticket[:3] == ticket[:3]
             successor = self._agent if is_same else _agent_of(ticket)
             self._ended = None
@@ -135,7 +137,14 @@ class Session:
             if not is_same:
                 self._agent, self._intake = successor, None
                 self._close_mailbox()
-            return await self._open("connected")
+            try:
+                return await self._open("connected")
+            except ClientError:
+                if was_connected:
+                    self._ticket = previous
+                    self._agent = self._intake = None
+                    self._close_mailbox()
+                raise
 
     async def close(self) -> None:
         """Leave, and write down what was read."""
