@@ -101,6 +101,8 @@ def test_an_array_has_one_form_and_its_length(encoding: str) -> None:
 
 
 def test_lengths_and_numbers_are_bounded() -> None:
+    assert Reader(encode([1, 2])).array(2) == 2
+    assert Reader(encode(255)).uint(255) == 255
     for read in (
         lambda: Reader(encode([1, 2, 3])).array(2),
         lambda: Reader(encode(256)).uint(255),

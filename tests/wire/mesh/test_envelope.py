@@ -168,30 +168,92 @@ def test_an_envelope_has_at_most_65536_bytes() -> None:
 
 
 # Each of these is read by a general parser, and the first ones as this very envelope.
+def other_forms(data: bytes) -> dict[str, bytes]:
+    return {
+        "a long version": b"\x8c\x18\x01" + data[2:],
+        "a long type": b"\x8c\x01\x18\x03" + data[3:],
+        "a long array": b"\x98\x0c" + data[1:],
+        "an indefinite array": b"\x9f" + data[1:] + b"\xff",
+        "a long byte string": data[:3] + b"\x59\x00" + data[4:],
+        "an indefinite byte string": data[:3] + b"\x5f" + data[3:37] + b"\xff" + data[37:],
+        "a tag": b"\xd9\xd9\xf7" + data,
+        "a byte after it": data + b"\0",
+        "11 items": b"\x8b" + data[1:-66],
+        "another array": b"\x8d" + data[1:],
+        "a version of 256": b"\x8c\x19\x01\x00" + data[2:],
+        "a type of 65536": b"\x8c\x01\x1a\x00\x01\x00\x00" + data[3:],
+        "a sender in text": data[:3] + b"\x78" + data[4:],
+        "a recipient in text": data[:37] + b"\x78" + data[38:],
+        "a signature in text": data[:-66] + b"\x78" + data[-65:],
+        "a negative version": b"\x8c\x20" + data[2:],
+        "a negative timestamp": data[:71] + b"\x3b" + data[72:],
+        "a map": b"\xa6" + data[1:],
+        "the first half": data[:140],
+        "no signature": data[:-66],
+        "no bytes": b"",
+    }
+
+
 VECTOR = bytes.fromhex(ENVELOPES["PROPOSE"]["envelope_cbor_hex"])
-OTHER_FORMS = {
-    "a long version": b"\x8c\x18\x01" + VECTOR[2:],
-    "a long type": b"\x8c\x01\x18\x03" + VECTOR[3:],
-    "a long array": b"\x98\x0c" + VECTOR[1:],
-    "an indefinite array": b"\x9f" + VECTOR[1:] + b"\xff",
-    "a long byte string": VECTOR[:3] + b"\x59\x00" + VECTOR[4:],
-    "an indefinite byte string": VECTOR[:3] + b"\x5f" + VECTOR[3:37] + b"\xff" + VECTOR[37:],
-    "a tag": b"\xd9\xd9\xf7" + VECTOR,
-    "a byte after it": VECTOR + b"\0",
-    "11 items": b"\x8b" + VECTOR[1:-66],
-    "a version of 256": b"\x8c\x19\x01\x00" + VECTOR[2:],
-    "a type of 65536": b"\x8c\x01\x1a\x00\x01\x00\x00" + VECTOR[3:],
-    "a sender in text": VECTOR[:3] + b"\x78" + VECTOR[4:],
-    "a negative version": b"\x8c\x20" + VECTOR[2:],
-    "a map": b"\xa6" + VECTOR[1:],
-    "the first half": VECTOR[:140],
-    "no signature": VECTOR[:-66],
-    "no bytes": b"",
+USUAL = encode(structs.replace(vector_envelope("PROPOSE"), nonce=NOW))
+FORMS = {
+    f"{name}, {base}": form
+    for base, data in (("a vector", VECTOR), ("the usual", USUAL))
+    for name, form in other_forms(data).items()
 }
 
 
-@pytest.mark.parametrize("data", OTHER_FORMS.values(), ids=OTHER_FORMS)
+@pytest.mark.parametrize("data", FORMS.values(), ids=FORMS)
 def test_only_the_canonical_form_is_read(data: bytes) -> None:
+    assert refused(data) is Fault.CBOR_DECODE
+
+
+# Where the usual layout has a number of a fixed width: the offset of its bytes, their count, and the least value.
+WIDE = {"timestamp": (72, 8, 1 << 32), "block_ref": (81, 4, 1 << 16), "nonce": (86, 8, 1 << 32)}
+HEADS = (71, 80, 85, 94, 111, 112)
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_a_number_of_the_usual_width_is_not_too_small_for_it(name: str) -> None:
+    start, width, least = WIDE[name]
+
+    def holding(number: int) -> bytes:
+        return USUAL[:start] + number.to_bytes(width, "big") + USUAL[start + width :]
+
+    for number in (0, least - 1):
+        assert refused(holding(number)) is Fault.CBOR_DECODE
+    assert _decode_usual(holding(least)) == _decode(holding(least))
+    assert getattr(decode(holding(least)), name) == least
+
+
+@pytest.mark.parametrize("place", HEADS)
+def test_heads_in_the_usual_layout_are_looked_at(place: int) -> None:
+    for head in set(range(256)) - {USUAL[place]}:
+        data = USUAL[:place] + bytes((head,)) + USUAL[place + 1 :]
+        assert refused(data) is Fault.CBOR_DECODE
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_version_and_a_type_of_24_need_two_bytes(place: int) -> None:
+    assert decode(b"\x8c\x17" + USUAL[2:]).version == 23
+    for head in range(24, 256):
+        assert refused(USUAL[:place] + bytes((head,)) + USUAL[place + 1 :]) is Fault.CBOR_DECODE
+
+
+@pytest.mark.parametrize(
+    ("length", "heads"),
+    [
+        (24, "1858"),
+        (23, "18175817"),
+        (23, "175817"),
+        (255, "1900ff5900ff"),
+        (255, "18ff5900ff"),
+        (24, "1900185818"),
+        (256, "18ff58ff"),
+    ],
+)
+def test_lengths_of_the_payload_have_one_form(length: int, heads: str) -> None:
+    data = USUAL[:145] + bytes.fromhex(heads) + bytes(length) + USUAL[-66:]
     assert refused(data) is Fault.CBOR_DECODE
 
 

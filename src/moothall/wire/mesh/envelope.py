@@ -232,8 +232,8 @@ def _payload_heads(size: int) -> tuple[int, bytes]:
     if 4 + _DIRECT <= size <= 4 + UINT8_MAX:
         length = size - 4
         return length, bytes((0x18, length, 0x58, length))
-    if 6 + UINT8_MAX < size <= 6 + UINT16_MAX:
-        length = size - 6
+    if size > 6 + UINT8_MAX:
+        length = size - 6  # two bytes hold it: an envelope has no room for more
         digits = length.to_bytes(2, "big")
         return length, b"\x19" + digits + b"\x59" + digits
     return 0, b""
