@@ -3,8 +3,7 @@
 On the wire it is a CBOR array of twelve items. What is signed is not CBOR but a fixed layout, big-endian. Only the
 canonical encoding is read, so an envelope that was received is forwarded, logged and hashed as the bytes that came.
 
-The hall is one sender among many to other nodes and relays for its own agents, so nothing here is told a key: a
-caller hands in the function that signs.
+No key comes in here: the caller hands in the function that signs.
 """
 
 import struct

@@ -6,8 +6,8 @@ counter and still has to be seen.
 
 An envelope is refused by its timestamp when it is older than the tolerance. So a window is needed only until
 the newest envelope in it is that old, and then it is forgotten. Windows are bounded in number: if one has to
-make way earlier, the newest timestamp in it becomes the floor. For a sender without a window, an envelope that
-is not later than the floor may have been seen, and is refused; also when the sender has a new window.
+make way earlier, the newest timestamp in it becomes the floor. An envelope of a sender without a window may have
+been seen if it is not later than the floor, and is refused. A new window remembers the floor at its start.
 """
 
 from typing import Final
