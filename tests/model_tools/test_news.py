@@ -41,7 +41,8 @@ def test_chat_is_kept_as_it_was_on_the_wire() -> None:
     [
         chat(**{"from": ME}),
         chat(**{"from": "@server"}),
-        chat(content='{"_ft":"chunk","tid":"1"}'),
+        chat(to=ME, content='{"_ft":"chunk","tid":"1"}'),
+        chat(to=ME, content=' {"_ft":"accept","tid":"1"}'),
         chat(content=None),
         {"type": "TYPING", "from": OTHER},
         {"type": 7},
@@ -50,6 +51,11 @@ def test_chat_is_kept_as_it_was_on_the_wire() -> None:
 )
 def test_what_does_not_concern_the_agent_is_not_kept(frame: dict[str, Any]) -> None:
     assert record_of(frame, is_own) is None
+
+
+def test_a_transfer_is_between_two_agents_so_in_a_channel_it_is_chat() -> None:
+    frame = chat(content='{"_ft":"accept","tid":"1"}')
+    assert record_of(frame, is_own) == frame
 
 
 def test_a_direct_word_of_the_hall_is_kept() -> None:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from moothall.client.floor import Asked, is_mentioned
+from moothall.files import control
 from moothall.tools import caps, visible
 from moothall.tools.caps import Caps, Size
 from moothall.wire.agentchat.names import SERVER
@@ -114,25 +115,16 @@ def _chat_record(frame: Frame, is_own: IsOwn) -> dict[str, Any] | None:
     sender, to, content = frame.get("from"), frame.get("to"), frame.get("content")
     if not (isinstance(sender, str) and isinstance(to, str) and isinstance(content, str)):
         return None
-    is_service = sender == SERVER and to.startswith("#") and "cb_id" not in frame
-    if is_own(sender) or is_service or is_file_control(content):
+    in_channel = to.startswith("#")
+    is_service = in_channel and sender == SERVER and "cb_id" not in frame
+    is_transfer = not in_channel and control.decode(content) is not None
+    if is_own(sender) or is_service or is_transfer:
         return None
     record = dict(frame)
     record.pop(OWN_CALLBACK, None)
     if "cb_id" in frame and sender == SERVER and is_own(str(frame.get("cb_origin"))):
         record[OWN_CALLBACK] = True
     return record
-
-
-def is_file_control(content: str) -> bool:
-    """True for what programs say to each other about files, which is no chat (agentchat wire 15.1)."""
-    if not content.startswith("{") or '"_ft"' not in content:
-        return False
-    try:
-        fields = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return False
-    return isinstance(fields, dict) and isinstance(fields.get("_ft"), str)
 
 
 _COURT: Final = frozenset(
