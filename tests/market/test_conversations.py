@@ -187,7 +187,10 @@ def test_a_round_is_from_one_to_max_rounds(number: int) -> None:
 @pytest.mark.parametrize("event", ["PROPOSE", "COUNTER"])
 @pytest.mark.parametrize("amount", [-1, MAX_AMOUNT + 1])
 def test_an_offer_is_in_range(event: Event, amount: int) -> None:
-    out_of_order(None if event == "PROPOSE" else PROPOSED, step(event, amount=amount))
+    before = None if event == "PROPOSE" else PROPOSED
+    out_of_order(before, step(event, amount=amount))
+    for edge in (0, MAX_AMOUNT):
+        assert decide(before, step(event, amount=edge)).amount == edge
 
 
 @pytest.mark.parametrize("event", ["ACCEPT", "REJECT"])
