@@ -74,6 +74,7 @@ async def test_agents_of_a_channel(hall: HallProcess) -> None:
             "is_human": True,
             "presence": "away",
             "status_text": "gone  [31mfishing",  # the hall took the escape character out
+            "via": None,
         }
 
 

@@ -163,6 +163,8 @@ def test_a_missing_key_file_is_refused_and_not_made(
     arguments = WITH_KEY[command]
     if command == "court evidence":
         arguments = (*arguments, "--statement", "x")
+    if command == "file send":
+        arguments = (*arguments[:-1], "/")
     assert "`moothall identity new typo.json`" in complaint(*arguments, "-i", "typo.json")
     assert list(tmp_path.iterdir()) == []
 

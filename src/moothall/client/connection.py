@@ -82,7 +82,7 @@ class HallConnection:
         self._warned = False  # that it sent a frame which is not a message
         self._reading: asyncio.Task[None] | None = None
         self.opened_at = asyncio.get_running_loop().time()
-        self.features: frozenset[str] = frozenset()  # as WELCOME lists them
+        self._features: frozenset[str] | None = None  # as WELCOME lists them
 
     @classmethod
     async def open(
@@ -178,8 +178,12 @@ class HallConnection:
             self._pace = self._pace or FramePace()
         if hall_key is not None:
             await _remember(applicant.known_halls, self._url, hall_key)
-        self.features = features(body)
+        self._features = features(body)
         self._listener.welcomed(body)
+
+    def lacks(self, feature: str) -> bool:
+        """True if WELCOME does not list this extension. Without a WELCOME nothing is known."""
+        return self._features is not None and feature not in self._features
 
     async def _next(self, deadline: float, patience: float) -> Incoming:
         try:

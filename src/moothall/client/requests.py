@@ -229,7 +229,7 @@ class Exchange:
                 return await connection.ask(request)
         except InvalidMessage:
             feature = request.message.feature
-            if feature is None or connection is None or feature in connection.features:
+            if feature is None or connection is None or not connection.lacks(feature):
                 raise
             raise NotOffered(f"this server does not offer it: {request.kind}") from None
         except TimeoutError:
