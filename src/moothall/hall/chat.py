@@ -57,19 +57,19 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
     line = compose(hall, agent, message, channel)
     if line is None:
         return
-    if message.receipt and agent.takes_receipts and (channel is not None or target is not None):
-        _say_with_receipts(hall, session, agent, line, channel, target)
-        return
+    asking = Asking(line, agent, channel, target) if message.receipt and agent.takes_receipts else None
     if channel is not None:
-        say(hall, agent, channel, line)
+        say(hall, agent, channel, line, asking)
     elif target is not None:
-        target.link.put(Outgoing(line))
+        target.link.put(Outgoing(line) if asking is None else asking.to_one(target))
         if hall.settings.echo and target is not agent:
             hall.delivery.tell(agent, line)
     else:
         _refuse_address(hall, to)
     if session.ref is not None:
         hall.reply(session, server.Ack(ts=line.ts, msg_id=line.msg_id))
+    if asking is not None:  # after ACK, which tells the sender which message the receipts are about
+        asking.follow(hall)
 
 
 def compose(
@@ -108,27 +108,6 @@ def compose(
         # With a secret taken out of the text, the packet that has it must not be passed on either.
         line.packet = original if content == message.content else None
     return line
-
-
-def _say_with_receipts(
-    hall: Hall,
-    session: Session,
-    agent: Agent,
-    line: server.Chat,
-    channel: Channel | None,
-    target: Agent | None,
-) -> None:
-    """ACK comes first: it tells the sender which message the receipts are about."""
-    asking = Asking(line, agent, channel, target)
-    if channel is not None:
-        say(hall, agent, channel, line, asking)
-    elif target is not None:
-        target.link.put(asking.to_one(target))
-        if hall.settings.echo and target is not agent:
-            hall.delivery.tell(agent, line)
-    if session.ref is not None:
-        hall.reply(session, server.Ack(ts=line.ts, msg_id=line.msg_id))
-    asking.follow(hall)
 
 
 def say(hall: Hall, agent: Agent, channel: Channel, line: server.Chat, asking: Asking | None = None) -> None:
