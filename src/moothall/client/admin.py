@@ -98,7 +98,10 @@ class Admin:
         await self._ask(client.AdminUnban(admin_key=self._key, agent_id=bare_id(agent)), "unban", timeout)
 
     async def bans(self, *, timeout: float | None = None) -> Bans:
-        """Return the newest bans and how many there are. Raises NotOffered on a server that does not list bans."""
+        """Return the newest bans and how many there are.
+
+        Raises InvalidMessage on a server that does not list bans: NotOffered, if the agent has its WELCOME.
+        """
         result = await self._ask(client.AdminBans(admin_key=self._key), "bans", timeout)
         listed = result.bans if isinstance(result.bans, list) else []
         bans = [
