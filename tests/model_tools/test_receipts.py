@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.tools.receipts import REMEMBERED, ReceiptSums
+from moothall.tools.receipts import MOST_NAMED, REMEMBERED, ReceiptSums
 from tests.support.mcp_host import running_host
 from tests.support.server import running_hall
 
@@ -40,7 +40,9 @@ async def test_a_sender_hears_when_the_other_model_has_the_message(tmp_path: Pat
             assert "in_reply_to" in text
 
 
-def receipt(status: str, to: str = "@a", of: int = 3, msg_id: str = "m", **fields: object) -> dict[str, Any]:
+def receipt(
+    status: str, to: str = "@a", of: object = 3, msg_id: str = "m", **fields: object
+) -> dict[str, Any]:
     return {"type": "RECEIPT", "msg_id": msg_id, "status": status, "to": to, "of": of, **fields}
 
 
@@ -75,8 +77,18 @@ def test_what_one_recipient_says_is_told_as_it_is() -> None:
         receipt("DONE"),
         receipt("FAILED", reason="no time"),
         receipt("DELIVERED", "#room", of=90, count=80),
+        receipt("DELIVERED", of=90),
+        receipt("DELIVERED", of="many"),
     ):
         assert sums.summed(frame) == [frame]
+
+
+def test_a_hall_that_names_more_recipients_than_there_are_fills_no_memory() -> None:
+    sums = ReceiptSums()
+    for number in range(MOST_NAMED):
+        sums.summed(receipt("SEEN", f"@{number}", of=MOST_NAMED - 1))
+    frame = receipt("SEEN", "@more", of=MOST_NAMED - 1)
+    assert sums.summed(frame) == [frame]
 
 
 def test_receipts_of_old_messages_are_forgotten() -> None:

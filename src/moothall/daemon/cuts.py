@@ -8,7 +8,7 @@ inode may be used again, so the beginning of the file is compared too.
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from moothall.daemon.cursor import digest
@@ -81,7 +81,8 @@ class Cuts:
         (self._folder.path / _NEXT_CUTS).replace(self._folder.path / CUTS)
 
     def _before(self, descriptor: int) -> Cut:
-        try:
+        """What was noted for this file. A note that is missing or damaged is as good as none."""
+        with suppress(FileNotFoundError, ValueError, TypeError, LookupError, RecursionError):
             told = self._folder.open(CUTS, os.O_RDONLY)
             with os.fdopen(told, "rb") as file:
                 entries = json.loads(file.read(_MAX_CUTS))
@@ -92,10 +93,6 @@ class Cuts:
                     and digest(os.pread(descriptor, entry["head"], 0)) == entry["digest"]
                 ):
                     return Cut(int(entry["line"]), int(entry["offset"]), True)
-        except FileNotFoundError:
-            pass
-        except (ValueError, TypeError, LookupError, RecursionError):
-            pass  # damaged: as good as none
         return UNKNOWN
 
     def _is_in_place(self, name: str, descriptor: int) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 REMEMBERED: Final = 1000  # messages whose receipts are summed
+MOST_NAMED: Final = 50  # recipients; a hall sums the receipts of more by itself
 
 Frame = Mapping[str, Any]
 
@@ -20,10 +21,13 @@ class ReceiptSums:
     def summed(self, frame: Frame) -> list[Frame]:
         """The RECEIPTs that the model is told of now: this one, sums that it completes, or none."""
         status, of = frame.get("status"), frame.get("of")
-        if of == 1 or "count" in frame or status not in ("DELIVERED", "UNDELIVERED", "SEEN"):
+        is_one_of_several = isinstance(of, int) and 1 < of <= MOST_NAMED and "count" not in frame
+        if not is_one_of_several or status not in ("DELIVERED", "UNDELIVERED", "SEEN"):
             return [frame]
         recipients = self._recipients(str(frame.get("msg_id")))
         address = str(frame.get("to"))
+        if len(set().union(*recipients.values(), (address,))) > MOST_NAMED:
+            return [frame]
         is_news = address not in recipients[status]
         before = _sums(recipients, of)
         recipients[status].add(address)

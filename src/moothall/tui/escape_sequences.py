@@ -6,13 +6,11 @@ its own reading.
 
 from typing import Any
 
-SEQUENCES: Any = {}
+SEQUENCES: Any
 try:
-    from textual import _ansi_sequences
+    from textual._ansi_sequences import ANSI_SEQUENCES_KEYS as SEQUENCES
 except ImportError:
-    pass
-else:
-    SEQUENCES = getattr(_ansi_sequences, "ANSI_SEQUENCES_KEYS", {})
+    SEQUENCES = {}
 
 
 def free_alt_digits() -> None:
