@@ -2,11 +2,14 @@
 
 from contextlib import AsyncExitStack
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from mcp.server.connection import Connection
+from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 
+from moothall.tools.host_exit import exit_of
 from moothall.tools.watching import MAX_WATCHED, Watching
 
 
@@ -50,6 +53,21 @@ def test_each_host_has_its_own_bound() -> None:
     with pytest.raises(MCPError, match="Too many"):
         table.subscribe_to(greedy.context, "moothall://inbox")
     table.subscribe_to(other.context, "moothall://inbox")
+
+
+def test_a_library_that_does_not_tell_when_a_host_leaves_is_named() -> None:
+    table, session = watching()
+    host = HostConnection()
+    del host._connection
+    with pytest.raises(MCPError, match="cannot be watched"):
+        table.subscribe_to(host.context, "moothall://inbox")
+    assert not session.is_watched
+
+
+def test_the_installed_library_tells_when_a_host_leaves() -> None:
+    connection = Connection.from_envelope("2026-07-28", None, None)
+    session = ServerSession(cast("Any", None), connection)
+    assert exit_of(session) is connection.exit_stack
 
 
 async def test_a_host_that_leaves_is_forgotten() -> None:

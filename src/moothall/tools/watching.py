@@ -15,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from moothall.client.logs import log
+from moothall.tools.host_exit import exit_of
 from moothall.tools.resources import SCHEME, exists
 from moothall.tools.session import Session
 
@@ -45,10 +46,10 @@ class Watching:
             raise MCPError(
                 INVALID_PARAMS, "There is no such resource. List the resources, and watch one of them."
             )
-        connection = context.session._connection  # noqa: SLF001  # the only one to say when a host leaves
-        host = id(connection)
+        leaving = exit_of(context.session)
+        host = id(leaving)
         if host not in self._subscribed:
-            connection.exit_stack.callback(self._forget, host)
+            leaving.callback(self._forget, host)
         watched = self._subscribed.setdefault(host, {})
         if uri not in watched and len(watched) >= MAX_WATCHED:
             raise MCPError(INVALID_PARAMS, "Too many subscriptions. Unsubscribe from some resources first.")
@@ -56,8 +57,7 @@ class Watching:
         self._count()
 
     def unsubscribe_from(self, context: Context, uri: str) -> None:
-        connection = context.session._connection  # noqa: SLF001  # as above
-        self._subscribed.get(id(connection), {}).pop(uri, None)
+        self._subscribed.get(id(exit_of(context.session)), {}).pop(uri, None)
         self._count()
 
     def _forget(self, host: int) -> None:
