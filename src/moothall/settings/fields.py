@@ -317,6 +317,25 @@ class Settings:
     )
     keep_write_timeout: float = option(10.0, "seconds a keep client may read nothing before it is closed")
 
+    # -- the mesh wire
+    mesh: bool = option(True, "serve mesh agents, on the path /mesh of the hall's port")
+    mesh_review: float = option(
+        60.0,
+        "seconds after a DELIVER without a notary until it is approved;"
+        " the requester may approve or dispute before",
+    )
+    mesh_approval: Literal["automatic", "manual"] = option(
+        "automatic",
+        "approval of a DELIVER without a notary: automatic after mesh_review, or manual by the requester",
+    )
+    mesh_escrow_timeout: float = option(
+        604_800.0, "seconds after ACCEPT until the credits of an unsettled conversation are paid or returned"
+    )
+    mesh_inbox: Literal["off", "memory", "store"] = option(
+        "memory", "where envelopes for mesh agents that are away are kept"
+    )
+    mesh_log: bool = option(True, "keep the envelopes of the mesh, with their payloads, in the epoch log")
+
     # -- the floor, and callbacks
     floor: bool = option(True, "track RESPONDING_TO claims", known_as="AGENTCHAT_RESPOND_ENABLED")
     floor_ttl: float = option(

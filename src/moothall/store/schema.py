@@ -27,6 +27,14 @@ changes of a row: a writer that read an older one finds out when it writes (see 
     present             keys of the agents that are connected to each hall, and their presence
     letters             what agents of other halls are to be told, for a minute
     hooks               events on their way to integrations: a row per event and listener, until it is delivered
+    conversations       of the mesh, from PROPOSE on, for ever: an id is never used again
+    notary_bids         offers to be the notary of a conversation that has none; the id of zeros is for any
+    escrows             what is put aside for a conversation, and how it was settled
+    balances            what each account of the book `credits` holds: the sum of its postings
+    authorisations      the envelope that authorised each entry of `credits`, for ever
+    mesh_log            envelopes of the mesh in the order of arrival, for ever: the leaves of each epoch's tree
+    mesh_epochs         epochs that have ended: how many envelopes each had, and the root of its tree
+    mesh_inbox          envelopes for agents of the mesh that are away, with `mesh_inbox = "store"`
 """
 
 from typing import Final
@@ -38,6 +46,7 @@ APPENDED: Final = "append only: "
 REPLACED: Final = "replaced: "
 SHARED: Final = "shared: "  # for an engine that several halls can use at once
 APPEND_ONLY: Final = ("postings", "audit", "receipts", "rating_history")
+MESH_APPEND_ONLY: Final = ("authorisations", "mesh_log", "mesh_epochs")
 
 _FIRST: Final = (
     "CREATE TABLE meta (name {text} PRIMARY KEY, value {text} NOT NULL){compact}",
@@ -337,6 +346,83 @@ _HALLS: Final = (
 
 _SEAMS: Final = (*_BOOKS, *_COMMON, *_HALLS)
 
+# Nonces have 64 bits without a sign, which no number of both engines holds: they are text. `leaf` is the hash that
+# a proof begins with.
+_MESH: Final = (
+    """CREATE TABLE conversations (
+        id {bytes} PRIMARY KEY,
+        requester {bytes} NOT NULL REFERENCES keys (key),
+        provider {bytes} NOT NULL REFERENCES keys (key),
+        notary {bytes} REFERENCES keys (key),
+        state {text} NOT NULL,
+        is_open SMALLINT NOT NULL,
+        deadline BIGINT,
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL,
+        version BIGINT NOT NULL,
+        record {bytes} NOT NULL
+    )""",
+    "CREATE INDEX conversations_requester ON conversations (requester, is_open, updated_at)",
+    "CREATE INDEX conversations_provider ON conversations (provider, is_open, updated_at)",
+    "CREATE INDEX conversations_notary ON conversations (notary, is_open, updated_at) WHERE notary IS NOT NULL",
+    "CREATE INDEX conversations_due ON conversations (deadline) WHERE is_open = 1 AND deadline IS NOT NULL",
+    "CREATE INDEX conversations_state ON conversations (state)",
+    """CREATE TABLE notary_bids (
+        conversation_id {bytes} NOT NULL,
+        agent {bytes} NOT NULL,
+        at BIGINT NOT NULL,
+        PRIMARY KEY (conversation_id, agent)
+    ){compact}""",
+    """CREATE TABLE escrows (
+        conversation_id {bytes} PRIMARY KEY REFERENCES conversations (id),
+        is_open SMALLINT NOT NULL,
+        version BIGINT NOT NULL,
+        record {bytes} NOT NULL
+    )""",
+    """CREATE TABLE balances (
+        account {text} PRIMARY KEY,
+        amount BIGINT NOT NULL,
+        version BIGINT NOT NULL
+    ){compact}""",
+    """CREATE TABLE authorisations (
+        deal {text} NOT NULL,
+        operation {text} NOT NULL,
+        envelope {bytes} NOT NULL,
+        sender {bytes} NOT NULL,
+        nonce {text} NOT NULL,
+        PRIMARY KEY (deal, operation)
+    ){compact}""",
+    """CREATE TABLE mesh_log (
+        number {number},
+        epoch BIGINT NOT NULL,
+        leaf {bytes} NOT NULL UNIQUE,
+        sender {bytes} NOT NULL,
+        msg_type SMALLINT NOT NULL,
+        conversation_id {bytes},
+        at BIGINT NOT NULL,
+        envelope {bytes} NOT NULL
+    )""",
+    "CREATE INDEX mesh_log_epoch ON mesh_log (epoch, number)",
+    "CREATE INDEX mesh_log_conversation ON mesh_log (conversation_id, number) WHERE conversation_id IS NOT NULL",
+    "CREATE INDEX mesh_log_sender ON mesh_log (sender, epoch, number)",
+    """CREATE TABLE mesh_epochs (
+        epoch BIGINT PRIMARY KEY,
+        envelopes BIGINT NOT NULL,
+        root {bytes} NOT NULL,
+        record {bytes} NOT NULL
+    )""",
+    """CREATE TABLE mesh_inbox (
+        number {number},
+        recipient {bytes} NOT NULL,
+        at BIGINT NOT NULL,
+        size BIGINT NOT NULL,
+        envelope {bytes} NOT NULL
+    )""",
+    "CREATE INDEX mesh_inbox_recipient ON mesh_inbox (recipient, number)",
+    "CREATE INDEX mesh_inbox_at ON mesh_inbox (at)",
+    *(f"{APPENDED}{table}" for table in MESH_APPEND_ONLY),
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST,
     _HOOKS,
@@ -344,6 +430,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _SIGNATURES,
     _HARDENING,
     _SEAMS,
+    _MESH,
 )
 VERSION: Final = len(MIGRATIONS)
 
