@@ -74,7 +74,14 @@ class OutcomeUnknown(MoothallError):
 
 
 class OutOfOrder(MoothallError):
-    """A conversation of the mesh does not allow this message now, or not from this agent. Nothing has changed."""
+    """A conversation of the mesh does not allow this message now, or not from this agent. Nothing has changed.
+
+    `state` is that of the conversation, where it is known.
+    """
+
+    def __init__(self, message: str, state: str = "IDLE") -> None:
+        super().__init__(message)
+        self.state = state
 
 
 class ClientError(MoothallError):

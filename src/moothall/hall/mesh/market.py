@@ -1,0 +1,83 @@
+"""What the mesh room asks of the market: conversations, the directory, what the hall keeps of envelopes.
+
+The room has checked an envelope before it comes here: its signature, its nonce and time, its route. The market
+decides what it does and keeps that. Each call ends with one of two calls back, on the event loop: `done` after the
+commit, or `failed` with the error. Then the room routes the envelope, or tells its sender why not.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct
+
+from moothall.hall.mesh.frames import Answer, Notice, Question
+from moothall.wire.mesh.envelope import Envelope
+
+Failed = Callable[[BaseException], None]
+
+
+class Payer(NamedTuple):
+    """Where an envelope came from: what is kept of it counts towards the disk quota of this address."""
+
+    ip: str
+    is_loopback: bool
+
+
+class Told(Struct, frozen=True):
+    """What became of an envelope."""
+
+    state: str | None = None  # of its conversation; None for NOTARIZE_BID
+    notices: tuple[tuple[bytes, Notice], ...] = ()  # to these keys, besides the envelope
+    assigned: bytes | None = None  # the hall sends this notary a NOTARIZE_ASSIGN, and tells the parties
+    fee: int = 0  # of that notary
+    stored: bool = False  # the envelope is in the recipient's inbox
+    carried: bool = (
+        False  # the recipient is connected to another hall of this store, which brings it the envelope
+    )
+
+
+class Dealings(Protocol):
+    def take(
+        self,
+        envelope: Envelope,
+        raw: bytes,
+        payer: Payer,
+        done: Callable[[Told], None],
+        failed: Failed,
+        *,
+        is_away: bool,
+    ) -> None:
+        """A bilateral envelope, FEEDBACK or NOTARIZE_BID. Those of one conversation are decided one after another.
+
+        `is_away`: the recipient is not connected to this hall. With an inbox in the store, the envelope is put
+        there in the same transaction. Fails with OutOfOrder, whose `state` is the conversation's, or with a
+        Refusal.
+        """
+
+    def advertise(
+        self,
+        envelope: Envelope,
+        raw: bytes,
+        payer: Payer,
+        name: str,
+        done: Callable[[], None],
+        failed: Failed,
+    ) -> None:
+        """An ADVERTISE: it replaces what the sender advertised before. `name` is that of its BEACON."""
+
+    def discover(self, query: str, done: Callable[[list[dict[str, Any]]], None], failed: Failed) -> None:
+        """Who has this capability, the best first."""
+
+    def record(self, envelope: Envelope, raw: bytes) -> None:
+        """Keep an envelope that changes nothing in the log: DISCOVER, BOUNTY, BROADCAST that is no chat, and what
+        the hall itself sends. Not BEACON."""
+
+    def ask(self, key: bytes, question: Question, done: Callable[[Answer], None], failed: Failed) -> None:
+        """Answer an agent that has proven this key. The signature of an order is checked. Fails with a Refusal or
+        OutOfOrder."""
+
+    def on_change(self, told: Callable[[tuple[bytes, ...], Notice], None]) -> None:
+        """Call `told` with the keys of the parties when a conversation changes without an envelope of theirs."""
+
+    def on_carried(self, told: Callable[[bytes, bytes], None]) -> None:
+        """Call `told` with a recipient and an envelope that another hall of this store has taken for it."""
