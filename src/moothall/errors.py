@@ -9,6 +9,8 @@
     ├── InvalidCertificate          a rotation chain or a revocation notice does not hold
     ├── OutcomeUnknown              the store cannot say whether a change was saved
     ├── OutOfOrder                  a message of the mesh does not fit its conversation
+    ├── CreditsRefused              the rules of the credits do not allow an operation
+    │   └── NoCover                 an agent has fewer credits than it is to pay
     ├── ClientError                 an agent could not do what it was asked
     │   ├── NotConnected
     │   ├── ConnectionFailed
@@ -82,6 +84,21 @@ class OutOfOrder(MoothallError):
     def __init__(self, message: str, state: str = "IDLE") -> None:
         super().__init__(message)
         self.state = state
+
+
+class CreditsRefused(MoothallError):
+    """An operation on credits is against the rules. `reason` is its name (mesh wire 10.2). Nothing has changed."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class NoCover(CreditsRefused):
+    """An agent has fewer credits than it is to pay."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("NoCover", message)
 
 
 class ClientError(MoothallError):
