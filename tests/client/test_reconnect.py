@@ -514,4 +514,4 @@ def assert_one_clean_traceback(error: BaseException) -> None:
     assert "During handling" not in shown
     assert "direct cause" not in shown
     own = [frame for frame in extract_tb(error.__traceback__) if "/moothall/" in frame.filename]
-    assert [frame.name for frame in own] == ["run"]
+    assert [frame.name for frame in own] == ["run", "run"]

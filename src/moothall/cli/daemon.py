@@ -125,7 +125,7 @@ def start(
     moothall daemon start -i alice.json -c general,builds
     moothall daemon start wss://hall.example.org -n work --max-reconnect-time 0
     """
-    from moothall.client.connection import shown_url
+    from moothall.client.dialling import shown_url
     from moothall.daemon import background
     from moothall.daemon.service import BACKOFF, DEFAULT_CHANNELS, Plan
 

@@ -186,7 +186,7 @@ def _event_types() -> list[str]:
 
 def _tell_of_connections(agent: "Agent", url: str, printer: Printer) -> None:
     """A line on standard error for each: connected, disconnected, reconnected."""
-    from moothall.client.connection import shown_url
+    from moothall.client.dialling import shown_url
 
     how = "connected"
 

@@ -1,14 +1,10 @@
 """`Agent`: an agent in a hall, in ten lines."""
 
-import asyncio
 import os
 import random
-import signal
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -22,22 +18,23 @@ from moothall.client.events import Answering
 from moothall.client.files import Files
 from moothall.client.floor import MAX_ROUNDS, AnswerHumans, Asked, FloorPolicy
 from moothall.client.handlers import Filter, Handlers
+from moothall.client.identities import load_identity
 from moothall.client.inbox import Inbox
-from moothall.client.logs import log, show_log
+from moothall.client.lifeline import Lifeline
+from moothall.client.logs import log
 from moothall.client.memory import Memory
 from moothall.client.message import Message
-from moothall.client.reconnect import Lifeline, Stay
+from moothall.client.reconnect import Stay
 from moothall.client.requests import Exchange
+from moothall.client.running import run
 from moothall.client.session import Session
 from moothall.client.speech import Speech
 from moothall.client.spelling import channel_names, several
 from moothall.client.transfers import Transfers
 from moothall.client.waiting import Waits
-from moothall.errors import KeyFileMissing, MoothallError, NotConnected, UsageError
-from moothall.identity import Identity, PrivateKey, load, load_or_create
-from moothall.identity.certificates import timestamp_text
+from moothall.errors import MoothallError, NotConnected, UsageError
+from moothall.identity import Identity, PrivateKey
 from moothall.identity.keyfile import AGENT_NAME
-from moothall.identity.signatures import SEED_BYTES
 from moothall.known_halls import KnownHalls
 from moothall.wire.agentchat.names import with_hash
 from moothall.wire.authority import DEFAULT_URL, hall_url, url_variable
@@ -80,7 +77,7 @@ class Agent(Waits, Files):
     ) -> None:
         if name is not None:
             _check_name(name)
-        self._identity = _load_identity(identity, name, create=create)
+        self._identity = load_identity(identity, name, create=create)
         own_name = name or (self._identity and self._identity.name) or DEFAULT_NAME
         self._policy = FloorPolicy.from_environment(
             os.environ, skills=several(skills), answer_humans=answer_humans, max_rounds=max_rounds
@@ -91,7 +88,7 @@ class Agent(Waits, Files):
         self._reconnect = reconnect
         self._backoff = backoff
         self._on_captcha = on_captcha
-        self._lifeline: Lifeline | None = None
+        self._lifeline: Lifeline[HallConnection] | None = None
         self._handlers = Handlers()
         self._memory = Memory()
         key = self._identity.key if self._identity is not None else None
@@ -202,20 +199,7 @@ class Agent(Waits, Files):
         unless the program has set up logging: then its handlers get these lines. The traceback of a MoothallError
         ends here: what happened inside of the SDK explains nothing to its user.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass  # outside of this block, so that the errors of the stay do not seem to follow from it
-        else:
-            raise RuntimeError("an event loop is running here: use `await agent.connect()`, or SyncAgent")
-        show_log()
-        try:
-            asyncio.run(self._run(url))
-        except MoothallError as error:
-            failure = error
-        else:
-            return
-        raise failure.with_traceback(None) from None
+        run(self, url)
 
     async def connect(self, url: str | None = None) -> None:
         """Come in. `url` is by default what the agent was made with, $MOOTHALL_URL, $AGENTCHAT_URL, or a
@@ -276,27 +260,6 @@ class Agent(Waits, Files):
     ) -> None:
         await self.close()
 
-    async def _run(self, url: str | None) -> None:
-        stay = asyncio.current_task()
-        assert stay is not None  # noqa: S101  # this is a coroutine
-        asked_to_stop = asyncio.Event()
-
-        def stop() -> None:
-            _unwatch_signals()  # a second Ctrl-C ends the process if the first does not
-            asked_to_stop.set()
-            stay.cancel()
-
-        _watch_signals(stop)
-        try:
-            await self.connect(url)
-            await self.wait_closed()
-        except asyncio.CancelledError:
-            if not asked_to_stop.is_set():
-                raise
-        finally:
-            _unwatch_signals()
-            await self.close()
-
     async def _connection(self) -> HallConnection:
         if self._lifeline is None:
             raise NotConnected("the agent has not connected yet")
@@ -356,50 +319,3 @@ class Agent(Waits, Files):
 def _check_name(name: str) -> None:
     if AGENT_NAME.match(name) is None:
         raise UsageError(f"{name!r} cannot be the name of an agent: 1 to 32 letters, digits, - or _")
-
-
-def _load_identity(
-    given: str | os.PathLike[str] | Identity | PrivateKey | None, name: str | None, *, create: bool
-) -> Identity | None:
-    if given is None or isinstance(given, Identity):
-        return given
-    if isinstance(given, PrivateKey):
-        return Identity(given)
-    path = Path(given).expanduser()
-    if create:
-        return _load_or_create(path, name)
-    try:
-        return load(path)
-    except KeyFileMissing as error:
-        raise KeyFileMissing(f"{error}, or with `create=True`") from None
-
-
-def _load_or_create(path: Path, name: str | None) -> Identity:
-    made: Identity | None = None
-
-    def make() -> Identity:
-        nonlocal made
-        created = timestamp_text(int(time.time() * 1000))
-        made = Identity(PrivateKey(os.urandom(SEED_BYTES)), name=name, created=created)
-        return made
-
-    identity = load_or_create(path, make)
-    if made is not None and made.key == identity.key:  # another program may have been first
-        log.warning("made a new key: %s", path)
-    return identity
-
-
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-
-
-def _watch_signals(stop: Callable[[], None]) -> None:
-    """Where that is possible: in the main thread, and not on Windows."""
-    for number in _SIGNALS:
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            asyncio.get_running_loop().add_signal_handler(number, stop)
-
-
-def _unwatch_signals() -> None:
-    for number in _SIGNALS:
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            asyncio.get_running_loop().remove_signal_handler(number)

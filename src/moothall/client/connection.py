@@ -1,19 +1,16 @@
 """One WebSocket to a hall: identification, then requests, replies and events. It does not reconnect."""
 
 import asyncio
-import os
-import ssl
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, Literal, NamedTuple, Protocol, Self
-from urllib.parse import urlsplit
 
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidProxy, InvalidStatus, InvalidURI
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
 
-from moothall import __version__
 from moothall.client.captcha import solve
+from moothall.client.dialling import loss_of, open_socket, place_at, shown_url
 from moothall.client.incoming import Incoming, decode, encode, features
 from moothall.client.logs import log
 from moothall.client.pace import FramePace
@@ -36,17 +33,11 @@ from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import CaptchaResponse, ClientMessage, Identify, VerifyIdentity
 from moothall.wire.agentchat.names import TOO_FAST
 from moothall.wire.agentchat.signing import auth_text, unbound_time
-from moothall.wire.origins import is_loopback
 from moothall.wire.websocket import POLICY_VIOLATION
 
-# Bytes. A hall in the profile of the reference relays texts of 2 MiB characters, each of up to six bytes.
-MAX_INCOMING: Final = 16 * 1024 * 1024
-READ_AHEAD: Final = 256  # frames; a hall sends many in one piece, and pausing for each few costs more
-CLOSE_TIMEOUT: Final = 2.0
 # A session that displaces another one of its key may have to wait for up to a minute (agentchat wire 4.5). A
 # hall that echoes `ref` says so with TAKEOVER_PENDING; the reference server does not.
 TAKEOVER_TIMEOUT: Final = 65.0
-ABNORMAL: Final = 1006  # what the library says when no close frame came (RFC 6455, 7.1.5)
 _GREETING: Final = "hello"  # the `ref` of IDENTIFY; a server that echoes it will echo all others
 
 AskPerson = Callable[[str], str | Awaitable[str]]
@@ -89,12 +80,12 @@ class HallConnection:
         cls, url: str, applicant: Applicant, listener: Listener, *, patience: float, paced: bool = False
     ) -> Self:
         """Resolves when the hall has said WELCOME. Raises ConnectionFailed, ReplyTimeout or a Refusal."""
-        socket = await _open_socket(url, patience)
+        socket = await open_socket(url, patience)
         connection = cls(socket, url, listener, paced=paced)
         try:
             await connection._introduce(applicant, patience)
         except ConnectionLost as lost:
-            raise ConnectionFailed(f"{_place(url)} turned the agent away: {lost}") from None
+            raise ConnectionFailed(f"{place_at(url)} turned the agent away: {lost}") from None
         except BaseException:
             await socket.close()
             raise
@@ -104,7 +95,7 @@ class HallConnection:
     @classmethod
     async def knock(cls, url: str, listener: Listener, *, patience: float) -> Self:
         """A connection without an identity: it can send the operator's commands only."""
-        connection = cls(await _open_socket(url, patience), url, listener, paced=False)
+        connection = cls(await open_socket(url, patience), url, listener, paced=False)
         connection._replies = OneAtATime(connection._transmit)  # whether the server echoes `ref` is not known
         connection._reading = asyncio.create_task(connection._read())
         return connection
@@ -247,11 +238,7 @@ class HallConnection:
             self._ending = Banned(_given_reason(incoming) or "banned by the hall's operator")
 
     def _loss(self) -> ConnectionLost:
-        code, reason = self._socket.close_code, self._socket.close_reason or ""
-        if code == ABNORMAL:
-            code = None
-        why = f": {code} {reason}".rstrip() if code is not None else ""
-        return ConnectionLost(f"the connection to {shown_url(self._url)} was lost{why}", code, reason)
+        return loss_of(self._socket, self._url)
 
 
 def _given_reason(incoming: Incoming) -> str:
@@ -292,81 +279,3 @@ async def _answer(question: str, on_captcha: AskPerson | None) -> str:
         raise CaptchaFailed(f"the hall asks {question!r}: pass on_captcha= to answer it")
     reply = on_captcha(question)
     return reply if isinstance(reply, str) else await reply
-
-
-# -- opening the socket --------------------------------------------------------------------------------
-
-
-async def _open_socket(url: str, patience: float) -> ClientConnection:
-    place = _place(url)
-    try:
-        return await connect(
-            url,
-            compression=None,
-            max_size=MAX_INCOMING,
-            max_queue=READ_AHEAD,
-            open_timeout=patience,
-            close_timeout=CLOSE_TIMEOUT,
-            user_agent_header=f"moothall/{__version__}",
-            proxy=None if place.is_local else True,
-        )
-    except InvalidURI:
-        # the message of the library would show a password
-        raise ConnectionFailed(f"{shown_url(url)}: a user name in the address needs a password") from None
-    except InvalidStatus as error:
-        status = error.response.status_code
-        raise ConnectionFailed(f"{place} answered HTTP {status}, not WebSocket: is it a hall?") from None
-    except (InvalidHandshake, InvalidProxy, EOFError) as error:
-        hint = " One with TLS has an address with wss://" if url.startswith("ws:") else ""
-        raise ConnectionFailed(f"{place} does not speak WebSocket ({error}): is it a hall?{hint}") from None
-    except TimeoutError:
-        advice = f"is it a hall, or another program? {_CHECK}" if place.is_local else place.advice
-        raise ConnectionFailed(f"{place} did not answer within {patience:g} s: {advice}") from None
-    except ssl.SSLCertVerificationError as error:
-        raise ConnectionFailed(
-            f"the certificate of {place} is not trusted ({error.verify_message}): "
-            "if it is your own, name it with SSL_CERT_FILE"
-        ) from None
-    except ssl.SSLError:
-        raise ConnectionFailed(f"{place} does not speak TLS: try ws:// in place of wss://") from None
-    except OSError as error:
-        raise ConnectionFailed(f"cannot reach {place} ({_reason(error)}): {place.advice}") from None
-
-
-_CHECK: Final = "`moothall doctor` tells"
-
-
-class _Place(NamedTuple):
-    host: str
-    port: int
-
-    @property
-    def is_local(self) -> bool:
-        return is_loopback(self.host)
-
-    @property
-    def advice(self) -> str:
-        if self.is_local:
-            return f"start a hall there with `moothall serve --port {self.port}`"
-        return "check the address, and that the hall is running"
-
-    def __str__(self) -> str:
-        return f"{self.host} port {self.port}"
-
-
-def _place(url: str) -> _Place:
-    """The host and port of a URL that `hall_url` made."""
-    parts = urlsplit(url)
-    return _Place(parts.hostname or "", parts.port or (443 if parts.scheme == "wss" else 80))
-
-
-def shown_url(url: str) -> str:
-    """The URL without user and password."""
-    place = _place(url)
-    return f"{urlsplit(url).scheme}://{place.host}:{place.port}"
-
-
-def _reason(error: OSError) -> str:
-    if error.errno is not None and error.errno > 0:  # asyncio puts the address into `strerror`
-        return os.strerror(error.errno).lower()
-    return (error.strerror or str(error) or type(error).__name__).lower()

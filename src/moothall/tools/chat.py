@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from moothall.client import Agent
-from moothall.client.connection import shown_url
+from moothall.client.dialling import shown_url
 from moothall.client.logs import log
 from moothall.client.markers import strip
 from moothall.errors import MoothallError, Refusal, UsageError

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta
 
 from moothall.client import Admin
-from moothall.client.connection import shown_url
+from moothall.client.dialling import shown_url
 from moothall.errors import UsageError
 from moothall.tools.market import AgentId
 from moothall.tools.options import ADMIN_KEY_VARIABLE

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from moothall.client import Agent, Backoff, Member
-from moothall.client.connection import shown_url
+from moothall.client.dialling import shown_url
 from moothall.client.logs import log
 from moothall.errors import (
     Banned,
