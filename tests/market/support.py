@@ -164,14 +164,14 @@ class MemoryBooks(Books):
         points = [(each.at, each.rating, each.why) for each in reversed(self.points) if each.key == key]
         return points[:limit]
 
-    def registration(self, key: bytes) -> Registration | None:
+    def registration(self, key: bytes, *, hold: bool = False) -> Registration | None:
         return self.skills.get(key)
 
     def offers(self, filters: Filters, most: int) -> list[Offer]:
         found = [
-            Offer(registration.key, position, skill["capability"], registration.registered_at)
+            Offer(registration.key, position, skill["capability"], at)
             for registration in self.skills.values()
-            for position, skill in enumerate(registration.skills)
+            for position, (skill, at) in enumerate(registration.listed())
             if _admits(filters, skill)
         ]
         return sorted(found, key=lambda offer: self.standing(offer.key).rating, reverse=True)[:most]
@@ -180,11 +180,11 @@ class MemoryBooks(Books):
         return [
             key
             for key, registration in self.skills.items()
-            if any(skill["capability"].lower() == capability for skill in registration.skills)
+            if any(skill["capability"].lower() == capability for skill, _ in registration.listed())
         ][:most]
 
     def offered(self, offers: Sequence[Offer]) -> list[tuple[Offer, dict[str, Any]]]:
-        return [(offer, self.skills[offer.key].skills[offer.position]) for offer in offers]
+        return [(offer, self.skills[offer.key].listed()[offer.position][0]) for offer in offers]
 
     def find_key(self, agent_id: str) -> bytes | None:
         for agent in AGENTS:

@@ -103,7 +103,8 @@ class Books(RevocationBooks, PostBooks, Protocol):
     def history(self, key: bytes, limit: int = 100) -> list[tuple[int, int, str]]:
         """(at, rating, why) of the latest points, newest first."""
 
-    def registration(self, key: bytes) -> Registration | None: ...
+    def registration(self, key: bytes, *, hold: bool = False) -> Registration | None:
+        """Locks the row for this unit, on engines that can, if it is to `hold` it."""
 
     def offers(self, filters: Filters, most: int) -> list[Offer]:
         """Skills that a search asks for. At most so many; then those whose agents were rated best when they

@@ -101,7 +101,8 @@ def expire(books: Books, proposal_id: str, *, now: int) -> MarketOutcome | None:
 
 
 def register_skills(books: Books, order: Signed[RegisterSkills], *, agent_id: str, now: int) -> MarketOutcome:
-    return _saved(books, skills.register(order, agent_id, now))
+    before = books.registration(order.key, hold=True)
+    return _saved(books, skills.register(order, before, agent_id, now))
 
 
 def withdraw_skills(books: Books, key: bytes, now: int) -> None:

@@ -135,14 +135,40 @@ class Receipt(Struct, kw_only=True, frozen=True, gc=False):
     body: bytes
 
 
+class Advertised(Struct, kw_only=True, frozen=True, gc=False):
+    """What an agent offers in its latest ADVERTISE (mesh wire 5)."""
+
+    skills: list[dict[str, Any]]  # one for each capability
+    about: dict[str, Any]  # the other members
+    name: str  # of the agent, as its BEACON has it
+    at: int
+    timestamp: int  # of the envelope, in microseconds: an older one does not replace it
+    envelope: bytes  # as it came; its signature covers what is offered, and not the name
+
+
 class Registration(Struct, kw_only=True, frozen=True, gc=False):
-    """The skills one agent offers (agentchat wire 14)."""
+    """What one agent offers. There are two sources, and neither replaces the other: `skills` are those of its
+    latest REGISTER_SKILLS (agentchat wire 14), and `advertised` is its latest ADVERTISE on the mesh."""
 
     key: bytes
     agent_id: str  # without "@"
     skills: list[dict[str, Any]]
     registered_at: int
     sig: str
+    advertised: Advertised | None = None
+
+    def listed(self) -> list[tuple[dict[str, Any], int]]:
+        """The skills that a search finds, and when the agent offered each. A capability of both sources is listed
+        as it was registered: that has a description, and a rate of its own."""
+        listed = [(skill, self.registered_at) for skill in self.skills]
+        if self.advertised is not None:
+            registered = {skill["capability"].lower() for skill in self.skills}
+            listed += [
+                (skill, self.advertised.at)
+                for skill in self.advertised.skills
+                if skill["capability"].lower() not in registered
+            ]
+        return listed
 
 
 class Offer(Struct, frozen=True, gc=False):

@@ -33,10 +33,17 @@ Skill = dict[str, Any]
 # -- registration --------------------------------------------------------------------------------------
 
 
-def register(order: Signed[RegisterSkills], agent_id: str, now: int) -> MarketOutcome:
-    """Replaces what the agent offered before. `agent_id` is without "@"."""
+def register(
+    order: Signed[RegisterSkills], before: Registration | None, agent_id: str, now: int
+) -> MarketOutcome:
+    """Replaces what the agent registered before, and not what it advertised. `agent_id` is without "@"."""
     registration = Registration(
-        key=order.key, agent_id=agent_id, skills=order.command.skills, registered_at=now, sig=order.sig
+        key=order.key,
+        agent_id=agent_id,
+        skills=order.command.skills,
+        registered_at=now,
+        sig=order.sig,
+        advertised=None if before is None else before.advertised,
     )
     row = audit_row("register_skills", agent_account(order.key), now, order=order)
     news = SkillsRegistered(registration)

@@ -181,14 +181,15 @@ def _offer_problems(connection: Connection) -> Iterator[str]:
     expected: set[tuple[bytes, int, bytes]] = set()
     for (record,) in connection.stream("SELECT record FROM registrations"):
         registration = _registration(record)
-        for position, skill in enumerate(registration.skills):
+        for position, (skill, at) in enumerate(registration.listed()):
             # Its rating is that of the moment when it registered, which nothing else tells.
-            expected.add((registration.key, position, _digest(offer_row(registration, position, skill, 0))))
+            row = offer_row(registration.key, position, skill, at, 0)
+            expected.add((registration.key, position, _digest(row)))
     columns = "key, position, capability, name, rate, currency, 0, registered_at, body"
-    for row in connection.stream(f"SELECT {columns} FROM offers"):  # noqa: S608
-        entry = (row[0], row[1], _digest(row))
+    for found in connection.stream(f"SELECT {columns} FROM offers"):  # noqa: S608
+        entry = (found[0], found[1], _digest(found))
         if entry not in expected:
-            yield f"agent {_shown(row[0])}: offer {row[1]} is not the one that it registered"
+            yield f"agent {_shown(found[0])}: offer {found[1]} is not the one that it registered"
         expected.discard(entry)
     for key, position, _ in sorted(expected):
         yield f"agent {_shown(key)}: offer {position} is registered, and searches do not find it"

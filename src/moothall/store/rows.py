@@ -351,9 +351,10 @@ class Draft:
 
     def put_offers(self, registration: Registration, rating: int) -> None:
         key = registration.key
-        self._keep_offers(key, len(registration.skills))
-        for position, skill in enumerate(registration.skills):
-            self.rows["offers"][key, position] = offer_row(registration, position, skill, rating)
+        listed = registration.listed()
+        self._keep_offers(key, len(listed))
+        for position, (skill, at) in enumerate(listed):
+            self.rows["offers"][key, position] = offer_row(key, position, skill, at, rating)
 
     def remove_registration(self, key: bytes) -> None:
         self.rows["registrations"].pop(key, None)
@@ -406,18 +407,18 @@ class Draft:
         self.has_events = True
 
 
-def offer_row(registration: Registration, position: int, skill: dict[str, Any], rating: int) -> Fields:
+def offer_row(key: bytes, position: int, skill: dict[str, Any], at: int, rating: int) -> Fields:
     """What a search looks at. A rate or a currency of another type counts as none, as it does in a search."""
     name, rate, currency = skill["capability"], skill.get("rate"), skill.get("currency")
     return (
-        registration.key,
+        key,
         position,
         name.lower(),
         name,
         as_double(rate) if isinstance(rate, int | float) and not isinstance(rate, bool) else None,
         currency.lower() if isinstance(currency, str) else None,
         rating,
-        registration.registered_at,
+        at,
         _encode(skill),
     )
 

@@ -75,11 +75,15 @@ class StandingBooks(SqlWork):
         )
         return [(at, rating, why) for at, rating, why in rows]
 
-    def registration(self, key: bytes) -> Registration | None:
+    def registration(self, key: bytes, *, hold: bool = False) -> Registration | None:
         for shelf in (self._draft.registrations, self._before.registrations):
             if key in shelf:
                 return shelf[key]
-        row = self._connection.execute("SELECT record FROM registrations WHERE key = ?", (key,)).fetchone()
+        lock = self._connection.dialect.for_update if hold else ""
+        row = self._connection.execute(
+            f"SELECT record FROM registrations WHERE key = ?{lock}",  # noqa: S608
+            (key,),
+        ).fetchone()
         return None if row is None else _registration(row[0])
 
     # -- saving --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ MAX_TASK_SUMMARY: Final = 200  # characters
 _CAPABILITY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
-class Geo(Struct, frozen=True):
+class Geo(Struct, frozen=True, omit_defaults=True):
     country: Annotated[str, Meta(pattern=r"^[A-Za-z]{2,8}\Z")]
     city: str | None = None
 
