@@ -22,6 +22,7 @@ from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
 from moothall.market.books import MAX_READ, OpenOffers, Page, what_fits
 from moothall.market.courier import Outbox
+from moothall.market.epoch_log import LogBooks
 from moothall.market.hooks import Subscription
 from moothall.market.records import (
     AuditRow,
@@ -43,6 +44,7 @@ from moothall.store.dialect import Connection
 from moothall.store.events import EventBooks
 from moothall.store.halls import HallsSql
 from moothall.store.ids import IdBooks
+from moothall.store.mesh_log import LogSql
 from moothall.store.row_cache import RowCache
 from moothall.store.rows import TABLES, Draft, Stored
 from moothall.store.standings import StandingBooks
@@ -103,12 +105,12 @@ class _Listed(Proposal, frozen=True, kw_only=True, gc=False):
 _listed: Final = msgspec.json.Decoder(_Listed).decode
 
 
-class StoreBooks(Books, Outbox, BindingBooks, CommonBooks, PinBooks, HallBooks, Protocol):
+class StoreBooks(Books, Outbox, BindingBooks, CommonBooks, PinBooks, HallBooks, LogBooks, Protocol):
     """The books of the market and the court, of the keys behind ids, of what halls have in common and tell each
-    other, and the courier's outbox of events."""
+    other, the courier's outbox of events, and the mesh's log."""
 
 
-class SqlBooks(CaseBooks, EventBooks, IdBooks, CommonSql, HallsSql, StoreBooks):
+class SqlBooks(CaseBooks, EventBooks, IdBooks, CommonSql, HallsSql, LogSql, StoreBooks):
     """Between load and commit. `careful` is the second try of a unit whose first try met a row that was changed
     meanwhile or was there already: it locks what it reads, and looks before it writes."""
 

@@ -40,7 +40,7 @@ def _lines(connection: Connection, table: str, columns: tuple[str, ...]) -> Iter
 
 
 def _order(table: str) -> str:
-    numbered = {"keys", "audit", "receipts", "rating_history"}
+    numbered = {"keys", "audit", "receipts", "rating_history", "mesh_log"}
     return "number" if table in numbered else "1, 2"
 
 

@@ -18,7 +18,7 @@ MAX_CASES: Final = 100  # each may hold a mebibyte of evidence
 
 
 class RowCache:
-    __slots__ = ("_unbound", "disputes", "keys", "large", "proposals", "standings")
+    __slots__ = ("_unbound", "closed_epoch", "disputes", "keys", "large", "proposals", "standings")
 
     def __init__(self) -> None:
         self.proposals: dict[str, Stored[Proposal]] = {}
@@ -26,6 +26,7 @@ class RowCache:
         self.disputes: dict[str, Stored[Dispute]] = {}
         self.large: set[str] = set()  # proposals that are forgotten after the next commit
         self.keys: dict[bytes, None] = {}  # that have their row: such a row stays for ever
+        self.closed_epoch: int | None = None  # of the mesh's log, the last that has ended; None: ask
         self._unbound: set[str] | None = None
 
     def absorb(self, committed: Draft) -> None:
@@ -33,6 +34,8 @@ class RowCache:
         self.standings.update(committed.standings)
         self.disputes.update(committed.disputes)
         self.keys.update(dict.fromkeys(committed.keys))
+        if committed.closed_epoch is not None:
+            self.closed_epoch = committed.closed_epoch
         for proposal_id in self.large | committed.large:
             self.proposals.pop(proposal_id, None)
         self.large.clear()
@@ -53,6 +56,7 @@ class RowCache:
         self.large.clear()
         self.standings.clear()
         self.disputes.clear()
+        self.closed_epoch = None
 
     def clear(self) -> None:
         """Forget everything: another process has written to the file."""

@@ -17,6 +17,7 @@ import msgspec
 from moothall.court.records import Dispute, SignedFile
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH
+from moothall.market.epoch_log import ClosedEpoch
 from moothall.market.records import (
     AuditRow,
     Entry,
@@ -28,6 +29,9 @@ from moothall.market.records import (
     Standing,
 )
 from moothall.store.dialect import Connection, Statement, Value
+from moothall.wire.mesh.envelope import NO_CONVERSATION, Envelope
+from moothall.wire.mesh.keccak import keccak256
+from moothall.wire.mesh.merkle import leaf
 
 # Rows go out in runs of 64, 32, .. 1, so that there are few statements and all of them stay prepared.
 LONGEST_RUN: Final = 64
@@ -152,12 +156,22 @@ TABLES: Final = (
         ("fingerprint", "bound_to"),
         " ON CONFLICT (fingerprint) DO UPDATE SET bound_to = excluded.bound_to",
     ),
+    # An envelope is logged once, also if two halls were sent it.
+    Table(
+        "mesh_log",
+        ("epoch", "hash", "leaf", "sender", "msg_type", "conversation_id", "at", "envelope"),
+        " ON CONFLICT (hash) DO NOTHING",
+    ),
+    Table("mesh_epochs", ("epoch", "envelopes", "root", "record")),
     Table("postings", ("book", "deal", "operation", "account", "amount", "at")),
     Table("audit", ("at", "operation", "deal", "actor", "data")),
     Table("receipts", ("proposal_id", "proposer", "recipient", "at", "body")),
     Table("rating_history", ("key", "at", "rating", "why")),
     Table("hooks", ("id", "listener", "name", "deal", "at", "body", "attempts", "next_attempt")),
 )
+
+_MAY_BE_THERE: Final = ("keys", "mesh_log")  # and then the row that is there stays
+_IN_ORDER: Final = "mesh_log"  # of arrival, not of a key
 
 Fields = tuple[Value, ...]
 
@@ -171,6 +185,7 @@ class Draft:
 
     __slots__ = (
         "added",
+        "closed_epoch",
         "disputes",
         "entries",
         "has_events",
@@ -195,6 +210,7 @@ class Draft:
         self.registrations: dict[bytes, Registration | None] = {}
         self.entries: set[tuple[str, str, str]] = set()  # (book, deal, operation)
         self.keys: set[bytes] = set()
+        self.closed_epoch: int | None = None  # of the mesh's log
         self.large: set[str] = set()  # proposals that are not worth remembering
         self.kept_offers: dict[bytes, int] = {}  # how many rows of each key's offers remain; the others go
         self.has_receipts = False
@@ -219,6 +235,7 @@ class Draft:
         self.keys |= later.keys
         self.large |= later.large
         self.relisted |= later.relisted
+        self.closed_epoch = self.closed_epoch if later.closed_epoch is None else later.closed_epoch
         self.has_receipts |= later.has_receipts
         self.has_events |= later.has_events
         self.has_lists |= later.has_lists
@@ -244,7 +261,7 @@ class Draft:
                 for run in _runs(rows):
                     values = [value for fields in run for value in fields]
                     statements.append((_insert(table, conflict, len(run)), values))
-                    least.append(0 if table.name == "keys" else len(run))
+                    least.append(0 if table.name in _MAY_BE_THERE else len(run))
         for key, registration in self.registrations.items():
             if registration is None:
                 statements.append(("DELETE FROM registrations WHERE key = ?", (key,)))
@@ -271,7 +288,7 @@ class Draft:
         yield table.unlisted, [row for row in rows if row[0] not in self.relisted]
 
     def _rows_of(self, table: Table) -> list[Fields]:
-        if not table.conflict:
+        if not table.conflict or table.name == _IN_ORDER:
             return self.added[table.name]
         if table.name == "disk_usage":
             return sorted((account, day, added) for account, (day, added) in self.usage.items())
@@ -405,6 +422,26 @@ class Draft:
         row = (event.id, listener, event.name, event.deal, event.at, event.body, 0, event.at)
         self.added["hooks"].append(row)
         self.has_events = True
+
+    def put_logged(self, envelope: Envelope, raw: bytes, *, epoch: int, at: int) -> None:
+        conversation = envelope.conversation_id
+        self.size += len(raw)
+        self.added["mesh_log"].append(
+            (
+                epoch,
+                keccak256(raw),
+                leaf(raw),
+                envelope.sender,
+                int(envelope.msg_type),
+                None if conversation == NO_CONVERSATION else conversation,
+                at,
+                raw,
+            )
+        )
+
+    def put_epoch(self, closed: ClosedEpoch) -> None:
+        self.added["mesh_epochs"].append((closed.epoch, closed.envelopes, closed.root, closed.record))
+        self.closed_epoch = closed.epoch
 
 
 def offer_row(key: bytes, position: int, skill: dict[str, Any], at: int, rating: int) -> Fields:

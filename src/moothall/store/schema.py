@@ -346,8 +346,9 @@ _HALLS: Final = (
 
 _SEAMS: Final = (*_BOOKS, *_COMMON, *_HALLS)
 
-# Nonces have 64 bits without a sign, which no number of both engines holds: they are text. `leaf` is the hash that
-# a proof begins with.
+# Nonces have 64 bits without a sign, which no number of both engines holds: they are text. `hash` is that of the
+# envelope, which authorisations name, and `leaf` the one that a proof begins with. An epoch that has ended gets no
+# more envelopes: where several halls write at once a trigger moves them, and the hall that ends it locks the table.
 _MESH: Final = (
     """CREATE TABLE conversations (
         id {bytes} PRIMARY KEY,
@@ -395,7 +396,8 @@ _MESH: Final = (
     """CREATE TABLE mesh_log (
         number {number},
         epoch BIGINT NOT NULL,
-        leaf {bytes} NOT NULL UNIQUE,
+        hash {bytes} NOT NULL UNIQUE,
+        leaf {bytes} NOT NULL,
         sender {bytes} NOT NULL,
         msg_type SMALLINT NOT NULL,
         conversation_id {bytes},
@@ -420,6 +422,12 @@ _MESH: Final = (
     )""",
     "CREATE INDEX mesh_inbox_recipient ON mesh_inbox (recipient, number)",
     "CREATE INDEX mesh_inbox_at ON mesh_inbox (at)",
+    f"""{SHARED}CREATE FUNCTION mesh_log_open_epoch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        NEW.epoch := greatest(NEW.epoch, (SELECT max(epoch) + 1 FROM mesh_epochs));
+        RETURN NEW;
+    END $$""",  # noqa: S608  # our own names
+    f"""{SHARED}CREATE TRIGGER mesh_log_open_epoch BEFORE INSERT ON mesh_log
+        FOR EACH ROW EXECUTE FUNCTION mesh_log_open_epoch()""",
     *(f"{APPENDED}{table}" for table in MESH_APPEND_ONLY),
 )
 

@@ -1,0 +1,69 @@
+"""What the log of the mesh keeps, and what may be asked of it (mesh wire 12). The store implements it.
+
+Every envelope that changes something is logged in the unit of work that it causes: both are on the disk, or neither
+is. An envelope belongs to the epoch in which it arrived. An epoch that has ended gets no more: a late envelope is
+logged in the next one. Envelopes are leaves of the epoch's Merkle tree in the order of their numbers.
+"""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from moothall.market.books import MAX_READ, Page
+from moothall.wire.mesh.envelope import Envelope
+from moothall.wire.mesh.epochs import epoch_of
+
+
+class Logged(Struct, frozen=True, gc=False):
+    number: int
+    epoch: int
+    at: int  # ms, when it arrived
+    envelope: bytes
+
+
+class Leaf(Struct, frozen=True, gc=False):
+    number: int
+    hash: bytes  # of the tree, not of the envelope
+
+
+class ClosedEpoch(Struct, frozen=True, gc=False):
+    epoch: int
+    envelopes: int
+    root: bytes
+    record: bytes  # JSON, which the hall signed
+
+
+class LogBooks(Protocol):
+    """A part of a unit of work."""
+
+    def log(self, envelope: Envelope, raw: bytes, at: int) -> None:
+        """Append an envelope. `raw` is the envelope as it was received, and `at` the time in ms. An envelope that
+        is in the log already is not added again."""
+
+    def logged(
+        self, conversation_id: bytes, *, after: int = 0, limit: int = 100, most: int = MAX_READ
+    ) -> Page[Logged]:
+        """The envelopes of a conversation, oldest first. `after` is the number at which an earlier list ended. As
+        many as have at most `most` bytes together, and at least one."""
+
+    def leaves(self, epoch: int, *, after: int = 0, limit: int = 1000) -> list[Leaf]:
+        """Of an epoch's tree, in order, those whose number is higher than `after`."""
+
+    def first_open_epoch(self) -> int | None:
+        """The earliest epoch that has envelopes and has not ended; None if there is none."""
+
+    def hold_log(self) -> None:
+        """Let no other unit append until this one is committed, and wait for those that have."""
+
+    def count_logged(self, epoch: int) -> int:
+        """The number of envelopes in an epoch."""
+
+    def close_epoch(self, closed: ClosedEpoch) -> None:
+        """End an epoch, for ever."""
+
+    def closed_epoch(self, epoch: int) -> ClosedEpoch | None: ...
+
+
+def epoch_at(at: int) -> int:
+    """The epoch at a time in ms."""
+    return epoch_of(at // 1000)

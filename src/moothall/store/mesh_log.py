@@ -1,0 +1,75 @@
+"""The log of the mesh in SQL (see `market.epoch_log`)."""
+
+from typing import Final
+
+from moothall.market.books import MAX_READ, Page, what_fits
+from moothall.market.epoch_log import ClosedEpoch, Leaf, Logged, epoch_at
+from moothall.store.row_cache import RowCache
+from moothall.store.work import MARKS, SqlWork, runs
+from moothall.wire.mesh.envelope import Envelope
+
+# As other lists: numbers and lengths first, and then the envelopes that fit.
+_OF_CONVERSATION: Final = (
+    "SELECT number, length(envelope) FROM mesh_log WHERE conversation_id = ? AND number > ?"
+    " ORDER BY number LIMIT ?"
+)
+_ENVELOPES: Final = f"SELECT number, epoch, at, envelope FROM mesh_log WHERE number IN ({MARKS})"  # noqa: S608
+_LEAVES: Final = "SELECT number, leaf FROM mesh_log WHERE epoch = ? AND number > ? ORDER BY number LIMIT ?"
+_FIRST_OPEN: Final = (
+    "SELECT min(epoch) FROM mesh_log WHERE epoch > (SELECT coalesce(max(epoch), -1) FROM mesh_epochs)"
+)
+_NONE: Final = -1
+
+
+class LogSql(SqlWork):
+    """What `SqlBooks` is made of besides the other parts."""
+
+    _cache: RowCache
+
+    def log(self, envelope: Envelope, raw: bytes, at: int) -> None:
+        epoch = epoch_at(at)
+        if not self._connection.dialect.locks_rows:  # elsewhere a trigger does this
+            epoch = max(epoch, self._last_closed() + 1)
+        self._draft.put_logged(envelope, raw, epoch=epoch, at=at)
+
+    def logged(
+        self, conversation_id: bytes, *, after: int = 0, limit: int = 100, most: int = MAX_READ
+    ) -> Page[Logged]:
+        rows = self._query(_OF_CONVERSATION, conversation_id, after, limit)
+        fitting, truncated = what_fits(rows, lambda row: int(row[1]), most)
+        wanted = [row[0] for row in fitting]
+        found: dict[int, Logged] = {}
+        for some in runs(wanted):
+            found.update((row[0], Logged(*row)) for row in self._query(_ENVELOPES, *some))
+        return Page([found[number] for number in wanted], truncated)
+
+    def leaves(self, epoch: int, *, after: int = 0, limit: int = 1000) -> list[Leaf]:
+        return [Leaf(number, leaf) for number, leaf in self._query(_LEAVES, epoch, after, limit)]
+
+    def first_open_epoch(self) -> int | None:
+        ((epoch,),) = self._query(_FIRST_OPEN)
+        return None if epoch is None else int(epoch)
+
+    def hold_log(self) -> None:
+        if self._connection.dialect.locks_rows:
+            self._connection.execute("LOCK TABLE mesh_log IN SHARE ROW EXCLUSIVE MODE")
+
+    def count_logged(self, epoch: int) -> int:
+        ((count,),) = self._query("SELECT count(*) FROM mesh_log WHERE epoch = ?", epoch)
+        return int(count)
+
+    def close_epoch(self, closed: ClosedEpoch) -> None:
+        self._draft.put_epoch(closed)
+
+    def closed_epoch(self, epoch: int) -> ClosedEpoch | None:
+        rows = self._query("SELECT epoch, envelopes, root, record FROM mesh_epochs WHERE epoch = ?", epoch)
+        return ClosedEpoch(*rows[0]) if rows else None
+
+    def _last_closed(self) -> int:
+        for known in (self._draft.closed_epoch, self._before.closed_epoch, self._cache.closed_epoch):
+            if known is not None:
+                return known
+        row = self._connection.execute("SELECT max(epoch) FROM mesh_epochs").fetchone()
+        last = _NONE if row is None or row[0] is None else int(row[0])
+        self._cache.closed_epoch = last
+        return last
