@@ -16,6 +16,7 @@ from moothall.court.farming import AS_FAST_AS_IT_GETS, Limits
 from moothall.court.rules import CourtRules
 from moothall.errors import UsageError
 from moothall.gateways import health
+from moothall.gateways.batches import Batches, pace_of
 from moothall.gateways.callables import Event as Event  # for those who write hooks
 from moothall.gateways.callables import Hook, HookListener, name_of
 from moothall.gateways.keep_port import KeepPort
@@ -184,6 +185,7 @@ class App:
         self._take_motd(read_motd(lists[MOTD]))
         self.port = Port(self.hall, settings, self.log)
         self._pins = self._read_pins(directory) if settings.keep_pin else None
+        self._batches = Batches(self._loop, pace_of(settings))
         self.keep = self._build_keep(hall_key) if settings.keep else None
         self._lag = LagMeter()
         self.port.routes = health.routes(
@@ -234,6 +236,7 @@ class App:
             await self.keep.close()
         await self._finish_commands()
         await self.port.close("Server shutting down")
+        self._batches.close()
         self._is_over = True
         if self._alarm is not None:
             self._alarm.cancel()
@@ -296,7 +299,7 @@ class App:
         bridge = Bridge(Gate(self.hall), key.sign_bytes, key.public.raw, settings.keep_channel)
         directory = SkillDirectory(self._market_store)
         room = KeepRoom(bridge, directory.find, version=__version__, pins=pins)
-        return KeepPort(room, self.hall.door, settings, self.log)
+        return KeepPort(room, self.hall.door, self._batches, settings, self.log)
 
     def _set_alarm(self, due: float) -> None:
         if self._alarm is not None:

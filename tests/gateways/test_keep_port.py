@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from moothall.app import App
-from moothall.gateways.keep_batches import BESIDE_OTHERS, FULL_SPEED
+from moothall.gateways.batches import BESIDE_OTHERS, FULL_SPEED
 from moothall.gateways.keep_connection import MAX_DISCARDED, TRANSPORT_HIGH_WATER, KeepConnection
 from moothall.gateways.keep_port import READ_AT_ONCE, KeepPort
 from moothall.hall.budgets import CONNECTION_FRAMES
@@ -317,7 +317,7 @@ async def test_an_arrival_costs_its_address_more_than_a_packet(open_hall: OpenHa
         many.data_received(b"".join(frame(encode(ALICE.packet(src=f"bot:{n}"))) for n in range(100)))
         await until(lambda: keep(app).lines.throttled == 1)
         # A batch is paid for before its arrivals are known.
-        most = 100 / ARRIVAL_FRAMES + 2 * BESIDE_OTHERS.packets
+        most = 100 / ARRIVAL_FRAMES + 2 * BESIDE_OTHERS.messages
         assert 0 < len(keep(app).room.registry) <= most < 100
         many.connection_lost(None)
 
@@ -759,7 +759,7 @@ async def test_a_flood_leaves_the_loop_to_others_after_each_few_packets(app: App
     while port.room.packets < 1020:
         await asyncio.sleep(0)
         handled_by_turn.append(port.room.packets)
-    most = 2 * BESIDE_OTHERS.packets + BESIDE_OTHERS.share
+    most = 2 * BESIDE_OTHERS.messages + BESIDE_OTHERS.share
     assert all(after - before <= most for before, after in itertools.pairwise(handled_by_turn))
     for flooder in flooders:
         flooder.connection_lost(None)

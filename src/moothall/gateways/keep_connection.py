@@ -13,7 +13,9 @@ from typing import Final, NamedTuple, Protocol, cast
 from moothall.gateways.keep_backlog import Backlog, Waiting
 from moothall.gateways.keep_inbox import Inbox
 from moothall.gateways.keep_lines import Lines
+from moothall.hall import checking
 from moothall.hall.budgets import CONNECTION_FRAMES, LEAST_PAUSE, Meter, Price
+from moothall.hall.checking import Checks, Proof
 from moothall.hall.keep.bridge import DELIVERY_FAILED
 from moothall.hall.keep.discovery import reply
 from moothall.hall.keep.registry import Peer
@@ -28,10 +30,10 @@ MAX_DISCARDED: Final = 16 * 1024  # bytes that arrive after the end of a connect
 MAX_QUEUE: Final = 256 * 1024  # bytes of one turn's write: a packet to a swarm can be a thousand for one peer
 
 
-class Arrival:
+class Arrival(checking.Arrival):
     """A packet between its arrival and its handling; without one, where a connection's stream ends."""
 
-    __slots__ = ("arrived", "connection", "forwarded", "packet", "signed", "valid")
+    __slots__ = ("arrived", "forwarded", "packet")
 
     def __init__(
         self,
@@ -41,12 +43,10 @@ class Arrival:
         signed: bytes = b"",
         forwarded: bytes = b"",
     ) -> None:
-        self.connection = connection
+        super().__init__(connection, None if packet is None else Proof(packet.pk, signed, packet.sig))
         self.arrived = arrived
         self.packet = packet
-        self.signed = signed
         self.forwarded = forwarded
-        self.valid = False
 
 
 class Limits(NamedTuple):
@@ -56,17 +56,6 @@ class Limits(NamedTuple):
     inbox: int  # bytes that were read and not looked at yet, before reading stops
     soft_mark: int  # bytes that wait for the peer, before packets of others are refused
     write_timeout: float  # seconds that a peer may read nothing
-
-
-class Inputs(Protocol):
-    """Where connections say that they have packets to be checked and handled."""
-
-    @property
-    def is_at_work(self) -> bool:
-        """True while received packets are being checked and handled."""
-
-    def ready(self, connection: "KeepConnection") -> None:
-        """The connection has something in its inbox."""
 
 
 class Port(Protocol):
@@ -79,7 +68,7 @@ class Port(Protocol):
     buffer: bytearray
 
     @property
-    def batches(self) -> Inputs: ...
+    def batches(self) -> Checks: ...
 
     def now(self) -> float:
         """The time of the budgets."""
@@ -93,7 +82,7 @@ class Port(Protocol):
     def lost(self, connection: "KeepConnection") -> None: ...
 
     # Packets, and peers that do not read.
-    def handle(self, arrival: Arrival) -> None: ...
+    def handle(self, connection: "KeepConnection", arrival: Arrival) -> None: ...
     def malformed(self) -> None: ...
     def expired(self, sender: Peer | None, message_id: str) -> None: ...
     def mark(self, connection: "KeepConnection") -> None: ...
@@ -261,7 +250,7 @@ class KeepConnection(asyncio.BaseProtocol):
         if self.meter is not None and not self.has_entered and not self.held:
             self._enter(self.meter)
         while self.checked and not self.held:
-            self._port.handle(self.checked.popleft())
+            self.handle(self.checked.popleft())
         if self.inbox and not self.held:
             self._port.batches.ready(self)
 
@@ -280,6 +269,13 @@ class KeepConnection(asyncio.BaseProtocol):
     def is_waiting(self) -> bool:
         """True if packets of the peer are not handled yet."""
         return bool(self.inbox or self.checked)
+
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self.inbox)
+
+    def handle(self, arrival: Arrival) -> None:
+        self._port.handle(self, arrival)
 
     @property
     def is_stuck(self) -> bool:

@@ -1,12 +1,12 @@
 """The port for keep clients: it accepts, handles packets, flushes, sends heartbeats and closes (keep wire 1-9).
 
-Signatures are checked in batches (`keep_batches`). Connections over a budget wait in lines (`keep_lines`).
+Signatures are checked in batches (`batches`). Connections over a budget wait in lines (`keep_lines`).
 """
 
 import asyncio
 from typing import Final
 
-from moothall.gateways.keep_batches import BESIDE_OTHERS, FULL_SPEED, Batches
+from moothall.gateways.batches import Batches, pace_of
 from moothall.gateways.keep_connection import (
     Arrival,
     KeepConnection,
@@ -31,19 +31,21 @@ GOODBYE: Final = 2.0  # seconds for clients to read the rest
 
 
 class KeepPort:
-    def __init__(self, room: KeepRoom, door: Doorkeeper, settings: Settings, log: Log) -> None:
+    def __init__(
+        self, room: KeepRoom, door: Doorkeeper, batches: Batches, settings: Settings, log: Log
+    ) -> None:
         self.room = room
         self.loop = asyncio.get_running_loop()
-        pace = FULL_SPEED if settings.no_limits else BESIDE_OTHERS
         self.limits = Limits(
             rate=Rate(0, 1) if settings.no_limits else settings.keep_rate,
-            inbox=pace.inbox,
+            inbox=pace_of(settings).inbox,
             soft_mark=settings.keep_outbox,
             write_timeout=settings.keep_write_timeout,
         )
         self.secure = settings.keep_tls
         self.lines = Lines(self.loop)
-        self.batches = Batches(self.loop, pace, self.handle, self._flush)
+        self.batches = batches
+        batches.after_each(self._flush)
         self.overflows = 0  # connections closed because they read nothing
         self._door = door
         self._settings = settings
@@ -110,12 +112,11 @@ class KeepPort:
         for connection in list(self._connections):
             connection.say_goodbye()
         await until_gone(self._connections, self._drained, GOODBYE)
-        self.batches.close()
 
     # -- packets in --------------------------------------------------------------------------------
 
-    def handle(self, arrival: Arrival) -> None:
-        connection, packet = arrival.connection, arrival.packet
+    def handle(self, connection: KeepConnection, arrival: Arrival) -> None:
+        packet = arrival.packet
         if connection.closing:
             return
         if packet is None:

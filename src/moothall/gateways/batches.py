@@ -1,9 +1,9 @@
-"""Batches of keep packets: signatures are checked together, and packets are then handled in the order of arrival.
+"""Batches of signed messages: signatures are checked together, then messages are handled in the order of arrival.
 
 A signature takes longer to check than everything else together, and libsodium does it outside the interpreter's
-lock. So packets are gathered in batches, a few of each connection, and where the hall has a second processor, a
-thread and the loop share the batch: each takes the next packet that is unchecked. How large a batch is, and how
-long the loop has for others after it, is its `Pace`.
+lock. So messages are gathered in batches, a few of each connection, and where the hall has a second processor, a
+thread and the loop share the batch: each takes the next message that is unchecked. How large a batch is, and how
+long the loop has for others after it, is its `Pace`. The wires share one of these, and so one share of the loop.
 """
 
 import asyncio
@@ -15,61 +15,63 @@ from itertools import islice
 from math import inf
 from typing import Final, NamedTuple
 
-from moothall.gateways.keep_connection import Arrival, KeepConnection
+from moothall.hall.checking import Arrival, Source
 from moothall.identity.signatures import verify
+from moothall.settings import Settings
 
 
 class Pace(NamedTuple):
-    packets: int  # that the loop checks in one turn; twice as many, where a thread helps
+    messages: int  # that the loop checks in one turn; twice as many, where a thread helps
     bytes: int  # of them
-    share: int  # packets of one connection, before the next has its turn
+    share: int  # messages of one connection, before the next has its turn
     inbox: int  # bytes of one connection that were read and not looked at yet, before reading stops
     most: float  # seconds for the handling of a batch, before the rest is put off
     rest: float  # seconds until the next batch, if this one was at least half full
 
 
-# A signature takes 60 us, and handling a packet about 30 us more. Without limits, keep has all it can get: a
-# batch takes two to three milliseconds. With limits it has half a millisecond of a turn of the loop, and then it
-# rests for one to two milliseconds, as timers go. So a flood from any number of connections takes about a third of
-# the loop's time, and chat, which takes 0.7 ms when it is quiet, waits for less than that again. This leaves about
-# 4,000 packets a second for all connections together, and twice as many with a second processor.
-FULL_SPEED: Final = Pace(packets=32, bytes=512 * 1024, share=8, inbox=256 * 1024, most=inf, rest=0.0)
-BESIDE_OTHERS: Final = Pace(packets=8, bytes=64 * 1024, share=2, inbox=0, most=0.0005, rest=0.001)
+# A signature takes 60 us, and handling a message about 30 us more. Without limits, these wires have all they can
+# get: a batch takes two to three milliseconds. With limits they have half a millisecond of a turn of the loop, and
+# then they rest for one to two milliseconds, as timers go. So a flood from any number of connections takes about a
+# third of the loop's time, and chat, which takes 0.7 ms when it is quiet, waits for less than that again. This
+# leaves about 4,000 messages a second for all connections together, and twice as many with a second processor.
+FULL_SPEED: Final = Pace(messages=32, bytes=512 * 1024, share=8, inbox=256 * 1024, most=inf, rest=0.0)
+BESIDE_OTHERS: Final = Pace(messages=8, bytes=64 * 1024, share=2, inbox=0, most=0.0005, rest=0.001)
 
-WORTH_SPLITTING: Final = 6  # packets: a thread is not woken for fewer
+WORTH_SPLITTING: Final = 6  # messages: a thread is not woken for fewer
+
+
+def pace_of(settings: Settings) -> Pace:
+    return FULL_SPEED if settings.no_limits else BESIDE_OTHERS
 
 
 class Batches:
-    """Packets are taken from the inboxes of connections. Each goes to `handle`; `flush` ends a batch."""
+    """Messages are taken from connections, checked, and handed back to them."""
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        pace: Pace,
-        handle: Callable[[Arrival], None],
-        flush: Callable[[], None],
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, pace: Pace) -> None:
         self._loop = loop
         self._pace = pace
-        self._handle = handle
-        self._flush = flush
-        self._ready: deque[KeepConnection] = deque()
+        self._flushes: list[Callable[[], None]] = []
+        self._ready: deque[Source] = deque()
         self._at_work = False  # a batch is being checked, or is about to be
         self._resting = False  # the next batch is put off
-        self._thread = ThreadPoolExecutor(1, "keep-signatures") if _processors() > 1 else None
-        self._size = pace.packets * (2 if self._thread is not None else 1)
+        self._thread = ThreadPoolExecutor(1, "signatures") if _processors() > 1 else None
+        self._size = pace.messages * (2 if self._thread is not None else 1)
+
+    def after_each(self, flush: Callable[[], None]) -> None:
+        """Call this at the end of each batch."""
+        self._flushes.append(flush)
 
     @property
     def is_at_work(self) -> bool:
-        """True while received packets are being checked and handled."""
+        """True while received messages are being checked and handled."""
         return self._at_work
 
-    def ready(self, connection: KeepConnection) -> None:
-        """The connection has something in its inbox."""
-        if connection.listed:
+    def ready(self, source: Source) -> None:
+        """The connection has something to be checked."""
+        if source.listed:
             return
-        connection.listed = True
-        self._ready.append(connection)
+        source.listed = True
+        self._ready.append(source)
         self._go_on()
 
     def _go_on(self) -> None:
@@ -101,14 +103,14 @@ class Batches:
         size = 0
         ready = self._ready
         while ready and len(batch) < self._size and size < self._pace.bytes:
-            connection = ready.popleft()
-            connection.listed = False
-            if connection.held or connection.closing:
+            source = ready.popleft()
+            source.listed = False
+            if source.held or source.closing:
                 continue
-            size += connection.take(batch, self._pace.share)
-            if connection.inbox and not connection.held:
-                connection.listed = True
-                ready.append(connection)
+            size += source.take(batch, self._pace.share)
+            if source.has_waiting and not source.held:
+                source.listed = True
+                ready.append(source)
         return batch
 
     def _handle_all(self, batch: list[Arrival], begun: int = 0) -> None:
@@ -119,14 +121,15 @@ class Batches:
         try:
             for arrival in islice(batch, begun, None):
                 next_one += 1
-                connection = arrival.connection
-                if connection.held or connection.checked:
-                    connection.checked.append(arrival)
+                source = arrival.source
+                if source.held or source.checked:
+                    source.checked.append(arrival)
                 else:
-                    self._handle(arrival)
+                    source.handle(arrival)
                 if pace.rest and loop.time() > end:
                     break
-            self._flush()
+            for flush in self._flushes:
+                flush()
         finally:
             if next_one < len(batch):
                 loop.call_later(pace.rest, self._handle_all, batch, next_one)
@@ -148,9 +151,8 @@ class Batches:
 
 def _check(arrivals: Iterable[Arrival]) -> None:
     for arrival in arrivals:
-        packet = arrival.packet
-        if packet is not None:
-            arrival.valid = verify(packet.pk, arrival.signed, packet.sig)
+        if arrival.proof is not None:
+            arrival.valid = verify(*arrival.proof)
 
 
 def _processors() -> int:
