@@ -7,12 +7,13 @@ from contextlib import AsyncExitStack
 
 import pytest
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK
+from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK, InvalidStatus
 from websockets.typing import Data, Subprotocol
 
 from moothall.gateways import port as port_module
 from moothall.gateways.connection import LONG_MESSAGE, Connection
 from moothall.gateways.port import LONG_AT_ONCE, Port
+from moothall.gateways.room import Served
 from moothall.wire.websocket import (
     BINARY,
     CLOSE,
@@ -433,3 +434,40 @@ async def test_the_echo_runs_as_a_program_until_it_is_told_to_stop() -> None:
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1001
         assert await program.wait() == 0
+
+
+# -- rooms by path ---------------------------------------------------------------------------------
+
+
+@on_uvloop
+async def test_a_path_can_have_a_room_of_its_own() -> None:
+    hall, side = Departures(), Departures()
+    async with running(hall) as port:
+        port.rooms = {"/side": Served(side, frozenset({"side.v1"}), 10)}
+        offered = [Subprotocol("other"), Subprotocol("side.v1")]
+        async with connect(f"{url(port)}/side?x=1", subprotocols=offered, proxy=None) as socket:
+            assert socket.subprotocol == "side.v1"
+            await socket.send("here")
+            assert await socket.recv() == "here"
+            await socket.send("longer than ten bytes")
+            with pytest.raises(ConnectionClosedError) as closed:
+                await socket.recv()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == TOO_BIG
+        async with connect(f"{url(port)}/any/other", proxy=None) as socket:
+            assert socket.subprotocol is None
+            await socket.send("in the hall")
+            assert await socket.recv() == "in the hall"
+    assert (side.heard, hall.heard) == ([b"here"], [b"in the hall"])
+    assert (len(side.left), len(hall.left)) == (1, 1)
+
+
+@on_uvloop
+async def test_a_room_that_is_turned_off_is_refused_clearly() -> None:
+    async with running() as port:
+        port.rooms = {"/side": None}
+        with pytest.raises(InvalidStatus) as refused:
+            async with connect(f"{url(port)}/side", proxy=None):
+                pass
+        assert refused.value.response.status_code == 404
+        assert b"/side" in (refused.value.response.body or b"")

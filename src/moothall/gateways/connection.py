@@ -74,6 +74,7 @@ class Connection(asyncio.Protocol):
         "_port",
         "_reader",
         "_rest",
+        "_room",
         "calling",
         "group",
         "heard",
@@ -93,6 +94,7 @@ class Connection(asyncio.Protocol):
         self._head: bytes | None = b""  # the request so far; None once it is answered
         self._reader: FrameReader | None = None  # None until the upgrade, and after hanging up
         self._rest: Iterator[tuple[int, bytes]] | None = None  # frames that were read, but not handled yet
+        self._room = port.room  # that of its path, after the upgrade
         self._guest: Any = None
         self.queue: list[bytes] = []
         self.stuck = False  # the transport takes no more
@@ -147,7 +149,7 @@ class Connection(asyncio.Protocol):
                 self._read_frames(reader.feed(data))
                 self._reserve()
             else:
-                self._port.room.receive(self._guest, text)
+                self._room.receive(self._guest, text)
         except Violation as violation:
             self._fail(violation.code, violation.reason)
         except Exception:  # noqa: BLE001  # a bug of ours: this connection ends, the others go on
@@ -329,7 +331,7 @@ class Connection(asyncio.Protocol):
     def _leave(self) -> None:
         guest, self._guest = self._guest, None
         if guest is not None:
-            self._port.room.disconnect(guest)
+            self._room.disconnect(guest)
 
     # -- WebSocket ---------------------------------------------------------------------------------
 
@@ -358,12 +360,12 @@ class Connection(asyncio.Protocol):
             return
         held = self._reader.unfinished
         if self.paused and self._guest is not None:
-            held += self._port.room.waiting_bytes(self._guest)
+            held += self._room.waiting_bytes(self._guest)
         if self.reserved or held > LONG_MESSAGE:
             self._port.reserve(self, held)
 
     def _read_frames(self, frames: Iterator[tuple[int, bytes]]) -> None:
-        room = self._port.room
+        room = self._room
         seen = size = 0  # of the outbox since it was last relieved: frames, bytes
         ignored = 0
         for opcode, payload in frames:
@@ -406,7 +408,7 @@ class Connection(asyncio.Protocol):
     def _break(self) -> None:
         """A bug of ours: called while it is handled."""
         self._port.bug("a message could not be handled")
-        self._port.room.fail(self._guest)
+        self._room.fail(self._guest)
         self._fail(INTERNAL_ERROR, "Internal error")
 
     def _fail(self, code: int, reason: str) -> None:
@@ -453,14 +455,16 @@ class Connection(asyncio.Protocol):
         peer = self._peer(request)
         if peer != self.ip and not self._port.pays(peer, CONNECTION_FRAMES):
             raise TooManyRequests
+        served = self._port.served(request.path)
         if (offered := request.headers.get("sec-websocket-protocol")) is not None:
-            answer = with_subprotocol(answer, offered, self._port.subprotocols)
+            answer = with_subprotocol(answer, offered, served.subprotocols)
         self.transport.write(answer)
-        self._reader = FrameReader(self._port.max_message)
+        self._room = served.room
+        self._reader = FrameReader(served.max_message)
         self._port.upgraded(self)
         self.ip = peer
         user_agent = request.headers.get("user-agent", "")[:256]
-        self._guest = self._port.room.connect(
+        self._guest = self._room.connect(
             self,
             self.ip,
             user_agent,

@@ -10,13 +10,13 @@ from typing import Final
 from moothall.gateways.connection import LONG_MESSAGE, Connection, TooManyRequests
 from moothall.gateways.heartbeat import Heartbeat
 from moothall.gateways.listening import address_of, listen, load_tls, until_gone
-from moothall.gateways.room import Room
+from moothall.gateways.room import Room, Served
 from moothall.gateways.written import WriteWatch
 from moothall.hall.access import AddressCounts, holder_of
 from moothall.hall.budgets import CONNECTION_FRAMES
 from moothall.hall.outside import Log
 from moothall.settings import Settings
-from moothall.wire.http import Request, Response
+from moothall.wire.http import BadRequest, Request, Response
 from moothall.wire.origins import is_loopback
 from moothall.wire.websocket import GOING_AWAY, POLICY_VIOLATION, Violation
 
@@ -46,7 +46,6 @@ class Port:
         self.max_message = settings.max_frame
         self.outbox_limit = settings.outbox_limit
         self.allowed_origins = frozenset(settings.allowed_origins)
-        self.subprotocols = frozenset(settings.subprotocols)
         self.allowed_hosts = frozenset(map(str.lower, settings.allowed_hosts))
         self._proxies = tuple(map(ip_network, settings.trusted_proxies))
         self.secure = settings.cert is not None
@@ -63,6 +62,9 @@ class Port:
         self._settings = settings
         self._log = log
         self.routes: Mapping[str, Route] = {}
+        self._hall = Served(room, frozenset(settings.subprotocols), settings.max_frame)
+        # Paths with a room of their own; all others lead to the hall. None: what belongs there is turned off.
+        self.rooms: Mapping[str, Served | None] = {}
         self._server: asyncio.Server | None = None
         self.dirty: list[Connection] = []
         self._connections: set[Connection] = set()
@@ -231,6 +233,13 @@ class Port:
 
     def bug(self, event: str) -> None:
         self._log.warning(event, exc_info=True)
+
+    def served(self, path: str) -> Served:
+        """The room that a WebSocket client of this path comes into. Raises BadRequest."""
+        served = self.rooms.get(path, self._hall)
+        if served is None:
+            raise BadRequest(404, f"This hall does not serve {path}; its operator has turned it off")
+        return served
 
     def serve(self, request: Request, ip: str, *, knows_host: bool) -> Response:
         """`knows_host`: the request names this hall as an operator of it would."""

@@ -1,6 +1,7 @@
 """What a port needs of the room behind it."""
 
-from typing import Any, Protocol
+from collections.abc import Collection
+from typing import Any, NamedTuple, Protocol
 
 
 class Room(Protocol):
@@ -33,3 +34,11 @@ class Room(Protocol):
 
     def turn_away(self, ip: str, *, is_news: bool) -> None:
         """This address has as many connections as it may: to be counted, and logged if that is news."""
+
+
+class Served(NamedTuple):
+    """What WebSocket clients find at a path of the port."""
+
+    room: Room
+    subprotocols: Collection[str]
+    max_message: int  # bytes
