@@ -113,6 +113,7 @@ def test_show_prints_both_ids_and_the_public_key(path: Path) -> None:
     output = succeed("show", "--file", path)
     assert f"@{ALICE.public.agent_id()}\n" in output
     assert ALICE.public.fingerprint in output
+    assert ALICE.public.raw.hex() in output
     assert ALICE.public.pem in output
     assert "alice" in output
     assert_secret(output, path)
@@ -125,6 +126,7 @@ def test_show_json_is_for_programs(path: Path) -> None:
         "name": "alice",
         "agent_id": BOB.public.agent_id(),
         "fingerprint": BOB.public.fingerprint,
+        "mesh_id": BOB.public.raw.hex(),
         "public_key": BOB.public.pem,
         "created": None,
         "rotations": 1,

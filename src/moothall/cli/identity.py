@@ -314,6 +314,7 @@ def _write_notice(content: bytes, out: Path) -> None:
 def _show_ids(key: PublicKey) -> None:
     typer.echo(f"{'agent id':<12} @{key.agent_id()}")
     typer.echo(f"{'fingerprint':<12} {key.fingerprint} (the agent id on agentchat 0.36 servers)")
+    typer.echo(f"{'mesh id':<12} {key.raw.hex()}")
 
 
 def _named(key: PublicKey) -> str:
@@ -326,6 +327,7 @@ def _description(identity: Identity, path: Path) -> dict[str, object]:
         "name": identity.name,
         "agent_id": identity.public.agent_id(),
         "fingerprint": identity.public.fingerprint,
+        "mesh_id": identity.public.raw.hex(),
         "public_key": identity.public.pem,
         "created": identity.created,
         "rotations": len(identity.rotations),
