@@ -18,7 +18,7 @@ def test_credits_become_millionths(text: str, amount: int) -> None:
     "text", ["", "-1", "+1", "1.", ".5", "1.0000001", "1e3", "1,5", " 1", "nan", "٣", "1_0"]
 )
 def test_what_is_not_exact_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is not an amount of credits, such as 20 or 2.5"):
+    with pytest.raises(UsageError, match=r"is not an amount of credits, such as 20 or 2\.5"):
         millionths(text)
 
 
