@@ -17,6 +17,7 @@ from moothall.court.records import CourtChange, Dispute, SignedFile
 from moothall.hall.bindings import BindingBooks
 from moothall.hall.common import CommonBooks
 from moothall.hall.keep.pinning import PinBooks
+from moothall.hall.mesh.stored_inbox import InboxBooks
 from moothall.hall.other_halls import HallBooks
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
@@ -44,6 +45,7 @@ from moothall.store.dialect import Connection
 from moothall.store.events import EventBooks
 from moothall.store.halls import HallsSql
 from moothall.store.ids import IdBooks
+from moothall.store.mesh_inbox import InboxSql
 from moothall.store.mesh_log import LogSql
 from moothall.store.row_cache import RowCache
 from moothall.store.rows import TABLES, Draft, Stored
@@ -105,12 +107,14 @@ class _Listed(Proposal, frozen=True, kw_only=True, gc=False):
 _listed: Final = msgspec.json.Decoder(_Listed).decode
 
 
-class StoreBooks(Books, Outbox, BindingBooks, CommonBooks, PinBooks, HallBooks, LogBooks, Protocol):
+class StoreBooks(
+    Books, Outbox, BindingBooks, CommonBooks, PinBooks, HallBooks, LogBooks, InboxBooks, Protocol
+):
     """The books of the market and the court, of the keys behind ids, of what halls have in common and tell each
     other, the courier's outbox of events, and the mesh's log."""
 
 
-class SqlBooks(CaseBooks, EventBooks, IdBooks, CommonSql, HallsSql, LogSql, StoreBooks):
+class SqlBooks(CaseBooks, EventBooks, IdBooks, CommonSql, HallsSql, LogSql, InboxSql, StoreBooks):
     """Between load and commit. `careful` is the second try of a unit whose first try met a row that was changed
     meanwhile or was there already: it locks what it reads, and looks before it writes."""
 

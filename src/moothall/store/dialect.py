@@ -66,6 +66,7 @@ SQLITE: Final = Dialect(
     position="instr",
     types={
         "number": "INTEGER PRIMARY KEY",
+        "cursor": "INTEGER PRIMARY KEY AUTOINCREMENT",  # a number that was removed is not given out again
         "bytes": "BLOB",
         "text": "TEXT",
         "compact": " WITHOUT ROWID",
@@ -81,6 +82,7 @@ POSTGRES: Final = Dialect(
     position="strpos",
     types={
         "number": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+        "cursor": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
         "bytes": "BYTEA",
         "text": 'TEXT COLLATE "C"',  # as SQLite compares, whatever the database's language
         "compact": "",

@@ -414,10 +414,11 @@ _MESH: Final = (
         record {bytes} NOT NULL
     )""",
     """CREATE TABLE mesh_inbox (
-        number {number},
+        number {cursor},
         recipient {bytes} NOT NULL,
         at BIGINT NOT NULL,
         size BIGINT NOT NULL,
+        lost BIGINT NOT NULL,
         envelope {bytes} NOT NULL
     )""",
     "CREATE INDEX mesh_inbox_recipient ON mesh_inbox (recipient, number)",
