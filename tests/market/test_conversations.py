@@ -15,6 +15,7 @@ from msgspec import structs
 from moothall.errors import OutOfOrder
 from moothall.market.conversations import (
     MAX_AMOUNT,
+    ORDERS,
     TRANSITIONS,
     Conversation,
     Event,
@@ -41,6 +42,9 @@ STEPS: Final[dict[Event, dict[str, Any]]] = {
     "DISAPPROVE": {"sender": N, "recipient": A, "parties": (A, B)},
     "DISPUTE": {"sender": A, "recipient": N},
     "FEEDBACK": {"sender": A, "about": B},
+    "CANCEL": {"sender": A},
+    "CONSENT": {"sender": B},
+    "CLAIM": {"sender": B},
 }
 
 
@@ -93,6 +97,20 @@ STAYS: Final[set[tuple[State, Event]]] = {
     ("DELIVERED", "DELIVER"),
     ("RESOLVED", "APPROVE"),
 }
+# What is no message, and not in the specification's diagram.
+ORDERED: Final[dict[tuple[State, Event], State]] = {
+    ("NEGOTIATING", "CANCEL"): "CLOSED",
+    ("COMMITTED", "CANCEL"): "CLOSED",
+    ("DELIVERED", "CANCEL"): "CLOSED",
+    ("CLOSED", "CANCEL"): "CLOSED",
+    ("NEGOTIATING", "CONSENT"): "NEGOTIATING",
+    ("COMMITTED", "CONSENT"): "COMMITTED",
+    ("DELIVERED", "CONSENT"): "DELIVERED",
+    ("NEGOTIATING", "CLAIM"): "RESOLVED",
+    ("COMMITTED", "CLAIM"): "RESOLVED",
+    ("DELIVERED", "CLAIM"): "RESOLVED",
+    ("CLOSED", "CLAIM"): "CLOSED",
+}
 
 
 @pytest.mark.parametrize(("start", "event", "end"), DIAGRAM)
@@ -100,9 +118,10 @@ def test_an_edge_of_the_diagram(start: State, event: Event, end: State) -> None:
     assert decide(IN_STATE[start], step(event)).state_of(STEPS[event]["sender"]) == end
 
 
-def test_the_table_is_the_diagram_and_what_stays() -> None:
+def test_the_table_is_the_diagram_and_what_stays_and_orders() -> None:
     edges = {(start, event): end for start, event, end in DIAGRAM}
-    assert edges | {(state, event): state for state, event in STAYS} == TRANSITIONS
+    assert edges | {(state, event): state for state, event in STAYS} | ORDERED == TRANSITIONS
+    assert {event for _, event in ORDERED} == ORDERS
 
 
 def test_the_diagram_in_the_docs_is_the_table() -> None:
@@ -124,7 +143,8 @@ def test_a_pair_that_is_not_in_the_table_is_out_of_order(state: State, event: Ev
 
 
 def test_every_pair_is_looked_at() -> None:
-    assert len(OTHER_PAIRS) == len(STATES) * len(EVENTS) - len(DIAGRAM) - len(STAYS) == 48
+    listed = len(DIAGRAM) + len(STAYS) + len(ORDERED)
+    assert len(OTHER_PAIRS) == len(STATES) * len(EVENTS) - listed == 55
 
 
 def test_the_text_says_what_the_state_allows() -> None:
@@ -144,7 +164,8 @@ def test_a_closed_conversation_is_never_used_again(event: Event) -> None:
 
 
 def test_every_bilateral_message_is_an_event() -> None:
-    names = {"VERDICT" if event in ("APPROVE", "DISAPPROVE") else event for event in EVENTS}
+    messages = set(EVENTS) - ORDERS
+    names = {"VERDICT" if event in ("APPROVE", "DISAPPROVE") else event for event in messages}
     assert names == {each.name for each in BILATERAL} | {MsgType.FEEDBACK.name}
 
 
@@ -416,6 +437,6 @@ def test_what_holds_in_every_conversation(history: list[Step]) -> None:
         if before is not None:
             assert now.parties == before.parties
             assert before.notary in (None, now.notary)
-            assert before.state != "CLOSED" or one.event == "FEEDBACK"
+            assert before.state != "CLOSED" or one.event == "FEEDBACK" or one.event in ORDERS
             if one.event == "ACCEPT":
                 assert (now.amount, one.sender) == (before.amount, before.other(before.offered_by))

@@ -48,12 +48,23 @@ def audit_row(
     movement: Movement | None = None,
 ) -> AuditRow:
     """The audit row of a decision. Without an `order` the clock or the hall decided."""
+    if order is None:
+        return _row(operation, deal, at, None, None, movement)
+    return _row(operation, deal, at, order.key, order.message, movement)
+
+
+def envelope_row(
+    operation: str, deal: str, at: int, *, sender: bytes, envelope: bytes, movement: Movement | None
+) -> AuditRow:
+    """The audit row of a decision that an envelope of the mesh caused. Its hash stands for it."""
+    return _row(operation, deal, at, sender, {"envelope": envelope.hex()}, movement)
+
+
+def _row(
+    operation: str, deal: str, at: int, actor: bytes | None, message: Any, movement: Movement | None
+) -> AuditRow:
     moved = () if movement is None else movement.moved
-    data = AuditData(
-        message=None if order is None else order.message,
-        moves=tuple([_move(before, after) for before, after in moved]),
-    )
-    actor = None if order is None else order.key
+    data = AuditData(message=message, moves=tuple([_move(before, after) for before, after in moved]))
     return AuditRow(at=at, operation=operation, deal=deal, actor=actor, data=kept_json(data))
 
 

@@ -11,6 +11,11 @@ FEEDBACK ends the conversation for the agent that sends it: the other party may 
 conversation itself is CLOSED when both have. A party may rate the notary besides, and the notary rates the
 parties, without changing a state.
 
+Three events are no messages. With CANCEL the requester ends a conversation that brought it nothing, or whose
+provider has given its CONSENT. At the timeout of the escrow the hall cancels for the requester, or makes the CLAIM
+of the provider. A conversation that was CLOSED by REJECT after a DISPUTE may have credits put aside. They go back
+or are claimed at the timeout, and it stays CLOSED.
+
 All ways are in TRANSITIONS, for messages that were sent or received alike. What is not there changes nothing.
 """
 
@@ -20,6 +25,7 @@ from typing import Final, Literal
 from msgspec import Struct, structs
 
 from moothall.errors import OutOfOrder
+from moothall.market.credits import Authority
 from moothall.wire.mesh.envelope import NO_CONVERSATION
 
 State = Literal["IDLE", "NEGOTIATING", "COMMITTED", "DELIVERED", "RESOLVED", "CLOSED"]
@@ -35,6 +41,9 @@ Event = Literal[
     "DISAPPROVE",
     "DISPUTE",
     "FEEDBACK",
+    "CANCEL",
+    "CONSENT",
+    "CLAIM",
 ]
 
 TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
@@ -51,13 +60,27 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     ("DELIVERED", "DISAPPROVE"): "DELIVERED",
     ("DELIVERED", "DELIVER"): "DELIVERED",  # after a rejecting verdict
     ("RESOLVED", "APPROVE"): "RESOLVED",  # the same verdict, to the other party
+    # No messages: orders of a party, and what the hall does at the timeout.
+    ("NEGOTIATING", "CANCEL"): "CLOSED",
+    ("COMMITTED", "CANCEL"): "CLOSED",
+    ("DELIVERED", "CANCEL"): "CLOSED",
+    ("CLOSED", "CANCEL"): "CLOSED",  # credits that a REJECT left put aside
+    ("NEGOTIATING", "CONSENT"): "NEGOTIATING",
+    ("COMMITTED", "CONSENT"): "COMMITTED",
+    ("DELIVERED", "CONSENT"): "DELIVERED",
+    ("NEGOTIATING", "CLAIM"): "RESOLVED",
+    ("COMMITTED", "CLAIM"): "RESOLVED",
+    ("DELIVERED", "CLAIM"): "RESOLVED",
+    ("CLOSED", "CLAIM"): "CLOSED",  # the same
 }
+ORDERS: Final[frozenset[Event]] = frozenset(("CANCEL", "CONSENT", "CLAIM"))  # not messages
 
+OPEN: Final[frozenset[State]] = frozenset(("NEGOTIATING", "COMMITTED", "DELIVERED"))
 MAX_AMOUNT: Final = 2**63 - 1  # millionths; every store can hold it
 
 
 class Step(Struct, kw_only=True, frozen=True, gc=False):
-    """A message of a conversation, whatever wire it came by. Its signature is checked."""
+    """A message of a conversation, or an order; whatever wire it came by. Its signature is checked."""
 
     event: Event
     conversation_id: bytes
@@ -70,6 +93,9 @@ class Step(Struct, kw_only=True, frozen=True, gc=False):
     parties: tuple[bytes, bytes] | None = None  # of a VERDICT: the requester and the provider it names
     about: bytes | None = None  # the notary that is assigned, or the agent that FEEDBACK rates
     about_notary: bool = False  # of FEEDBACK: it rates the notary's work
+    score: int = 0  # of FEEDBACK, from -100 to 100
+    positive: bool = False  # of FEEDBACK: its outcome
+    timed_out: bool = False  # of CANCEL: by the hall, at the timeout of the escrow
 
 
 class Conversation(Struct, kw_only=True, frozen=True, gc=False):
@@ -88,6 +114,23 @@ class Conversation(Struct, kw_only=True, frozen=True, gc=False):
     verdict: Literal["approve", "reject"] | None = None  # the notary's, on the last delivery
     told: tuple[bytes, ...] = ()  # the parties that have this verdict
     ratings: tuple[tuple[bytes, bytes], ...] = ()  # which agent rated which
+    deliveries: int = 0
+    rejected: int = 0  # the last delivery that the notary rejected, counted from 1
+    asked: tuple[bytes, ...] = ()  # the parties that asked for a notary
+    has_bids: bool = False  # agents have offered to be its notary
+    consented: bool = False  # the provider agrees to a CANCEL
+    held: int = 0  # millionths put aside, without a fee: 0 before ACCEPT and after the settlement
+    # Moments in milliseconds, and the envelopes that later postings name. The hall keeps them; `decide` does not.
+    proposer: bytes = b""
+    created_at: int = 0
+    updated_at: int = 0
+    review_at: int | None = None  # when the last delivery is approved, if the requester says nothing
+    timeout_at: int | None = None  # when what is put aside is claimed or goes back
+    completed_at: int | None = None  # when it counted as a completed deal of the two parties
+    offer: Authority | None = None
+    acceptance: Authority | None = None
+    delivery: Authority | None = None
+    judgement: Authority | None = None
 
     @property
     def parties(self) -> tuple[bytes, bytes]:
@@ -96,6 +139,27 @@ class Conversation(Struct, kw_only=True, frozen=True, gc=False):
     @property
     def participants(self) -> tuple[bytes, ...]:
         return self.parties if self.notary is None else (*self.parties, self.notary)
+
+    @property
+    def is_open(self) -> bool:
+        """Something is still to happen besides FEEDBACK: an answer, work, a verdict, or a settlement."""
+        return self.state in OPEN or self.held > 0
+
+    @property
+    def deadline(self) -> int | None:
+        """When the hall acts next."""
+        moments = [moment for moment in (self.review_at, self.timeout_at) if moment is not None]
+        return min(moments) if moments else None
+
+    @property
+    def can_be_cancelled(self) -> bool:
+        """Nothing was delivered that the notary did not reject, or the provider agrees."""
+        return self.deliveries == self.rejected or self.consented
+
+    @property
+    def is_refunded_at_timeout(self) -> bool:
+        """A rejecting verdict blocks the claim, also of a later delivery that no notary has judged."""
+        return not self.deliveries or self.rejected > 0
 
     def other(self, party: bytes) -> bytes:
         return self.provider if party == self.requester else self.requester
@@ -130,7 +194,7 @@ def _next(state: State, event: Event) -> State:
 
 
 def _allowed(state: State) -> str:
-    events = [event for known, event in TRANSITIONS if known == state]
+    events = [event for known, event in TRANSITIONS if known == state and event not in ORDERS]
     if not events:
         return "Start a new conversation, with another id"
     return f"It allows {', '.join(events)}"
@@ -154,6 +218,7 @@ def _open(step: Step) -> Conversation:
         amount=step.amount,
         offered_by=step.sender,
         max_rounds=step.max_rounds,
+        proposer=step.sender,
     )
 
 
@@ -184,6 +249,16 @@ def _accept(conversation: Conversation, step: Step) -> Conversation:
             f"The last offer was {conversation.amount}, and ACCEPT says {step.amount}."
             " Accept that amount, or COUNTER"
         )
+    if conversation.held and not step.amount:
+        raise OutOfOrder("Credits are put aside. To work for nothing, the provider consents to a cancel")
+    return structs.replace(conversation, held=step.amount, consented=False)
+
+
+def _reject(conversation: Conversation, step: Step) -> Conversation:
+    """After a DISPUTE, a provider that rejects gives back what is put aside. A requester cannot take it so."""
+    _answer(conversation, step)
+    if step.sender == conversation.provider or conversation.can_be_cancelled:
+        return structs.replace(conversation, held=0)
     return conversation
 
 
@@ -202,7 +277,9 @@ def _deliver(conversation: Conversation, step: Step) -> Conversation:
     _between_parties(conversation, step)
     if conversation.state == "DELIVERED" and conversation.verdict != "reject":
         raise OutOfOrder("The work was delivered. Wait for the verdict")
-    return structs.replace(conversation, verdict=None, told=())
+    return structs.replace(
+        conversation, verdict=None, told=(), deliveries=conversation.deliveries + 1, consented=False
+    )
 
 
 def _assign(conversation: Conversation, step: Step) -> Conversation:
@@ -215,18 +292,19 @@ def _assign(conversation: Conversation, step: Step) -> Conversation:
 
 def _approve(conversation: Conversation, step: Step) -> Conversation:
     if step.sender == conversation.notary:
-        return _verdict(conversation, step, "approve")
+        return structs.replace(_verdict(conversation, step, "approve"), held=0)
     if step.sender != conversation.requester or conversation.state != "DELIVERED":
         raise OutOfOrder("A delivery is approved once, by the assigned notary or by the requester")
     _between_parties(conversation, step)
     _names_parties(conversation, step)
-    return conversation
+    return structs.replace(conversation, held=0)
 
 
 def _disapprove(conversation: Conversation, step: Step) -> Conversation:
     if step.sender != conversation.notary:
         raise OutOfOrder("Only the assigned notary rejects a delivery. A party sends DISPUTE")
-    return _verdict(conversation, step, "reject")
+    judged = _verdict(conversation, step, "reject")
+    return structs.replace(judged, rejected=conversation.deliveries)
 
 
 def _verdict(conversation: Conversation, step: Step, verdict: Literal["approve", "reject"]) -> Conversation:
@@ -259,15 +337,43 @@ def _dispute(conversation: Conversation, step: Step) -> Conversation:
     )
 
 
+def _cancel(conversation: Conversation, step: Step) -> Conversation:
+    if step.sender != conversation.requester:
+        raise OutOfOrder("Only the requester cancels. The provider consents to it")
+    if conversation.state == "CLOSED" and not conversation.held:
+        raise OutOfOrder(f"CANCEL is out of order: the conversation is CLOSED. {_allowed('CLOSED')}")
+    allowed = conversation.is_refunded_at_timeout if step.timed_out else conversation.can_be_cancelled
+    if not allowed:
+        raise OutOfOrder("The work was delivered. The provider must consent to a cancel; or send DISPUTE")
+    return structs.replace(conversation, held=0)
+
+
+def _consent(conversation: Conversation, step: Step) -> Conversation:
+    if step.sender != conversation.provider:
+        raise OutOfOrder("Only the provider consents to a cancel")
+    return structs.replace(conversation, consented=True)
+
+
+def _claim(conversation: Conversation, step: Step) -> Conversation:
+    if step.sender != conversation.provider:
+        raise OutOfOrder("Only the provider claims what is put aside")
+    if not conversation.held or conversation.is_refunded_at_timeout:
+        raise OutOfOrder("There is nothing to claim: no credits are put aside for work that was not rejected")
+    return structs.replace(conversation, held=0)
+
+
 _RULES: Final[Mapping[Event, Callable[[Conversation, Step], Conversation]]] = {
     "COUNTER": _counter,
     "ACCEPT": _accept,
-    "REJECT": _answer,
+    "REJECT": _reject,
     "DELIVER": _deliver,
     "NOTARIZE_ASSIGN": _assign,
     "APPROVE": _approve,
     "DISAPPROVE": _disapprove,
     "DISPUTE": _dispute,
+    "CANCEL": _cancel,
+    "CONSENT": _consent,
+    "CLAIM": _claim,
 }
 
 

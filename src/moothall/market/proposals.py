@@ -14,17 +14,18 @@ from msgspec import UNSET, UnsetType, structs
 
 from moothall.errors import AgentNotFound, DisputeAlreadyExists, InvalidProposal, RateLimited
 from moothall.identity.seals import Seal
-from moothall.market import curbs, escrow, hooks
+from moothall.market import escrow, hooks
 from moothall.market.admission import admit
 from moothall.market.audit import audit_row
 from moothall.market.commands import Accept, Complete, Dispute, Propose, Reject
+from moothall.market.completion import Party, completion_shares
 from moothall.market.news import Accepted, Completed, Disputed, Expired, Proposed, Rejected, to_parties
 from moothall.market.outcome import MarketOutcome, Outcome
 from moothall.market.receipts import build_receipt
 from moothall.market.records import Change, EscrowResult, Number, Proposal, Standing
-from moothall.market.reputation import PairHistory, RatingRules, completion_gain, dispute_loss, half_of_loss
+from moothall.market.reputation import PairHistory, RatingRules, dispute_loss, half_of_loss
 from moothall.market.rules import MarketRules
-from moothall.market.settlement import Movement, Share, settle
+from moothall.market.settlement import Movement, settle
 from moothall.market.signed import Signed, SignedCommand
 from moothall.market.statuses import can_expire, next_status
 from moothall.market.transfers import Side, transfer_shares
@@ -223,34 +224,15 @@ def _completion(
     if pair.cooling(now, rules):
         # Nothing is gained (agentchat wire 11.5). The reference then also keeps the stakes for good.
         return escrow.release(deal, proposer, recipient, now)
-    shares = (
-        _gain(deal.from_, proposer, recipient, deal, deal.proposer_stake, pair, now, rules),
-        _gain(deal.to, recipient, proposer, deal, deal.acceptor_stake, pair, now, rules),
+    shares = completion_shares(
+        Party(deal.from_, proposer, deal.proposer_stake),
+        Party(deal.to, recipient, deal.acceptor_stake),
+        deal.amount,
+        pair=pair,
+        now=now,
+        rules=rules,
     )
     return settle(deal, "complete", shares, now, escrow.returned(deal) if escrow.is_open(deal) else None)
-
-
-def _gain(
-    address: str,
-    own: Standing,
-    other: Standing,
-    deal: Proposal,
-    stake: int,
-    pair: PairHistory,
-    now: int,
-    rules: RatingRules,
-) -> Share:
-    full = completion_gain(own, other, deal.amount, rules, pair)
-    earned = curbs.allowed(full, own, now, rules)
-    return Share(
-        address=address,
-        standing=own,
-        earned=earned,
-        staked=stake,
-        awarded=stake,
-        withheld=full - earned,
-        curbs=curbs.gained(own, earned, now, rules),
-    )
 
 
 def _fault(

@@ -15,7 +15,7 @@ from moothall.hall.access import holder_of
 from moothall.hall.outside import Store
 from moothall.hall.services import Services
 from moothall.hall.session import Session
-from moothall.market.books import Books
+from moothall.market.books import Books, OpenOffers
 from moothall.market.rules import Quotas
 from moothall.market.signed import AnyCommand, Signed
 
@@ -33,14 +33,19 @@ def require_room(books: Books, proposer: bytes, recipient: bytes, now: int, quot
     if not most:
         return
     found = books.open_offers(proposer, recipient, now - COUNTED_FOR, most)
+    require_within(found, quotas, "proposals")
+
+
+def require_within(found: OpenOffers, quotas: Quotas, what: str) -> None:
+    """Refuse one more of these if there are as many as a key may have."""
     if quotas.open_per_pair and found.of_pair >= quotas.open_per_pair:
         raise RateLimited(
-            f"You have {found.of_pair} open proposals to this agent, which is the limit. Wait until some are"
+            f"You have {found.of_pair} open {what} to this agent, which is the limit. Wait until some are"
             " answered, completed or expired"
         )
     if quotas.open_proposals and found.of_proposer >= quotas.open_proposals:
         raise RateLimited(
-            f"You have {found.of_proposer} open proposals, which is the limit. Wait until some are answered,"
+            f"You have {found.of_proposer} open {what}, which is the limit. Wait until some are answered,"
             " completed or expired"
         )
 

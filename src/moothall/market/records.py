@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from moothall.market.reputation_vector import UNRATED, ReputationVector
+
 Number = int | float
 Scalar = int | float | str | bool  # what JSON has besides null, arrays and objects
 Status = Literal["pending", "accepted", "rejected", "completed", "disputed", "expired"]
@@ -80,6 +82,7 @@ class Standing(Struct, kw_only=True, frozen=True, gc=False):
     escrowed: int = 0  # the sum of its own stakes in open escrows
     skills: dict[str, SkillStanding] = field(default_factory=dict)
     curbs: Curbs = Curbs()
+    mesh: ReputationVector = UNRATED  # what FEEDBACK of the mesh says of it
 
 
 class EscrowResult(Struct, kw_only=True, frozen=True, omit_defaults=True, gc=False):

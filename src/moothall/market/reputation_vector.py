@@ -13,8 +13,9 @@ GRACE_EPOCHS: Final = 6  # an agent may be idle for so long before its numbers d
 _KEPT: Final = (95, 100)  # of each number, per epoch
 
 
-class ReputationVector(Struct, kw_only=True, frozen=True, gc=False):
-    """How one agent is rated. `last_active_epoch` is that of its last envelope."""
+class ReputationVector(Struct, kw_only=True, frozen=True, omit_defaults=True, gc=False):
+    """How one agent is rated. `last_active_epoch` is that of its last envelope in a conversation, as far as it was
+    rated before. `epoch` is the one up to which the numbers have decayed."""
 
     reliability: int = 0
     cooperation: int = 0
@@ -23,6 +24,10 @@ class ReputationVector(Struct, kw_only=True, frozen=True, gc=False):
     total_notarized: int = 0
     total_disputes: int = 0
     last_active_epoch: int = 0
+    epoch: int = 0
+
+
+UNRATED: Final = ReputationVector()
 
 
 def rated(vector: ReputationVector, score: int, *, as_notary: bool) -> ReputationVector:
@@ -54,6 +59,23 @@ def decayed(vector: ReputationVector, epoch: int, *, before: int) -> ReputationV
         numbers = (_decay(reliability), _decay(cooperation), _decay(accuracy))
     reliability, cooperation, accuracy = numbers
     return structs.replace(vector, reliability=reliability, cooperation=cooperation, notary_accuracy=accuracy)
+
+
+def in_epoch(vector: ReputationVector, epoch: int) -> ReputationVector:
+    """The vector as it is in this epoch. What did not decay when an epoch began decays now, to the same numbers."""
+    if epoch <= vector.epoch:
+        return vector
+    return structs.replace(decayed(vector, epoch, before=vector.epoch), epoch=epoch)
+
+
+def active(vector: ReputationVector, epoch: int) -> ReputationVector:
+    """The vector of an agent that acts in this epoch. What an earlier idle time cost it stays lost."""
+    return structs.replace(in_epoch(vector, epoch), last_active_epoch=max(epoch, vector.last_active_epoch))
+
+
+def disputed(vector: ReputationVector) -> ReputationVector:
+    """The vector of an agent that sent a DISPUTE. It is a count, and no judgement."""
+    return structs.replace(vector, total_disputes=vector.total_disputes + 1)
 
 
 def _average(average: int, score: int, count: int) -> int:

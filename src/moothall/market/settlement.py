@@ -5,7 +5,7 @@ verdict); that it is kept consistently, in standing, ledger, history and message
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct, structs
 
@@ -15,15 +15,25 @@ from moothall.market.records import (
     Curbs,
     Entry,
     EscrowResult,
-    Proposal,
     RatingPoint,
     SkillStanding,
     Standing,
 )
 from moothall.market.reputation import FLOOR
+from moothall.market.reputation_vector import UNRATED
 
 # Capabilities in which one agent has a rating: the parties of a deal choose their names freely.
 MAX_SKILLS: Final = 100
+
+
+class Deal(Protocol):
+    """What is settled: a proposal, or a conversation of the mesh."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def capability(self) -> str | None: ...
 
 
 class Share(Struct, kw_only=True, frozen=True, gc=False):
@@ -65,12 +75,12 @@ class Movement(Struct, kw_only=True, frozen=True, gc=False):
     def _openings(self) -> Iterator[Entry]:
         for before, _ in self.moved:
             # Perhaps its first entry; if not, this one is a repetition and counts for nothing.
-            if not before.transactions and not before.escrowed:
+            if not before.transactions and not before.escrowed and before.mesh == UNRATED:
                 yield ledger.opening(before.key, before.rating, self.entry.at)
 
 
 def settle(
-    deal: Proposal, operation: str, shares: Sequence[Share], now: int, stakes: EscrowResult | None = None
+    deal: Deal, operation: str, shares: Sequence[Share], now: int, stakes: EscrowResult | None = None
 ) -> Movement:
     """Every share counts as one transaction. Whatever the shares leave in the escrow is burned."""
     moved: list[tuple[Standing, Standing]] = []
@@ -123,7 +133,7 @@ def _with_skill(
     return {**others, capability: after}
 
 
-def _postings(deal: Proposal, shares: Sequence[Share]) -> list[tuple[str, int]]:
+def _postings(deal: Deal, shares: Sequence[Share]) -> list[tuple[str, int]]:
     postings: list[tuple[str, int]] = []
     earned = staked = awarded = 0
     for share in shares:

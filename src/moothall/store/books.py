@@ -25,6 +25,7 @@ from moothall.market.books import MAX_READ, OpenOffers, Page, what_fits
 from moothall.market.courier import Outbox
 from moothall.market.epoch_log import LogBooks
 from moothall.market.hooks import Subscription
+from moothall.market.mesh_books import ConversationBooks
 from moothall.market.records import (
     AuditRow,
     Entry,
@@ -41,6 +42,7 @@ from moothall.market.skills import Filters
 from moothall.store import offers as directory
 from moothall.store.cases import CaseBooks
 from moothall.store.common import CommonSql
+from moothall.store.conversations import ConversationSql
 from moothall.store.dialect import Connection
 from moothall.store.events import EventBooks
 from moothall.store.halls import HallsSql
@@ -108,13 +110,32 @@ _listed: Final = msgspec.json.Decoder(_Listed).decode
 
 
 class StoreBooks(
-    Books, Outbox, BindingBooks, CommonBooks, PinBooks, HallBooks, LogBooks, InboxBooks, Protocol
+    Books,
+    ConversationBooks,
+    LogBooks,
+    InboxBooks,
+    Outbox,
+    BindingBooks,
+    CommonBooks,
+    PinBooks,
+    HallBooks,
+    Protocol,
 ):
-    """The books of the market and the court, of the keys behind ids, of what halls have in common and tell each
-    other, the courier's outbox of events, and the mesh's log."""
+    """The books of the market and the court; of conversations of the mesh, its log and its inboxes; of the keys behind
+    ids; of what halls have in common and tell each other; and the courier's outbox of events."""
 
 
-class SqlBooks(CaseBooks, EventBooks, IdBooks, CommonSql, HallsSql, LogSql, InboxSql, StoreBooks):
+class SqlBooks(
+    CaseBooks,
+    ConversationSql,
+    LogSql,
+    InboxSql,
+    EventBooks,
+    IdBooks,
+    CommonSql,
+    HallsSql,
+    StoreBooks,
+):
     """Between load and commit. `careful` is the second try of a unit whose first try met a row that was changed
     meanwhile or was there already: it locks what it reads, and looks before it writes."""
 
@@ -188,7 +209,9 @@ class SqlBooks(CaseBooks, EventBooks, IdBooks, CommonSql, HallsSql, LogSql, Inbo
     def completions(self, one: bytes, other: bytes, limit: int) -> list[int]:
         pair = (_fingerprint(one), _fingerprint(other))
         rows = [*self._query(_COMPLETIONS, *pair, limit), *self._query(_COMPLETIONS, *reversed(pair), limit)]
-        return [at for _, at in sorted(rows)[-limit:]]
+        deals = [at for _, at in sorted(rows)[-limit:]]
+        conversations = self._completed_conversations(one, other, limit)
+        return sorted([*deals, *conversations])[-limit:] if conversations else deals
 
     def due(self, now: int, limit: int = 100) -> list[Proposal]:
         rows = self._query(

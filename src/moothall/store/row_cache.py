@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 from moothall.court.records import Dispute
+from moothall.market.conversations import Conversation
 from moothall.market.records import Proposal, Standing
 from moothall.store.dialect import Connection
 from moothall.store.rows import LARGE, Draft, Stored
@@ -18,12 +19,22 @@ MAX_CASES: Final = 100  # each may hold a mebibyte of evidence
 
 
 class RowCache:
-    __slots__ = ("_unbound", "closed_epoch", "disputes", "keys", "large", "proposals", "standings")
+    __slots__ = (
+        "_unbound",
+        "closed_epoch",
+        "conversations",
+        "disputes",
+        "keys",
+        "large",
+        "proposals",
+        "standings",
+    )
 
     def __init__(self) -> None:
         self.proposals: dict[str, Stored[Proposal]] = {}
         self.standings: dict[bytes, Stored[Standing]] = {}
         self.disputes: dict[str, Stored[Dispute]] = {}
+        self.conversations: dict[bytes, Stored[Conversation]] = {}
         self.large: set[str] = set()  # proposals that are forgotten after the next commit
         self.keys: dict[bytes, None] = {}  # that have their row: such a row stays for ever
         self.closed_epoch: int | None = None  # of the mesh's log, the last that has ended; None: ask
@@ -33,6 +44,7 @@ class RowCache:
         self.proposals.update(committed.proposals)
         self.standings.update(committed.standings)
         self.disputes.update(committed.disputes)
+        self.conversations.update(committed.conversations)
         self.keys.update(dict.fromkeys(committed.keys))
         if committed.closed_epoch is not None:
             self.closed_epoch = committed.closed_epoch
@@ -42,6 +54,7 @@ class RowCache:
         _shorten(self.proposals, MAX_REMEMBERED)
         _shorten(self.standings, MAX_REMEMBERED)
         _shorten(self.disputes, MAX_CASES)
+        _shorten(self.conversations, MAX_REMEMBERED)
         _shorten(self.keys, MAX_KEYS)
 
     def remember(self, proposal: Stored[Proposal], size: int) -> None:
@@ -57,6 +70,7 @@ class RowCache:
         self.standings.clear()
         self.disputes.clear()
         self.closed_epoch = None
+        self.conversations.clear()
 
     def clear(self) -> None:
         """Forget everything: another process has written to the file."""

@@ -17,6 +17,7 @@ import msgspec
 from moothall.court.records import Dispute, SignedFile
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH
+from moothall.market.conversations import Conversation
 from moothall.market.epoch_log import ClosedEpoch
 from moothall.market.records import (
     AuditRow,
@@ -111,6 +112,25 @@ TABLES: Final = (
         _newer("disputes", "id", "phase", "is_open", "deadline", "listed"),
     ),
     Table(
+        "conversations",
+        (
+            "id",
+            "requester",
+            "provider",
+            "proposer",
+            "created_at",
+            "notary",
+            "is_open",
+            "deadline",
+            "completed_at",
+            "state",
+            "version",
+            "record",
+        ),
+        _newer("conversations", "id", "notary", "is_open", "deadline", "completed_at", "state"),
+        _newer("conversations", "id", "state"),
+    ),
+    Table(
         "case_parts",
         ("dispute_id", "key", "role", "live", "filed_at"),
         " ON CONFLICT (dispute_id, key) DO UPDATE SET live = excluded.live",
@@ -186,6 +206,7 @@ class Draft:
     __slots__ = (
         "added",
         "closed_epoch",
+        "conversations",
         "disputes",
         "entries",
         "has_events",
@@ -207,6 +228,7 @@ class Draft:
         self.proposals: dict[str, Stored[Proposal]] = {}
         self.standings: dict[bytes, Stored[Standing]] = {}
         self.disputes: dict[str, Stored[Dispute]] = {}
+        self.conversations: dict[bytes, Stored[Conversation]] = {}
         self.registrations: dict[bytes, Registration | None] = {}
         self.entries: set[tuple[str, str, str]] = set()  # (book, deal, operation)
         self.keys: set[bytes] = set()
@@ -218,7 +240,9 @@ class Draft:
         self.has_lists = False  # lists that halls have in common were changed
         self.size = 0  # bytes to charge: records as often as they were written, cases as they grew
         self.usage: dict[str, tuple[int, int]] = {}  # by account: the day, and bytes to add to what it used
-        self.relisted: set[object] = set()  # proposals and standings whose indexed columns change
+        self.relisted: set[object] = (
+            set()
+        )  # proposals, standings and conversations whose indexed columns change
         self.rows: defaultdict[str, dict[object, Fields]] = defaultdict(dict)
         self.added: defaultdict[str, list[Fields]] = defaultdict(list)
 
@@ -230,6 +254,7 @@ class Draft:
         self.proposals.update(later.proposals)
         self.standings.update(later.standings)
         self.disputes.update(later.disputes)
+        self.conversations.update(later.conversations)
         self.registrations.update(later.registrations)
         self.entries |= later.entries
         self.keys |= later.keys
@@ -354,6 +379,26 @@ class Draft:
             parts[case.id, key] = (case.id, key, role, int(live), case.filed_at)
         self.disputes[case.id] = Stored(version, case)
 
+    def put_conversation(self, conversation: Conversation, before: Stored[Conversation] | None) -> None:
+        version = 1 if before is None else before.version + 1
+        record = _encode(conversation)
+        self.size += len(record)
+        listed = listed_conversation(conversation)
+        if before is None or listed != listed_conversation(before.record):
+            self.relisted.add(conversation.id)
+        self.rows["conversations"][conversation.id] = (
+            conversation.id,
+            conversation.requester,
+            conversation.provider,
+            conversation.proposer,
+            conversation.created_at,
+            *listed,
+            conversation.state,
+            version,
+            record,
+        )
+        self.conversations[conversation.id] = Stored(version, conversation)
+
     def put_case_file(self, file: SignedFile) -> None:
         # Not counted: it repeats what others sent.
         self.added["case_files"].append((file.dispute_id, file.body))
@@ -470,6 +515,16 @@ def as_double(number: int | float) -> float:
 def _listed(proposal: Proposal) -> tuple[int, int, int | None]:
     """By which lists and deadlines find it: `is_open`, `frozen` and `expires`."""
     return int(proposal.status in OPEN), int(proposal.frozen_by is not None), proposal.expires
+
+
+def listed_conversation(conversation: Conversation) -> tuple[bytes | None, int, int | None, int | None]:
+    """By which lists and deadlines find it: `notary`, `is_open`, `deadline` and `completed_at`."""
+    return (
+        conversation.notary,
+        int(conversation.is_open),
+        conversation.deadline,
+        conversation.completed_at,
+    )
 
 
 def listed_case(case: Dispute) -> bytes:
