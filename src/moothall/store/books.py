@@ -121,8 +121,8 @@ class StoreBooks(
     HallBooks,
     Protocol,
 ):
-    """The books of the market and the court; of conversations of the mesh, its log and its inboxes; of the keys behind
-    ids; of what halls have in common and tell each other; and the courier's outbox of events."""
+    """The books of the market and the court; of conversations of the mesh, its log and its inboxes; of the keys
+    behind ids; of what halls have in common and tell each other; and the courier's outbox of events."""
 
 
 class SqlBooks(
