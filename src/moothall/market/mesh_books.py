@@ -6,7 +6,7 @@ from typing import Protocol
 from moothall.market import books as market
 from moothall.market.books import MAX_READ, OpenOffers, Page
 from moothall.market.conversations import Conversation
-from moothall.market.credits import Escrow, Posted
+from moothall.market.credit_books import CreditBooks
 from moothall.market.records import Entry, Standing
 
 
@@ -52,19 +52,6 @@ class ConversationBooks(market.Books, Protocol):
 
     def save_entry(self, entry: Entry) -> None:
         """A repeated one is a no-op."""
-
-
-class CreditBooks(Protocol):
-    def balance(self, account: str) -> int:
-        """What an account of the book `credits` holds."""
-
-    def escrow(self, conversation_id: bytes) -> Escrow | None: ...
-
-    def save_escrow(self, escrow: Escrow) -> None:
-        """Without an entry: a notary was assigned to it."""
-
-    def save_posted(self, posted: Posted) -> None:
-        """An escrow as an operation left it, its entry, and the envelope that authorised it."""
 
 
 class MeshBooks(ConversationBooks, CreditBooks, Protocol):

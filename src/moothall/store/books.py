@@ -23,6 +23,7 @@ from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
 from moothall.market.books import MAX_READ, OpenOffers, Page, what_fits
 from moothall.market.courier import Outbox
+from moothall.market.credit_books import CreditBooks
 from moothall.market.epoch_log import LogBooks
 from moothall.market.hooks import Subscription
 from moothall.market.mesh_books import ConversationBooks
@@ -43,6 +44,7 @@ from moothall.store import offers as directory
 from moothall.store.cases import CaseBooks
 from moothall.store.common import CommonSql
 from moothall.store.conversations import ConversationSql
+from moothall.store.credits import CreditSql
 from moothall.store.dialect import Connection
 from moothall.store.events import EventBooks
 from moothall.store.halls import HallsSql
@@ -50,8 +52,9 @@ from moothall.store.ids import IdBooks
 from moothall.store.mesh_inbox import InboxSql
 from moothall.store.mesh_log import LogSql
 from moothall.store.row_cache import RowCache
-from moothall.store.rows import TABLES, Draft, Stored
+from moothall.store.rows import Draft, Stored
 from moothall.store.standings import StandingBooks
+from moothall.store.tables import TABLES
 from moothall.store.work import MARKS, is_plain, is_storable, runs
 
 KEYS_AT_HAND: Final = 4096  # whose fingerprints need not be computed again
@@ -114,6 +117,7 @@ class StoreBooks(
     ConversationBooks,
     LogBooks,
     InboxBooks,
+    CreditBooks,
     Outbox,
     BindingBooks,
     CommonBooks,
@@ -121,13 +125,14 @@ class StoreBooks(
     HallBooks,
     Protocol,
 ):
-    """The books of the market and the court; of conversations of the mesh, its log and its inboxes; of the keys
-    behind ids; of what halls have in common and tell each other; and the courier's outbox of events."""
+    """The books of the market and the court; of conversations of the mesh, credits, its log and its inboxes; of
+    the keys behind ids; of what halls have in common and tell each other; and the courier's outbox of events."""
 
 
 class SqlBooks(
     CaseBooks,
     ConversationSql,
+    CreditSql,
     LogSql,
     InboxSql,
     EventBooks,

@@ -16,6 +16,7 @@ from moothall.market import escrow, ledger
 from moothall.market.records import AuditRow, Curbs, Proposal, Registration, Standing
 from moothall.market.replay import replay
 from moothall.store.case_checks import case_problems
+from moothall.store.credit_checks import credit_problems, sum_problems
 from moothall.store.dialect import Connection, Row
 from moothall.store.rows import OPEN, offer_row
 
@@ -40,7 +41,8 @@ def problems(connection: Connection) -> Iterator[str]:
         yield from _engine_problems(connection)
     connection.execute(connection.dialect.snapshot)
     try:
-        yield from _ledger_problems(connection)
+        yield from sum_problems(connection)
+        yield from credit_problems(connection)
         deals: list[Proposal] = []
         yield from _deal_problems(connection, deals)
         standings: dict[bytes, Standing] = {}
@@ -63,15 +65,6 @@ def _engine_problems(connection: Connection) -> Iterator[str]:
             yield f"the file is damaged: {finding}"
     for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchall():
         yield f"{table}: row {row} speaks of something that {parent} does not have"
-
-
-def _ledger_problems(connection: Connection) -> Iterator[str]:
-    entries = (
-        "SELECT book, deal, operation, sum(amount) FROM postings"
-        " GROUP BY book, deal, operation HAVING sum(amount) <> 0"
-    )
-    for book, deal, operation, total in connection.execute(entries).fetchall():
-        yield f"ledger: {operation} of {deal} sums to {total}, not to zero (book {book})"
 
 
 def _deal_problems(connection: Connection, deals: list[Proposal]) -> Iterator[str]:

@@ -7,8 +7,9 @@ import msgspec
 
 from moothall.market.books import MAX_READ, OpenOffers, Page, what_fits
 from moothall.market.conversations import Conversation
-from moothall.store.rows import TABLES, Stored
+from moothall.store.rows import Stored
 from moothall.store.standings import StandingBooks
+from moothall.store.tables import TABLES
 from moothall.store.work import MARKS, runs
 
 _conversation: Final = msgspec.json.Decoder(Conversation).decode

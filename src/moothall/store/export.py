@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from moothall.store.dialect import Connection
-from moothall.store.rows import TABLES
+from moothall.store.tables import TABLES
 
 # JSON already; other columns of bytes are keys and signatures, and come out in hex.
 _JSON: Final = frozenset(("record", "data", "body", "standing", "registration"))

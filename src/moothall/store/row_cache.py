@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from moothall.court.records import Dispute
 from moothall.market.conversations import Conversation
+from moothall.market.credits import Escrow
 from moothall.market.records import Proposal, Standing
 from moothall.store.dialect import Connection
 from moothall.store.rows import LARGE, Draft, Stored
@@ -24,6 +25,7 @@ class RowCache:
         "closed_epoch",
         "conversations",
         "disputes",
+        "escrows",
         "keys",
         "large",
         "proposals",
@@ -35,6 +37,7 @@ class RowCache:
         self.standings: dict[bytes, Stored[Standing]] = {}
         self.disputes: dict[str, Stored[Dispute]] = {}
         self.conversations: dict[bytes, Stored[Conversation]] = {}
+        self.escrows: dict[bytes, Stored[Escrow]] = {}
         self.large: set[str] = set()  # proposals that are forgotten after the next commit
         self.keys: dict[bytes, None] = {}  # that have their row: such a row stays for ever
         self.closed_epoch: int | None = None  # of the mesh's log, the last that has ended; None: ask
@@ -45,6 +48,7 @@ class RowCache:
         self.standings.update(committed.standings)
         self.disputes.update(committed.disputes)
         self.conversations.update(committed.conversations)
+        self.escrows.update(committed.escrows)
         self.keys.update(dict.fromkeys(committed.keys))
         if committed.closed_epoch is not None:
             self.closed_epoch = committed.closed_epoch
@@ -55,6 +59,7 @@ class RowCache:
         _shorten(self.standings, MAX_REMEMBERED)
         _shorten(self.disputes, MAX_CASES)
         _shorten(self.conversations, MAX_REMEMBERED)
+        _shorten(self.escrows, MAX_REMEMBERED)
         _shorten(self.keys, MAX_KEYS)
 
     def remember(self, proposal: Stored[Proposal], size: int) -> None:
@@ -69,6 +74,7 @@ class RowCache:
         self.large.clear()
         self.standings.clear()
         self.disputes.clear()
+        self.escrows.clear()
         self.closed_epoch = None
         self.conversations.clear()
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from operator import itemgetter
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -18,7 +18,9 @@ from moothall.court.records import Dispute, SignedFile
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH
 from moothall.market.conversations import Conversation
+from moothall.market.credits import Escrow
 from moothall.market.epoch_log import ClosedEpoch
+from moothall.market.ledger import CREDITS
 from moothall.market.records import (
     AuditRow,
     Entry,
@@ -30,6 +32,7 @@ from moothall.market.records import (
     Standing,
 )
 from moothall.store.dialect import Connection, Statement, Value
+from moothall.store.tables import TABLES, Table
 from moothall.wire.mesh.envelope import NO_CONVERSATION, Envelope
 from moothall.wire.mesh.keccak import keccak256
 from moothall.wire.mesh.merkle import leaf
@@ -57,139 +60,6 @@ class Stored(msgspec.Struct, Generic[Record], frozen=True, gc=False):
     record: Record
 
 
-class Table(NamedTuple):
-    name: str
-    columns: tuple[str, ...]
-    conflict: str = ""
-    # For rows whose indexed columns stay as they are: SQLite writes the index of each column that a statement sets,
-    # whether its value changes or not.
-    unlisted: str = ""
-
-
-def _newer(table: str, key: str, *columns: str) -> str:
-    """Replace the row if its version is still the one that was read; the count of changed rows tells."""
-    changes = ", ".join(f"{column} = excluded.{column}" for column in (*columns, "version", "record"))
-    return f" ON CONFLICT ({key}) DO UPDATE SET {changes} WHERE {table}.version < excluded.version"
-
-
-# In the order of writing, where there is one. Audit numbers follow the order of the changes on PostgreSQL too:
-# a unit that drew its number before another one committed the same row fails, and draws again.
-TABLES: Final = (
-    Table("keys", ("key", "fingerprint", "short"), " ON CONFLICT (key) DO NOTHING"),
-    Table("bindings", ("id", "key", "at"), " ON CONFLICT (id) DO NOTHING"),
-    Table("revocations", ("key", "at", "notice"), " ON CONFLICT (key) DO NOTHING"),
-    Table(
-        "proposals",
-        (
-            "id",
-            "proposer",
-            "recipient",
-            "status",
-            "is_open",
-            "frozen",
-            "expires",
-            "created_at",
-            "version",
-            "record",
-        ),
-        _newer("proposals", "id", "status", "is_open", "frozen", "expires"),
-        _newer("proposals", "id", "status"),
-    ),
-    Table(
-        "disputes",
-        (
-            "id",
-            "proposal_id",
-            "disputant",
-            "phase",
-            "is_open",
-            "deadline",
-            "filed_at",
-            "version",
-            "listed",
-            "record",
-        ),
-        _newer("disputes", "id", "phase", "is_open", "deadline", "listed"),
-    ),
-    Table(
-        "conversations",
-        (
-            "id",
-            "requester",
-            "provider",
-            "proposer",
-            "created_at",
-            "notary",
-            "is_open",
-            "deadline",
-            "completed_at",
-            "state",
-            "version",
-            "record",
-        ),
-        _newer("conversations", "id", "notary", "is_open", "deadline", "completed_at", "state"),
-        _newer("conversations", "id", "state"),
-    ),
-    Table(
-        "case_parts",
-        ("dispute_id", "key", "role", "live", "filed_at"),
-        " ON CONFLICT (dispute_id, key) DO UPDATE SET live = excluded.live",
-    ),
-    Table("case_files", ("dispute_id", "body")),
-    Table(
-        "standings",
-        ("key", "rating", "transactions", "version", "record"),
-        _newer("standings", "key", "rating", "transactions"),
-        _newer("standings", "key"),
-    ),
-    Table(
-        "registrations",
-        ("key", "registered_at", "record"),
-        " ON CONFLICT (key) DO UPDATE SET registered_at = excluded.registered_at, record = excluded.record",
-    ),
-    Table(
-        "offers",
-        (
-            "key",
-            "position",
-            "capability",
-            "name",
-            "rate",
-            "currency",
-            "rating",
-            "registered_at",
-            "body",
-        ),
-        " ON CONFLICT (key, position) DO UPDATE SET capability = excluded.capability, name = excluded.name,"
-        " rate = excluded.rate, currency = excluded.currency, rating = excluded.rating,"
-        " registered_at = excluded.registered_at, body = excluded.body",
-    ),
-    # Added to, not replaced: several halls may count for one key.
-    Table(
-        "disk_usage",
-        ("account", "day", "bytes"),
-        " ON CONFLICT (account) DO UPDATE SET day = excluded.day, bytes = excluded.bytes"
-        " + CASE WHEN disk_usage.day = excluded.day THEN disk_usage.bytes ELSE 0 END",
-    ),
-    Table(
-        "imported",
-        ("fingerprint", "bound_to"),
-        " ON CONFLICT (fingerprint) DO UPDATE SET bound_to = excluded.bound_to",
-    ),
-    # An envelope is logged once, also if two halls were sent it.
-    Table(
-        "mesh_log",
-        ("epoch", "hash", "leaf", "sender", "msg_type", "conversation_id", "at", "envelope"),
-        " ON CONFLICT (hash) DO NOTHING",
-    ),
-    Table("mesh_epochs", ("epoch", "envelopes", "root", "record")),
-    Table("postings", ("book", "deal", "operation", "account", "amount", "at")),
-    Table("audit", ("at", "operation", "deal", "actor", "data")),
-    Table("receipts", ("proposal_id", "proposer", "recipient", "at", "body")),
-    Table("rating_history", ("key", "at", "rating", "why")),
-    Table("hooks", ("id", "listener", "name", "deal", "at", "body", "attempts", "next_attempt")),
-)
-
 _MAY_BE_THERE: Final = ("keys", "mesh_log")  # and then the row that is there stays
 _IN_ORDER: Final = "mesh_log"  # of arrival, not of a key
 
@@ -209,12 +79,14 @@ class Draft:
         "conversations",
         "disputes",
         "entries",
+        "escrows",
         "has_events",
         "has_lists",
         "has_receipts",
         "kept_offers",
         "keys",
         "large",
+        "moved",
         "proposals",
         "registrations",
         "relisted",
@@ -229,6 +101,7 @@ class Draft:
         self.standings: dict[bytes, Stored[Standing]] = {}
         self.disputes: dict[str, Stored[Dispute]] = {}
         self.conversations: dict[bytes, Stored[Conversation]] = {}
+        self.escrows: dict[bytes, Stored[Escrow]] = {}
         self.registrations: dict[bytes, Registration | None] = {}
         self.entries: set[tuple[str, str, str]] = set()  # (book, deal, operation)
         self.keys: set[bytes] = set()
@@ -240,21 +113,21 @@ class Draft:
         self.has_lists = False  # lists that halls have in common were changed
         self.size = 0  # bytes to charge: records as often as they were written, cases as they grew
         self.usage: dict[str, tuple[int, int]] = {}  # by account: the day, and bytes to add to what it used
-        self.relisted: set[object] = (
-            set()
-        )  # proposals, standings and conversations whose indexed columns change
+        self.moved: dict[str, int] = {}  # by account of the book `credits`: what to add to its balance
+        self.relisted: set[object] = set()  # proposals, standings, conversations whose indexed columns change
         self.rows: defaultdict[str, dict[object, Fields]] = defaultdict(dict)
         self.added: defaultdict[str, list[Fields]] = defaultdict(list)
 
     @property
     def unwritten(self) -> bool:
-        return bool(self.rows or self.added or self.kept_offers or self.usage)
+        return bool(self.rows or self.added or self.kept_offers or self.usage or self.moved)
 
     def absorb(self, later: "Draft") -> None:
         self.proposals.update(later.proposals)
         self.standings.update(later.standings)
         self.disputes.update(later.disputes)
         self.conversations.update(later.conversations)
+        self.escrows.update(later.escrows)
         self.registrations.update(later.registrations)
         self.entries |= later.entries
         self.keys |= later.keys
@@ -269,6 +142,8 @@ class Draft:
             self._keep_offers(key, count)
         for account, (day, used) in later.usage.items():
             self.add_usage(account, day, used)
+        for account, amount in later.moved.items():
+            self.move(account, amount)
         for table, rows in later.rows.items():
             self.rows[table].update(rows)
         for table, added in later.added.items():
@@ -297,6 +172,7 @@ class Draft:
         changed = connection.execute_all(statements)
         self.kept_offers.clear()
         self.usage.clear()
+        self.moved.clear()
         self.relisted.clear()
         self.rows.clear()  # not before: after a collision the repeated write must collide too
         self.added.clear()
@@ -317,6 +193,8 @@ class Draft:
             return self.added[table.name]
         if table.name == "disk_usage":
             return sorted((account, day, added) for account, (day, added) in self.usage.items())
+        if table.name == "balances":
+            return sorted((account, amount, 1) for account, amount in self.moved.items() if amount)
         # All transactions take locks in the same order, so that they do not deadlock.
         return sorted(self.rows[table.name].values(), key=itemgetter(0))
 
@@ -449,6 +327,12 @@ class Draft:
             (book, deal, operation, posting.account, posting.amount, at) for posting in entry.postings
         ]
         self.entries.add((book, deal, operation))
+        if book == CREDITS:
+            for posting in entry.postings:
+                self.move(posting.account, posting.amount)
+
+    def move(self, account: str, amount: int) -> None:
+        self.moved[account] = self.moved.get(account, 0) + amount
 
     def put_audit(self, row: AuditRow) -> None:
         self.size += len(row.data)

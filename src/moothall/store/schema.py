@@ -389,6 +389,8 @@ _MESH: Final = (
         amount BIGINT NOT NULL,
         version BIGINT NOT NULL
     ){compact}""",
+    "CREATE INDEX postings_credits ON postings (at, deal, operation) WHERE book = 'credits'",
+    "CREATE INDEX postings_account ON postings (account, at, deal, operation) WHERE book = 'credits'",
     """CREATE TABLE authorisations (
         deal {text} NOT NULL,
         operation {text} NOT NULL,
