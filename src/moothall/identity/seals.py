@@ -1,12 +1,13 @@
 """What the hall vouches for: a record, and the hall's signature over all of it.
 
-A record is a JSON object: a receipt, or the file of a case. Its member `hall_key` is the hall's public key, in hex,
-and `hall_sig` is the signature. Signed is the text
+A record is a JSON object: a receipt, the file of a case, or the root of an epoch of the mesh's log. Its member
+`hall_key` is the hall's public key, in hex, and `hall_sig` is the signature. Signed is the text
 
     <kind>|1|<SHA-256, in hex, of the canonical JSON of the record without `hall_sig`>
 
-where the kind is MOOTHALL_RECEIPT or MOOTHALL_COURT_CASE. No other text that is signed in this project begins with
-either and has two bars, and read as a keep packet each is malformed. So the signature is good for nothing else.
+where the kind is MOOTHALL_RECEIPT, MOOTHALL_COURT_CASE or MOOTHALL_MESH_EPOCH. No other text that is signed in this
+project begins with one of these and has two bars, and read as a keep packet each is malformed. So the signature is
+good for nothing else.
 
 A hall is known by its key. There is a shorter form, the key id: the first 32 hex digits of the SHA-256 of its PEM
 text. Finding another key with the same id takes 2**128 attempts; 16 digits would be too few.
@@ -22,9 +23,10 @@ from moothall.errors import InvalidKey
 from moothall.identity.keys import PrivateKey, PublicKey
 from moothall.wire.canonical import NotCanonical, canonical_json
 
-Kind = Literal["MOOTHALL_RECEIPT", "MOOTHALL_COURT_CASE"]
+Kind = Literal["MOOTHALL_RECEIPT", "MOOTHALL_COURT_CASE", "MOOTHALL_MESH_EPOCH"]
 RECEIPT: Final = "MOOTHALL_RECEIPT"
 CASE: Final = "MOOTHALL_COURT_CASE"
+MESH_EPOCH: Final = "MOOTHALL_MESH_EPOCH"
 VERSION: Final = 1
 
 HALL_KEY: Final = "hall_key"

@@ -8,9 +8,8 @@ against an agent.
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
-from itertools import pairwise
-from typing import Final
+from collections.abc import Hashable, Iterable
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
@@ -28,6 +27,8 @@ _CLUSTER_FACTOR: Final = 0.300
 
 _NO_BID: Final = -1  # the bucket of bids of 0
 
+Sample = TypeVar("Sample", bound=Hashable)
+
 
 class Entropy(Struct, kw_only=True, frozen=True, gc=False):
     """In bits; None where there are too few samples. Of times, bids, selected agents and verifiers (notaries)."""
@@ -36,6 +37,11 @@ class Entropy(Struct, kw_only=True, frozen=True, gc=False):
     hb: float | None
     hs: float | None
     hv: float | None
+
+    @property
+    def is_known(self) -> bool:
+        """True if there were enough samples of anything."""
+        return any(found is not None for found in (self.ht, self.hb, self.hs, self.hv))
 
     @property
     def anomaly(self) -> float:
@@ -51,18 +57,59 @@ class Entropy(Struct, kw_only=True, frozen=True, gc=False):
         return self.anomaly > FLAG
 
 
+class Samples:
+    """What an agent did in an epoch, message by message. Keeps how often each thing was seen, not the messages."""
+
+    __slots__ = ("_bids", "_gaps", "_last", "_messages", "_notaries", "_selected")
+
+    def __init__(self) -> None:
+        self._messages = 0
+        self._last = 0
+        self._gaps: Counter[int] = Counter()
+        self._bids: Counter[int] = Counter()
+        self._selected: Counter[bytes] = Counter()
+        self._notaries: Counter[bytes] = Counter()
+
+    def message(self, slot: int) -> None:
+        """The agent sent a message. Messages come in their order."""
+        if self._messages:
+            self._gaps[_bucket(max(0, slot - self._last))] += 1
+        self._messages += 1
+        self._last = slot
+
+    def bid(self, amount: int) -> None:
+        self._bids[_bucket(abs(amount)) if amount else _NO_BID] += 1
+
+    def selected(self, agent: bytes) -> None:
+        """The agent accepted an offer of this one."""
+        self._selected[agent] += 1
+
+    def notary(self, agent: bytes) -> None:
+        """This notary was assigned to a conversation in which the agent accepted."""
+        self._notaries[agent] += 1
+
+    def entropy(self) -> Entropy:
+        return Entropy(
+            ht=_bits(self._gaps) if self._messages >= LEAST_SAMPLES else None,
+            hb=_bits_of_enough(self._bids),
+            hs=_bits_of_enough(self._selected),
+            hv=_bits_of_enough(self._notaries),
+        )
+
+
 def measure(
-    *, slots: Sequence[int], bids: Sequence[int], selected: Sequence[bytes], notaries: Sequence[bytes]
+    *, slots: Iterable[int], bids: Iterable[int], selected: Iterable[bytes], notaries: Iterable[bytes]
 ) -> Entropy:
     """The entropy of what an agent did in an epoch: when it sent messages, in their order; what it bid; whose
     offers it accepted; which notaries it assigned."""
-    gaps = [_bucket(max(0, later - earlier)) for earlier, later in pairwise(slots)]
-    return Entropy(
-        ht=_bits(gaps) if len(slots) >= LEAST_SAMPLES else None,
-        hb=_bits_of_enough([_bucket(abs(bid)) if bid else _NO_BID for bid in bids]),
-        hs=_bits_of_enough(selected),
-        hv=_bits_of_enough(notaries),
-    )
+    samples = Samples()
+    for add, seen in ((samples.message, slots), (samples.bid, bids)):
+        for number in seen:
+            add(number)
+    for note, agents in ((samples.selected, selected), (samples.notary, notaries)):
+        for agent in agents:
+            note(agent)
+    return samples.entropy()
 
 
 def systemic_risk(anomalies: Iterable[float]) -> float:
@@ -81,10 +128,11 @@ def _bucket(number: int) -> int:
     return max(0, number.bit_length() - 1)
 
 
-def _bits_of_enough(samples: Sequence[Hashable]) -> float | None:
-    return _bits(samples) if len(samples) >= LEAST_SAMPLES else None
+def _bits_of_enough(counts: Counter[Sample]) -> float | None:
+    return _bits(counts) if counts.total() >= LEAST_SAMPLES else None
 
 
-def _bits(samples: Sequence[Hashable]) -> float:
-    shares = [count / len(samples) for count in Counter(samples).values()]
+def _bits(counts: Counter[Sample]) -> float:
+    total = counts.total()
+    shares = [count / total for count in counts.values()]
     return abs(sum(share * math.log2(share) for share in shares))

@@ -26,11 +26,22 @@ class Leaf(Struct, frozen=True, gc=False):
     hash: bytes  # of the tree, not of the envelope
 
 
+class Act(Struct, frozen=True, gc=False):
+    """A message in the log, as far as the behaviour of its sender is concerned."""
+
+    sender: bytes
+    number: int
+    msg_type: int
+    at: int  # ms
+    envelope: bytes | None  # of PROPOSE, COUNTER and ACCEPT
+    notary: bytes | None  # of the conversation of an ACCEPT
+
+
 class ClosedEpoch(Struct, frozen=True, gc=False):
     epoch: int
     envelopes: int
     root: bytes
-    record: bytes  # JSON, which the hall signed
+    record: bytes  # JSON: what the hall signed, and the risk (see `epoch_ends`)
 
 
 class LogBooks(Protocol):
@@ -49,6 +60,10 @@ class LogBooks(Protocol):
     def leaves(self, epoch: int, *, after: int = 0, limit: int = 1000) -> list[Leaf]:
         """Of an epoch's tree, in order, those whose number is higher than `after`."""
 
+    def acts(self, epoch: int, *, after: tuple[bytes, int] = (b"", 0), limit: int = 100) -> list[Act]:
+        """The messages of an epoch in the order of their senders and numbers. `after` is where an earlier list
+        ended."""
+
     def first_open_epoch(self) -> int | None:
         """The earliest epoch that has envelopes and has not ended; None if there is none."""
 
@@ -61,7 +76,14 @@ class LogBooks(Protocol):
     def close_epoch(self, closed: ClosedEpoch) -> None:
         """End an epoch, for ever."""
 
-    def closed_epoch(self, epoch: int) -> ClosedEpoch | None: ...
+    def closed_epoch(self, epoch: int | None = None) -> ClosedEpoch | None:
+        """An epoch that has ended; by default the last one."""
+
+    def disk_used(self, account: str, day: int) -> int:
+        """Bytes that were added to the store on behalf of this account on this day."""
+
+    def charge_disk(self, account: str, day: int, size: int) -> None:
+        """Count so many bytes as added by this account."""
 
 
 def epoch_at(at: int) -> int:

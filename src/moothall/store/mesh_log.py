@@ -3,10 +3,11 @@
 from typing import Final
 
 from moothall.market.books import MAX_READ, Page, what_fits
-from moothall.market.epoch_log import ClosedEpoch, Leaf, Logged, epoch_at
+from moothall.market.epoch_log import Act, ClosedEpoch, Leaf, Logged, epoch_at
 from moothall.store.row_cache import RowCache
 from moothall.store.work import MARKS, SqlWork, runs
 from moothall.wire.mesh.envelope import Envelope
+from moothall.wire.mesh.msg_types import MsgType
 
 # As other lists: numbers and lengths first, and then the envelopes that fit.
 _OF_CONVERSATION: Final = (
@@ -15,6 +16,13 @@ _OF_CONVERSATION: Final = (
 )
 _ENVELOPES: Final = f"SELECT number, epoch, at, envelope FROM mesh_log WHERE number IN ({MARKS})"  # noqa: S608
 _LEAVES: Final = "SELECT number, leaf FROM mesh_log WHERE epoch = ? AND number > ? ORDER BY number LIMIT ?"
+_OFFERS: Final = f"({MsgType.PROPOSE:d}, {MsgType.COUNTER:d}, {MsgType.ACCEPT:d})"
+ACTS: Final = (
+    f"SELECT sender, number, msg_type, at, CASE WHEN msg_type IN {_OFFERS} THEN envelope END, notary FROM mesh_log"  # noqa: S608
+    f" LEFT JOIN conversations ON msg_type = {MsgType.ACCEPT:d} AND conversations.id = conversation_id"
+)
+_ACTS: Final = f"{ACTS} WHERE epoch = ? AND (sender, number) > (?, ?) ORDER BY sender, number LIMIT ?"
+_CLOSED: Final = "SELECT epoch, envelopes, root, record FROM mesh_epochs"
 _FIRST_OPEN: Final = (
     "SELECT min(epoch) FROM mesh_log WHERE epoch > (SELECT coalesce(max(epoch), -1) FROM mesh_epochs)"
 )
@@ -46,6 +54,9 @@ class LogSql(SqlWork):
     def leaves(self, epoch: int, *, after: int = 0, limit: int = 1000) -> list[Leaf]:
         return [Leaf(number, leaf) for number, leaf in self._query(_LEAVES, epoch, after, limit)]
 
+    def acts(self, epoch: int, *, after: tuple[bytes, int] = (b"", 0), limit: int = 100) -> list[Act]:
+        return [Act(*row) for row in self._query(_ACTS, epoch, *after, limit)]
+
     def first_open_epoch(self) -> int | None:
         ((epoch,),) = self._query(_FIRST_OPEN)
         return None if epoch is None else int(epoch)
@@ -61,9 +72,15 @@ class LogSql(SqlWork):
     def close_epoch(self, closed: ClosedEpoch) -> None:
         self._draft.put_epoch(closed)
 
-    def closed_epoch(self, epoch: int) -> ClosedEpoch | None:
-        rows = self._query("SELECT epoch, envelopes, root, record FROM mesh_epochs WHERE epoch = ?", epoch)
+    def closed_epoch(self, epoch: int | None = None) -> ClosedEpoch | None:
+        if epoch is None:
+            rows = self._query(f"{_CLOSED} ORDER BY epoch DESC LIMIT 1")
+        else:
+            rows = self._query(f"{_CLOSED} WHERE epoch = ?", epoch)
         return ClosedEpoch(*rows[0]) if rows else None
+
+    def charge_disk(self, account: str, day: int, size: int) -> None:
+        self._draft.add_usage(account, day, size)
 
     def _last_closed(self) -> int:
         for known in (self._draft.closed_epoch, self._before.closed_epoch, self._cache.closed_epoch):

@@ -2,10 +2,11 @@
 
 A leaf is the hash of a zero byte and an envelope, a node that of a one byte and its two children: so no
 envelope can pass for a node. Leaves are filled up on the right with 32 zero bytes to a power of two. A tree
-keeps one hash per level, so that a log of any length has its root at any time; a proof needs the leaves.
+keeps one hash per level, so that a log of any length has its root at any time. A proof is made in one pass over all
+leaves, with a tree for each of its siblings: leaves need not fit into memory either.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from moothall.wire.mesh.keccak import keccak256
@@ -45,19 +46,32 @@ class Tree:
         self._complete[level : level + 1] = [leaf]
         self._leaves += 1
 
+    def copy(self) -> "Tree":
+        other = Tree()
+        other._leaves, other._complete = self._leaves, self._complete[:]
+        return other
+
     def root(self) -> bytes:
-        if not self._leaves:
-            return _PADDING
+        return self.filled(depth(self._leaves))
+
+    def filled(self, levels: int) -> bytes:
+        """The root if the leaves are filled up to this number of levels, at least as many as they need."""
         padding = _PADDING
         edge: bytes | None = None  # the subtree at the right end, which is not complete
-        depth = (self._leaves - 1).bit_length()
-        for level in range(depth):
+        for level in range(levels):
             if self._leaves >> level & 1:
                 edge = _node(self._complete[level], padding if edge is None else edge)
             elif edge is not None:
                 edge = _node(edge, padding)
             padding = _node(padding, padding)
-        return self._complete[depth] if edge is None else edge
+        if edge is not None:
+            return edge
+        return self._complete[levels] if self._leaves else padding
+
+
+def depth(leaves: int) -> int:
+    """The number of levels above so many leaves: as many siblings are in a proof."""
+    return max(0, leaves - 1).bit_length()
 
 
 def root(leaves: Sequence[bytes]) -> bytes:
@@ -67,21 +81,24 @@ def root(leaves: Sequence[bytes]) -> bytes:
     return tree.root()
 
 
-def prove(leaves: Sequence[bytes], index: int) -> list[bytes]:
-    """The siblings of a leaf, from the leaf to the root. Raises IndexError if there is no such leaf."""
-    if not 0 <= index < len(leaves):
-        raise IndexError(f"there is no leaf {index} among {len(leaves)}")
-    proof: list[bytes] = []
-    level = list(leaves)
-    padding = _PADDING
-    while len(level) > 1:
-        if len(level) % 2:
-            level.append(padding)
-        proof.append(level[index ^ 1])
-        level = [_node(*level[place : place + 2]) for place in range(0, len(level), 2)]
-        padding = _node(padding, padding)
-        index >>= 1
-    return proof
+def prove(leaves: Iterable[bytes], index: int) -> list[bytes]:
+    """The siblings of a leaf, from the leaf to the root. Raises IndexError if there is no such leaf.
+
+    The sibling at each level is the root of a subtree. Each of the other leaves is in one of these subtrees, at the
+    level of the highest bit in which its index differs.
+    """
+    subtrees: list[Tree] = []
+    size = 0
+    for place, each in enumerate(leaves):
+        size += 1
+        if place != index:
+            level = (place ^ index).bit_length() - 1
+            subtrees += [Tree() for _ in range(level + 1 - len(subtrees))]
+            subtrees[level].add(each)
+    if not 0 <= index < size:
+        raise IndexError(f"there is no leaf {index} among {size}")
+    subtrees += [Tree() for _ in range(depth(size) - len(subtrees))]
+    return [subtree.filled(level) for level, subtree in enumerate(subtrees)]
 
 
 def is_proven(envelope: bytes, index: int, proof: Sequence[bytes], root: bytes) -> bool:

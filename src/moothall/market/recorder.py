@@ -1,0 +1,83 @@
+"""The log of topic messages: those that change nothing and are logged all the same, a few at a time.
+
+A DISCOVER or a BROADCAST has no unit of work of its own. Many of them share one: when a second has passed, or when
+enough of them wait. A crash may lose that second. What is logged counts towards the disk quota of its sender's key.
+An envelope over that quota is relayed and not logged.
+"""
+
+from typing import Final
+
+from moothall.hall.agenda import Appointment
+from moothall.hall.outside import Store
+from moothall.hall.services import Timekeeper
+from moothall.market.epoch_log import LogBooks
+from moothall.market.quotas import DAY
+from moothall.market.rules import Quotas
+from moothall.wire.mesh.envelope import Envelope
+
+PAUSE_SECONDS: Final = 1.0
+MAX_TOGETHER: Final = 64  # envelopes of one unit
+MAX_BYTES_TOGETHER: Final = 256 * 1024
+MAX_WAITING_BYTES: Final = 4 * 1024 * 1024  # while the store is slow; the rest is not logged
+
+Waiting = tuple[Envelope, bytes, int]  # and the time in ms
+
+
+class Recorder:
+    def __init__(self, store: Store[LogBooks], quotas: Quotas, *, is_on: bool = True) -> None:
+        """`is_on` is the setting `mesh_log`."""
+        self._store = store
+        self._quota = quotas.disk_per_key
+        self._is_on = is_on
+        self._waiting: list[Waiting] = []
+        self._bytes = 0  # of those that wait here
+        self._writing = 0  # bytes on their way into the store
+        self._planned: Appointment | None = None
+        self.skipped = 0  # envelopes that were not logged, for a quota or a slow store
+
+    def record(self, hall: Timekeeper, envelope: Envelope, raw: bytes) -> None:
+        if not self._is_on:
+            return
+        if self._bytes + self._writing + len(raw) > MAX_WAITING_BYTES:
+            self.skipped += 1
+            return
+        self._waiting.append((envelope, raw, hall.timestamp()))
+        self._bytes += len(raw)
+        if len(self._waiting) >= MAX_TOGETHER or self._bytes >= MAX_BYTES_TOGETHER:
+            self.flush(hall)
+        elif self._planned is None:
+            self._planned = hall.agenda.at(hall.now() + PAUSE_SECONDS, lambda: self.flush(hall))
+
+    def flush(self, hall: Timekeeper) -> None:
+        """Hand over what waits: at the latest before the store is closed."""
+        if self._planned is not None:
+            hall.agenda.cancel(self._planned)
+            self._planned = None
+        if not self._waiting:
+            return
+        waiting, size = self._waiting, self._bytes
+        self._waiting, self._bytes = [], 0
+        self._writing += size
+
+        def done(skipped: int) -> None:
+            self._writing -= size
+            self.skipped += skipped
+
+        def failed(error: BaseException) -> None:
+            self._writing -= size
+            self.skipped += len(waiting)
+            hall.log.warning("mesh_log_failed", envelopes=len(waiting), error=repr(error))
+
+        self._store.submit(lambda books: self._write(books, waiting), done, failed)
+
+    def _write(self, books: LogBooks, waiting: list[Waiting]) -> int:
+        """Return how many were skipped."""
+        skipped = 0
+        for envelope, raw, at in waiting:
+            account, day = envelope.sender.hex(), at // DAY
+            if self._quota and books.disk_used(account, day) >= self._quota:
+                skipped += 1
+                continue
+            books.log(envelope, raw, at)
+            books.charge_disk(account, day, len(raw))
+        return skipped

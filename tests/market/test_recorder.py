@@ -1,0 +1,112 @@
+"""The log of topic messages: shared units, a second late at most, bounded, and within quotas."""
+
+from pathlib import Path
+
+import pytest
+
+from moothall.market.quotas import DAY
+from moothall.market.recorder import MAX_TOGETHER, MAX_WAITING_BYTES, PAUSE_SECONDS, Recorder
+from moothall.market.rules import Quotas
+from moothall.store.files import DataDirectory
+from moothall.wire.mesh.msg_types import MsgType
+from tests.identity.vectors import ALICE, BOB
+from tests.store.support import Place
+from tests.support.envelopes import sent
+from tests.support.units import PlaceStore
+from tests.support.world import World
+
+
+class Room:
+    def __init__(self, folder: Path) -> None:
+        self.place = Place(DataDirectory(folder), "")
+        self.store = PlaceStore(self.place)
+        self.world = World()
+        self.recorder = Recorder(self.store, Quotas())
+
+    def say(self, payload: bytes = b"{}", *, by: object = ALICE, nonce: int = 1) -> int:
+        envelope, raw = sent(by, MsgType.DISCOVER, payload, nonce=nonce)  # type: ignore[arg-type]
+        self.recorder.record(self.world.hall, envelope, raw)
+        return len(raw)
+
+    def logged(self) -> int:
+        ((count,),) = self.place.select("SELECT count(*) FROM mesh_log")
+        return int(count)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    room = Room(tmp_path / "data")
+    with room.place.books():
+        return room
+
+
+def test_a_message_is_logged_after_a_second(room: Room) -> None:
+    room.say(nonce=1)
+    room.say(nonce=2)
+    room.world.advance(PAUSE_SECONDS / 2)
+    assert room.logged() == 0
+    room.world.advance(PAUSE_SECONDS / 2)
+    assert room.logged() == 2
+    room.say(nonce=3)
+    room.world.advance(PAUSE_SECONDS)
+    assert room.logged() == 3
+
+
+def test_many_messages_do_not_wait(room: Room) -> None:
+    for nonce in range(1, MAX_TOGETHER + 2):
+        room.say(nonce=nonce)
+    assert room.logged() == MAX_TOGETHER
+    room.recorder.flush(room.world.hall)  # as before the store is closed
+    assert room.logged() == MAX_TOGETHER + 1
+    room.recorder.flush(room.world.hall)
+
+
+def test_long_messages_do_not_wait(room: Room) -> None:
+    for nonce in range(1, 6):
+        room.say(bytes(60_000), nonce=nonce)
+    assert room.logged() == 5
+
+
+def test_what_a_slow_store_cannot_take_is_skipped(room: Room) -> None:
+    room.store.held = []
+    size = room.say(bytes(60_000))
+    most = MAX_WAITING_BYTES // size
+    for nonce in range(2, most + 10):
+        room.say(bytes(60_000), nonce=nonce)
+    assert room.recorder.skipped == 9
+    room.store.let_go()
+    room.say(nonce=most + 10)
+    room.world.advance(PAUSE_SECONDS)
+    assert (room.logged(), room.recorder.skipped) == (most + 1, 9)
+
+
+def test_a_store_that_fails_loses_only_what_it_was_given(room: Room) -> None:
+    room.store.down = True
+    room.say()
+    room.world.advance(PAUSE_SECONDS)
+    assert room.recorder.skipped == 1
+    assert room.world.log.find("mesh_log_failed")[0]["envelopes"] == 1
+    room.store.down = False
+    room.say(nonce=2)
+    room.world.advance(PAUSE_SECONDS)
+    assert room.logged() == 1
+
+
+def test_a_key_over_its_quota_is_not_logged_until_the_next_day(room: Room) -> None:
+    room.recorder = Recorder(room.store, Quotas(disk_per_key=1))
+    room.say(nonce=1)
+    room.say(nonce=2)
+    room.say(by=BOB)
+    room.world.advance(PAUSE_SECONDS)
+    assert (room.logged(), room.recorder.skipped) == (2, 1)
+    room.world.advance(DAY / 1000)
+    room.say(nonce=3)
+    room.world.advance(PAUSE_SECONDS)
+    assert room.logged() == 3
+
+
+def test_a_log_that_is_off_keeps_nothing(room: Room) -> None:
+    room.recorder = Recorder(room.store, Quotas(), is_on=False)
+    room.say()
+    room.world.advance(PAUSE_SECONDS)
+    assert (room.logged(), room.recorder.skipped) == (0, 0)
