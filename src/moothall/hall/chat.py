@@ -21,6 +21,7 @@ from moothall.hall.costs import CHANNEL, DIRECT, MESSAGE
 from moothall.hall.delivery_receipts import Asking
 from moothall.hall.hall import Hall
 from moothall.hall.session import Agent, Session
+from moothall.hall.wires import check_reachable
 from moothall.settings import Settings
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.callback_markers import MARKER
@@ -54,6 +55,8 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
     target = hall.roster.find(to[1:]) if to[0] == "@" else None
     if channel is None and target is None and MARKER not in message.content:
         _refuse_address(hall, to)
+    if target is not None:
+        check_reachable(target.address, target.via)
     line = compose(hall, agent, message, channel)
     if line is None:
         return
@@ -77,8 +80,8 @@ def compose(
 ) -> server.Chat | None:
     """What others get to read of a message, whatever wire it came by. None: it had callbacks only.
 
-    `original` is the packet that it came in, as its author signed it; None on the WebSocket. Raises Refusal, if the
-    message is moderated.
+    `original` is the packet or envelope that it came in, as its author signed it; None on the WebSocket. Raises
+    Refusal, if the message is moderated.
     """
     content = message.content
     if hall.moderation is not None:
@@ -105,7 +108,7 @@ def compose(
     )
     if agent.via is not None:
         line.via = agent.via
-        # With a secret taken out of the text, the packet that has it must not be passed on either.
+        # With a secret taken out of the text, the original that has it must not be passed on either.
         line.packet = original if content == message.content else None
     return line
 

@@ -13,6 +13,7 @@ from moothall.hall.costs import AGENT_LIST, ANSWER, CHANNEL, CHANNEL_LIST, DIREC
 from moothall.hall.hall import Hall
 from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.voice import announce_move
+from moothall.hall.wires import check_reachable
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import CreateChannel, Invite, Join, Leave, ListAgents, ListChannels
 from moothall.wire.agentchat.names import bare_id
@@ -95,10 +96,13 @@ def invite(hall: Hall, session: Session, message: Invite) -> None:
     if agent.id not in channel.members:
         raise NotInvited(f"Only members of {channel.name} can invite; JOIN it first")
     guest_id = bare_id(message.agent)
+    guest = hall.roster.find(guest_id)
+    if guest is not None:
+        check_reachable(guest.address, guest.via)
     if len(channel.invited) >= MAX_INVITED and guest_id not in channel.invited:
         raise InvalidMessage(f"The invite list of {channel.name} is full; CREATE_CHANNEL a new channel")
     channel.invited.add(guest_id)
-    if guest := hall.roster.find(guest_id):
+    if guest is not None:
         hall.delivery.tell(
             guest,
             server.Chat(

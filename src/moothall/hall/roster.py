@@ -69,6 +69,9 @@ class Roster(Protocol):
     def holder(self, key: bytes) -> Present | None:
         """The agent that has proven this key."""
 
+    def bearers(self, key: bytes) -> Collection[Present]:
+        """Agents of other wires that sign with this key."""
+
     def named(self, name: str) -> Collection[Present]:
         """Agents of this name, in upper or lower case."""
 
@@ -118,7 +121,6 @@ class LocalRoster:
         return self.by_key.get(key)
 
     def bearers(self, key: bytes) -> Collection[Agent]:
-        """Agents that sign with this key, without having proven it."""
         return self._bearers.get(key, _NO_AGENTS).values()
 
     def named(self, name: str) -> Collection[Agent]:

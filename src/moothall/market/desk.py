@@ -392,12 +392,8 @@ class _Present:
     def __contains__(self, key: object) -> bool:
         if not isinstance(key, bytes):
             return False
-        hall = self._hall
-        if hall.roster.holder(key) is not None:
-            return True
-        public = PublicKey(key)
-        agent = hall.roster.get(public.agent_id(hall.settings.id_length))
-        return agent is not None and agent.claimed_key == public
+        roster = self._hall.roster
+        return roster.holder(key) is not None or bool(roster.bearers(key))
 
 
 def _deals(changes: Iterable[Change]) -> list[Proposal]:

@@ -12,38 +12,32 @@ A packet can be replayed, so it proves less than a challenge: residents are neve
 key in the hall's eyes, and leave their id to the agent that proves the key.
 """
 
-import re
 from collections.abc import Callable
-from hashlib import sha256
 from itertools import islice
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from moothall.errors import InvalidMessage, RateLimited, Refusal
+from moothall.errors import Banned, InvalidMessage, RateLimited, Refusal, VerificationFailed
 from moothall.hall.channels import Channel
 from moothall.hall.gate import Gate
 from moothall.hall.ids import is_message_id
-from moothall.hall.keep.notices import Notices
 from moothall.hall.keep.registry import Peer
 from moothall.hall.outside import Relay, Written
 from moothall.hall.roster import Present
 from moothall.hall.session import Agent
+from moothall.hall.visitors import MAX_BRIDGED, Visitors, fitting, visitor_name
+from moothall.hall.wires import KEEP, takes_messages
 from moothall.identity import PublicKey
 from moothall.settings.limits import Rate, Window
 from moothall.wire.agentchat.client import Msg
-from moothall.wire.agentchat.codec import is_utf8
-from moothall.wire.agentchat.names import SERVER, is_like_server
+from moothall.wire.agentchat.names import SERVER
 from moothall.wire.agentchat.server import Chat, ServerMessage
 from moothall.wire.keep.packet import OFFER, Packet, encode, signing_bytes
 from moothall.wire.outgoing import Bundle, Outgoing
 
 AGENT: Final = "agent:"  # what a WebSocket agent's identity on keep starts with
 HUMAN: Final = "human:"
-VIA: Final = "keep"
-MAX_BRIDGED: Final = 32 * 1024  # bytes of a packet that is attached to a chat message, scar and all
-MAX_UTF8: Final = 4  # bytes of a character
-MAX_NAME: Final = 32
 MAX_NAMED: Final = 1000  # agents of one name that `nearest:` and `swarm:` look at
 # Of one connection. One that signs for many may bring them all at once; but one that signs with two keys in turn
 # comes and goes with every packet.
@@ -57,8 +51,7 @@ RESERVED: Final = "error:reserved_identity"
 REVOKED: Final = "error:revoked"
 TOO_LONG: Final = "error:too_long"
 DELIVERY_FAILED: Final = "error:delivery_failed"
-
-_not_in_names: Final = re.compile(r"[^A-Za-z0-9_-]+").sub
+MESH_ONLY: Final = "error:mesh_only:"  # and the agent: the mesh has no chat message, so it cannot be told
 
 Sign = Callable[[bytes], bytes]
 
@@ -144,10 +137,9 @@ class Bridge:
         self.pk = pk
         self.channel = channel
         self.residents: dict[str, Resident] = {}  # by identity
-        self.notices = Notices(gate)
+        self.visitors = Visitors(gate)
         self._parties: dict[Peer, Party] = {}
         self._by_id: dict[str, Resident] = {}  # by agent id
-        self._by_key: dict[bytes, dict[str, Resident]] = {}  # by key and identity
         self._sign = sign
         gate.roster.on_departure(self._leave_channels)
         if channel and gate.channels.get(channel) is None:
@@ -162,19 +154,14 @@ class Bridge:
         """
         if identity.startswith(AGENT) or key == self.pk:
             raise Refused(RESERVED)
-        gate, settings = self.gate, self.gate.settings
-        if gate.revoked and key in gate.revoked:
-            raise Refused(REVOKED)
-        if len(gate.bans) and self._is_banned(identity, key):
-            raise Refused(BANNED)
-        if settings.allowlist and settings.allowlist_strict and PublicKey(key) not in gate.allowlist:
-            raise Refused(NOT_ALLOWED)
-
-    def _is_banned(self, identity: str, key: bytes) -> bool:
-        """By the key, or by the id that this identity has when another has that of the key."""
-        bans, length = self.gate.bans, self.gate.settings.id_length
-        other_id, _ = _derived_id(key, identity.encode(), length)
-        return bool(bans.find(PublicKey(key))) or other_id in bans
+        try:
+            self.visitors.admit(key, identity.encode())
+        except Banned:
+            raise Refused(BANNED) from None
+        except VerificationFailed:
+            raise Refused(REVOKED) from None
+        except Refusal:
+            raise Refused(NOT_ALLOWED) from None
 
     def party(self, peer: Peer) -> Party:
         """Of a connection that is about to have its first resident, or has some."""
@@ -190,18 +177,13 @@ class Bridge:
             party.is_gone = True
 
     def arrive(self, peer: Peer, identity: str, key: bytes, owner: bytes | None) -> None:
-        """`owner` is the key that `own_id(key)` belongs to, if it belongs to one."""
+        """`owner` is the key that the id of this key belongs to, if it belongs to one."""
         resident = self.residents[identity] = Resident(self, self.party(peer), identity, key)
-        self._by_key.setdefault(key, {})[identity] = resident
-        self._enter(resident, self._choose_id(resident, owner), (self.channel,))
+        agent_id = self.visitors.choose_id(key, identity.encode(), owner)
+        self._enter(resident, agent_id, (self.channel,))
 
     def depart(self, identity: str) -> None:
-        resident = self.residents.pop(identity)
-        namesakes = self._by_key[resident.key]
-        del namesakes[identity]
-        if not namesakes:
-            del self._by_key[resident.key]
-        self._leave(resident)
+        self._leave(self.residents.pop(identity))
 
     def resident_of(self, agent: Present) -> Resident | None:
         resident = self._by_id.get(agent.id)
@@ -209,33 +191,25 @@ class Bridge:
 
     def _enter(self, resident: Resident, agent_id: str, channels: tuple[str, ...]) -> None:
         gate = self.gate
-        session = gate.session(resident, resident.peer.ip, VIA)
+        session = gate.session(resident, resident.peer.ip, KEEP)
         kind = "human" if resident.identity.startswith(HUMAN) else None
         agent = Agent(session, agent_id, _name(resident.identity) or agent_id, None, kind)
         agent.claimed_key = PublicKey(resident.key)
         agent.relay = resident.party
-        agent.via = VIA
+        agent.via = KEEP
         resident.agent = agent
         self._by_id[agent_id] = resident
         gate.enter(agent, resident.party.windows, lambda: self._make_way(resident))
         for name in channels:
             channel = gate.channels.get(name)
             if channel is not None:
-                self._join(channel, agent)
+                self.visitors.join(channel, agent)
         gate.arrived(agent)
 
-    def _join(self, channel: Channel, agent: Agent) -> None:
-        channel.enter(agent)
-        channel.last_activity = self.gate.now()
-        self.notices.joined(channel, agent)
-
     def _leave_channels(self, agent: Present) -> None:
-        """A resident's departures are told at the rate of `Notices`; all others leave as usual."""
         resident = self.resident_of(agent)
         if resident is not None:
-            for channel in list(resident.agent.channels.values()):
-                channel.leave(resident.agent)
-                self.notices.left(channel, resident.agent)
+            self.visitors.leave_all(resident.agent)
 
     def _leave(self, resident: Resident) -> None:
         agent = resident.agent
@@ -249,25 +223,8 @@ class Bridge:
         is_gone = resident.party.is_gone or resident.agent.session.closed
         self._leave(resident)
         if not is_gone:
-            self._enter(resident, self._other_id(resident), channels)
-
-    def own_id(self, key: bytes) -> str:
-        """The id that follows from a key. A resident has it, unless it is taken or belongs to another key."""
-        return PublicKey(key).agent_id(self.gate.settings.id_length)
-
-    def _choose_id(self, resident: Resident, owner: bytes | None) -> str:
-        agent_id = self.own_id(resident.key)
-        if self.gate.roster.get(agent_id) is not None or owner not in (None, resident.key):
-            return self._other_id(resident)
-        return agent_id
-
-    def _other_id(self, resident: Resident) -> str:
-        """From key and identity together, because one key may have several identities."""
-        length, text = self.gate.settings.id_length, resident.identity.encode()
-        while True:
-            agent_id, text = _derived_id(resident.key, text, length)
-            if self.gate.roster.get(agent_id) is None:
-                return agent_id
+            other_id = self.visitors.other_id(resident.key, resident.identity.encode())
+            self._enter(resident, other_id, channels)
 
     # -- from the hall to keep ---------------------------------------------------------------------
 
@@ -280,13 +237,13 @@ class Bridge:
 
     def packet(self, line: Chat, dst: str) -> bytes:
         """A chat message as a packet to `dst`: the one it came in, or one that the hall signs."""
-        if line.packet is not None:
+        if line.packet is not None and line.via == KEEP:
             return line.packet
         packet = Packet(
             id=line.msg_id or "",
             src=AGENT + line.from_.removeprefix("@"),
             dst=dst,
-            body=_fitting(line.content),
+            body=fitting(line.content),
             pk=self.pk,
         )
         packet.sig = self._sign(signing_bytes(packet))
@@ -297,7 +254,7 @@ class Bridge:
     def say(self, src: str, packet: Packet, forwarded: bytes) -> None:
         """Into a public channel, which the speaker is in from then on."""
         resident = self.residents[src]
-        channel = self.public_channel(packet.dst)
+        channel = self.visitors.public_channel(packet.dst)
         if channel is None:
             raise Refused(OFFLINE)
         agent = resident.agent
@@ -309,13 +266,15 @@ class Bridge:
                 raise Refused(NOT_ALLOWED) from None
         line = self._compose(resident, packet, forwarded, packet.dst, channel)
         if is_new:
-            self._join(channel, agent)
+            self.visitors.join(channel, agent)
         if line is not None:
-            self.notices.introduce(channel, agent)
+            self.visitors.notices.introduce(channel, agent)
             self.gate.say(agent, channel, line)
 
     def tell(self, src: str, agent: Present, packet: Packet, forwarded: bytes) -> None:
         """One agent, whatever wire it is on."""
+        if not takes_messages(agent.via):
+            raise Refused(MESH_ONLY + AGENT + agent.id)
         other = self.resident_of(agent)
         if other is None:
             line = self._compose(self.residents[src], packet, forwarded, agent.address, None)
@@ -329,42 +288,64 @@ class Bridge:
     ) -> None:
         """These agents and the members of the channel, each connection once; Refused if none can be told."""
         asking = self.residents[src].agent
+        failed = OFFLINE
         strangers: dict[str, Present] = {}
-        parties: dict[Relay, None] = {}
+        relays: dict[Relay, None] = {}
         for agent in agents:
             resident = self.resident_of(agent)
-            if resident is None:
+            if resident is not None:
+                relays[resident.party] = None
+            elif takes_messages(agent.via):
                 strangers[agent.id] = agent
             else:
-                parties[resident.party] = None
+                failed = MESH_ONLY + AGENT + agent.id
         if channel is not None:
             strangers.update(channel.watchers)
             is_member = channel.name in asking.channels
             for relay, members in channel.relays.items():
                 if relay is not asking.relay or members > is_member:
-                    parties[relay] = None
-        failed = OFFLINE
+                    relays[relay] = None
         told = 0
-        for party in parties:
-            if isinstance(party, Party) and not party.is_gone:
-                if party.peer.deliver(forwarded, self.residents[src].peer, packet.id, packet.ttl):
+        listeners: list[Relay] = []  # connections of the mesh
+        for relay in relays:
+            if not isinstance(relay, Party):
+                listeners.append(relay)
+            elif not relay.is_gone:
+                if relay.peer.deliver(forwarded, self.residents[src].peer, packet.id, packet.ttl):
                     told += 1
                 else:
                     failed = DELIVERY_FAILED
-        if strangers:
+        if strangers or listeners:
+            place = channel.name if channel is not None else ""
             try:
-                told += self._tell_strangers(src, list(strangers.values()), packet, forwarded)
+                told += self._tell_strangers(
+                    src, list(strangers.values()), listeners, place, packet, forwarded
+                )
             except Refused as refused:
                 failed = refused.body
         if not told:
             raise Refused(failed)
 
-    def _tell_strangers(self, src: str, agents: list[Present], packet: Packet, forwarded: bytes) -> int:
-        """One message, as far as the limits are concerned."""
-        line = self._compose(self.residents[src], packet, forwarded, agents[0].address, None)
+    def _tell_strangers(
+        self,
+        src: str,
+        agents: list[Present],
+        listeners: list[Relay],
+        place: str,
+        packet: Packet,
+        forwarded: bytes,
+    ) -> int:
+        """One message, as far as the limits are concerned. Listeners get it as a line of the channel `place`."""
+        to = agents[0].address if agents else place
+        line = self._compose(self.residents[src], packet, forwarded, to, None)
         if line is None:
-            return len(agents)
-        return sum(self.gate.delivery.tell(agent, replace(line, to=agent.address)) for agent in agents)
+            return len(agents) + len(listeners)
+        if listeners:
+            outgoing = Outgoing(replace(line, to=place))
+            for listener in listeners:
+                listener.put(outgoing)
+        told = sum(self.gate.delivery.tell(agent, replace(line, to=agent.address)) for agent in agents)
+        return told + len(listeners)
 
     def _compose(
         self, resident: Resident, packet: Packet, forwarded: bytes, to: str, channel: Channel | None
@@ -405,47 +386,24 @@ class Bridge:
         for key in found.offering:
             if agent := roster.holder(key):
                 chosen[agent.id] = agent
-            for resident in self._by_key.get(key, {}).values():
-                if not resident.party.is_gone:
-                    chosen[resident.agent.id] = resident.agent
+            for bearer in roster.bearers(key):
+                if roster.find(bearer.id) is bearer:
+                    chosen[bearer.id] = bearer
         chosen.pop(asking.id, None)
 
-        def rank(agent: Present) -> tuple[int, int, bool, str, str]:
-            """Agents that proved a key come before those that only sign with it: a packet may be a replay."""
+        def rank(agent: Present) -> tuple[bool, int, int, bool, str, str]:
+            """Agents that can be told come first. Agents that proved a key come before those that only sign with
+            it: a packet may be a replay."""
             rating, transactions = found.standings.get(self.key_of(agent) or b"", DEFAULT_STANDING)
-            return -rating, -transactions, agent.key is None, agent.name, agent.id
+            is_silent = not takes_messages(agent.via)
+            return is_silent, -rating, -transactions, agent.key is None, agent.name, agent.id
 
         return sorted(chosen.values(), key=rank)
-
-    def public_channel(self, name: str) -> Channel | None:
-        """None for a private channel: knowing its name does not give access."""
-        channel = self.gate.channels.get(name)
-        if channel is None or channel.invite_only or channel.verified_only:
-            return None
-        return channel
 
 
 DEFAULT_STANDING: Final = (1200, 0)  # seed 001, reputation
 
 
 def _name(identity: str) -> str:
-    """What the hall calls it: the part after the colon, as far as names allow (agentchat wire 3.3); or nothing."""
-    name = _not_in_names("", identity.partition(":")[2] or identity)[:MAX_NAME]
-    return "" if is_like_server(name) else name
-
-
-def _fitting(content: str) -> str:
-    """What a packet can hold of a text: no lone surrogates, and not too much. What is cut ends with a note."""
-    if len(content) * MAX_UTF8 <= MAX_BRIDGED and is_utf8(content):
-        return content
-    encoded = content.encode(errors="replace")
-    if len(encoded) <= MAX_BRIDGED:
-        return encoded.decode()
-    return f"{encoded[:MAX_BRIDGED].decode(errors='ignore')}… [cut: {len(content)} characters]"
-
-
-def _derived_id(key: bytes, text: bytes, length: int) -> tuple[str, bytes]:
-    """An id that never looks like that of a key, because it begins with a letter that is not a hex digit; and the
-    text from which the next one follows."""
-    digest = sha256(key + text).digest()
-    return "k" + digest.hex()[1:length], digest
+    """The part after the colon."""
+    return visitor_name(identity.partition(":")[2] or identity)

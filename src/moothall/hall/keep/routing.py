@@ -19,7 +19,6 @@ from moothall.hall.keep.bridge import (
     DELIVERY_FAILED,
     OFFLINE,
     RATE_LIMITED,
-    VIA,
     Bridge,
     Found,
     Refused,
@@ -30,6 +29,7 @@ from moothall.hall.keep.registry import Peer, Pins, Registry
 from moothall.hall.keep.replays import Replays
 from moothall.hall.keep.scars import Scars
 from moothall.hall.roster import Present
+from moothall.hall.wires import KEEP
 from moothall.settings.limits import Rate, Window
 from moothall.wire.keep.packet import HEARTBEAT, Packet, encode
 
@@ -91,7 +91,7 @@ class KeepRoom:
 
     def _list_agent(self, agent: Present) -> None:
         """Those of this wire are listed under the identity they have here."""
-        if agent.via != VIA:
+        if agent.via != KEEP:
             self.listing.add(AGENT + agent.id)
 
     def accept(self, peer: Peer, packet: Packet, forwarded: bytes) -> None:
@@ -133,7 +133,7 @@ class KeepRoom:
             peer.answer(discovery.reply(packet.id, DELIVERY_FAILED))
             peer.release()
 
-        agent_id = self.bridge.own_id(packet.pk)
+        agent_id = self.bridge.visitors.own_id(packet.pk)
         look = IdClaim(agent_id, packet.pk, self.gate.timestamp(), may_bind=False)
         self.gate.keyring.claim(look, answered, failed)
 
@@ -265,7 +265,7 @@ class KeepRoom:
         self.forwarded += 1
 
     def to_channel(self, peer: Peer, packet: Packet, forwarded: bytes) -> None:
-        self._charge(peer, Price(told=_audience(self.bridge.public_channel(packet.dst))))
+        self._charge(peer, Price(told=_audience(self.bridge.visitors.public_channel(packet.dst))))
         self.bridge.say(packet.src, packet, forwarded)
         self.forwarded += 1
 
@@ -283,10 +283,10 @@ class KeepRoom:
         if packet.fee < self._swarm_fee:
             raise Refused(FEE_TOO_LOW)
         word = packet.dst[len(SWARM) :]
-        self._charge(peer, Price(told=_audience(self.bridge.public_channel(f"#{word}"))))
+        self._charge(peer, Price(told=_audience(self.bridge.visitors.public_channel(f"#{word}"))))
 
         def deliver(candidates: list[Present]) -> None:
-            channel = self.bridge.public_channel(f"#{word}")
+            channel = self.bridge.visitors.public_channel(f"#{word}")
             self.bridge.tell_all(packet.src, candidates, channel, packet, forwarded)
 
         self._look_for(peer, packet, word, deliver)

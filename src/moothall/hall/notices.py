@@ -1,4 +1,4 @@
-"""Arrivals and departures of keep agents, as the watchers of their channels are told of them.
+"""Arrivals and departures of agents of other wires, as the watchers of their channels are told of them.
 
 One connection may bring a thousand agents in a second and take them away again in the next, so these notices have a
 rate of their own: those within it are told at once, the others wait. What waits is one entry per agent and channel.

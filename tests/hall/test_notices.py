@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moothall.hall.keep import notices
+from moothall.hall import notices
 from moothall.hall.keep.bridge import Party, Resident
-from moothall.hall.keep.notices import NOTICES
+from moothall.hall.notices import NOTICES
 from moothall.settings.limits import Rate
 from moothall.wire.agentchat.server import ServerMessage
 from moothall.wire.outgoing import Outgoing
@@ -76,7 +76,7 @@ def test_a_crowd_is_told_of_at_a_rate_and_completely() -> None:
     watcher.look()
     assert watcher.notices == 1000
     assert watcher.picture == present(town)
-    assert len(town.bridge.notices) == 0
+    assert len(town.bridge.visitors.notices) == 0
     assert_consistent(town)
 
 
@@ -98,11 +98,11 @@ def test_names_that_come_and_go_for_ever_leave_nothing_behind() -> None:
         peer = FakePeer()
         crowd(town, 300, peer)
         empty(town, peer)
-        assert len(town.bridge.notices) <= 300
+        assert len(town.bridge.visitors.notices) <= 300
     town.advance(60)
     watcher.look()
     assert watcher.picture == {watcher.guest.id}
-    assert len(town.bridge.notices) == 0
+    assert len(town.bridge.visitors.notices) == 0
 
 
 def test_what_a_notice_costs_does_not_depend_on_the_number_of_residents(
@@ -154,7 +154,7 @@ def test_without_watchers_nothing_waits() -> None:
     town = Town()
     peer = FakePeer()
     crowd(town, 500, peer)
-    assert len(town.bridge.notices) == 0
+    assert len(town.bridge.visitors.notices) == 0
     watcher = watching(town, "late")
     assert watcher.picture == present(town)
 
@@ -199,7 +199,7 @@ def test_every_watcher_ends_with_the_right_picture(history: list[tuple[Any, ...]
                 empty(town, peer)
                 peers[number] = FakePeer()
     town.advance(60)
-    assert len(town.bridge.notices) == 0
+    assert len(town.bridge.visitors.notices) == 0
     for watcher in watchers.values():
         watcher.look()
         assert watcher.picture == present(town)
