@@ -36,7 +36,7 @@ class Member:
     is_human: bool = False
     presence: str | None = None
     status_text: str | None = None
-    via: str | None = None  # the other wire that it is on: "keep"
+    via: str | None = None  # the other wire that it is on: "keep" or "mesh"
 
     @classmethod
     def from_entry(cls, entry: object) -> "Member":

@@ -91,13 +91,13 @@ class ChatLine:
 
     @property
     def via(self) -> str | None:
-        """The other wire on which it was said: "keep". None: on this one."""
+        """The other wire on which it was said: "keep" or "mesh". None: on this one."""
         return self._chat.via
 
     @property
     def packet(self) -> bytes | None:
-        """What its author signed there. With `decode` and `verify` of `moothall.keep` it can be checked without
-        believing the hall."""
+        """What its author signed there, a packet or an envelope. With `decode` and `verify` of `moothall.keep` a
+        packet can be checked without believing the hall."""
         return self._chat.packet
 
     @property

@@ -228,7 +228,7 @@ def set_motd(hall: Hall, session: Session, message: client.AdminMotd) -> None:
 def set_verified(hall: Hall, session: Session, message: client.AdminVerify) -> None:
     agent = _find(hall, message.agent_id)
     if agent.relay is not None:
-        raise InvalidMessage(f"{agent.address} is on the keep wire, where no agent is shown as verified")
+        raise InvalidMessage(f"{agent.address} is on the {agent.via} wire, where an admin verifies no agent")
     agent.granted = message.verified
     agent.verified = shows_verified(hall, agent)
     if not agent.verified:

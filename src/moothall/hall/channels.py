@@ -9,7 +9,7 @@ maker nothing, so the number of channels is limited: at the limit a new channel 
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from moothall.errors import ChannelExists, ChannelNotFound
 from moothall.hall.history import History, HistoryMemory
@@ -95,6 +95,7 @@ class Channels:
         self._buffer_size = buffer_size
         self.memory = memory
         self._by_name: dict[str, Channel] = {}
+        self._openings: list[Callable[[Channel], None]] = []
         self._made: Counter[str] = Counter()  # how many there are, by the address of who made them
 
     def __iter__(self) -> Iterator[Channel]:
@@ -136,7 +137,13 @@ class Channels:
         self._by_name[name] = channel
         if made_by is not None:
             self._made[made_by] += 1
+        for told in self._openings:
+            told(channel)
         return channel
+
+    def on_opening(self, told: Callable[[Channel], None]) -> None:
+        """Call `told` after a channel was made."""
+        self._openings.append(told)
 
     def made_by(self, address: str) -> int:
         return self._made[address]

@@ -25,6 +25,7 @@ FEATURES: Final = (
     Feature("bans"),  # ADMIN_BANS
     Feature("hall_key"),  # CHALLENGE names the hall; receipts and cases carry its signature
     Feature("keep", lambda settings: settings.keep),  # MSG from keep clients: `via`, `packet`
+    Feature("mesh", lambda settings: settings.mesh),  # MSG from mesh agents: the same
 )
 
 

@@ -6,16 +6,19 @@ in the roster like all others, and are told through links that the wire brings a
 
 from collections.abc import Callable
 
-from moothall.hall import chat
+from moothall.errors import Refusal
+from moothall.hall import chat, presence
 from moothall.hall.channels import Channel
 from moothall.hall.delivery import Delivery
 from moothall.hall.hall import Hall
+from moothall.hall.handshake import shows_verified
 from moothall.hall.membership import check_joined
 from moothall.hall.outside import Link
 from moothall.hall.roster import Roster
 from moothall.hall.session import Agent, Session
+from moothall.identity import PublicKey
 from moothall.settings.limits import Window
-from moothall.wire.agentchat.client import Msg
+from moothall.wire.agentchat.client import Msg, SetNick
 from moothall.wire.agentchat.server import Chat
 
 
@@ -63,6 +66,21 @@ class Gate:
         ):  # it may have been put out, and its id given to another
             self._hall.makes_way.pop(agent.id, None)
         self._hall.disconnect(agent.session)
+
+    def rename(self, agent: Agent, name: str) -> bool:
+        """True if the agent has this name now. False: it changes its name too often, or the name is reserved."""
+        message = SetNick(nick=name)
+        try:
+            if not self._hall.check(agent.session, message):
+                return False
+        except Refusal:
+            return False
+        presence.set_nick(self._hall, agent.session, message)
+        return True
+
+    def show_proof(self, agent: Agent, proven: PublicKey | None) -> None:
+        """The agent has proven this key on its wire, or none any more: what others are shown follows from it."""
+        agent.verified = shows_verified(self._hall, agent, proven)
 
     # -- talking -----------------------------------------------------------------------------------
 

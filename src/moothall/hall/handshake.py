@@ -404,15 +404,19 @@ def _choose_id(hall: Hall, key: PublicKey | None) -> str:
             return agent_id
 
 
-def shows_verified(hall: Hall, agent: Agent) -> bool:
-    """What others are shown (agentchat wire 4.7); what an agent may do follows from what it proved."""
+def shows_verified(hall: Hall, agent: Agent, proven: PublicKey | None = None) -> bool:
+    """What others are shown (agentchat wire 4.7); what an agent may do follows from what it proved.
+
+    `proven` is a key that an agent of another wire has proven there.
+    """
     if agent.granted is not None:
         return agent.granted
-    if agent.key is None:
+    key = agent.key or proven
+    if key is None:
         return False
     if hall.settings.verified_means == "proof":
         return True
-    approved = hall.settings.allowlist and agent.key in hall.allowlist
+    approved = hall.settings.allowlist and key in hall.allowlist
     return approved or agent.id == bare_id(hall.settings.genesis_agent_id)
 
 

@@ -9,7 +9,6 @@ from typing import Protocol
 
 from moothall.errors import Refusal
 from moothall.wire.mesh.broadcast import Broadcast
-from moothall.wire.mesh.envelope import Envelope
 
 
 class Caller(Protocol):
@@ -29,10 +28,10 @@ Refuse = Callable[[Refusal], None]
 
 
 class Publish(Protocol):
-    def __call__(self, envelope: bytes, *, is_chat: bool) -> None:
+    def __call__(self, envelope: bytes | None, *, is_chat: bool) -> None:
         """Bring these bytes to the subscribers of the topic, but not to the sender.
 
-        `is_chat`: it was said in a channel, so it is not for the log.
+        None: there is nothing to bring. `is_chat`: it was said in a channel, so it is not for the log.
         """
 
 
@@ -62,13 +61,12 @@ class Presence(Protocol):
 
     def unsubscribe(self, caller: Caller, topic: str) -> None: ...
 
-    def audience(self, topic: str) -> int:
-        """Connections of the hall that a BROADCAST on this topic is told to, besides the subscribers."""
+    def audience(self, message: Broadcast) -> int:
+        """Connections that the hall tells of a BROADCAST, besides those that subscribed to its topic."""
 
     def broadcast(
         self,
         caller: Caller,
-        envelope: Envelope,
         message: Broadcast,
         raw: bytes,
         publish: Publish,
@@ -76,6 +74,6 @@ class Presence(Protocol):
     ) -> None:
         """A BROADCAST. It is said in the channel of its topic, if there is one, and handed to `publish`.
 
-        Ends with at most one call of `publish` or `refuse`, mostly at once. What is published may differ from
-        `raw`: where a secret was taken out of a text, the hall signs what is left.
+        Ends with one call of `publish` or `refuse`, mostly at once, unless the connection ends before. What is
+        published may differ from `raw`: where a secret was taken out of a text, the hall signs what is left.
         """
