@@ -1,5 +1,6 @@
 """A made-up world with keep and mesh agents in it: see `tests.hall.keep.town`. It has no topics of its own."""
 
+from collections.abc import Callable
 from typing import Any
 
 from moothall.errors import Refusal
@@ -26,6 +27,7 @@ class FakeCaller:
         self.refused: list[Refusal] = []
         self.full = False
         self.closed: tuple[int, str] | None = None
+        self.on_close: Callable[[], None] = lambda: None
 
     def put_frame(self, frame: bytes) -> bool:
         if self.full or self.closed is not None:
@@ -35,6 +37,7 @@ class FakeCaller:
 
     def close(self, code: int, reason: str) -> None:
         self.closed = (code, reason)
+        self.on_close()
 
     def publish(self, envelope: bytes | None, *, is_chat: bool) -> None:
         self.published.append((envelope, is_chat))

@@ -350,8 +350,8 @@ class Bridge:
 
     # -- from the mesh to the hall -----------------------------------------------------------------
 
-    def audience(self, message: Broadcast) -> int:
-        channel = self._channel(message.topic) if _text(message) is not None else None
+    def audience(self, topic: str) -> int:
+        channel = self._channel(topic)
         return 0 if channel is None else channel.audience
 
     def broadcast(

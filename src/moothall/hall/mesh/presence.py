@@ -61,8 +61,8 @@ class Presence(Protocol):
 
     def unsubscribe(self, caller: Caller, topic: str) -> None: ...
 
-    def audience(self, message: Broadcast) -> int:
-        """Connections that the hall tells of a BROADCAST, besides those that subscribed to its topic."""
+    def audience(self, topic: str) -> int:
+        """Connections that the hall may tell of a BROADCAST on this topic, besides those that subscribed to it."""
 
     def broadcast(
         self,
