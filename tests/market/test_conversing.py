@@ -55,7 +55,11 @@ def test_accept_puts_the_amount_aside(talks: Talks) -> None:
 
 def test_accept_of_nothing_puts_nothing_aside(talks: Talks) -> None:
     dealt = talks.commit(0)
-    assert (dealt.conversation.state, dealt.conversation.deadline, talks.escrow()) == ("COMMITTED", None, None)
+    assert (dealt.conversation.state, dealt.conversation.deadline, talks.escrow()) == (
+        "COMMITTED",
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize("accepting", [A, B])
@@ -63,7 +67,9 @@ def test_the_requester_pays_whoever_accepts(talks: Talks, accepting: bytes) -> N
     talks.propose()
     if accepting == A:
         talks.say("COUNTER", B, A, amount=2 * CREDIT)
-    talks.say("ACCEPT", accepting, B if accepting == A else A, amount=2 * CREDIT if accepting == A else CREDIT)
+    talks.say(
+        "ACCEPT", accepting, B if accepting == A else A, amount=2 * CREDIT if accepting == A else CREDIT
+    )
     assert talks.balance(B) == 0
     assert spent(talks) == (2 * CREDIT if accepting == A else CREDIT)
 
@@ -524,4 +530,3 @@ def test_an_offer_of_work_counts_for_the_agent_that_made_it(talks: Talks) -> Non
     talks.propose(talk=OTHER_TALK)
     with pytest.raises(RateLimited):
         talks.say("PROPOSE", B, N, b"3" * 16)
-

@@ -97,9 +97,7 @@ class Talks:
 
     def take(self, step: Step, authority: Authority | None = None) -> Dealt:
         shown = authority or envelope(step.sender)
-        return self.unit(
-            lambda books: conversing.take(books, step, shown, now=self.now, rules=self.rules)
-        )
+        return self.unit(lambda books: conversing.take(books, step, shown, now=self.now, rules=self.rules))
 
     def bid(self, bidder: bytes, talk: bytes = TALK, *, offers: bool = True) -> Dealt | None:
         return self.unit(lambda books: conversing.bid(books, talk, bidder, offers=offers, now=self.now))
