@@ -22,6 +22,7 @@
     │   │   ├── Unanswered          the hall did not answer a command
     │   │   └── NoAnswer            a question was asked, and no agent answered it
     │   ├── UnexpectedReply
+    │   ├── EnvelopeRejected        the hall did not take an envelope of the mesh
     │   ├── FloorTaken
     │   ├── FloorLost
     │   └── TransferFailed          files did not arrive
@@ -148,6 +149,14 @@ class NoAnswer(ReplyTimeout):
 
 class UnexpectedReply(ClientError):
     """The hall answered something that does not fit the question."""
+
+
+class EnvelopeRejected(ClientError):
+    """The hall refused an envelope. Nothing has changed. `fault` is the rule that it breaks (mesh wire 3.1)."""
+
+    def __init__(self, fault: str, message: str) -> None:
+        super().__init__(message)
+        self.fault = fault
 
 
 class FloorTaken(ClientError):

@@ -68,13 +68,7 @@ def check_challenge(url: str, challenge: Challenge, pins: Pins) -> str | None:
             f"the server at {place} asks to sign a nonce that is not its own: nothing was signed. It may try to be"
             " you in another hall"
         )
-    if pin is not None and pin.key != key:
-        raise UntrustedHall(
-            f"the hall at {place} has another key than at the first contact ({pin.key[:16]}…, now {key[:16]}…):"
-            f" nothing was signed. If it is a new hall, or its operator replaced the key: {_unpin(place)}"
-        )
-    if pin is None:
-        _refuse_known_elsewhere(place, key, pins)
+    check_hall(url, key, pins)
     found = parse_authority(host, secure=url.lower().startswith("wss"))
     if found != dialled and not (pin is not None and pin.by_user):
         raise UntrustedHall(
@@ -83,6 +77,19 @@ def check_challenge(url: str, challenge: Challenge, pins: Pins) -> str | None:
             f" {shlex.quote(url)} KEY` with the key that `moothall serve` shows there"
         )
     return key
+
+
+def check_hall(url: str, key: str, pins: Pins) -> None:
+    """Raises UntrustedHall if the hall at this URL had another key, or if the hall with this key is elsewhere."""
+    place = place_of(url)
+    pin = pins.get(place)
+    if pin is None:
+        _refuse_known_elsewhere(place, key, pins)
+    elif pin.key != key:
+        raise UntrustedHall(
+            f"the hall at {place} has another key than at the first contact ({pin.key[:16]}…, now {key[:16]}…):"
+            f" nothing was signed. If it is a new hall, or its operator replaced the key: {_unpin(place)}"
+        )
 
 
 def _refuse_known_elsewhere(place: str, key: str, pins: Pins) -> None:

@@ -168,7 +168,7 @@ class HallConnection:
             self._replies = OneAtATime(self._transmit)
             self._pace = self._pace or FramePace()
         if hall_key is not None:
-            await _remember(applicant.known_halls, self._url, hall_key)
+            await remember_hall(applicant.known_halls, self._url, hall_key)
         self._features = features(body)
         self._listener.welcomed(body)
 
@@ -261,7 +261,8 @@ def _proof(key: PrivateKey | None, challenge: server.Challenge, *, is_bound: boo
     return VerifyIdentity(challenge_id=challenge.challenge_id, signature=signature, timestamp=timestamp)
 
 
-async def _remember(known_halls: KnownHalls, url: str, hall_key: str) -> None:
+async def remember_hall(known_halls: KnownHalls, url: str, hall_key: str) -> None:
+    """Pin the key of the hall, unless this address has a pin."""
     place = place_of(url)
     if place in known_halls.read():
         return

@@ -21,6 +21,7 @@ from typing import Final
 from moothall.errors import InvalidCertificate, InvalidKey, KeyFileError, KeyFileMissing
 from moothall.identity.certificates import rotate, rotation_records, verify_chain
 from moothall.identity.keys import PrivateKey, PublicKey
+from moothall.identity.signatures import SEED_BYTES
 from moothall.wire.agentchat.names import NAME_PATTERN
 
 DEFAULT_PATH: Final = Path("~/.agentchat/identity.json")
@@ -78,6 +79,22 @@ def load(path: Path) -> Identity:
     """Read a key file. Raises KeyFileMissing when there is none, KeyFileError when it cannot be used."""
     require(path)
     return _parse(read_object(path, secret=True), path)
+
+
+def load_seed(path: Path) -> PrivateKey | None:
+    """The key in a file of 32 bytes, as nodes of the mesh keep theirs (mesh wire 1). None for any other file.
+
+    Raises KeyFileError if other users can reach it.
+    """
+    with _explained(path), suppress(FileNotFoundError), FileIO(path, opener=_open_without_waiting) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size != SEED_BYTES:
+            return None
+        if status.st_mode & _OTHERS:
+            remedy = f"chmod 600 {shlex.quote(str(path))}"
+            raise KeyFileError(f"{path} holds a private key that other users can reach: {remedy}")
+        return PrivateKey(file.readall())
+    return None
 
 
 def save(identity: Identity, path: Path, *, overwrite: bool = False) -> None:

@@ -39,6 +39,12 @@ def admit(envelope: Envelope, *, topic: str | None, guard: ReplayGuard, now: int
             Fault.TIMESTAMP_OUT_OF_TOLERANCE,
             f"the timestamp is more than {TOLERANCE} seconds from the time here; set the clock of the sender",
         )
+    check(envelope, topic=topic)
+    guard.add(envelope, now)
+
+
+def check(envelope: Envelope, *, topic: str | None) -> None:
+    """The rules that need neither a clock nor a memory: hash, length, BEACON, route. Raises EnvelopeRefused."""
     if keccak256(envelope.payload) != envelope.payload_hash:
         raise EnvelopeRefused(
             Fault.PAYLOAD_HASH_MISMATCH, "payload_hash is not the Keccak-256 of the payload"
@@ -48,7 +54,6 @@ def admit(envelope: Envelope, *, topic: str | None, guard: ReplayGuard, now: int
     if envelope.msg_type is MsgType.BEACON:
         _check_beacon(envelope)
     _check_route(envelope, topic)
-    guard.add(envelope, now)
 
 
 def validate(envelope: Envelope, *, topic: str | None, verify: Verify, guard: ReplayGuard, now: int) -> None:

@@ -1,0 +1,205 @@
+"""`MeshAgent`: an agent of the mesh, in ten lines."""
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from types import TracebackType
+from typing import Final, Self
+
+from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
+from moothall.client.handlers import Handlers
+from moothall.client.lifeline import Lifeline
+from moothall.client.running import run
+from moothall.client.spelling import several
+from moothall.errors import MoothallError, NotConnected
+from moothall.identity import Identity, PrivateKey, PublicKey
+from moothall.mesh.conversation import Conversation
+from moothall.mesh.dealing import Dealing
+from moothall.mesh.decorators import Decorators
+from moothall.mesh.intake import Intake
+from moothall.mesh.keys import load_key
+from moothall.mesh.line import Line
+from moothall.mesh.nonces import Nonces
+from moothall.mesh.post import Post, now_us
+from moothall.mesh.publishing import Publishing
+from moothall.mesh.records import Record
+from moothall.mesh.stay import Shown, Stay
+from moothall.wire.authority import DEFAULT_URL, hall_url, url_variable
+from moothall.wire.mesh.announcements import Advertise
+
+TIMEOUT: Final = 10.0  # seconds
+BEACON_EVERY: Final = 30.0  # seconds (mesh wire 7)
+
+
+class MeshAgent(Decorators, Dealing, Publishing):
+    """An agent of the mesh.
+
+    `name` is what others see in its BEACON. `key` is a key file, a file of 32 bytes, or a key; without one, a key
+    is made that is not kept. With `create`, a key file that is not there is made, and the log says so. The nonces
+    of a key file are kept beside it. `capabilities` are advertised on connecting, and named `topics` subscribed to.
+    With `beacon` False the agent is not shown as present: for a program that does something for an agent that runs.
+    `timeout` is how many seconds an operation waits. After a lost connection it connects again, unless `reconnect`
+    is False, after the waits of `backoff`. `url` is where the hall is.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        key: str | os.PathLike[str] | Identity | PrivateKey | None = None,
+        create: bool = False,
+        capabilities: str | Iterable[str] = (),
+        topics: str | Iterable[str] = (),
+        beacon: bool = True,
+        timeout: float = TIMEOUT,
+        reconnect: bool = True,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        url: str | None = None,
+    ) -> None:
+        own = load_key(key, name, create=create)
+        self._key = own.key
+        self._url = url
+        self._timeout = timeout
+        self._reconnect = reconnect
+        self._backoff = backoff
+        self._lifeline: Lifeline[Line] | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self._stay: Stay | None = None
+        handlers = Handlers()
+        Decorators.__init__(self, handlers)
+        post = Post(own.key, Nonces(own.nonces, now_us), self._line, timeout)
+        Dealing.__init__(self, post)
+        shown = Shown(name or own.name or own.key.public.raw.hex()[:8], beacon)
+        shown.topics.update(dict.fromkeys(several(topics)))
+        if offered := several(capabilities):
+            shown.offer = Advertise(capabilities=offered)
+            shown.offer.encode()  # a wrong name is told where it is written
+        Publishing.__init__(self, post, Intake(self, handlers), shown, timeout)
+
+    def __repr__(self) -> str:
+        state = "connected" if self.is_connected else "not connected"
+        return f"<MeshAgent {self.name} {state}>"
+
+    # -- who it is -----------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """What others see in its BEACON."""
+        return self._shown.name
+
+    @property
+    def id(self) -> str:
+        """The agent's id, which is its public key: 64 hex digits."""
+        return self._key.public.raw.hex()
+
+    @property
+    def public_key(self) -> PublicKey:
+        """Its public key. On the hall's other wires, its `agent_id()` is the id of the agent."""
+        return self._key.public
+
+    @property
+    def hall(self) -> str:
+        """The key of the hall: 64 hex digits. Raises NotConnected before the first connection."""
+        if self._stay is None or not self._stay.hall:
+            raise NotConnected("the agent has not connected yet")
+        return self._stay.hall.hex()
+
+    @property
+    def is_connected(self) -> bool:
+        """True while there is a connection to the hall."""
+        return self._lifeline is not None and self._lifeline.is_connected
+
+    # -- coming and going ----------------------------------------------------------------------------------
+
+    def run(self, url: str | None = None) -> None:
+        """Connect to `url` and stay until Ctrl-C, SIGTERM or `close()`. Raises what ends the stay otherwise.
+
+        `url` is as for `connect`.
+        """
+        run(self, url)
+
+    async def connect(self, url: str | None = None) -> None:
+        """Connect, and prove the key. `url` is by default what the agent was made with, $MOOTHALL_URL,
+        $AGENTCHAT_URL, or a hall on this machine.
+
+        Raises ConnectionFailed, UntrustedHall, a Refusal, or UsageError when `url` is not the address of a hall.
+        """
+        if self._lifeline is not None and not self._lifeline.is_over:
+            raise RuntimeError("the agent is connected already")
+        variable = url_variable(os.environ)
+        stay = Stay(
+            hall_url(url or self._url or (os.environ[variable] if variable else DEFAULT_URL)),
+            self._key,
+            self._shown,
+            self._post,
+            self._intake,
+            self._handlers,
+            self._timeout,
+        )
+        self._stay = stay
+        self._intake.begin()
+        self._lifeline = Lifeline(stay, self._backoff, random.random, reconnect=self._reconnect)
+        try:
+            await self._lifeline.start()
+        except BaseException:
+            await self._intake.end()
+            raise
+        if self._shown.beacon:
+            self._beating = asyncio.create_task(_beat(stay))
+
+    async def close(self) -> None:
+        """Leave. Handlers that run are cancelled. Raises nothing."""
+        await self._handlers.close()
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.wait((self._beating,))
+        if self._lifeline is not None:
+            await self._lifeline.close()
+        await self._intake.end()
+        await self._handlers.close()  # what the last messages have started meanwhile
+
+    async def wait_closed(self) -> None:
+        """Wait until the agent has left for good. Raises the reason when it was not its own."""
+        if self._lifeline is None:
+            raise NotConnected("the agent has not connected yet")
+        await self._lifeline.wait_closed()
+
+    @asynccontextmanager
+    async def connected(self, url: str | None = None) -> AsyncIterator[Self]:
+        """Connect for the length of a block: `async with agent.connected(url):`. Returns the agent.
+
+        `url` is as for `connect`, and so is what it raises.
+        """
+        await self.connect(url)
+        try:
+            yield self
+        finally:
+            await self.close()
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- inside --------------------------------------------------------------------------------------------
+
+    async def _line(self) -> Line:
+        if self._lifeline is None:
+            raise NotConnected("the agent has not connected yet")
+        return await self._lifeline.connection()
+
+    def _make(self, record: Record) -> Conversation:
+        return Conversation(self, record)
+
+
+async def _beat(stay: Stay) -> None:
+    while True:
+        await asyncio.sleep(BEACON_EVERY)
+        with suppress(MoothallError):  # the next connection begins with one
+            await stay.beat()

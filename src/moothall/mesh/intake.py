@@ -1,0 +1,217 @@
+"""What arrives, one after the other: verified, applied to its conversation, and told to handlers.
+
+Envelopes of the inbox come before those that arrive meanwhile. They are confirmed, and so removed from the inbox,
+when handlers were told of them; an agent that is killed before gets them again.
+"""
+
+import asyncio
+from base64 import b64decode
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from moothall.client.handlers import Handlers
+from moothall.client.logs import log
+from moothall.errors import MoothallError, OutOfOrder
+from moothall.hall.mesh import frames
+from moothall.identity import verify
+from moothall.market.mesh import step_of
+from moothall.mesh.conversation import Conversation
+from moothall.mesh.events import Assigned, Away, Change, Missed
+from moothall.mesh.line import Line
+from moothall.mesh.message import Message, read
+from moothall.mesh.records import Seen
+from moothall.wire.mesh.announcements import Beacon
+from moothall.wire.mesh.envelope import NO_CONVERSATION, Envelope, decode
+from moothall.wire.mesh.faults import EnvelopeRefused, PayloadParseError
+from moothall.wire.mesh.msg_types import BILATERAL, NAMED_TOPIC, MsgType
+from moothall.wire.mesh.validation import check, prove, topic_of
+
+MAX_WAITING: Final = 10_000  # envelopes and notices; beyond that, the agent does not read
+MAX_NAMES: Final = 10_000
+
+
+class Affairs(Protocol):
+    """What the intake asks of the agent."""
+
+    @property
+    def id(self) -> str: ...
+
+    def conversation_of(self, conversation_id: bytes) -> Conversation: ...
+
+    def remember(self, conversation: Conversation, *messages: Message) -> None: ...
+
+    async def refresh(self, conversation: Conversation) -> None: ...
+
+
+class Intake:
+    def __init__(self, affairs: Affairs, handlers: Handlers) -> None:
+        self._affairs = affairs
+        self._handlers = handlers
+        self._waiting: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(MAX_WAITING)
+        self._seen = Seen()
+        self._working: asyncio.Task[None] | None = None
+        self._searches: dict[str, list[asyncio.Future[frames.DiscoverResults]]] = {}
+        self.names: dict[str, str] = {}  # of agents, as their BEACONs have them
+        self._hall = b""
+
+    def begin(self) -> None:
+        if self._working is None or self._working.done():
+            self._working = asyncio.create_task(self._work())
+
+    async def end(self) -> None:
+        if self._working is not None:
+            self._working.cancel()
+            await asyncio.wait((self._working,))
+
+    # -- what the line tells -----------------------------------------------------------------------------
+
+    async def opened(self, line: Line) -> None:
+        self._hall = line.hall
+        await self._waiting.put(lambda: self._read_inbox(line))
+
+    async def received(self, raw: bytes) -> None:
+        await self._waiting.put(lambda: self._take(raw))
+
+    async def noticed(self, frame: frames.HallFrame) -> None:
+        if isinstance(frame, frames.DiscoverResults):
+            self._found(frame)
+        else:
+            await self._waiting.put(lambda: self._note(frame))
+
+    def search(self, query: str) -> "asyncio.Future[frames.DiscoverResults]":
+        """The answer to the next DISCOVER with this query. The hall answers those of one query in their order."""
+        future: asyncio.Future[frames.DiscoverResults] = asyncio.get_running_loop().create_future()
+        self._searches.setdefault(query, []).append(future)
+        return future
+
+    def give_up(self, query: str, search: "asyncio.Future[frames.DiscoverResults]") -> None:
+        searches = self._searches.get(query, [])
+        if search in searches:
+            searches.remove(search)
+        if not searches:
+            self._searches.pop(query, None)
+
+    def _found(self, frame: frames.DiscoverResults) -> None:
+        searches = self._searches.get(frame.query)
+        if searches:
+            search = searches.pop(0)
+            if not search.done():
+                search.set_result(frame)
+
+    # -- one after the other -----------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        while True:
+            work = await self._waiting.get()
+            try:
+                await work()
+            except MoothallError as error:
+                log.warning("what arrived could not be looked up: %s", error)
+
+    async def _read_inbox(self, line: Line) -> None:
+        after: int | None = None
+        while True:
+            page = await line.ask(frames.ReadInbox(after=after), frames.Inbox)
+            if page.lost:
+                log.warning("%d envelopes had to make way while the agent was away", page.lost)
+                self._handlers.tell("missed", Missed(page.lost))
+            for kept in page.envelopes:
+                await self._take(b64decode(kept.envelope))
+            if not page.envelopes:
+                return
+            after = page.cursor
+
+    async def _take(self, raw: bytes) -> None:
+        envelope = verified(raw)
+        if envelope is None:
+            log.warning("the hall passed on an envelope that does not hold; it is dropped")
+            return
+        if not self._seen.is_new(envelope):
+            return
+        conversation = await self._apply(envelope)
+        message = read(envelope, conversation)
+        if conversation is not None:
+            self._affairs.remember(conversation, message)
+            conversation.notify()
+        if isinstance(message.payload, Beacon):
+            self._name(message.sender, message.payload.name)
+        self._handlers.tell(message.type, message, message.size)
+        self._handlers.tell("*", message, message.size)
+
+    async def _apply(self, envelope: Envelope) -> Conversation | None:
+        if envelope.msg_type is MsgType.FEEDBACK:
+            return self._rated(envelope)
+        if envelope.msg_type not in BILATERAL or envelope.conversation_id == NO_CONVERSATION:
+            return None
+        conversation = self._affairs.conversation_of(envelope.conversation_id)
+        try:
+            known = envelope.sender != self._hall and conversation.record.fits(step_of(envelope))
+        except OutOfOrder:
+            known = False
+        if not known:
+            await self._refresh(conversation)
+        return conversation
+
+    def _rated(self, envelope: Envelope) -> Conversation | None:
+        """FEEDBACK is on a topic: most of it is about others."""
+        try:
+            step = step_of(envelope)
+        except OutOfOrder:
+            return None
+        conversation = self._affairs.conversation_of(step.conversation_id)
+        facts = conversation.record.facts
+        if facts is None or bytes.fromhex(self._affairs.id) not in facts.participants:
+            return None
+        conversation.record.fits(step)
+        return conversation
+
+    async def _refresh(self, conversation: Conversation) -> None:
+        conversation.record.is_stale = True
+        try:
+            await self._affairs.refresh(conversation)
+        except MoothallError as error:
+            log.warning("conversation %s cannot be read from the hall: %s", conversation.id, error)
+
+    async def _note(self, frame: frames.HallFrame) -> None:
+        if isinstance(frame, frames.NotaryAssigned):
+            conversation = self._affairs.conversation_of(bytes.fromhex(frame.conversation_id))
+            conversation.record.assigned(bytes.fromhex(frame.notary))
+            conversation.notify()
+            self._handlers.tell("notary", Assigned(conversation, frame.notary, frame.fee))
+        elif isinstance(frame, frames.ConversationChanged):
+            conversation = self._affairs.conversation_of(bytes.fromhex(frame.conversation_id))
+            conversation.record.changed(frame.state)
+            conversation.notify()
+            self._handlers.tell("change", Change(conversation, frame.state, frame.cause))
+        elif isinstance(frame, frames.Offline):
+            away = Away(frame.recipient, frame.msg_type, frame.nonce, frame.conversation_id, frame.stored)
+            self._handlers.tell("away", away)
+        elif isinstance(frame, frames.Refused | frames.NotInOrder):
+            log.warning("the hall did not take an envelope: %s", frame.reason)
+        elif isinstance(frame, frames.Error):
+            log.warning("the hall says: %s", frame.message)
+
+    def _name(self, agent_id: str, name: str) -> None:
+        self.names.pop(agent_id, None)
+        if name:
+            self.names[agent_id] = name
+        while len(self.names) > MAX_NAMES:
+            del self.names[next(iter(self.names))]
+
+
+def verified(raw: bytes) -> Envelope | None:
+    """The envelope, if its sender signed it and it belongs where it came from. The hall has checked its time."""
+    try:
+        envelope = decode(raw)
+        prove(envelope, verify)
+        check(envelope, topic=_topic(envelope))
+    except EnvelopeRefused:
+        return None
+    return envelope
+
+
+def _topic(envelope: Envelope) -> str | None:
+    try:
+        return topic_of(envelope)
+    except PayloadParseError:
+        return NAMED_TOPIC  # of a BROADCAST that cannot be read
