@@ -98,6 +98,9 @@ class Resident:
         for caller in list(self.calls):
             caller.close(code, reason)
 
+    def make_way(self) -> None:
+        self._bridge.move(self)
+
     def pause(self) -> None:
         """The hall does nothing for a resident that would have to wait for a disk."""
 
@@ -235,7 +238,7 @@ class Bridge:
         agent.via = MESH
         resident.agent = agent
         self._show_proof(resident)
-        gate.enter(agent, resident.windows, lambda: self._make_way(resident))
+        gate.enter(agent, resident.windows, resident.make_way)
         for call in resident.calls.values():
             self._join_all(resident, call.topics)
         gate.arrived(agent)
@@ -245,8 +248,8 @@ class Bridge:
             self.gate.leave(resident.agent)
             resident.agent = None
 
-    def _make_way(self, resident: Resident) -> None:
-        """A WebSocket session proved the key: the id is its own now, and the resident takes its other one."""
+    def move(self, resident: Resident) -> None:
+        """Give the id to a WebSocket session that proved the key, and take the other one."""
         agent = resident.agent
         self._leave(resident)
         if agent is not None and not resident.is_gone:
