@@ -198,7 +198,7 @@ class MarketDesk:
         now, id_length = hall.timestamp(), hall.settings.id_length
 
         def work(books: Books) -> ServerMessage:
-            found = clerk.search_skills(books, agentchat.read_query(message), online=_Present(hall))
+            found = clerk.search_skills(books, agentchat.read_query(message), online=Online(hall))
             return agentchat.search_results(message, found, id_length, now)
 
         self._look_up(hall, session, work)
@@ -383,7 +383,7 @@ def _own(books: Books, proposal_id: str, key: bytes) -> Proposal:
     return deal
 
 
-class _Present:
+class Online:
     """The keys of all agents that are here: proven ones, and those that agents of other wires sign with."""
 
     def __init__(self, hall: Services) -> None:

@@ -57,6 +57,12 @@ class LogBooks(Protocol):
         """The envelopes of a conversation, oldest first. `after` is the number at which an earlier list ended. As
         many as have at most `most` bytes together, and at least one."""
 
+    def latest_logged(
+        self, conversation_id: bytes, *, limit: int = 100, most: int = MAX_READ
+    ) -> Page[Logged]:
+        """The latest of these envelopes, oldest first, within the same bounds. `truncated`: there are earlier
+        ones."""
+
     def leaves(self, epoch: int, *, after: int = 0, limit: int = 1000) -> list[Leaf]:
         """Of an epoch's tree, in order, those whose number is higher than `after`."""
 

@@ -8,7 +8,7 @@ an agent that deals for years must be able to go on.
 """
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from moothall.errors import RateLimited
 from moothall.hall.access import holder_of
@@ -50,6 +50,15 @@ def require_within(found: OpenOffers, quotas: Quotas, what: str) -> None:
         )
 
 
+class Bill(NamedTuple):
+    """Who pays for something that is kept."""
+
+    account: str  # the key, in hex
+    address: str
+    day: int
+    factor: int  # times the quotas
+
+
 class Disk:
     """What was added to the store today, and who added it."""
 
@@ -69,29 +78,48 @@ class Disk:
     ) -> None:
         """As `Durable.transact`, for a signed command. `prove` checks the signature, before any row is read.
         What the unit writes is charged to the agent of the session and to its address."""
-        quotas, key = self._quotas, hall.agent_of(session).key
-        if key is None or not (quotas.disk_per_key or quotas.disk_per_address):
+        key = hall.agent_of(session).key
+        if key is None:
             hall.durable.transact(session, store, lambda books: work(books, prove()), then)
             return
-        day = hall.timestamp() // DAY
-        factor = 1 if session.counted else quotas.loopback_factor
-        address, account = holder_of(session.ip), key.raw.hex()
-        if quotas.disk_per_address and self._used(address, day) >= quotas.disk_per_address * factor:
-            raise RateLimited(_too_much("Your address", "disk_quota_per_address"))
+        bill = self.open_bill(key.raw, session.ip, hall.timestamp(), is_loopback=not session.counted)
 
         def metered(books: Kept) -> tuple[Result, int]:
             order = prove()
-            if quotas.disk_per_key and books.disk_used(account, day) >= quotas.disk_per_key * factor:
-                raise RateLimited(_too_much("Your key", "disk_quota_per_key"))
-            result = work(books, order)
-            return result, books.spend_disk(account, day)
+            return self.metered(books, bill, lambda kept: work(kept, order))
 
         def kept(answer: tuple[Result, int]) -> None:
             result, size = answer
-            self._addresses[address] = self._used(address, day) + size
+            self.pay(bill, size)
             then(result)
 
         hall.durable.transact(session, store, metered, kept)
+
+    def open_bill(self, key: bytes, ip: str, now: int, *, is_loopback: bool) -> Bill:
+        """For something that this key, at this address, wants to have kept. Raises RateLimited if the address has
+        used its share of the day."""
+        quotas, day = self._quotas, now // DAY
+        bill = Bill(key.hex(), holder_of(ip), day, quotas.loopback_factor if is_loopback else 1)
+        if quotas.disk_per_address and self._used(bill.address, day) >= quotas.disk_per_address * bill.factor:
+            raise RateLimited(_too_much("Your address", "disk_quota_per_address"))
+        return bill
+
+    def metered(self, books: Kept, bill: Bill, work: Callable[[Kept], Result]) -> tuple[Result, int]:
+        """In a unit of work: do it, and charge the key. Return what `work` returns, and the bytes, for `pay`.
+        Raises RateLimited if the key has used its share of the day."""
+        quotas = self._quotas
+        if not (quotas.disk_per_key or quotas.disk_per_address):
+            return work(books), 0
+        account, day = bill.account, bill.day
+        if quotas.disk_per_key and books.disk_used(account, day) >= quotas.disk_per_key * bill.factor:
+            raise RateLimited(_too_much("Your key", "disk_quota_per_key"))
+        result = work(books)
+        return result, books.spend_disk(account, day)
+
+    def pay(self, bill: Bill, size: int) -> None:
+        """It is committed: charge the address."""
+        if size:
+            self._addresses[bill.address] = self._used(bill.address, bill.day) + size
 
     def _used(self, address: str, day: int) -> int:
         if day > self._day:  # a clock that was set back changes nothing

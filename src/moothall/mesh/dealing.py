@@ -228,7 +228,7 @@ class Dealing:
         return await self.conversation_of(conversation_bytes(conversation_id)).refresh()
 
     async def conversations(
-        self, *, limit: int = 20, before: int | None = None, open_only: bool = False
+        self, *, limit: int = 20, before: str | None = None, open_only: bool = False
     ) -> frames.Conversations:
         """Return summaries of this agent's conversations, the latest first.
 

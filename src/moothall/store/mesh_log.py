@@ -1,5 +1,6 @@
 """The log of the mesh in SQL (see `market.epoch_log`)."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from moothall.market.books import MAX_READ, Page, what_fits
@@ -13,6 +14,9 @@ from moothall.wire.mesh.msg_types import MsgType
 _OF_CONVERSATION: Final = (
     "SELECT number, length(envelope) FROM mesh_log WHERE conversation_id = ? AND number > ?"
     " ORDER BY number LIMIT ?"
+)
+_LATEST: Final = (
+    "SELECT number, length(envelope) FROM mesh_log WHERE conversation_id = ? ORDER BY number DESC LIMIT ?"
 )
 _ENVELOPES: Final = f"SELECT number, epoch, at, envelope FROM mesh_log WHERE number IN ({MARKS})"  # noqa: S608
 _LEAVES: Final = "SELECT number, leaf FROM mesh_log WHERE epoch = ? AND number > ? ORDER BY number LIMIT ?"
@@ -45,11 +49,21 @@ class LogSql(SqlWork):
     ) -> Page[Logged]:
         rows = self._query(_OF_CONVERSATION, conversation_id, after, limit)
         fitting, truncated = what_fits(rows, lambda row: int(row[1]), most)
-        wanted = [row[0] for row in fitting]
+        return Page(self._read(row[0] for row in fitting), truncated)
+
+    def latest_logged(
+        self, conversation_id: bytes, *, limit: int = 100, most: int = MAX_READ
+    ) -> Page[Logged]:
+        rows = self._query(_LATEST, conversation_id, limit + 1)
+        fitting, truncated = what_fits(rows[:limit], lambda row: int(row[1]), most)
+        return Page(self._read(row[0] for row in reversed(fitting)), truncated or len(rows) > limit)
+
+    def _read(self, numbers: Iterable[int]) -> list[Logged]:
+        wanted = list(numbers)
         found: dict[int, Logged] = {}
         for some in runs(wanted):
             found.update((row[0], Logged(*row)) for row in self._query(_ENVELOPES, *some))
-        return Page([found[number] for number in wanted], truncated)
+        return [found[number] for number in wanted]
 
     def leaves(self, epoch: int, *, after: int = 0, limit: int = 1000) -> list[Leaf]:
         return [Leaf(number, leaf) for number, leaf in self._query(_LEAVES, epoch, after, limit)]

@@ -57,10 +57,10 @@ class ReadInbox(Frame, frozen=True, tag="inbox"):
 
 
 class ListConversations(Frame, frozen=True, tag="conversations"):
-    """The agent's own, the latest first. `before` is that of the previous page."""
+    """The agent's own, the latest first. `before` is that of the previous page: its last conversation."""
 
     limit: Limit = 20
-    before: Number | None = None
+    before: ConversationId | None = None
     open_only: bool = False
 
 
@@ -147,7 +147,7 @@ class ConversationSummary(Struct, kw_only=True, frozen=True):
 
 class Conversations(Frame, frozen=True, tag="conversations"):
     conversations: tuple[ConversationSummary, ...]
-    before: int | None = None  # of the next page; absent if this is the last
+    before: str | None = None  # of the next page; absent if this is the last
 
 
 class EscrowSummary(Struct, kw_only=True, frozen=True):

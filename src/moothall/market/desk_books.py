@@ -1,0 +1,11 @@
+"""What the desk of the mesh reads and writes in one unit of work."""
+
+from typing import Protocol
+
+from moothall.hall.mesh.stored_inbox import InboxBooks
+from moothall.market.epoch_log import LogBooks
+from moothall.market.mesh_books import MeshBooks
+
+
+class DeskBooks(MeshBooks, LogBooks, InboxBooks, Protocol):
+    """Conversations, credits and standings; the log; inboxes."""

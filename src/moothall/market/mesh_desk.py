@@ -1,0 +1,386 @@
+"""Where agents of the mesh and the market meet: one unit of work per envelope (mesh wire 8 to 11).
+
+The room of the mesh has checked an envelope before it comes here. A unit of work decides what it does
+(`conversing`), appends it to the log, and puts it into the inbox of a recipient that is away: all of it is on the
+disk, or nothing is. Then the room routes it. Envelopes of one conversation are decided in the order of arrival.
+
+Nothing here decides. Deadlines of conversations are in the store, and survive a restart.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, Literal, TypeVar
+
+from moothall.errors import InvalidMessage, OutOfOrder, RateLimited
+from moothall.hall.counts import Counts
+from moothall.hall.deadlines import AT_ONCE, Deadlines
+from moothall.hall.mesh.frames import (
+    Answer,
+    AskBalance,
+    AskReputation,
+    Cancel,
+    Cancelled,
+    Consent,
+    Consented,
+    ConversationChanged,
+    ListConversations,
+    Notice,
+    Question,
+    ShowConversation,
+    order_text,
+)
+from moothall.hall.mesh.market import Failed, Payer, Told
+from moothall.hall.outside import Store
+from moothall.hall.services import Services
+from moothall.identity import PublicKey
+from moothall.market import advertisements, conversing, mesh_answers
+from moothall.market.advertisements import Discovered, read_advertise
+from moothall.market.audit import AuditData
+from moothall.market.conversations import Conversation
+from moothall.market.conversing import Dealt, MeshRules
+from moothall.market.credits import Authority, deal_name
+from moothall.market.desk import Online
+from moothall.market.desk_books import DeskBooks
+from moothall.market.lanes import Lanes
+from moothall.market.mesh import authority_of, step_of
+from moothall.market.quotas import Disk
+from moothall.market.recorder import Recorder
+from moothall.market.records import AuditRow
+from moothall.market.storable import kept_json
+from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope
+from moothall.wire.mesh.faults import PayloadParseError
+from moothall.wire.mesh.keccak import keccak256
+from moothall.wire.mesh.msg_types import MsgType
+from moothall.wire.mesh.nonces import TOLERANCE, within_tolerance
+from moothall.wire.mesh.notaries import BidType, NotarizeBid
+from moothall.wire.mesh.outcomes import Feedback
+
+NAME_DIGITS: Final = 8  # of the key: the name of an agent that has none (mesh wire 1)
+
+Result = TypeVar("Result")
+Change = Callable[[tuple[bytes, ...], Notice], None]
+Carried = Callable[[bytes, bytes], None]
+
+
+class MeshDesk:
+    """Implements `hall.mesh.market.Dealings`."""
+
+    def __init__(
+        self,
+        store: Store[DeskBooks],
+        hall: Services,
+        rules: MeshRules,
+        disk: Disk,
+        hall_key: bytes,
+        *,
+        logs: bool = True,
+        stores_inboxes: bool = False,
+    ) -> None:
+        """`disk` counts what each key and address adds to the store. Orders are signed for `hall_key`. `logs` and
+        `stores_inboxes` are the settings `mesh_log` and `mesh_inbox`."""
+        self._store = store
+        self._hall = hall
+        self._rules = rules
+        self._disk = disk
+        self._hall_id = hall_key.hex()
+        self._logs = logs
+        self._stores_inboxes = stores_inboxes
+        self._lanes = Lanes()
+        self.recorder: Final = Recorder(store, rules.quotas, is_on=logs)
+        self._changed: list[Change] = []
+        self._carried: list[Carried] = []
+        self._counts: Counts[DeskBooks, dict[str, int]] = Counts(
+            store, lambda books: books.conversations_by_state(), {}
+        )
+        self._deadlines: Deadlines[DeskBooks, tuple[Dealt, str]] = Deadlines(
+            store,
+            find=_due,
+            lapse=self._lapse,
+            tell=lambda _, decided: self._tell_lapsed(*decided),
+        )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Conversations by state, as of a moment ago."""
+        return self._counts.latest
+
+    @property
+    def waiting(self) -> int:
+        """Envelopes that the store has not answered yet."""
+        return len(self._lanes)
+
+    def open(self) -> None:
+        """Begin with what is due: deadlines that passed while the hall was closed are acted upon now."""
+        self._deadlines.act(self._hall)
+        self._counts.count(self._hall)
+
+    def close(self) -> None:
+        """Hand over what is not logged yet. The store must still be open."""
+        self.recorder.flush(self._hall)
+
+    def on_change(self, told: Change) -> None:
+        self._changed.append(told)
+
+    def on_carried(self, told: Carried) -> None:
+        self._carried.append(told)
+
+    # -- other halls on the same store -------------------------------------------------------------
+
+    def plan(self, hall: Services, deadline: int) -> None:
+        """There is a conversation with this deadline; another hall may have made it."""
+        self._deadlines.plan(hall, deadline)
+
+    def recount(self, hall: Services) -> None:
+        """Conversations have changed, here or at another hall."""
+        self._counts.changed(hall)
+
+    # -- envelopes ---------------------------------------------------------------------------------
+
+    def take(
+        self,
+        envelope: Envelope,
+        raw: bytes,
+        payer: Payer,
+        done: Callable[[Told], None],
+        failed: Failed,
+        *,
+        is_away: bool,
+    ) -> None:
+        now = self._hall.timestamp()
+
+        def decided(answer: tuple[Told, Conversation | None]) -> None:
+            told, conversation = answer
+            if conversation is not None:
+                self._mind(conversation)
+            done(told)
+
+        self._metered(
+            envelope.sender,
+            payer,
+            _lane_of(envelope),
+            lambda books: self._take(books, envelope, raw, now, is_away=is_away),
+            decided,
+            failed,
+        )
+
+    def _take(
+        self, books: DeskBooks, envelope: Envelope, raw: bytes, now: int, *, is_away: bool
+    ) -> tuple[Told, Conversation | None]:
+        """In a unit of work."""
+        if envelope.msg_type is MsgType.NOTARIZE_BID:
+            bid = _bid(books, envelope, now)
+            self._log(books, envelope, raw, now)
+            return Told(), None if bid is None else bid.conversation
+        dealt = self._step(books, envelope, raw, now)
+        self._log(books, envelope, raw, now)
+        is_kept = is_away and self._stores_inboxes and envelope.recipient != NO_RECIPIENT
+        if is_kept:
+            books.put_envelope(envelope.recipient, raw, now)
+        told = Told(
+            state=dealt.conversation.state_of(envelope.sender),
+            assigned=dealt.assigned,
+            fee=dealt.fee,
+            stored=is_kept,
+        )
+        return told, dealt.conversation
+
+    def _step(self, books: DeskBooks, envelope: Envelope, raw: bytes, now: int) -> Dealt:
+        try:
+            step = step_of(envelope)
+            return conversing.take(books, step, authority_of(envelope, raw), now=now, rules=self._rules)
+        except OutOfOrder as error:
+            raise OutOfOrder(str(error), _state_for(books, envelope)) from None
+
+    def advertise(
+        self,
+        envelope: Envelope,
+        raw: bytes,
+        payer: Payer,
+        name: str,
+        done: Callable[[], None],
+        failed: Failed,
+    ) -> None:
+        now, key = self._hall.timestamp(), envelope.sender
+        agent_id = PublicKey(key).agent_id(self._hall.settings.id_length)
+
+        def work(books: DeskBooks) -> None:
+            try:
+                offer = read_advertise(envelope, raw, name, now)
+            except PayloadParseError:
+                pass  # it is passed on and logged all the same (mesh wire 4)
+            else:
+                advertisements.advertise(books, key, offer, agent_id=agent_id)
+            self._log(books, envelope, raw, now)
+
+        self._metered(key, payer, key, work, lambda _: done(), failed)
+
+    def record(self, envelope: Envelope, raw: bytes) -> None:
+        self.recorder.record(self._hall, envelope, raw)
+
+    def _log(self, books: DeskBooks, envelope: Envelope, raw: bytes, now: int) -> None:
+        if self._logs:
+            books.log(envelope, raw, now)
+
+    def _metered(
+        self,
+        key: bytes,
+        payer: Payer,
+        lane: bytes,
+        work: Callable[[DeskBooks], Result],
+        done: Callable[[Result], None],
+        failed: Failed,
+    ) -> None:
+        """One unit after those of the same lane. What it writes is charged to the key and to the address."""
+        disk = self._disk
+        try:
+            bill = disk.open_bill(key, payer.ip, self._hall.timestamp(), is_loopback=payer.is_loopback)
+        except RateLimited as refusal:
+            failed(refusal)
+            return
+
+        def kept(answer: tuple[Result, int]) -> None:
+            result, size = answer
+            disk.pay(bill, size)
+            done(result)
+
+        self._lanes.submit(lane, self._store, lambda books: disk.metered(books, bill, work), kept, failed)
+
+    # -- questions ---------------------------------------------------------------------------------
+
+    def discover(self, query: str, done: Callable[[list[dict[str, Any]]], None], failed: Failed) -> None:
+        online = Online(self._hall)
+
+        def found(agents: list[Discovered]) -> None:
+            done([advertisements.result(each, online=online, name_of=self._name_of) for each in agents])
+
+        self._store.submit(lambda books: advertisements.discover(books, query), found, failed)
+
+    def _name_of(self, key: bytes) -> str:
+        agent = self._hall.roster.holder(key)
+        return key.hex()[:NAME_DIGITS] if agent is None else agent.name
+
+    def ask(self, key: bytes, question: Question, done: Callable[[Answer], None], failed: Failed) -> None:
+        if isinstance(question, Cancel | Consent):
+            self._order(key, question, done, failed)
+            return
+        now = self._hall.timestamp()
+        self._store.submit(lambda books: _answer(books, key, question, now), done, failed)
+
+    def _order(
+        self, key: bytes, order: Cancel | Consent, done: Callable[[Answer], None], failed: Failed
+    ) -> None:
+        """The room has checked its signature."""
+        now = self._hall.timestamp()
+        if not within_tolerance(order.timestamp, now * 1000):
+            failed(InvalidMessage(f"An order must not be older than {TOLERANCE} seconds. Sign a new one"))
+            return
+        conversation_id = bytes.fromhex(order.conversation_id)
+        word: Literal["cancel", "consent"] = "cancel" if isinstance(order, Cancel) else "consent"
+        text = order_text(word, order.conversation_id, order.nonce, order.timestamp, self._hall_id)
+
+        def decided(dealt: Dealt) -> None:
+            self._mind(dealt.conversation)
+            state = dealt.conversation.state
+            if dealt.changed:
+                self._tell(dealt.conversation, "cancel")
+            answer = Cancelled if isinstance(order, Cancel) else Consented
+            done(answer(conversation_id=order.conversation_id, state=state))
+
+        self._lanes.submit(
+            conversation_id,
+            self._store,
+            lambda books: _carry_out(books, key, order, text, now),
+            decided,
+            failed,
+        )
+
+    # -- deadlines ---------------------------------------------------------------------------------
+
+    def _lapse(self, books: DeskBooks, due: str, now: int) -> tuple[Dealt, str] | None:
+        """What became of the conversation, and the cause."""
+        conversation_id = bytes.fromhex(due)
+        before = books.conversation(conversation_id)
+        dealt = conversing.lapse(books, conversation_id, now=now)
+        if dealt is None or before is None:
+            return None
+        return dealt, "review" if before.review_at == before.deadline else "timeout"
+
+    def _tell_lapsed(self, dealt: Dealt, cause: Any) -> None:
+        self._mind(dealt.conversation)
+        self._tell(dealt.conversation, cause)
+
+    def _tell(self, conversation: Conversation, cause: Any) -> None:
+        notice = ConversationChanged(
+            conversation_id=conversation.id.hex(), state=conversation.state, cause=cause
+        )
+        for told in self._changed:
+            told(conversation.participants, notice)
+
+    def _mind(self, conversation: Conversation) -> None:
+        if conversation.deadline is not None:
+            self._deadlines.plan(self._hall, conversation.deadline)
+        self._counts.changed(self._hall)
+
+
+# -- in a unit of work -----------------------------------------------------------------------------------
+
+
+def _due(books: DeskBooks, now: int) -> tuple[list[str], int | None]:
+    due = [conversation_id.hex() for conversation_id in books.due_conversations(now, AT_ONCE)]
+    return due, books.next_conversation_deadline()
+
+
+def _bid(books: DeskBooks, envelope: Envelope, now: int) -> Dealt | None:
+    try:
+        bid = NotarizeBid.decode(envelope.payload)
+    except PayloadParseError:
+        return None
+    offers = bid.bid_type is BidType.OFFER
+    return conversing.bid(books, bid.conversation_id, envelope.sender, offers=offers, now=now)
+
+
+def _answer(books: DeskBooks, key: bytes, question: Question, now: int) -> Answer:
+    match question:
+        case ListConversations():
+            return mesh_answers.list_conversations(books, key, question)
+        case ShowConversation():
+            return mesh_answers.show_conversation(books, key, bytes.fromhex(question.conversation_id))
+        case AskReputation():
+            return mesh_answers.reputation(books, key, question, now)
+        case AskBalance():
+            return mesh_answers.balance(books, key)
+        case _:
+            raise TypeError(f"{type(question).__name__} is not a question")
+
+
+def _carry_out(books: DeskBooks, key: bytes, order: Cancel | Consent, text: bytes, now: int) -> Dealt:
+    """`text` is what was signed. The audit trail keeps it, and postings name its hash."""
+    conversation_id = bytes.fromhex(order.conversation_id)
+    authority = Authority(keccak256(text), key, order.nonce)
+    decide = conversing.cancel if isinstance(order, Cancel) else conversing.consent
+    dealt = decide(books, conversation_id, key, authority, now=now)
+    operation = "mesh_cancel" if isinstance(order, Cancel) else "mesh_consent"
+    data = kept_json(AuditData(message={"order": text.decode(), "sig": order.signature}))
+    books.save(AuditRow(at=now, operation=operation, deal=deal_name(conversation_id), actor=key, data=data))
+    return dealt
+
+
+def _state_for(books: DeskBooks, envelope: Envelope) -> str:
+    """The state of the conversation as this agent may know it: for others, it does not exist."""
+    conversation = books.conversation(_lane_of(envelope), hold=False)
+    if conversation is None or envelope.sender not in conversation.participants:
+        return "IDLE"
+    return conversation.state_of(envelope.sender)
+
+
+def _lane_of(envelope: Envelope) -> bytes:
+    """The conversation that it belongs to. FEEDBACK and NOTARIZE_BID may name it in the payload alone. A lane of
+    its own for what belongs to none: then it waits for nothing."""
+    conversation_id = envelope.conversation_id
+    try:
+        if envelope.msg_type is MsgType.FEEDBACK:
+            conversation_id = Feedback.decode(envelope.payload).conversation_id
+        elif envelope.msg_type is MsgType.NOTARIZE_BID:
+            conversation_id = NotarizeBid.decode(envelope.payload).conversation_id
+    except PayloadParseError:
+        pass
+    return envelope.sender if conversation_id == NO_CONVERSATION else conversation_id

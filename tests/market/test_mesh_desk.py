@@ -1,0 +1,404 @@
+"""The desk of the mesh on real stores: what an envelope changes, and what is answered."""
+
+import asyncio
+import json
+from base64 import b64decode
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from secrets import token_bytes
+from typing import Any, TypeVar
+
+import pytest
+
+from moothall.errors import InvalidMessage, NoCover, OutOfOrder, RateLimited
+from moothall.hall.mesh.frames import (
+    AskBalance,
+    AskReputation,
+    Balance,
+    Cancel,
+    Cancelled,
+    Consent,
+    ConversationChanged,
+    Conversations,
+    ConversationShown,
+    ListConversations,
+    Notice,
+    Reputation,
+    ShowConversation,
+    order_text,
+)
+from moothall.hall.mesh.inbox import Page
+from moothall.hall.mesh.market import Payer, Told
+from moothall.identity import PrivateKey
+from moothall.market import credit_books
+from moothall.market.conversing import MeshRules
+from moothall.market.mesh_desk import MeshDesk
+from moothall.market.quotas import Disk
+from moothall.market.rules import Quotas
+from moothall.store.units import Engine
+from moothall.wire.mesh.announcements import Advertise
+from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope, decode, encode, seal
+from moothall.wire.mesh.msg_types import MsgType
+from moothall.wire.mesh.notaries import BidType, Judgement, NotarizeBid, Verdict
+from moothall.wire.mesh.offers import Accept, Propose
+from moothall.wire.mesh.outcomes import Deliver, Feedback, Outcome, Role
+from tests.identity.vectors import ALICE, BOB, CAROL, DAVE
+from tests.store.conftest import place, postgres, server, sqlite  # noqa: F401
+from tests.store.support import PATIENCE, Place, run
+from tests.support.world import HALL_KEY, World
+
+Answered = TypeVar("Answered")
+CREDIT = 1_000_000
+TALK = bytes(range(16))
+NO_QUOTAS = Quotas()
+HERE = Payer("127.0.0.1", is_loopback=True)
+
+
+class Bench:
+    """A desk, and envelopes that its agents send."""
+
+    def __init__(self, store: Engine, world: World, desk: MeshDesk) -> None:
+        self.store = store
+        self.world = world
+        self.desk = desk
+        self.nonce = 0
+        self.changes: list[tuple[tuple[bytes, ...], Notice]] = []
+        desk.on_change(lambda keys, notice: self.changes.append((keys, notice)))
+
+    def envelope(
+        self,
+        sender: PrivateKey,
+        msg_type: MsgType,
+        payload: bytes = b"",
+        to: PrivateKey | None = None,
+        talk: bytes = TALK,
+    ) -> Envelope:
+        self.nonce += 1
+        return seal(
+            msg_type,
+            payload,
+            sender=sender.public.raw,
+            sign=sender.sign_bytes,
+            nonce=self.nonce,
+            now=self.world.hall.timestamp() * 1000,
+            recipient=NO_RECIPIENT if to is None else to.public.raw,
+            conversation_id=talk,
+        )
+
+    async def answer(
+        self, ask: Callable[[Callable[[Any], None], Callable[[BaseException], None]], None]
+    ) -> Any:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        ask(answer.set_result, answer.set_exception)
+        async with asyncio.timeout(PATIENCE):
+            return await answer
+
+    async def send(
+        self,
+        sender: PrivateKey,
+        msg_type: MsgType,
+        payload: bytes = b"",
+        to: PrivateKey | None = None,
+        *,
+        talk: bytes = TALK,
+        is_away: bool = False,
+    ) -> Told:
+        sent = self.envelope(sender, msg_type, payload, to, talk)
+        told: Told = await self.answer(
+            lambda done, failed: self.desk.take(sent, encode(sent), HERE, done, failed, is_away=is_away)
+        )
+        return told
+
+    async def ask(self, agent: PrivateKey, question: Any) -> Any:
+        return await self.answer(lambda done, failed: self.desk.ask(agent.public.raw, question, done, failed))
+
+    async def order(self, agent: PrivateKey, kind: type[Cancel] | type[Consent]) -> Any:
+        order = kind(
+            conversation_id=TALK.hex(),
+            nonce=1,
+            timestamp=self.world.hall.timestamp() * 1000,
+            signature="00" * 64,
+        )
+        return await self.ask(agent, order)
+
+    async def advertise(self, agent: PrivateKey, payload: bytes, name: str = "agent") -> None:
+        sent = self.envelope(agent, MsgType.ADVERTISE, payload, talk=NO_CONVERSATION)
+        await self.answer(
+            lambda done, failed: self.desk.advertise(
+                sent, encode(sent), HERE, name, lambda: done(None), failed
+            )
+        )
+
+    async def discover(self, query: str) -> Any:
+        return await self.answer(lambda done, failed: self.desk.discover(query, done, failed))
+
+    async def deposit(self, agent: PrivateKey, amount: int) -> None:
+        await run(
+            self.store, lambda books: credit_books.deposit(books, agent.public.raw, amount, "test", now=1)
+        )
+
+    async def propose(self, amount: int = 0, **fields: Any) -> Told:
+        return await self.send(ALICE, MsgType.PROPOSE, Propose(amount=amount).encode(), BOB, **fields)
+
+    async def propose_often(self) -> None:
+        for _ in range(20):
+            await self.propose(talk=token_bytes(16))
+
+    async def deal(self, amount: int = 0) -> None:
+        """Up to the delivery."""
+        await self.propose(amount)
+        await self.send(BOB, MsgType.ACCEPT, Accept(amount=amount).encode(), ALICE)
+        await self.send(BOB, MsgType.DELIVER, Deliver(conversation_id=TALK, inline=b"work").encode(), ALICE)
+
+
+@asynccontextmanager
+async def opened(place: Place, quotas: Quotas = NO_QUOTAS, **options: Any) -> AsyncIterator[Bench]:  # noqa: F811
+    async with place.opened() as store:
+        world = World()
+        rules = MeshRules(review=60_000, quotas=quotas)
+        desk = MeshDesk(store, world.hall, rules, Disk(quotas), HALL_KEY.public.raw, **options)
+        desk.open()
+        yield Bench(store, world, desk)
+
+
+@pytest.fixture
+async def bench(place: Place) -> AsyncIterator[Bench]:  # noqa: F811
+    async with opened(place) as bench:
+        yield bench
+
+
+async def settle(bench: Bench) -> None:
+    """Until the store has answered what it was asked so far."""
+    await run(bench.store, lambda _: None)
+    await asyncio.sleep(0)
+
+
+def feedback(target: PrivateKey, score: int = 80, role: Role = Role.PARTICIPANT) -> bytes:
+    return Feedback(
+        conversation_id=TALK, target_agent=target.public.raw, score=score, outcome=Outcome.POSITIVE, role=role
+    ).encode()
+
+
+# -- envelopes -------------------------------------------------------------------------------------------
+
+
+async def test_a_deal_with_notary_and_escrow(bench: Bench) -> None:
+    await bench.deposit(ALICE, 20 * CREDIT)
+    assert (await bench.propose(10 * CREDIT)).state == "NEGOTIATING"
+    await bench.send(ALICE, MsgType.NOTARIZE_BID, NotarizeBid(BidType.REQUEST, TALK).encode())
+    bid = await bench.send(CAROL, MsgType.NOTARIZE_BID, NotarizeBid(BidType.OFFER, TALK).encode())
+    assert bid == Told()
+    accepted = await bench.send(BOB, MsgType.ACCEPT, Accept(amount=10 * CREDIT).encode(), ALICE)
+    assert accepted == Told(state="COMMITTED", assigned=CAROL.public.raw, fee=CREDIT)
+    assert (await bench.ask(ALICE, AskBalance())).balance == 9 * CREDIT
+    await bench.send(BOB, MsgType.DELIVER, Deliver(conversation_id=TALK, inline=b"work").encode(), ALICE)
+    verdict = Verdict(Judgement.APPROVE, ALICE.public.raw, BOB.public.raw).encode()
+    assert (await bench.send(CAROL, MsgType.VERDICT, verdict, ALICE)).state == "RESOLVED"
+    assert (await bench.send(CAROL, MsgType.VERDICT, verdict, BOB)).state == "RESOLVED"
+    assert await bench.ask(BOB, AskBalance()) == Balance(agent_id=BOB.public.raw.hex(), balance=9_950_000)
+    assert (await bench.ask(CAROL, AskBalance())).balance == CREDIT
+    rated = await bench.send(ALICE, MsgType.FEEDBACK, feedback(BOB), talk=NO_CONVERSATION)
+    assert rated.state == "CLOSED"  # for its sender
+    shown = await bench.ask(BOB, ShowConversation(conversation_id=TALK.hex()))
+    assert shown.conversation.state == "RESOLVED"
+    assert (await bench.send(BOB, MsgType.FEEDBACK, feedback(ALICE))).state == "CLOSED"
+    reputation = await bench.ask(CAROL, AskReputation(agent_id=BOB.public.raw.hex()))
+    assert isinstance(reputation, Reputation)
+    assert (reputation.reliability, reputation.total_tasks, reputation.transactions) == (80_000, 1, 1)
+
+
+async def test_what_is_out_of_order_says_the_state_to_participants_alone(bench: Bench) -> None:
+    await bench.propose()
+    with pytest.raises(OutOfOrder) as refused:
+        await bench.send(ALICE, MsgType.ACCEPT, Accept(amount=0).encode(), BOB)
+    assert refused.value.state == "NEGOTIATING"
+    with pytest.raises(OutOfOrder) as refused:
+        await bench.send(CAROL, MsgType.ACCEPT, Accept(amount=0).encode(), BOB)
+    assert refused.value.state == "IDLE"
+    shown = await bench.ask(ALICE, ShowConversation(conversation_id=TALK.hex()))
+    assert [each.msg_type for each in shown.history] == ["PROPOSE"]
+
+
+async def test_without_cover_nothing_changes(bench: Bench) -> None:
+    await bench.propose(10 * CREDIT)
+    with pytest.raises(NoCover):
+        await bench.send(BOB, MsgType.ACCEPT, Accept(amount=10 * CREDIT).encode(), ALICE)
+    shown = await bench.ask(ALICE, ShowConversation(conversation_id=TALK.hex()))
+    assert shown.conversation.state == "NEGOTIATING"
+    assert len(shown.history) == 1
+
+
+async def test_envelopes_of_one_conversation_are_decided_in_their_order(bench: Bench) -> None:
+    """All of them are handed in before the first one is answered."""
+    steps = [
+        bench.propose(),
+        bench.send(BOB, MsgType.ACCEPT, Accept(amount=0).encode(), ALICE),
+        bench.send(BOB, MsgType.DELIVER, Deliver(conversation_id=TALK, inline=b"work").encode(), ALICE),
+    ]
+    told = await asyncio.gather(*steps)
+    assert [each.state for each in told] == ["NEGOTIATING", "COMMITTED", "DELIVERED"]
+    assert bench.desk.waiting == 0
+
+
+async def test_an_envelope_is_kept_for_a_recipient_that_is_away(place: Place) -> None:  # noqa: F811
+    async with opened(place, stores_inboxes=True) as bench:
+        assert (await bench.propose(is_away=True)).stored
+        accepted = await bench.send(BOB, MsgType.ACCEPT, Accept(amount=0).encode(), ALICE)
+        assert not accepted.stored
+        inbox: Page = await run(bench.store, lambda books: books.inbox(BOB.public.raw, None, 10, 10**6))
+        [(_, kept)] = inbox.envelopes
+        assert decode(kept).msg_type is MsgType.PROPOSE
+        with pytest.raises(OutOfOrder):
+            await bench.send(BOB, MsgType.ACCEPT, Accept(amount=0).encode(), ALICE, is_away=True)
+        assert await run(bench.store, lambda books: books.newest_envelope(ALICE.public.raw)) == 0
+
+
+async def test_without_an_inbox_in_the_store_nothing_is_kept_there(bench: Bench) -> None:
+    assert not (await bench.propose(is_away=True)).stored
+    assert await run(bench.store, lambda books: books.newest_envelope(BOB.public.raw)) == 0
+
+
+async def test_without_a_log_there_is_no_history(place: Place) -> None:  # noqa: F811
+    async with opened(place, logs=False) as bench:
+        await bench.propose()
+        shown = await bench.ask(ALICE, ShowConversation(conversation_id=TALK.hex()))
+        assert (shown.conversation.state, shown.history) == ("NEGOTIATING", ())
+
+
+async def test_what_an_envelope_adds_to_the_store_is_charged(place: Place) -> None:  # noqa: F811
+    async with opened(place, Quotas(disk_per_key=4000)) as bench:
+        with pytest.raises(RateLimited, match="Your key"):
+            await bench.propose_often()
+    async with opened(place, Quotas(disk_per_address=1000)) as bench:
+        with pytest.raises(RateLimited, match="Your address"):
+            await bench.propose_often()
+
+
+# -- questions -------------------------------------------------------------------------------------------
+
+
+async def test_a_conversation_is_shown_to_its_participants(bench: Bench) -> None:
+    await bench.deposit(ALICE, 20 * CREDIT)
+    await bench.deal(10 * CREDIT)
+    shown = await bench.ask(BOB, ShowConversation(conversation_id=TALK.hex()))
+    assert isinstance(shown, ConversationShown)
+    assert shown.escrow is not None
+    assert (shown.escrow.amount, shown.escrow.notary_fee, shown.escrow.settled) == (10 * CREDIT, 0, None)
+    assert [each.msg_type for each in shown.history] == ["PROPOSE", "ACCEPT", "DELIVER"]
+    assert decode(b64decode(shown.history[0].envelope)).sender == ALICE.public.raw
+    assert shown.conversation.deadline == bench.world.hall.timestamp() + 60_000
+    for question in (ShowConversation(conversation_id=TALK.hex()), ListConversations(before=TALK.hex())):
+        with pytest.raises(OutOfOrder, match="no conversation"):
+            await bench.ask(DAVE, question)
+
+
+async def test_conversations_are_listed_a_page_at_a_time(bench: Bench) -> None:
+    for number in range(5):
+        await bench.propose(talk=bytes([number + 1] * 16))
+    seen: list[str] = []
+    before: str | None = None
+    for _ in range(3):
+        page = await bench.ask(BOB, ListConversations(limit=2, before=before))
+        assert isinstance(page, Conversations)
+        seen += [each.conversation_id for each in page.conversations]
+        before = page.before
+    assert before is None
+    assert sorted(seen) == [(bytes([number + 1] * 16)).hex() for number in range(5)]
+
+
+async def test_the_requester_cancels_and_the_provider_consents(bench: Bench) -> None:
+    await bench.deposit(ALICE, 20 * CREDIT)
+    await bench.deal(10 * CREDIT)
+    with pytest.raises(OutOfOrder):
+        await bench.order(ALICE, Cancel)
+    await bench.order(BOB, Consent)
+    assert bench.changes == []
+    answer = await bench.order(ALICE, Cancel)
+    assert answer == Cancelled(conversation_id=TALK.hex(), state="CLOSED")
+    assert (await bench.ask(ALICE, AskBalance())).balance == 20 * CREDIT
+    [(keys, notice)] = bench.changes
+    assert set(keys) == {ALICE.public.raw, BOB.public.raw}
+    assert notice == ConversationChanged(conversation_id=TALK.hex(), state="CLOSED", cause="cancel")
+
+
+async def test_an_order_is_kept_as_it_was_signed_and_not_taken_when_it_is_old(
+    place: Place,  # noqa: F811
+) -> None:
+    async with opened(place) as bench:
+        await bench.propose()
+        await bench.order(ALICE, Cancel)
+        at = bench.world.hall.timestamp() * 1000
+        with pytest.raises(InvalidMessage):
+            await bench.ask(
+                ALICE,
+                Cancel(conversation_id=TALK.hex(), nonce=1, timestamp=at - 31_000_000, signature="00" * 64),
+            )
+    [(data,)] = place.select("SELECT data FROM audit WHERE operation = 'mesh_cancel'")
+    assert json.loads(data)["message"]["order"].encode() == order_text(
+        "cancel", TALK.hex(), 1, at, HALL_KEY.public.raw.hex()
+    )
+
+
+# -- deadlines -------------------------------------------------------------------------------------------
+
+
+async def test_a_delivery_is_approved_after_the_review(bench: Bench) -> None:
+    await bench.deposit(ALICE, 20 * CREDIT)
+    await bench.deal(10 * CREDIT)
+    bench.world.advance(59)
+    await settle(bench)
+    assert bench.changes == []
+    bench.world.advance(2)
+    while not bench.changes:
+        await settle(bench)
+    [(_, notice)] = bench.changes
+    assert notice == ConversationChanged(conversation_id=TALK.hex(), state="RESOLVED", cause="review")
+    assert (await bench.ask(BOB, AskBalance())).balance == 9_950_000
+
+
+async def test_a_deadline_that_passed_while_the_hall_was_closed_is_acted_upon(place: Place) -> None:  # noqa: F811
+    async with opened(place) as bench:
+        await bench.deposit(ALICE, 20 * CREDIT)
+        await bench.propose(10 * CREDIT)
+        await bench.send(BOB, MsgType.ACCEPT, Accept(amount=10 * CREDIT).encode(), ALICE)
+    async with place.opened() as store:
+        world = World()
+        world.advance(MeshRules().escrow_timeout / 1000)
+        desk = MeshDesk(store, world.hall, MeshRules(), Disk(Quotas()), HALL_KEY.public.raw)
+        bench = Bench(store, world, desk)
+        desk.open()
+        while not bench.changes:
+            await settle(bench)
+        [(_, notice)] = bench.changes
+        assert notice == ConversationChanged(conversation_id=TALK.hex(), state="CLOSED", cause="timeout")
+        assert (await bench.ask(ALICE, AskBalance())).balance == 20 * CREDIT
+
+
+async def test_conversations_are_counted(bench: Bench) -> None:
+    await bench.propose()
+    bench.world.advance(1.5)
+    while not bench.desk.counts:
+        await settle(bench)
+    assert bench.desk.counts == {"NEGOTIATING": 1}
+
+
+# -- the directory ---------------------------------------------------------------------------------------
+
+
+async def test_a_discover_finds_what_was_advertised(bench: Bench) -> None:
+    await bench.advertise(ALICE, Advertise(capabilities=("ocr",)).encode(), "alice")
+    [found] = await bench.discover("ocr")
+    assert (found["agent_id"], found["name"], found["online"]) == (ALICE.public.raw.hex(), "alice", False)
+    bench.world.agent("anyone", key=ALICE)
+    [found] = await bench.discover("ocr")
+    assert found["online"]
+    with pytest.raises(InvalidMessage):
+        await bench.discover("")
+
+
+async def test_an_advertise_that_does_not_parse_is_logged_all_the_same(place: Place) -> None:  # noqa: F811
+    async with opened(place) as bench:
+        await bench.advertise(ALICE, b"not JSON")
+        bench.desk.record(bench.envelope(BOB, MsgType.DISCOVER, b"{}", talk=NO_CONVERSATION), b"raw")
+        bench.desk.close()
+    assert place.select("SELECT msg_type FROM mesh_log ORDER BY number") == [(1,), (2,)]
