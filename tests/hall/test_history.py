@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.hall.history import History, HistoryMemory
+from moothall.hall.history import History
+from moothall.hall.shared_memory import SharedMemory
 from moothall.wire.agentchat.codec import framed
 from moothall.wire.agentchat.server import Chat
 from tests.identity.vectors import ALICE
@@ -16,7 +17,7 @@ from tests.support.world import World, assert_consistent, assert_sent
 PLENTY = 1_000_000
 
 
-def filled(memory: HistoryMemory, *sizes: int, most: int = 100) -> History:
+def filled(memory: SharedMemory, *sizes: int, most: int = 100) -> History:
     history = History(memory, most)
     for size in sizes:
         history.add(line(size), size)
@@ -32,21 +33,21 @@ def sizes(history: History) -> list[int]:
 
 
 def test_a_history_keeps_so_many_messages() -> None:
-    memory = HistoryMemory(PLENTY, PLENTY)
+    memory = SharedMemory(PLENTY, PLENTY)
     history = filled(memory, 1, 2, 3, 4, most=3)
     assert sizes(history) == [2, 3, 4]
     assert (history.size, memory.used) == (9, 9)
 
 
 def test_a_history_keeps_so_many_bytes() -> None:
-    memory = HistoryMemory(PLENTY, per_channel=10)
+    memory = SharedMemory(PLENTY, per_holder=10)
     assert sizes(filled(memory, 4, 4, 4)) == [4, 4]
     assert sizes(filled(memory, 4, 11)) == []
     assert memory.used == 8
 
 
 def test_the_fullest_channels_make_room_for_all() -> None:
-    memory = HistoryMemory(limit=800, per_channel=PLENTY)
+    memory = SharedMemory(limit=800, per_holder=PLENTY)
     short, long, longer = filled(memory, *[10] * 5), filled(memory, *[10] * 30), filled(memory, *[10] * 45)
     assert (short.size, long.size, longer.size) == (50, 300, 450)
     short.add(line(10), 10)
@@ -58,7 +59,7 @@ def test_the_fullest_channels_make_room_for_all() -> None:
 
 
 def test_a_channel_that_is_gone_takes_its_messages_with_it() -> None:
-    memory = HistoryMemory(PLENTY, PLENTY)
+    memory = SharedMemory(PLENTY, PLENTY)
     gone, stays = filled(memory, 5), filled(memory, 7)
     memory.discard(gone)
     assert (memory.used, sizes(stays)) == (7, [7])
@@ -72,7 +73,7 @@ def test_a_channel_that_is_gone_takes_its_messages_with_it() -> None:
 def test_no_sequence_of_messages_takes_more_than_the_limits(
     limit: int, per_channel: int, said: list[tuple[int, int]]
 ) -> None:
-    memory = HistoryMemory(limit, per_channel)
+    memory = SharedMemory(limit, per_channel)
     histories = [History(memory, 6) for _ in range(5)]
     kept: list[list[Chat]] = [[] for _ in histories]
     for number, (channel, size) in enumerate(said):

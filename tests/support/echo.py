@@ -16,7 +16,7 @@ import uvloop
 
 from moothall.gateways.connection import Connection
 from moothall.gateways.port import Port
-from moothall.gateways.room import Room
+from moothall.gateways.room import Lobby
 from moothall.settings import Settings
 from moothall.wire.websocket import BINARY, INTERNAL_ERROR, encode_frame, encode_text
 
@@ -84,7 +84,9 @@ class Journal:
 
 
 @asynccontextmanager
-async def running(room: Room | None = None, log: Journal | None = None, **chosen: Any) -> AsyncIterator[Port]:
+async def running(
+    room: Lobby | None = None, log: Journal | None = None, **chosen: Any
+) -> AsyncIterator[Port]:
     """The gateway in this event loop, on a free port of 127.0.0.1, with an echo unless told otherwise."""
     port = Port(room or Echo(), replace(SETTINGS, **chosen), log or Journal())
     await port.open()

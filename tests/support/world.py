@@ -479,7 +479,7 @@ def assert_consistent(world: World) -> None:
     for channel in hall.channels:
         assert len(channel.buffer) <= world.settings.buffer_size
         sizes = [max(len(framed(Outgoing(line))), getsizeof(line.content)) for line in channel.buffer]
-        assert channel.buffer.size == sum(sizes) <= memory.per_channel
+        assert channel.buffer.size == sum(sizes) <= memory.per_holder
         for agent_id, member in channel.members.items():
             assert hall.roster.agents.get(agent_id) is member
             assert member.channels[channel.name] is channel

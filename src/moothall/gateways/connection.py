@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from moothall.gateways.room import Room
 from moothall.hall.budgets import CONNECTION_FRAMES, PIECE_FRAMES
 from moothall.hall.outside import Written
 from moothall.wire.agentchat.client import MAX_FRAME
@@ -94,7 +95,7 @@ class Connection(asyncio.Protocol):
         self._head: bytes | None = b""  # the request so far; None once it is answered
         self._reader: FrameReader | None = None  # None until the upgrade, and after hanging up
         self._rest: Iterator[tuple[int, bytes]] | None = None  # frames that were read, but not handled yet
-        self._room = port.room  # that of its path, after the upgrade
+        self._room: Room = port.room  # that of its path, after the upgrade
         self._guest: Any = None
         self.queue: list[bytes] = []
         self.stuck = False  # the transport takes no more

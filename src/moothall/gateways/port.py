@@ -10,7 +10,7 @@ from typing import Final
 from moothall.gateways.connection import LONG_MESSAGE, Connection, TooManyRequests
 from moothall.gateways.heartbeat import Heartbeat
 from moothall.gateways.listening import address_of, listen, load_tls, until_gone
-from moothall.gateways.room import Room, Served
+from moothall.gateways.room import Lobby, Served
 from moothall.gateways.written import WriteWatch
 from moothall.hall.access import AddressCounts, holder_of
 from moothall.hall.budgets import CONNECTION_FRAMES
@@ -40,7 +40,7 @@ Route = Callable[[Request, str], Response]
 
 
 class Port:
-    def __init__(self, room: Room, settings: Settings, log: Log) -> None:
+    def __init__(self, room: Lobby, settings: Settings, log: Log) -> None:
         self.room = room
         self.loop = asyncio.get_running_loop()
         self.max_message = settings.max_frame

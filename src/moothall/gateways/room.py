@@ -5,10 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Room(Protocol):
-    """What handles the frames of a port: the hall, or an echo."""
-
-    def admit(self, ip: str, frames: float, *, is_loopback: bool) -> bool:
-        """Charge an address for a connection or a request, as so many frames. False: it is over its budget."""
+    """What handles the frames of a path of the port."""
 
     def connect(self, link: Any, ip: str, user_agent: str, *, is_loopback: bool, host: str) -> Any: ...
 
@@ -28,6 +25,13 @@ class Room(Protocol):
     def disconnect(self, guest: Any) -> None: ...
 
     def fail(self, guest: Any) -> None: ...
+
+
+class Lobby(Room, Protocol):
+    """What a port needs besides, of the room behind most of its paths: the hall, or an echo."""
+
+    def admit(self, ip: str, frames: float, *, is_loopback: bool) -> bool:
+        """Charge an address for a connection or a request, as so many frames. False: it is over its budget."""
 
     def note(self, event: str, **facts: object) -> None:
         """A security event of the socket's, to be counted and logged with the room's own."""

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from moothall.errors import ChannelExists, ChannelNotFound
-from moothall.hall.history import History, HistoryMemory
+from moothall.hall.history import History
 from moothall.hall.outside import Relay
 from moothall.hall.session import Agent
+from moothall.hall.shared_memory import SharedMemory
 from moothall.wire.agentchat.server import Chat
 
 
@@ -91,7 +92,7 @@ class Channel:
 class Channels:
     """All channels, in the order of their making."""
 
-    def __init__(self, buffer_size: int, memory: HistoryMemory) -> None:
+    def __init__(self, buffer_size: int, memory: SharedMemory) -> None:
         self._buffer_size = buffer_size
         self.memory = memory
         self._by_name: dict[str, Channel] = {}

@@ -4,7 +4,7 @@ A connection keeps what arrived until its turn. Then a few messages of each conn
 (`moothall.gateways.batches`) and handled in the order of arrival.
 """
 
-from collections import deque
+from collections.abc import MutableSequence
 from typing import Any, NamedTuple, Protocol
 
 
@@ -31,7 +31,10 @@ class Source(Protocol):
     listed: bool  # among those that have their turn next
     held: int  # reasons to leave its messages alone
     closing: bool  # nothing more of it is handled
-    checked: deque[Any]  # whose turn came while the connection was held
+
+    @property
+    def checked(self) -> MutableSequence[Any]:
+        """Messages whose turn came while the connection was held."""
 
     @property
     def has_waiting(self) -> bool:

@@ -29,7 +29,6 @@ from moothall.hall.delivery_receipts import DeliveryReceipts
 from moothall.hall.durable import Durable
 from moothall.hall.features import served
 from moothall.hall.floor import Exemptions, Floor
-from moothall.hall.history import HistoryMemory
 from moothall.hall.ids import IdMint
 from moothall.hall.moderation import Moderation
 from moothall.hall.outside import (
@@ -40,6 +39,7 @@ from moothall.hall.peers import PeerRequests
 from moothall.hall.rates import CommandRates
 from moothall.hall.roster import LocalRoster
 from moothall.hall.session import Agent, Session, Tier
+from moothall.hall.shared_memory import SharedMemory
 from moothall.hall.takeovers import Takeovers
 from moothall.hall.throttle import Excess
 from moothall.hall.voice import Voice, announce_move, speak
@@ -98,7 +98,7 @@ class Hall:
         self.callbacks = CallbackQueue(settings.callback_max_pending)
         self.delivery_receipts = DeliveryReceipts()
         # A newcomer gets a history in one piece, which leaves half of its outbox for all else.
-        memory = HistoryMemory(settings.replay_memory, per_channel=settings.outbox_limit // 2)
+        memory = SharedMemory(settings.replay_memory, per_holder=settings.outbox_limit // 2)
         self.channels = Channels(settings.buffer_size, memory)
         self.peer_requests = PeerRequests()
         self.roster = LocalRoster()

@@ -345,7 +345,7 @@ def _ask(hall: Hall, session: Session, applicant: Applicant) -> None:
     )
 
 
-def _wait(hall: Hall, session: Session, pending: Pending, line: WaitingLine) -> None:
+def _wait(hall: Hall, session: Session, pending: Pending, line: WaitingLine[Session]) -> None:
     session.pending = pending
     hall.waiting[pending.id] = session
     line.join(session, hall.clock.monotonic())

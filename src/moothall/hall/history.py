@@ -8,40 +8,9 @@ with a short history keeps it, however much is said elsewhere.
 from collections import deque
 from collections.abc import Iterator
 
+from moothall.hall.shared_memory import SharedMemory
 from moothall.wire.agentchat.server import Chat
 from moothall.wire.outgoing import Bundle, Outgoing
-
-
-class HistoryMemory:
-    """What the histories of all channels have in common: their limits, and what they take together."""
-
-    def __init__(self, limit: int, per_channel: int) -> None:
-        self.limit = limit  # bytes, of all of them
-        self.per_channel = per_channel
-        self.used = 0
-        self._histories: set[History] = set()
-
-    def add(self, history: "History") -> None:
-        self._histories.add(history)
-
-    def discard(self, history: "History") -> None:
-        """Its channel is gone."""
-        history.shrink(0)
-        self._histories.discard(history)
-
-    def make_room(self) -> None:
-        """Free an eighth of the limit. To go through all channels is then seldom necessary."""
-        target = self.limit - self.limit // 8
-        largest = sorted(self._histories, key=lambda history: history.size, reverse=True)
-        rest = self.used
-        for number, history in enumerate(largest):
-            # The bytes that each of the larger ones may keep, if those from here on keep all that they have.
-            rest -= history.size
-            share = (target - rest) // (number + 1)
-            if number + 1 == len(largest) or share >= largest[number + 1].size:
-                for larger in largest[: number + 1]:
-                    larger.shrink(share)
-                return
 
 
 class History:
@@ -50,7 +19,7 @@ class History:
 
     __slots__ = ("_memory", "_messages", "_most", "_replay", "size")
 
-    def __init__(self, memory: HistoryMemory, most: int) -> None:
+    def __init__(self, memory: SharedMemory, most: int) -> None:
         self._memory = memory
         self._most = most
         self._messages: deque[tuple[Chat, int]] = deque()  # with its size
@@ -77,8 +46,8 @@ class History:
         self.size += added
         memory.used += added
         self._replay = None
-        if self.size > memory.per_channel:
-            self.shrink(memory.per_channel)
+        if self.size > memory.per_holder:
+            self.shrink(memory.per_holder)
         if memory.used > memory.limit:
             memory.make_room()
 

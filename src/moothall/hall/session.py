@@ -72,7 +72,7 @@ class Session:
         self.agent: Agent | None = None
         self.pending: Pending | None = None  # a challenge or captcha that waits for its answer
         self.takeover: Waiting | None = None  # it waits to displace another session of its key
-        self.line: WaitingLine | None = None  # of those who must identify or answer, while it has to
+        self.line: WaitingLine[Session] | None = None  # of those who must identify or answer, while it has to
         self.ref: str | None = None  # of the command being handled
         self.answered = False  # whether it had a direct reply
         self.busy = False  # a durable command is in flight

@@ -6,20 +6,30 @@ every session answers at once, and then its wait costs no more than an entry in 
 
 from collections.abc import Callable
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import Any, Generic, Protocol, TypeVar
 
 from moothall.hall.agenda import Agenda
 
-if TYPE_CHECKING:
-    from moothall.hall.session import Session
+
+class Waiter(Protocol):
+    """A session, or a connection of another wire."""
+
+    @property
+    def line(self) -> "WaitingLine[Any] | None": ...
+
+    @line.setter
+    def line(self, line: "WaitingLine[Any] | None") -> None: ...
 
 
-class WaitingLine:
-    def __init__(self, agenda: Agenda, seconds: float, too_late: Callable[["Session"], None]) -> None:
+Who = TypeVar("Who", bound=Waiter)
+
+
+class WaitingLine(Generic[Who]):
+    def __init__(self, agenda: Agenda, seconds: float, too_late: Callable[[Who], None]) -> None:
         self._agenda = agenda
         self._seconds = seconds
         self._too_late = too_late
-        self._due: dict[Session, float] = {}  # the earliest first
+        self._due: dict[Who, float] = {}  # the earliest first
         self._planned = False  # an appointment is in the agenda
 
     def __len__(self) -> int:
@@ -32,7 +42,7 @@ class WaitingLine:
     def is_planned(self) -> bool:
         return self._planned
 
-    def join(self, session: "Session", now: float) -> None:
+    def join(self, session: Who, now: float) -> None:
         """A session stands in one line at a time."""
         if session.line is not None:
             session.line.leave(session)
@@ -41,7 +51,7 @@ class WaitingLine:
         if not self._planned:
             self._plan()
 
-    def leave(self, session: "Session") -> None:
+    def leave(self, session: Who) -> None:
         del self._due[session]
         session.line = None
 

@@ -319,6 +319,9 @@ class Settings:
 
     # -- the mesh wire
     mesh: bool = option(True, "serve mesh agents, on the path /mesh of the hall's port")
+    mesh_rate: Rate = option(
+        Rate(100, 1), "envelopes and text frames of one connection to /mesh; more of them wait"
+    )
     mesh_review: float = option(
         60.0,
         "seconds after a DELIVER without a notary until it is approved;"

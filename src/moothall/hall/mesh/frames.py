@@ -5,12 +5,13 @@ hex, amounts are millionths, and times are Unix milliseconds unless a field says
 `ref`, and the direct answer has it too. Fields that are not known here are ignored.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 SUBPROTOCOL: Final = "moothall.mesh.v1"
+MAX_REF: Final = 64  # characters
 MAX_TEXT: Final = 4096  # bytes of a text frame of an agent
 MAX_PAGE: Final = 100  # conversations, or envelopes of an inbox, in one answer
 MAX_PAGE_BYTES: Final = 256 * 1024  # of envelopes in one answer, before base64
@@ -20,7 +21,7 @@ _MAX_NUMBER: Final = 2**63 - 1
 AgentId = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 ConversationId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 Signature = Annotated[str, Meta(pattern="^[0-9a-f]{128}$")]
-Ref = Annotated[str, Meta(max_length=64)]
+Ref = Annotated[str, Meta(max_length=MAX_REF)]
 Number = Annotated[int, Meta(ge=0, le=_MAX_NUMBER)]
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
 TopicName = Annotated[str, Meta(min_length=1, max_length=128)]  # bytes too, see `topics`
@@ -304,6 +305,27 @@ HallFrame = (
 decode_agent_frame: Final = msgspec.json.Decoder(AgentFrame).decode
 decode_hall_frame: Final = msgspec.json.Decoder(HallFrame).decode
 encode_frame: Final = msgspec.json.Encoder().encode
+
+AGENT_FRAMES: Final = frozenset(str(each.__struct_config__.tag) for each in get_args(AgentFrame))
+
+
+class _Head(Struct):
+    type: Any = None
+    ref: Any = None
+
+
+def read_head(payload: bytes, error: Exception) -> Error:
+    """What to answer to a text frame that could not be decoded."""
+    try:
+        head = msgspec.json.decode(payload, type=_Head)
+    except (msgspec.DecodeError, RecursionError):
+        return Error(code="INVALID_FRAME", message="A text frame is a JSON object")
+    ref = head.ref if isinstance(head.ref, str) and len(head.ref) <= MAX_REF else UNSET
+    if not isinstance(head.type, str) or head.type not in AGENT_FRAMES:
+        return Error(
+            code="UNKNOWN_TYPE", message=f"`type` is one of {', '.join(sorted(AGENT_FRAMES))}", ref=ref
+        )
+    return Error(code="INVALID_FRAME", message=str(error), ref=ref)
 
 
 # -- what is signed ------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ Refuse = Callable[[Refusal], None]
 
 
 class Publish(Protocol):
-    def __call__(self, envelope: bytes | None, *, is_chat: bool) -> None:
+    def __call__(self, envelope: bytes | None, /, *, is_chat: bool) -> None:
         """Bring these bytes to the subscribers of the topic, but not to the sender.
 
         None: there is nothing to bring. `is_chat`: it was said in a channel, so it is not for the log.

@@ -1,0 +1,332 @@
+"""One connection of the mesh: what it has sent and is not handled yet, and what it costs.
+
+Frames wait in the order of arrival until their signatures are checked (`moothall.hall.checking`). A connection that
+is over a limit is not refused: its frames wait, and nothing more is read from it.
+"""
+
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import msgspec
+
+from moothall.hall import checking
+from moothall.hall.budgets import Meter, Price
+from moothall.hall.checking import Proof
+from moothall.hall.mesh.costs import frame_price
+from moothall.hall.mesh.frames import (
+    MAX_TEXT,
+    AgentFrame,
+    Cancel,
+    Consent,
+    Error,
+    Frame,
+    HallFrame,
+    Prove,
+    Refused,
+    decode_agent_frame,
+    encode_frame,
+    order_text,
+    proof_text,
+    read_head,
+)
+from moothall.hall.mesh.market import Payer
+from moothall.hall.outside import Link
+from moothall.wire.mesh.envelope import VERSION, Envelope, decode, signing_bytes
+from moothall.wire.mesh.faults import EnvelopeRefused
+from moothall.wire.outgoing import Bundle
+from moothall.wire.websocket import encode_text
+
+if TYPE_CHECKING:
+    from moothall.hall.mesh.room import MeshRoom
+    from moothall.hall.waiting import WaitingLine
+
+# Frames that were read and are not looked at yet, before reading stops.
+MAX_WAITING: Final = 16
+MAX_WAITING_BYTES: Final = 128 * 1024
+# Envelopes that wait for the disk, before the next one waits.
+MAX_IN_FLIGHT: Final = 8
+
+
+class Arrival(checking.Arrival):
+    """A frame that was read: an envelope, a text frame, or what is wrong with it."""
+
+    __slots__ = ("challenge", "envelope", "fault", "frame", "is_paid", "raw")
+
+    def __init__(
+        self,
+        guest: "Guest",
+        proof: Proof | None = None,
+        *,
+        raw: bytes = b"",
+        envelope: Envelope | None = None,
+        frame: AgentFrame | None = None,
+        challenge: "Challenged | None" = None,
+        fault: HallFrame | None = None,
+    ) -> None:
+        super().__init__(guest, proof)
+        self.raw = raw
+        self.envelope = envelope
+        self.frame = frame
+        self.challenge = challenge  # that the signature in the frame was checked against
+        self.fault = fault
+        self.is_paid = False  # what it costs besides the frame was charged
+
+
+class Challenged(NamedTuple):
+    """A key that a connection says it has, and what it has to sign."""
+
+    key: bytes
+    challenge: str
+    acks: bool
+
+
+class _Waiting(NamedTuple):
+    payload: bytes
+    is_text: bool
+
+
+class Guest:
+    __slots__ = (
+        "_frames",
+        "_is_loopback",
+        "_paused",
+        "_period",
+        "_room",
+        "_waiting",
+        "_waits_for_disk",
+        "acks",
+        "challenged",
+        "checked",
+        "closing",
+        "gone",
+        "held",
+        "in_flight",
+        "ip",
+        "is_proven",
+        "key",
+        "line",
+        "link",
+        "listed",
+        "meter",
+        "number",
+        "waiting_bytes",
+    )
+
+    def __init__(
+        self, room: "MeshRoom", link: Link, ip: str, number: int, meter: Meter | None, *, is_loopback: bool
+    ) -> None:
+        self._room = room
+        self.link = link
+        self.ip = ip
+        self._is_loopback = is_loopback
+        self.number = number  # in the order of arrival
+        self.meter = meter  # counts what it costs; None without limits
+        self.key: bytes | None = None  # of its envelopes; it has no other from then on
+        self.is_proven = False
+        self.acks = False  # it wants to know of each envelope that was accepted
+        self.challenged: Challenged | None = None
+        self.line: WaitingLine[Guest] | None = None  # of connections without a key
+        self.in_flight = 0  # envelopes that wait for the disk
+        self.held = 0  # reasons to leave its frames alone
+        self.listed = False  # among those whose frames are checked next
+        self.closing = False  # nothing more of it is handled
+        self.gone = False  # it has ended; what it had sent is still handled
+        self.checked: list[Arrival] = []  # whose turn came while it was held
+        self._waiting: list[_Waiting] = []
+        self.waiting_bytes = 0
+        self._paused = False
+        self._waits_for_disk = False
+        self._period = 0.0  # when the current period of the rate limit began
+        self._frames = 0  # in this period
+
+    @property
+    def payer(self) -> Payer:
+        return Payer(self.ip, self._is_loopback)
+
+    # -- what the hall says ------------------------------------------------------------------------
+
+    def tell(self, frame: Frame) -> int:
+        """Send a text frame. Return its size."""
+        text = encode_text(encode_frame(frame))
+        self.put_frame(text)
+        return len(text)
+
+    def put_frame(self, frame: bytes) -> bool:
+        """Queue a finished frame, which other connections may share. False: the connection has ended."""
+        if self.gone:
+            return False
+        self.link.put(Bundle((), frame=frame))
+        return True
+
+    def close(self, code: int, reason: str) -> None:
+        self.link.close(code, reason)
+        self._room.disconnect(self)
+
+    # -- what it sends -----------------------------------------------------------------------------
+
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def receive(self, payload: bytes, *, is_text: bool) -> None:
+        self._waiting.append(_Waiting(payload, is_text))
+        self.waiting_bytes += len(payload)
+        if len(self._waiting) >= MAX_WAITING or self.waiting_bytes >= MAX_WAITING_BYTES:
+            self._pause()
+        if not self.held:
+            self._room.checks.ready(self)
+
+    def take(self, batch: list[checking.Arrival], most: int) -> int:
+        taken = 0
+        while most and self._waiting:
+            payload, is_text = self._waiting[0]
+            if not self._pay_frame(payload, is_text=is_text):
+                break
+            del self._waiting[0]
+            self.waiting_bytes -= len(payload)
+            batch.append(self._read_text(payload) if is_text else self._read_envelope(payload))
+            taken += len(payload)
+            most -= 1
+        self._read_on()
+        return taken
+
+    def handle(self, arrival: Arrival) -> None:
+        if not self.closing:
+            self._room.handle(self, arrival)
+
+    def put_back(self, arrival: Arrival) -> None:
+        """Handle it when the connection is released, before all others."""
+        self.checked.insert(0, arrival)
+
+    def _read_envelope(self, payload: bytes) -> Arrival:
+        try:
+            envelope = decode(payload)
+        except EnvelopeRefused as refused:
+            return Arrival(self, fault=Refused(fault=refused.fault, reason=str(refused)))
+        if envelope.version != VERSION:
+            return Arrival(self, raw=payload, envelope=envelope)
+        proof = Proof(envelope.sender, signing_bytes(envelope), envelope.signature)
+        return Arrival(self, proof, raw=payload, envelope=envelope)
+
+    def _read_text(self, payload: bytes) -> Arrival:
+        if len(payload) > MAX_TEXT:
+            fault = Error(code="TOO_LONG", message=f"A text frame has at most {MAX_TEXT:,} bytes")
+            return Arrival(self, fault=fault)
+        try:
+            frame = decode_agent_frame(payload)
+        except (msgspec.DecodeError, RecursionError) as error:
+            return Arrival(self, fault=read_head(payload, error))
+        challenged = self.challenged
+        proof = None
+        if isinstance(frame, Prove) and frame.signature is not None and challenged is not None:
+            text = proof_text(challenged.challenge, self._room.hall_id, challenged.key.hex())
+            proof = Proof(challenged.key, text, bytes.fromhex(frame.signature))
+        elif isinstance(frame, Cancel | Consent) and self.is_proven and self.key is not None:
+            word: Literal["cancel", "consent"] = "cancel" if isinstance(frame, Cancel) else "consent"
+            text = order_text(word, frame.conversation_id, frame.nonce, frame.timestamp, self._room.hall_id)
+            proof = Proof(self.key, text, bytes.fromhex(frame.signature))
+        return Arrival(self, proof, frame=frame, challenge=challenged)
+
+    # -- what it costs -----------------------------------------------------------------------------
+
+    def _pay_frame(self, payload: bytes, *, is_text: bool) -> bool:
+        """False: the connection waits until it can."""
+        meter = self.meter
+        if meter is None:
+            return True
+        rate, now = self._room.rate, self._room.now()
+        if rate.limit:
+            if now - self._period >= rate.seconds:
+                self._period = now
+                self._frames = 0
+            if self._frames >= rate.limit:
+                self.hold_for(self._period + rate.seconds - now)
+                return False
+        prepaid = min(meter.prepaid, len(payload))
+        if not self.pay(frame_price(len(payload) - prepaid, is_text=is_text)):
+            return False
+        meter.prepaid -= prepaid
+        self._frames += 1
+        return True
+
+    def pay(self, price: Price) -> bool:
+        """False: the connection is held until it can pay."""
+        if self.meter is None:
+            return True
+        shortage = self.meter.charge(price, self._room.now())
+        if shortage is None:
+            return True
+        self.hold_for(shortage.seconds)
+        return False
+
+    def owe(self, price: Price) -> None:
+        """Charge what is known only afterwards."""
+        if self.meter is not None:
+            self.meter.owe(price, self._room.now())
+
+    def hold_for(self, seconds: float) -> None:
+        if self.gone:
+            self.drop()  # to keep what it left until it can pay would fill the memory
+            return
+        self.hold()
+        self._room.throttled(self, seconds)
+
+    def pay_control(self, size: int) -> bool:
+        """A control frame, or a fragment of a longer message. The connection waits if it cannot pay."""
+        return self.pay(frame_price(size, is_text=True))
+
+    def prepay(self, size: int) -> None:
+        """Charge a part of a message as it arrives. It is not charged again when the message is complete."""
+        if (
+            self.meter is not None
+            and not self.gone
+            and (seconds := self.meter.prepay(size, self._room.now()))
+        ):
+            self.hold_for(seconds)
+
+    # -- waiting -----------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Handle nothing more of it, and read nothing more, until it is released as often."""
+        self.held += 1
+        self._pause()
+
+    def release(self) -> None:
+        self.held -= 1
+        while self.checked and not self.held:
+            self.handle(self.checked.pop(0))
+        if self._waiting and not self.held and not self.closing:
+            self._room.checks.ready(self)
+        self._read_on()
+
+    def wait_for_disk(self) -> None:
+        """Handle nothing more of it until one of its envelopes is committed."""
+        if not self._waits_for_disk:
+            self._waits_for_disk = True
+            self.hold()
+
+    def disk_is_done(self) -> None:
+        if self._waits_for_disk:
+            self._waits_for_disk = False
+            self.release()
+
+    def end(self) -> None:
+        """The connection has ended. What it had sent is still handled, unless it has to wait."""
+        self.gone = True
+        if self.held or not (self._waiting or self.checked or self._room.checks.is_at_work):
+            self.drop()
+
+    def drop(self) -> None:
+        self.closing = True
+        self._waiting.clear()
+        self.checked.clear()
+        self.waiting_bytes = 0
+
+    def _pause(self) -> None:
+        if not self._paused and not self.gone:
+            self._paused = True
+            self.link.pause()
+
+    def _read_on(self) -> None:
+        if self._paused and not self._waiting and not self.held and not self.gone:
+            self._paused = False
+            self.link.resume()

@@ -1,0 +1,485 @@
+"""The room of the mesh: the way of an envelope from a connection to others (mesh wire 3, 4, 6).
+
+An envelope is charged, decoded and proven. Then its nonce, time, hash and route are checked, and it is handled by
+its type. What changes a conversation goes to the market first: it is routed after the commit. Text frames are
+questions to the hall itself (`asking`).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from moothall.errors import OutOfOrder, Refusal
+from moothall.hall.access import Doorkeeper
+from moothall.hall.checking import Checks
+from moothall.hall.gate import Gate
+from moothall.hall.mesh import beacons
+from moothall.hall.mesh.asking import Asking
+from moothall.hall.mesh.connections import Connections
+from moothall.hall.mesh.costs import envelope_price
+from moothall.hall.mesh.frames import Accepted, DiscoverResults, Error, NotInOrder, Refused
+from moothall.hall.mesh.guest import MAX_IN_FLIGHT, Arrival, Guest
+from moothall.hall.mesh.inbox import Inboxes
+from moothall.hall.mesh.market import Dealings, Told
+from moothall.hall.mesh.own_envelopes import OwnEnvelopes
+from moothall.hall.mesh.presence import Presence
+from moothall.hall.mesh.routing import Routing
+from moothall.hall.mesh.topics import BadTopic, TooManyTopics, Topics
+from moothall.hall.outside import Entropy, Link
+from moothall.hall.waiting import WaitingLine
+from moothall.settings.limits import Rate
+from moothall.wire.mesh.announcements import Beacon, Discover
+from moothall.wire.mesh.broadcast import Broadcast
+from moothall.wire.mesh.envelope import MAX_PUBLISHED, VERSION, Envelope
+from moothall.wire.mesh.faults import EnvelopeRefused, Fault, PayloadParseError
+from moothall.wire.mesh.msg_types import BILATERAL, NAMED_TOPIC, MsgType
+from moothall.wire.mesh.nonces import ReplayGuard
+from moothall.wire.mesh.validation import admit, topic_of
+from moothall.wire.websocket import INTERNAL_ERROR, POLICY_VIOLATION
+
+MAX_MESSAGE: Final = 128 * 1024  # bytes of a frame: one that is too long for an envelope is still told why
+MAX_QUERY: Final = 256  # characters: no capability and no name is longer
+MILLI_TO_MICRO: Final = 1000
+
+# Faults of the hall, besides those of `wire.mesh.faults`.
+WRONG_SENDER: Final = "WrongSender"
+RESERVED_KEY: Final = "ReservedKey"
+TOO_MANY_TOPICS: Final = "TooManyTopics"
+INTERNAL: Final = "InternalError"
+
+
+Handler = Callable[[Guest, Envelope, bytes], None]
+
+
+class _Refused(Exception):
+    """An envelope breaks a rule of the hall."""
+
+    def __init__(self, fault: str, reason: str) -> None:
+        super().__init__(reason)
+        self.fault = fault
+        self.reason = reason
+
+
+class MeshRoom:
+    """What `moothall.gateways` has behind the path `/mesh` of its port."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        door: Doorkeeper,
+        checks: Checks,
+        dealings: Dealings,
+        presence: Presence,
+        own: OwnEnvelopes,
+        inboxes: Inboxes | None,
+        entropy: Entropy,
+    ) -> None:
+        settings = gate.settings
+        self.gate = gate
+        self.checks = checks
+        self.hall_id = own.key.hex()
+        self.rate = Rate(0, 1) if settings.no_limits else settings.mesh_rate
+        self.received: Counter[str] = Counter()  # envelopes that passed all checks, by type
+        self.refused: Counter[str] = Counter()  # by fault
+        self.waits = 0  # times that a connection had to wait for its limits
+        self.guests: dict[Guest, None] = {}  # in the order of arrival
+        self.topics: Topics[Guest] = Topics()
+        self.connections: Connections[Guest] = Connections()
+        self.floor = gate.timestamp() * MILLI_TO_MICRO
+        self._guard = ReplayGuard(floor=self.floor)
+        self._door = door
+        self._dealings = dealings
+        self._presence = presence
+        self._own = own
+        self._limited = not settings.no_limits
+        self._number = 0  # of the last connection
+        self._in_flight = 0  # envelopes that wait for the disk
+        self._finished: Callable[[], None] | None = None  # the hall is about to close
+        self._strangers: WaitingLine[Guest] = WaitingLine(
+            gate.agenda, settings.identify_timeout, self._overdue
+        )
+        self._identify = bool(settings.identify_timeout)
+        # Types that are not here are decided by the market.
+        self._handlers: Mapping[MsgType, Handler] = {
+            MsgType.BEACON: self._beacon,
+            MsgType.ADVERTISE: self._advertise,
+            MsgType.DISCOVER: self._discover,
+            MsgType.BOUNTY: self._announce,
+            MsgType.BROADCAST: self._broadcast,
+        }
+        self.routing = Routing(self, inboxes, dealings, own)
+        self._asking = Asking(self, inboxes, dealings, presence, entropy)
+
+    def now(self) -> float:
+        return self.gate.now()
+
+    def microseconds(self) -> int:
+        return self.gate.timestamp() * MILLI_TO_MICRO
+
+    # -- connections -----------------------------------------------------------------------------
+
+    def connect(
+        self, link: Link, ip: str, user_agent: str = "", *, is_loopback: bool = False, host: str = ""
+    ) -> Guest | None:
+        """A new connection, or None if it was turned away."""
+        counts = self._door.connections
+        if not is_loopback and not counts.admit(ip):
+            self.gate.turn_away(ip, is_news=counts.is_news(ip))
+            link.close(POLICY_VIOLATION, "Too many connections from this IP")
+            return None
+        self._number += 1
+        meter = self.gate.budgets.meter(ip, is_loopback=is_loopback) if self._limited else None
+        guest = Guest(self, link, ip, self._number, meter, is_loopback=is_loopback)
+        self.guests[guest] = None
+        if self._identify:
+            self._strangers.join(guest, self.now())
+        return guest
+
+    def disconnect(self, guest: Guest) -> None:
+        if guest not in self.guests:
+            return
+        del self.guests[guest]
+        if not guest.payer.is_loopback:
+            self._door.connections.depart(guest.ip)
+        if guest.line is not None:
+            guest.line.leave(guest)
+        self.topics.leave(guest)
+        self.connections.leave(guest)
+        self._presence.depart(guest)
+        guest.end()
+
+    def fail(self, guest: Guest) -> None:
+        """A bug of ours: only this connection pays for it."""
+        guest.close(INTERNAL_ERROR, "Internal error")
+
+    def _overdue(self, guest: Guest) -> None:
+        self.gate.note("mesh_identify_timeout", ip=guest.ip)
+        guest.close(POLICY_VIOLATION, "Send a BEACON or prove your key first")
+
+    # -- frames ----------------------------------------------------------------------------------
+
+    def receive(self, guest: Guest, payload: bytes) -> None:
+        guest.receive(payload, is_text=True)
+
+    def receive_binary(self, guest: Guest, payload: bytes) -> None:
+        guest.receive(payload, is_text=False)
+
+    def receive_control(self, guest: Guest, size: int) -> bool:
+        return guest.pay_control(size)
+
+    def receive_piece(self, guest: Guest, size: int) -> None:
+        guest.prepay(size)
+
+    def waiting_bytes(self, guest: Guest) -> int:
+        return guest.waiting_bytes
+
+    def throttled(self, guest: Guest, seconds: float) -> None:
+        """The connection is over a limit, and held for this time."""
+        self.waits += 1
+        self.gate.agenda.at(self.now() + seconds, guest.release)
+
+    def handle(self, guest: Guest, arrival: Arrival) -> None:
+        """A frame whose signature was checked, if it has one."""
+        try:
+            if arrival.fault is not None:
+                self._tell_fault(guest, arrival.fault)
+            elif arrival.frame is not None:
+                self._asking.answer(guest, arrival)
+            elif arrival.envelope is not None:
+                self._take(guest, arrival, arrival.envelope)
+        except Exception:  # a bug of ours: this connection ends, the others go on
+            self.gate.log.warning("a frame of the mesh could not be handled", exc_info=True)
+            self.fail(guest)
+
+    def _tell_fault(self, guest: Guest, fault: Any) -> None:
+        if isinstance(fault, Refused):
+            self.refused[fault.fault] += 1
+        elif isinstance(fault, Error):
+            self.refused[fault.code] += 1
+        guest.tell(fault)
+
+    # -- envelopes -------------------------------------------------------------------------------
+
+    def _take(self, guest: Guest, arrival: Arrival, envelope: Envelope) -> None:
+        try:
+            self._check_sender(guest, envelope, is_signed=arrival.valid)
+            topic = self._topic(envelope, len(arrival.raw))
+            if not self._can_begin(guest, arrival, envelope, topic):
+                guest.put_back(arrival)
+                return
+            admit(envelope, topic=topic, guard=self._guard, now=self.microseconds())
+        except EnvelopeRefused as refused:
+            self.refuse(guest, envelope, refused.fault, str(refused))
+            return
+        except _Refused as refused:
+            self.refuse(guest, envelope, refused.fault, refused.reason)
+            return
+        except Refusal as refusal:
+            self.refuse(guest, envelope, refusal.code, refusal.message)
+            return
+        self.received[envelope.msg_type.name] += 1
+        if guest.key is None and not guest.gone:
+            self._bind(guest, envelope.sender)
+        self._handlers.get(envelope.msg_type, self._converse)(guest, envelope, arrival.raw)
+
+    def _check_sender(self, guest: Guest, envelope: Envelope, *, is_signed: bool) -> None:
+        if envelope.version != VERSION:
+            raise EnvelopeRefused(Fault.UNSUPPORTED_VERSION, f"version {envelope.version} is not {VERSION}")
+        if not is_signed:
+            raise EnvelopeRefused(Fault.INVALID_SIGNATURE, "the sender did not sign this envelope")
+        key = envelope.sender
+        if self._own.key in (key, envelope.recipient):
+            # What the hall signs goes out to others. It is not heeded when it comes back.
+            raise _Refused(RESERVED_KEY, "this is the key of the hall, which is not an agent")
+        if guest.key not in (None, key):
+            raise _Refused(
+                WRONG_SENDER, "a connection sends the envelopes of one key; open another for this one"
+            )
+        self._presence.admit(key)
+
+    def _topic(self, envelope: Envelope, size: int) -> str | None:
+        """Where it goes: a topic, or None for an agent."""
+        try:
+            topic = topic_of(envelope)
+        except PayloadParseError as error:
+            raise EnvelopeRefused(Fault.WRONG_ROUTE, f"this names no topic: {error}") from None
+        if topic is not None and size > MAX_PUBLISHED:
+            raise EnvelopeRefused(
+                Fault.ENVELOPE_TOO_LARGE, f"an envelope to a topic has at most {MAX_PUBLISHED:,} bytes"
+            )
+        return topic
+
+    def _can_begin(self, guest: Guest, arrival: Arrival, envelope: Envelope, topic: str | None) -> bool:
+        """False: it waits, because the connection cannot pay, or has too many envelopes under way."""
+        if guest.in_flight >= MAX_IN_FLIGHT:
+            guest.wait_for_disk()
+            return False
+        if not arrival.is_paid:
+            price = envelope_price(envelope, len(arrival.raw), self._audience(guest, envelope, topic))
+            arrival.is_paid = guest.pay(price)
+        return arrival.is_paid
+
+    def _audience(self, guest: Guest, envelope: Envelope, topic: str | None) -> int:
+        if topic is None:
+            return 1
+        if envelope.msg_type is MsgType.BEACON:
+            holder = self.connections.holder(envelope.sender)
+            if holder is not None:
+                return beacons.audience(holder, _name(envelope), self.guests)
+        if topic.startswith(NAMED_TOPIC):
+            name = topic.removeprefix(NAMED_TOPIC)
+            return len(self.topics.members(name)) + self._presence.audience(name)
+        return len(self.guests)
+
+    def _bind(self, guest: Guest, key: bytes) -> None:
+        """The connection has sent a valid envelope: it has this key from now on."""
+        self._give(guest, key)
+        self.connections.claim(guest, key)
+
+    def proved(self, guest: Guest, key: bytes) -> None:
+        """The connection has proven this key. Raises TooManyConnections."""
+        holder = self.connections.prove(guest, key)
+        if guest.key is None:
+            self._give(guest, key)
+        guest.is_proven = True
+        if holder.name is not None:
+            self._presence.arrive(guest, key, holder.name, proven=True)
+
+    def _give(self, guest: Guest, key: bytes) -> None:
+        guest.key = key
+        if guest.meter is not None:
+            guest.meter.belongs_to(key)
+        if guest.line is not None:
+            guest.line.leave(guest)
+
+    def refuse(self, guest: Guest, envelope: Envelope, fault: str, reason: str) -> None:
+        """The envelope changes nothing, and its sender is told why."""
+        self.refused[fault] += 1
+        guest.tell(
+            Refused(
+                fault=fault,
+                reason=reason,
+                msg_type=envelope.msg_type.name,
+                nonce=envelope.nonce,
+                conversation_id=envelope.conversation_id.hex(),
+            )
+        )
+
+    def accepted(self, guest: Guest, envelope: Envelope, state: str | None = None) -> None:
+        if guest.acks:
+            guest.tell(
+                Accepted(
+                    msg_type=envelope.msg_type.name,
+                    nonce=envelope.nonce,
+                    conversation_id=envelope.conversation_id.hex(),
+                    state=state,
+                )
+            )
+
+    # -- by type ---------------------------------------------------------------------------------
+
+    def _beacon(self, guest: Guest, envelope: Envelope, raw: bytes) -> None:
+        holder = self.connections.holder(envelope.sender)
+        if guest.gone or holder is None:
+            return
+        name = _name(envelope)
+        listeners = beacons.listeners(holder, name, self.guests)
+        self.routing.publish(raw, listeners, envelope.sender)
+        if listeners:
+            beacons.told(holder, name, self._number)
+        self._presence.arrive(guest, envelope.sender, name, proven=guest.is_proven)
+        self.accepted(guest, envelope)
+
+    def _advertise(self, guest: Guest, envelope: Envelope, raw: bytes) -> None:
+        def done() -> None:
+            self.routing.publish(raw, self.guests, envelope.sender)
+            self.accepted(guest, envelope)
+
+        holder = self.connections.holder(envelope.sender)
+        name = (holder.name if holder is not None else None) or envelope.sender.hex()[:8]
+        self._dealings.advertise(envelope, raw, guest.payer, name, *self._durably(guest, envelope, done))
+
+    def _discover(self, guest: Guest, envelope: Envelope, raw: bytes) -> None:
+        self._announce(guest, envelope, raw)
+        try:
+            query = Discover.decode(envelope.payload).query
+        except PayloadParseError:
+            return
+        if len(query) > MAX_QUERY:
+            guest.tell(DiscoverResults(query=query[:MAX_QUERY], results=[]))
+            return
+
+        def found(results: list[dict[str, Any]]) -> None:
+            guest.tell(DiscoverResults(query=query, results=results))
+
+        self._dealings.discover(query, *self._durably(guest, envelope, found))
+
+    def _announce(self, guest: Guest, envelope: Envelope, raw: bytes) -> None:
+        """A message to all that changes nothing."""
+        self.routing.publish(raw, self.guests, envelope.sender)
+        self._dealings.record(envelope, raw)
+        self.accepted(guest, envelope)
+
+    def _broadcast(self, guest: Guest, envelope: Envelope, raw: bytes) -> None:
+        if guest.gone:
+            return
+        message = Broadcast.decode(envelope.payload)
+        topic = message.topic
+        try:
+            if self.topics.subscribe(guest, topic):
+                self._presence.subscribe(guest, topic)
+        except (TooManyTopics, BadTopic) as error:
+            self.refuse(guest, envelope, TOO_MANY_TOPICS, str(error))
+            return
+
+        def publish(published: bytes | None, *, is_chat: bool) -> None:
+            if published is not None:
+                self.routing.publish(published, self.topics.members(topic), envelope.sender)
+            if not is_chat:
+                self._dealings.record(envelope, raw)
+            self.accepted(guest, envelope)
+
+        def refuse(refusal: Refusal) -> None:
+            self.refuse(guest, envelope, refusal.code, refusal.message)
+
+        self._presence.broadcast(guest, envelope, message, raw, publish, refuse)
+
+    def _converse(self, guest: Guest, envelope: Envelope, raw: bytes) -> None:
+        """What the market decides: bilateral envelopes, bids of notaries, feedback."""
+
+        def done(told: Told) -> None:
+            if envelope.msg_type in BILATERAL:
+                self.routing.deliver(guest, envelope, raw, told)
+            else:
+                self.routing.publish(raw, self.guests, envelope.sender)
+                self.routing.tell_all(told.notices)
+            self.accepted(guest, envelope, told.state)
+
+        is_away = envelope.msg_type in BILATERAL and not self.connections.is_proven(envelope.recipient)
+        self._dealings.take(
+            envelope, raw, guest.payer, *self._durably(guest, envelope, done), is_away=is_away
+        )
+
+    # -- what waits for the disk -----------------------------------------------------------------
+
+    def _durably(
+        self, guest: Guest, envelope: Envelope, then: Callable[..., None]
+    ) -> tuple[Callable[..., None], Callable[[BaseException], None]]:
+        """The two calls back of something that is under way. The connection may have a few of them."""
+        guest.in_flight += 1
+        self._in_flight += 1
+
+        def failed(error: BaseException) -> None:
+            self._explain(guest, envelope, error)
+
+        return partial(self._go_on, guest, then), partial(self._go_on, guest, failed)
+
+    def _go_on(self, guest: Guest, then: Callable[..., None], *result: Any) -> None:
+        guest.in_flight -= 1
+        self._in_flight -= 1
+        try:
+            then(*result)
+        except BaseException:
+            self.fail(guest)
+            raise
+        finally:
+            guest.disk_is_done()
+            if self._finished is not None and not self._in_flight:
+                self._finished()
+
+    def _explain(self, guest: Guest, envelope: Envelope, error: BaseException) -> None:
+        if isinstance(error, OutOfOrder):
+            self.refused["OutOfOrder"] += 1
+            guest.tell(
+                NotInOrder(
+                    msg_type=envelope.msg_type.name,
+                    nonce=envelope.nonce,
+                    conversation_id=envelope.conversation_id.hex(),
+                    state=error.state,
+                    reason=str(error),
+                )
+            )
+        elif isinstance(error, Refusal):
+            self.refuse(guest, envelope, error.code, error.message)
+        else:
+            if self.gate.may_log("mesh_publishedfailed"):
+                self.gate.log.warning("mesh_publishedfailed", error=repr(error))
+            self.refuse(
+                guest,
+                envelope,
+                INTERNAL,
+                "The hall could not save this. Ask for the conversation, then try again",
+            )
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def take_no_more(self, finished: Callable[[], None]) -> None:
+        """The hall is about to close: nothing more is read. `finished` is called when nothing is under way."""
+        self._finished = finished
+        for guest in self.guests:
+            guest.hold()
+        if not self._in_flight:
+            finished()
+
+    def hear_goodbyes(self) -> None:
+        """After `take_no_more`, when all connections are being closed: read their close frames."""
+        for guest in self.guests:
+            guest.link.resume()
+
+    # -- what operators see ----------------------------------------------------------------------
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "connections": len(self.guests),
+            "agents": len(self.connections),
+            "topics": len(self.topics),
+            "in_flight": self._in_flight,
+            "relayed": self.routing.relayed,
+            "waits": self.waits,
+            "replay_windows": self._guard.windows,
+        }
+
+
+def _name(envelope: Envelope) -> str:
+    return Beacon.decode(envelope.payload).name

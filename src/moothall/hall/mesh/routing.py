@@ -1,0 +1,119 @@
+"""How envelopes get to connections of the mesh: to the subscribers of a topic, or to the agent with a key.
+
+An envelope travels on as the bytes that came, in one frame that all receivers share. A bilateral one is brought to
+the connections of its recipient. If none of them has proven the key, it waits in the inbox too. An envelope that
+was replayed from elsewhere is enough to look like an agent, and must not be enough to take its mail away.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from moothall.hall.mesh.frames import NotaryAssigned, Notice, Offline
+from moothall.hall.mesh.guest import Guest
+from moothall.hall.mesh.inbox import Inboxes
+from moothall.hall.mesh.market import Dealings, Told
+from moothall.hall.mesh.own_envelopes import OwnEnvelopes
+from moothall.wire.mesh.envelope import Envelope, encode
+from moothall.wire.mesh.msg_types import MsgType
+from moothall.wire.mesh.notaries import NotarizeAssign
+from moothall.wire.outgoing import Bundle
+from moothall.wire.websocket import BINARY, encode_frame
+
+if TYPE_CHECKING:
+    from moothall.hall.mesh.room import MeshRoom
+
+
+class Routing:
+    def __init__(
+        self, room: "MeshRoom", inboxes: Inboxes | None, dealings: Dealings, own: OwnEnvelopes
+    ) -> None:
+        self.relayed = 0  # frames put into outboxes
+        self._room = room
+        self._inboxes = inboxes
+        self._dealings = dealings
+        self._own = own
+        dealings.on_change(self._changed)
+        dealings.on_carried(self._carried)
+
+    def publish(self, raw: bytes, listeners: Iterable[Guest], sender: bytes) -> None:
+        """Bring an envelope to all of them but the connections of its sender."""
+        bundle = Bundle((), frame=encode_frame(BINARY, raw))
+        for guest in listeners:
+            if guest.key != sender:
+                guest.link.put(bundle)
+                self.relayed += 1
+
+    def deliver(self, guest: Guest, envelope: Envelope, raw: bytes, told: Told) -> None:
+        """Bring a bilateral envelope, which the market has taken, to its recipient; and tell what came of it."""
+        recipient = envelope.recipient
+        is_here = self._bring(recipient, raw)
+
+        def kept(stored: bool) -> None:  # a call back of the inbox
+            if not is_here and not told.carried:
+                guest.tell(
+                    Offline(
+                        recipient=recipient.hex(),
+                        msg_type=envelope.msg_type.name,
+                        nonce=envelope.nonce,
+                        conversation_id=envelope.conversation_id.hex(),
+                        stored=stored,
+                    )
+                )
+
+        if told.stored or told.carried:
+            kept(told.stored)
+        else:
+            self._keep(recipient, raw, kept)
+        self.tell_all(told.notices)
+        if told.assigned is not None:
+            self._assign(envelope, told.assigned, told.fee)
+
+    def tell_all(self, notices: Iterable[tuple[bytes, Notice]]) -> None:
+        for key, notice in notices:
+            for receiver in self._room.connections.receivers(key):
+                receiver.tell(notice)
+
+    def _bring(self, recipient: bytes, raw: bytes) -> bool:
+        """True if the recipient is here."""
+        receivers = self._room.connections.receivers(recipient)
+        if receivers:
+            bundle = Bundle((), frame=encode_frame(BINARY, raw))
+            for receiver in receivers:
+                receiver.link.put(bundle)
+            self.relayed += len(receivers)
+        return bool(receivers)
+
+    def _keep(self, recipient: bytes, raw: bytes, done: Callable[[bool], None]) -> None:
+        """Put it into the inbox, unless a connection that proved the key has it."""
+        if self._inboxes is None or self._room.connections.is_proven(recipient):
+            done(False)
+        else:
+            self._inboxes.put(recipient, raw, done, lambda error: self._not_kept(error, done))
+
+    def _not_kept(self, error: BaseException, done: Callable[[bool], None]) -> None:
+        if self._room.gate.may_log("mesh_inbox_failed"):
+            self._room.gate.log.warning("mesh_inbox_failed", error=repr(error))
+        done(False)
+
+    def _assign(self, accept: Envelope, notary: bytes, fee: int) -> None:
+        """Tell the notary with an envelope of the hall, and the parties with a notice (mesh wire 9)."""
+        envelope = self._own.make(
+            MsgType.NOTARIZE_ASSIGN,
+            NotarizeAssign(notary).encode(),
+            recipient=notary,
+            conversation_id=accept.conversation_id,
+        )
+        raw = encode(envelope)
+        self._dealings.record(envelope, raw)
+        self._bring(notary, raw)
+        self._keep(notary, raw, lambda stored: None)
+        notice = NotaryAssigned(conversation_id=accept.conversation_id.hex(), notary=notary.hex(), fee=fee)
+        self.tell_all((party, notice) for party in (accept.sender, accept.recipient))
+
+    def _changed(self, keys: tuple[bytes, ...], notice: Notice) -> None:
+        self.tell_all((key, notice) for key in keys)
+
+    def _carried(self, recipient: bytes, raw: bytes) -> None:
+        """Another hall took this envelope for an agent that is here, or was until now."""
+        self._bring(recipient, raw)
+        self._keep(recipient, raw, lambda stored: None)
