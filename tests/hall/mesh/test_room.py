@@ -340,6 +340,16 @@ def test_a_forged_envelope_is_refused() -> None:
     }
 
 
+@pytest.mark.parametrize("payload", [b"", bytes(64), bytes(200)])
+def test_a_beacon_names_its_sender(payload: bytes) -> None:
+    town = Town()
+    alice, bob = town.present("alice"), town.present("bob")
+    quiet(alice, bob)
+    alice.send(MsgType.BEACON, payload)
+    assert alice.texts()[0]["fault"] == "BeaconKeyMismatch"
+    assert bob.types() == []
+
+
 def test_a_connection_sends_the_envelopes_of_one_key() -> None:
     town = Town()
     alice, bob = town.present("alice"), town.present("bob")

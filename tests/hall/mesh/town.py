@@ -110,7 +110,7 @@ class PromptChecks:
                     self.verified += 1
                     arrival.valid = verify(*arrival.proof)
             for arrival in batch:
-                if source.held or source.checked:
+                if source.checked or source.held:
                     source.checked.append(arrival)
                 else:
                     source.handle(arrival)
@@ -212,13 +212,12 @@ class MemoryPresence:
     def unsubscribe(self, caller: Caller, topic: str) -> None:
         self.subscribed.discard((caller, topic))
 
-    def audience(self, topic: str) -> int:
+    def audience(self, message: Broadcast) -> int:
         return 0
 
     def broadcast(
         self,
         caller: Caller,
-        envelope: Envelope,
         message: Broadcast,
         raw: bytes,
         publish: Publish,

@@ -30,6 +30,7 @@ from moothall.hall.mesh.frames import (
 )
 from moothall.hall.mesh.market import Payer
 from moothall.hall.outside import Link
+from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import VERSION, Envelope, decode, signing_bytes
 from moothall.wire.mesh.faults import EnvelopeRefused
 from moothall.wire.outgoing import Bundle
@@ -49,7 +50,7 @@ MAX_IN_FLIGHT: Final = 8
 class Arrival(checking.Arrival):
     """A frame that was read: an envelope, a text frame, or what is wrong with it."""
 
-    __slots__ = ("challenge", "envelope", "fault", "frame", "is_paid", "raw")
+    __slots__ = ("broadcast", "challenge", "envelope", "fault", "frame", "is_paid", "raw")
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class Arrival(checking.Arrival):
         self.frame = frame
         self.challenge = challenge  # that the signature in the frame was checked against
         self.fault = fault
+        self.broadcast: Broadcast | None = None  # the payload, once it is read
         self.is_paid = False  # what it costs besides the frame was charged
 
 

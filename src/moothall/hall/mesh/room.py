@@ -33,9 +33,9 @@ from moothall.wire.mesh.announcements import Beacon, Discover
 from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import MAX_PUBLISHED, VERSION, Envelope
 from moothall.wire.mesh.faults import EnvelopeRefused, Fault, PayloadParseError
-from moothall.wire.mesh.msg_types import BILATERAL, NAMED_TOPIC, MsgType
+from moothall.wire.mesh.msg_types import BILATERAL, NAMED_TOPIC, TOPICS, MsgType
 from moothall.wire.mesh.nonces import ReplayGuard
-from moothall.wire.mesh.validation import admit, topic_of
+from moothall.wire.mesh.validation import admit
 from moothall.wire.websocket import INTERNAL_ERROR, POLICY_VIOLATION
 
 MAX_MESSAGE: Final = 128 * 1024  # bytes of a frame: one that is too long for an envelope is still told why
@@ -49,7 +49,7 @@ TOO_MANY_TOPICS: Final = "TooManyTopics"
 INTERNAL: Final = "InternalError"
 
 
-Handler = Callable[[Guest, Envelope, bytes], None]
+Handler = Callable[[Guest, Envelope, Arrival], None]
 
 
 class _Refused(Exception):
@@ -204,7 +204,7 @@ class MeshRoom:
     def _take(self, guest: Guest, arrival: Arrival, envelope: Envelope) -> None:
         try:
             self._check_sender(guest, envelope, is_signed=arrival.valid)
-            topic = self._topic(envelope, len(arrival.raw))
+            topic = self._topic(arrival, envelope)
             if not self._can_begin(guest, arrival, envelope, topic):
                 guest.put_back(arrival)
                 return
@@ -221,7 +221,7 @@ class MeshRoom:
         self.received[envelope.msg_type.name] += 1
         if guest.key is None and not guest.gone:
             self._bind(guest, envelope.sender)
-        self._handlers.get(envelope.msg_type, self._converse)(guest, envelope, arrival.raw)
+        self._handlers.get(envelope.msg_type, self._converse)(guest, envelope, arrival)
 
     def _check_sender(self, guest: Guest, envelope: Envelope, *, is_signed: bool) -> None:
         if envelope.version != VERSION:
@@ -238,13 +238,16 @@ class MeshRoom:
             )
         self._presence.admit(key)
 
-    def _topic(self, envelope: Envelope, size: int) -> str | None:
-        """Where it goes: a topic, or None for an agent."""
-        try:
-            topic = topic_of(envelope)
-        except PayloadParseError as error:
-            raise EnvelopeRefused(Fault.WRONG_ROUTE, f"this names no topic: {error}") from None
-        if topic is not None and size > MAX_PUBLISHED:
+    def _topic(self, arrival: Arrival, envelope: Envelope) -> str | None:
+        """Where it goes: a topic, or None for an agent. A BROADCAST is read once."""
+        topic = TOPICS.get(envelope.msg_type)
+        if envelope.msg_type is MsgType.BROADCAST:
+            try:
+                arrival.broadcast = arrival.broadcast or Broadcast.decode(envelope.payload)
+            except PayloadParseError as error:
+                raise EnvelopeRefused(Fault.WRONG_ROUTE, f"this names no topic: {error}") from None
+            topic = NAMED_TOPIC + arrival.broadcast.topic
+        if topic is not None and len(arrival.raw) > MAX_PUBLISHED:
             raise EnvelopeRefused(
                 Fault.ENVELOPE_TOO_LARGE, f"an envelope to a topic has at most {MAX_PUBLISHED:,} bytes"
             )
@@ -256,20 +259,20 @@ class MeshRoom:
             guest.wait_for_disk()
             return False
         if not arrival.is_paid:
-            price = envelope_price(envelope, len(arrival.raw), self._audience(guest, envelope, topic))
+            price = envelope_price(envelope, len(arrival.raw), self._audience(arrival, envelope, topic))
             arrival.is_paid = guest.pay(price)
         return arrival.is_paid
 
-    def _audience(self, guest: Guest, envelope: Envelope, topic: str | None) -> int:
+    def _audience(self, arrival: Arrival, envelope: Envelope, topic: str | None) -> int:
         if topic is None:
             return 1
         if envelope.msg_type is MsgType.BEACON:
             holder = self.connections.holder(envelope.sender)
             if holder is not None:
                 return beacons.audience(holder, _name(envelope), self.guests)
-        if topic.startswith(NAMED_TOPIC):
-            name = topic.removeprefix(NAMED_TOPIC)
-            return len(self.topics.members(name)) + self._presence.audience(name)
+        if arrival.broadcast is not None:
+            message = arrival.broadcast
+            return len(self.topics.members(message.topic)) + self._presence.audience(message)
         return len(self.guests)
 
     def _bind(self, guest: Guest, key: bytes) -> None:
@@ -319,29 +322,31 @@ class MeshRoom:
 
     # -- by type ---------------------------------------------------------------------------------
 
-    def _beacon(self, guest: Guest, envelope: Envelope, raw: bytes) -> None:
+    def _beacon(self, guest: Guest, envelope: Envelope, arrival: Arrival) -> None:
         holder = self.connections.holder(envelope.sender)
         if guest.gone or holder is None:
             return
         name = _name(envelope)
         listeners = beacons.listeners(holder, name, self.guests)
-        self.routing.publish(raw, listeners, envelope.sender)
+        self.routing.publish(arrival.raw, listeners, envelope.sender)
         if listeners:
             beacons.told(holder, name, self._number)
         self._presence.arrive(guest, envelope.sender, name, proven=guest.is_proven)
         self.accepted(guest, envelope)
 
-    def _advertise(self, guest: Guest, envelope: Envelope, raw: bytes) -> None:
+    def _advertise(self, guest: Guest, envelope: Envelope, arrival: Arrival) -> None:
         def done() -> None:
-            self.routing.publish(raw, self.guests, envelope.sender)
+            self.routing.publish(arrival.raw, self.guests, envelope.sender)
             self.accepted(guest, envelope)
 
         holder = self.connections.holder(envelope.sender)
         name = (holder.name if holder is not None else None) or envelope.sender.hex()[:8]
-        self._dealings.advertise(envelope, raw, guest.payer, name, *self._durably(guest, envelope, done))
+        self._dealings.advertise(
+            envelope, arrival.raw, guest.payer, name, *self._durably(guest, envelope, done)
+        )
 
-    def _discover(self, guest: Guest, envelope: Envelope, raw: bytes) -> None:
-        self._announce(guest, envelope, raw)
+    def _discover(self, guest: Guest, envelope: Envelope, arrival: Arrival) -> None:
+        self._announce(guest, envelope, arrival)
         try:
             query = Discover.decode(envelope.payload).query
         except PayloadParseError:
@@ -355,16 +360,16 @@ class MeshRoom:
 
         self._dealings.discover(query, *self._durably(guest, envelope, found))
 
-    def _announce(self, guest: Guest, envelope: Envelope, raw: bytes) -> None:
+    def _announce(self, guest: Guest, envelope: Envelope, arrival: Arrival) -> None:
         """A message to all that changes nothing."""
-        self.routing.publish(raw, self.guests, envelope.sender)
-        self._dealings.record(envelope, raw)
+        self.routing.publish(arrival.raw, self.guests, envelope.sender)
+        self._dealings.record(envelope, arrival.raw)
         self.accepted(guest, envelope)
 
-    def _broadcast(self, guest: Guest, envelope: Envelope, raw: bytes) -> None:
-        if guest.gone:
+    def _broadcast(self, guest: Guest, envelope: Envelope, arrival: Arrival) -> None:
+        message, raw = arrival.broadcast, arrival.raw
+        if guest.gone or message is None:
             return
-        message = Broadcast.decode(envelope.payload)
         topic = message.topic
         try:
             if self.topics.subscribe(guest, topic):
@@ -383,22 +388,22 @@ class MeshRoom:
         def refuse(refusal: Refusal) -> None:
             self.refuse(guest, envelope, refusal.code, refusal.message)
 
-        self._presence.broadcast(guest, envelope, message, raw, publish, refuse)
+        self._presence.broadcast(guest, message, raw, publish, refuse)
 
-    def _converse(self, guest: Guest, envelope: Envelope, raw: bytes) -> None:
+    def _converse(self, guest: Guest, envelope: Envelope, arrival: Arrival) -> None:
         """What the market decides: bilateral envelopes, bids of notaries, feedback."""
 
         def done(told: Told) -> None:
             if envelope.msg_type in BILATERAL:
-                self.routing.deliver(guest, envelope, raw, told)
+                self.routing.deliver(guest, envelope, arrival.raw, told)
             else:
-                self.routing.publish(raw, self.guests, envelope.sender)
+                self.routing.publish(arrival.raw, self.guests, envelope.sender)
                 self.routing.tell_all(told.notices)
             self.accepted(guest, envelope, told.state)
 
         is_away = envelope.msg_type in BILATERAL and not self.connections.is_proven(envelope.recipient)
         self._dealings.take(
-            envelope, raw, guest.payer, *self._durably(guest, envelope, done), is_away=is_away
+            envelope, arrival.raw, guest.payer, *self._durably(guest, envelope, done), is_away=is_away
         )
 
     # -- what waits for the disk -----------------------------------------------------------------
@@ -482,4 +487,8 @@ class MeshRoom:
 
 
 def _name(envelope: Envelope) -> str:
-    return Beacon.decode(envelope.payload).name
+    """The name in a BEACON. One that cannot be read is about to be refused."""
+    try:
+        return Beacon.decode(envelope.payload).name
+    except PayloadParseError:
+        return ""
