@@ -212,7 +212,7 @@ class MemoryPresence:
     def unsubscribe(self, caller: Caller, topic: str) -> None:
         self.subscribed.discard((caller, topic))
 
-    def audience(self, message: Broadcast) -> int:
+    def audience(self, topic: str) -> int:
         return 0
 
     def broadcast(

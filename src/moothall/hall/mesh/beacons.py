@@ -5,7 +5,7 @@ number of agents. So a small audience gets all of them. A large one gets news: t
 with a new name. Connections that came after the last one that was relayed get the next.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import takewhile
 from typing import Final, Protocol, TypeVar
 
@@ -35,7 +35,7 @@ def audience(agent: Presented, name: str, connections: dict[Connection, None]) -
     return sum(1 for _ in _later(agent, connections))
 
 
-def listeners(agent: Presented, name: str, connections: dict[Connection, None]) -> Iterable[Connection]:
+def listeners(agent: Presented, name: str, connections: dict[Connection, None]) -> list[Connection]:
     """`connections` are in the order of arrival. Call `told` after they have the BEACON."""
     if _is_for_all(agent, name, len(connections)):
         return list(connections)

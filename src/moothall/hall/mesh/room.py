@@ -272,7 +272,7 @@ class MeshRoom:
                 return beacons.audience(holder, _name(envelope), self.guests)
         if arrival.broadcast is not None:
             message = arrival.broadcast
-            return len(self.topics.members(message.topic)) + self._presence.audience(message)
+            return len(self.topics.members(message.topic)) + self._presence.audience(message.topic)
         return len(self.guests)
 
     def _bind(self, guest: Guest, key: bytes) -> None:
