@@ -18,6 +18,7 @@ from moothall.market.replay import replay
 from moothall.store.case_checks import case_problems
 from moothall.store.credit_checks import credit_problems, sum_problems
 from moothall.store.dialect import Connection, Row
+from moothall.store.mesh_log_checks import log_problems
 from moothall.store.rows import OPEN, offer_row
 
 _proposal: Final = msgspec.json.Decoder(Proposal).decode
@@ -54,6 +55,7 @@ def problems(connection: Connection) -> Iterator[str]:
         yield from _history_problems(connection, standings)
         yield from _receipt_problems(connection)
         yield from _offer_problems(connection)
+        yield from log_problems(connection)
     finally:
         connection.execute("ROLLBACK")
 

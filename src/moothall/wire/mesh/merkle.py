@@ -101,12 +101,16 @@ def prove(leaves: Iterable[bytes], index: int) -> list[bytes]:
     return [subtree.filled(level) for level, subtree in enumerate(subtrees)]
 
 
+def root_above(leaf: bytes, index: int, proof: Iterable[bytes]) -> bytes:
+    """The root of the tree in which the leaf at `index` has these siblings."""
+    for sibling in proof:
+        leaf = _node(sibling, leaf) if index & 1 else _node(leaf, sibling)
+        index >>= 1
+    return leaf
+
+
 def is_proven(envelope: bytes, index: int, proof: Sequence[bytes], root: bytes) -> bool:
     """True if the envelope is the one at `index` of the log that has this root."""
     if index < 0 or index >> len(proof):
         return False
-    found = leaf(envelope)
-    for sibling in proof:
-        found = _node(sibling, found) if index & 1 else _node(found, sibling)
-        index >>= 1
-    return found == root
+    return root_above(leaf(envelope), index, proof) == root
