@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from moothall import Agent, Kicked, NotAllowed, PrivateKey
-from moothall.cli.admin import admin_key, read_public_key
-from moothall.errors import Banned, SettingsError, UsageError
+from moothall.cli.admin import admin_key
+from moothall.errors import Banned, SettingsError
 from moothall.identity import Identity, keyfile
 from tests.client.meeting import settled, soon
 from tests.support.server import ADMIN_KEY, HallProcess, complaint, run_moothall, running_hall
@@ -213,18 +213,3 @@ def test_mistakes_in_arguments(tmp_path: Path) -> None:
     assert "No such file" in wrong("approve", "nowhere.pem")
     (tmp_path / "junk.pem").write_text("junk")
     assert "does not hold a public key" in wrong("approve", "junk.pem")
-
-
-def test_a_public_key_in_many_wrappings(tmp_path: Path) -> None:
-    keyfile.save(Identity(ALICE, name="alice"), tmp_path / "key.json")
-    (tmp_path / "key.pem").write_text(ALICE.public.pem)
-    (tmp_path / "shown.txt").write_text(run_moothall(tmp_path, "identity", "show", "key.json").stdout)
-    for name in ("key.json", "key.pem", "shown.txt"):
-        assert read_public_key(str(tmp_path / name)) == ALICE.public
-    (tmp_path / "private.pem").write_text(ALICE.to_pem())
-    for content in ("[]", "{}", '{"publicKey": 5}', "5"):
-        (tmp_path / "wrong").write_text(content)
-        with pytest.raises(UsageError, match="does not hold a public key"):
-            read_public_key(str(tmp_path / "wrong"))
-    with pytest.raises(UsageError, match="does not hold a public key"):
-        read_public_key(str(tmp_path / "private.pem"))

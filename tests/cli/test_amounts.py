@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.cli._amounts import LARGEST, millionths, shown
+from moothall.cli._amounts import millionths, shown
 from moothall.errors import UsageError
+from moothall.market.credits import MAX_AMOUNT
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ def test_what_no_store_holds_is_refused(text: str) -> None:
         millionths(text)
 
 
-@given(st.integers(0, LARGEST))
+@given(st.integers(0, MAX_AMOUNT))
 def test_what_is_shown_can_be_written(amount: int) -> None:
     assert millionths(shown(amount)) == amount
     assert shown(-amount) == (f"-{shown(amount)}" if amount else "0")

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from moothall.cli import _reading, skills
-from moothall.cli._reading import read_content, read_json, read_objects
+from moothall.cli._reading import read_content, read_json, read_objects, read_public_key
 from moothall.errors import UsageError
+from moothall.identity import Identity, keyfile
+from tests.identity.vectors import ALICE
+from tests.support.server import run_moothall
 
 
 @pytest.fixture
@@ -58,3 +61,18 @@ def test_a_file_that_is_too_large_is_not_parsed(file: Path, monkeypatch: pytest.
     file.write_bytes(b"x" * 11)
     with pytest.raises(UsageError, match="more than 10 bytes"):
         read_json(str(file))
+
+
+def test_a_public_key_in_many_wrappings(tmp_path: Path) -> None:
+    keyfile.save(Identity(ALICE, name="alice"), tmp_path / "key.json")
+    (tmp_path / "key.pem").write_text(ALICE.public.pem)
+    (tmp_path / "shown.txt").write_text(run_moothall(tmp_path, "identity", "show", "key.json").stdout)
+    for name in ("key.json", "key.pem", "shown.txt"):
+        assert read_public_key(str(tmp_path / name)) == ALICE.public
+    (tmp_path / "private.pem").write_text(ALICE.to_pem())
+    for content in ("[]", "{}", '{"publicKey": 5}', "5"):
+        (tmp_path / "wrong").write_text(content)
+        with pytest.raises(UsageError, match="does not hold a public key"):
+            read_public_key(str(tmp_path / "wrong"))
+    with pytest.raises(UsageError, match="does not hold a public key"):
+        read_public_key(str(tmp_path / "private.pem"))

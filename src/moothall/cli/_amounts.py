@@ -6,10 +6,11 @@ from typing import Annotated, Final
 import typer
 
 from moothall.errors import UsageError
+from moothall.market.credits import MAX_AMOUNT, MILLIONTHS, shown
 
-MILLION: Final = 1_000_000
+__all__ = ["AmountArgument", "AmountOption", "millionths", "shown"]
+
 PLACES: Final = 6
-LARGEST: Final = 2**63 - 1  # millionths; every store can hold it
 
 _AMOUNT: Final = re.compile(r"(?P<whole>[0-9]{1,13})(?:\.(?P<part>[0-9]{1,6}))?", re.ASCII)
 
@@ -28,14 +29,7 @@ def millionths(text: str) -> int:
         raise UsageError(
             f"{text!r} is not an amount of credits, such as 20 or 2.5, with at most {PLACES} places"
         )
-    amount = int(found["whole"]) * MILLION + int((found["part"] or "").ljust(PLACES, "0"))
-    if amount > LARGEST:
-        raise UsageError(f"{text} credits are more than a hall can keep, {shown(LARGEST)}")
+    amount = int(found["whole"]) * MILLIONTHS + int((found["part"] or "").ljust(PLACES, "0"))
+    if amount > MAX_AMOUNT:
+        raise UsageError(f"{text} credits are more than a hall can keep, {shown(MAX_AMOUNT)}")
     return amount
-
-
-def shown(amount: int) -> str:
-    """Without zeros that say nothing: 2.5, 20."""
-    whole, part = divmod(abs(amount), MILLION)
-    digits = f"{whole}.{part:0{PLACES}}".rstrip("0").rstrip(".")
-    return f"-{digits}" if amount < 0 else digits

@@ -10,16 +10,16 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
 from moothall.cli._addresses import HallCommand, agent_id, hall_url, is_local
 from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, Timeout, Url
 from moothall.cli._exits import group, tell
-from moothall.cli._reading import read_content
+from moothall.cli._reading import read_public_key
 from moothall.cli._tables import show_table
-from moothall.errors import AgentNotFound, InvalidKey, UsageError, WrongAdminKey
+from moothall.errors import AgentNotFound, UsageError, WrongAdminKey
 from moothall.tui.printable import one_line
 
 if TYPE_CHECKING:
@@ -346,23 +346,6 @@ def motd(
 
 
 # -- what they share -----------------------------------------------------------------------------------
-
-
-def read_public_key(word: str) -> "PublicKey":
-    """From a PEM text, also as `identity show` prints it, or from the JSON of a key file."""
-    from moothall.identity import PublicKey, keyfile
-
-    text = read_content(word).decode(errors="replace")
-    try:
-        content: Any = json.loads(text)
-    except ValueError:
-        content = None
-    try:
-        if isinstance(content, dict):
-            return keyfile.public_key(content)
-        return PublicKey.from_pem(text[max(0, text.find("-----BEGIN")) :])
-    except InvalidKey as error:
-        raise UsageError(f"{word} does not hold a public key: {error}") from None
 
 
 def _words(given: list[str] | None) -> str | None:

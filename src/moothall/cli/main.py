@@ -34,7 +34,7 @@ GROUPS: Final = {
     "Deal": ("skills", "propose", "accept", "reject", "complete", "dispute", "proposals", "receipts"),
     "Reputation and court": ("rating", "leaderboard", "court"),
     "Keys and contexts": ("identity", "context"),
-    "Run a hall": ("serve", "admin", "config", "health", "doctor", "store", "market"),
+    "Run a hall": ("serve", "admin", "config", "health", "doctor", "store", "ledger", "market"),
 }
 COMMANDS: Final = tuple(name for names in GROUPS.values() for name in names)
 LONGEST_SUMMARY: Final = 66  # beside the names, in a terminal of 80 columns

@@ -2,8 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from time import time
 from typing import Annotated
@@ -12,26 +10,20 @@ import typer
 
 from moothall.cli._exits import FAILED, group
 from moothall.cli._options import Config, choose
+from moothall.cli._stores import DataDir, StoreUrl, opened_store
 from moothall.errors import UsageError
 from moothall.identity import PrivateKey, load
 from moothall.store import migrations
-from moothall.store.dialect import Connection
 from moothall.store.files import write
-from moothall.store.opening import connect
 from moothall.store.schema import VERSION
 
 app = group("store", "What a hall keeps: deals, ratings, the ledger, receipts.")
 
-DataDir = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder with the hall's `hall.db`.")]
-Url = Annotated[
-    str | None, typer.Option("--store", metavar="URL", help="PostgreSQL database instead of a file.")
-]
-
 
 @app.command()
-def upgrade(data_dir: DataDir = None, store: Url = None, config: Config = None) -> None:
+def upgrade(data_dir: DataDir = None, store: StoreUrl = None, config: Config = None) -> None:
     """Bring the tables up to this version. Stop the halls that use them first."""
-    with _opened(data_dir, store, config) as connection:
+    with opened_store(data_dir, store, config) as connection:
         connection.execute(connection.dialect.begin)
         migrations.lock(connection)
         if migrations.version_of(connection) == 0:
@@ -45,7 +37,7 @@ def upgrade(data_dir: DataDir = None, store: Url = None, config: Config = None) 
 
 
 @app.command()
-def check(data_dir: DataDir = None, store: Url = None, config: Config = None) -> None:
+def check(data_dir: DataDir = None, store: StoreUrl = None, config: Config = None) -> None:
     """Compare deals, standings, ledger, audit trail and receipts. The exit code is 1 if they do not fit.
 
     It may be used while a hall is running.
@@ -53,7 +45,7 @@ def check(data_dir: DataDir = None, store: Url = None, config: Config = None) ->
     from moothall.store.checks import problems
 
     found = 0
-    with _opened(data_dir, store, config) as connection:
+    with opened_store(data_dir, store, config) as connection:
         migrations.require_current(connection)
         for problem in problems(connection):
             typer.echo(problem)
@@ -66,7 +58,7 @@ def check(data_dir: DataDir = None, store: Url = None, config: Config = None) ->
 @app.command()
 def export(
     data_dir: DataDir = None,
-    store: Url = None,
+    store: StoreUrl = None,
     config: Config = None,
     output: Annotated[
         Path | None,
@@ -77,7 +69,7 @@ def export(
     from moothall.store.export import exported
     from moothall.store.files import replace
 
-    with _opened(data_dir, store, config) as connection:
+    with opened_store(data_dir, store, config) as connection:
         migrations.require_current(connection)
         if output is None:
             sys.stdout.buffer.writelines(exported(connection))
@@ -91,7 +83,7 @@ def export(
 @app.command()
 def key(
     data_dir: DataDir = None,
-    store: Url = None,
+    store: StoreUrl = None,
     config: Config = None,
     new: Annotated[
         bool, typer.Option("--new", help="Make a new key. Agents have to unpin the old one.")
@@ -120,7 +112,7 @@ def key(
         raise UsageError("choose one: --new or --take")
     settings = choose(config, None, data_dir=data_dir, store=store).settings
     secret = settings.store_secret if secret_file is None else read_store_secret(secret_file)
-    with _opened(data_dir, store, config) as connection:
+    with opened_store(data_dir, store, config) as connection:
         migrations.require_current(connection)
         connection.execute(connection.dialect.begin)
         record = stored_key(connection)
@@ -145,15 +137,3 @@ def key(
     typer.echo(f"key     {public.raw.hex()}")
     typer.echo(f"key id  {key_id(public)}")
     typer.echo(f"kept    {'encrypted' if is_locked(record) else 'plain'}")
-
-
-@contextmanager
-def _opened(data_dir: Path | None, url: str | None, config: Path | None) -> Iterator[Connection]:
-    settings = choose(config, None, data_dir=data_dir, store=url).settings
-    connection = connect(settings.data_dir, settings.store)
-    try:
-        yield connection
-    except connection.errors as error:
-        raise UsageError(f"the store: {' '.join(str(error).split())}") from error
-    finally:
-        connection.close()

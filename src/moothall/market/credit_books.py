@@ -22,6 +22,9 @@ class CreditBooks(Protocol):
     def balance(self, account: str) -> int:
         """What an account of the book `credits` holds."""
 
+    def totals(self) -> dict[str, int]:
+        """What `agents` and `escrows` hold together, and the treasury; `external` is below zero by their sum."""
+
     def escrow(self, conversation_id: bytes) -> Escrow | None: ...
 
     def posted(self, deal: str, operation: str) -> Entry | None:

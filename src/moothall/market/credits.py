@@ -300,8 +300,8 @@ def withdraw(
 ) -> Entry:
     """Credits that the operator takes back from an agent. `balance` is what it can spend."""
     _require_amount(amount)
-    if posted is None:
-        _require_cover(balance, amount)
+    if posted is None and balance < amount:
+        raise NoCover(f"{shown(amount)} credits cannot be withdrawn: the balance is {shown(balance)}")
     return _across("withdraw", key, -amount, reference, now, posted)
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from moothall.market import ledger
 from moothall.market.credit_books import JournalEntry
-from moothall.market.credits import Authority, Escrow, Posted
+from moothall.market.credits import EXTERNAL, TREASURY, Authority, Escrow, Posted
 from moothall.market.records import Entry, Posting
 from moothall.store.dialect import Row
 from moothall.store.rows import Stored
@@ -32,6 +32,10 @@ _POSTINGS: Final = (
 _AUTHORITIES: Final = (
     f"SELECT deal, operation, envelope, sender, nonce FROM authorisations WHERE deal IN ({MARKS})"  # noqa: S608
 )
+_TOTALS: Final = (
+    "SELECT CASE WHEN account LIKE 'agent:%' THEN 'agents' WHEN account LIKE 'escrow:%' THEN 'escrows'"
+    " ELSE account END AS holder, sum(amount) FROM balances GROUP BY holder"
+)
 _LATEST: Final = (2**62, "", "")  # comes after every entry
 
 
@@ -48,6 +52,11 @@ class CreditSql(StandingBooks):
         ).fetchone()
         waiting = [draft.moved.get(account, 0) for draft in (self._before, self._draft)]
         return (0 if row is None else int(row[0])) + sum(waiting)
+
+    def totals(self) -> dict[str, int]:
+        found = {"agents": 0, "escrows": 0, TREASURY: 0, EXTERNAL: 0}
+        found.update((holder, int(total)) for holder, total in self._query(_TOTALS))
+        return found
 
     def escrow(self, conversation_id: bytes) -> Escrow | None:
         stored = self._known_escrow(conversation_id)
