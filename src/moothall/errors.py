@@ -90,7 +90,7 @@ class OutOfOrder(MoothallError):
 class CreditsRefused(MoothallError):
     """An operation on credits is against the rules. `reason` is its name (mesh wire 10.2). Nothing has changed."""
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason
 
@@ -99,7 +99,7 @@ class NoCover(CreditsRefused):
     """An agent has fewer credits than it is to pay."""
 
     def __init__(self, message: str) -> None:
-        super().__init__("NoCover", message)
+        super().__init__(message, "NoCover")
 
 
 class ClientError(MoothallError):

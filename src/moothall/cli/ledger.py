@@ -120,7 +120,9 @@ def journal(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the entries of the ledger, newest first: who paid whom, and which envelope authorised it.
+    """List the entries of the ledger, newest first.
+
+    With --json, also the envelopes that authorised them.
 
     \b
     moothall ledger journal @1f3a9c02

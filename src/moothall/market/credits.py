@@ -128,14 +128,14 @@ def lock(
     Raises NoCover, or CreditsRefused for an amount or an envelope that the rules do not allow.
     """
     if authority.sender != requester:
-        raise CreditsRefused("Unauthorized", "Only the requester puts its credits aside")
+        raise CreditsRefused("Only the requester puts its credits aside", "Unauthorized")
     if amount <= 0:
-        raise CreditsRefused("ZeroAmount", "An escrow holds more than nothing")
+        raise CreditsRefused("An escrow holds more than nothing", "ZeroAmount")
     if held is not None:
         return _adjust(held, amount, balance, now, authority)
     fee = default_notary_fee(amount, notary) if notary_fee is None else notary_fee
     if fee and notary is None:
-        raise CreditsRefused("NotaryFeeWithoutNotary", "There is a fee for a notary, and no notary")
+        raise CreditsRefused("There is a fee for a notary, and no notary", "NotaryFeeWithoutNotary")
     escrow = Escrow(
         conversation_id=conversation_id,
         requester=requester,
@@ -155,14 +155,14 @@ def appoint(escrow: Escrow, notary: bytes) -> Escrow:
     """The escrow with a notary that was assigned after the lock. It gets no fee: none was put aside."""
     _require_open(escrow)
     if escrow.notary is not None:
-        raise CreditsRefused("Unauthorized", "The escrow has a notary")
+        raise CreditsRefused("The escrow has a notary", "Unauthorized")
     return structs.replace(escrow, notary=notary)
 
 
 def approve(escrow: Escrow, *, by: bytes, now: int, authority: Authority) -> Posted:
     """Pay the provider and the notary. For the requester, or the notary that the escrow names."""
     if by not in (escrow.requester, escrow.notary):
-        raise CreditsRefused("Unauthorized", "The requester or the assigned notary approves the payment")
+        raise CreditsRefused("The requester or the assigned notary approves the payment", "Unauthorized")
     paid = [(_agent(escrow.provider), escrow.amount - protocol_fee(escrow.amount))]
     if escrow.notary is not None:
         paid.append((_agent(escrow.notary), escrow.notary_fee))
@@ -177,16 +177,16 @@ def claim(
     Without a delivery there is nothing to pay for, and a rejecting verdict blocks the claim: the requester cancels.
     """
     if by != escrow.provider:
-        raise CreditsRefused("Unauthorized", "Only the provider claims the payment")
+        raise CreditsRefused("Only the provider claims the payment", "Unauthorized")
     if escrow.settled is None:
         if now < escrow.ends_at:
             raise CreditsRefused(
-                "TimeoutNotReached", "The payment can be claimed when its timeout has passed"
+                "The payment can be claimed when its timeout has passed", "TimeoutNotReached"
             )
         if rejected:
-            raise CreditsRefused("Unauthorized", "The notary rejected the delivery")
+            raise CreditsRefused("The notary rejected the delivery", "Unauthorized")
         if not delivered:
-            raise CreditsRefused("Unauthorized", "Nothing was delivered")
+            raise CreditsRefused("Nothing was delivered", "Unauthorized")
     paid = (_agent(escrow.provider), escrow.total - protocol_fee(escrow.amount))
     return _settle(escrow, "claim", now, authority, (paid, _fee(escrow)))
 
@@ -207,15 +207,15 @@ def cancel(
     credits must not stay locked. After another delivery it takes the provider's consent, before the timeout.
     """
     if by != escrow.requester:
-        raise CreditsRefused("Unauthorized", "Only the requester cancels the escrow")
+        raise CreditsRefused("Only the requester cancels the escrow", "Unauthorized")
     if escrow.settled is None and delivered and not rejected:
         if now >= escrow.ends_at:
             raise CreditsRefused(
-                "TimeoutAlreadyReached", "The timeout has passed: the provider may claim the payment"
+                "The timeout has passed: the provider may claim the payment", "TimeoutAlreadyReached"
             )
         if not consented:
             raise CreditsRefused(
-                "Unauthorized", "The work was delivered: the provider must consent, or DISPUTE"
+                "The work was delivered: the provider must consent, or DISPUTE", "Unauthorized"
             )
     return _settle(escrow, "cancel", now, authority, ((_agent(escrow.requester), escrow.total),))
 
@@ -261,13 +261,13 @@ def _fee(escrow: Escrow) -> tuple[str, int]:
 
 def _require_open(escrow: Escrow) -> None:
     if escrow.settled is not None:
-        raise CreditsRefused("AlreadySettled", f"The escrow was settled before ({escrow.settled})")
+        raise CreditsRefused(f"The escrow was settled before ({escrow.settled})", "AlreadySettled")
 
 
 def _require_bounds(escrow: Escrow) -> None:
     if escrow.notary_fee < 0 or escrow.total > MAX_AMOUNT:
         raise CreditsRefused(
-            "AmountOverflow", f"The amount and the notary's fee are at most {MAX_AMOUNT} millionths together"
+            f"The amount and the notary's fee are at most {MAX_AMOUNT} millionths together", "AmountOverflow"
         )
 
 
@@ -291,7 +291,7 @@ def deposit(
     """
     _require_amount(amount)
     if posted is None and amount - external > MAX_AMOUNT:
-        raise CreditsRefused("AmountOverflow", f"All accounts hold at most {MAX_AMOUNT} millionths together")
+        raise CreditsRefused(f"All accounts hold at most {MAX_AMOUNT} millionths together", "AmountOverflow")
     return _across("deposit", key, amount, reference, now, posted)
 
 
@@ -313,22 +313,22 @@ def reference_name(reference: str) -> str:
 def _across(operation: str, key: bytes, amount: int, reference: str, now: int, posted: Entry | None) -> Entry:
     if not (0 < len(reference) <= MAX_REFERENCE and reference.isascii() and reference.isprintable()):
         raise CreditsRefused(
-            "InvalidReference", f"A reference has 1 to {MAX_REFERENCE} printable ASCII characters"
+            f"A reference has 1 to {MAX_REFERENCE} printable ASCII characters", "InvalidReference"
         )
     moved = ((_agent(key), amount), (EXTERNAL, -amount))
     entry = ledger.entry(ledger.CREDITS, reference_name(reference), operation, now, moved)
     if posted is None:
         return entry
     if set(posted.postings) != set(entry.postings):
-        raise CreditsRefused("ReferenceUsed", f"Another {operation} has the reference {reference!r}")
+        raise CreditsRefused(f"Another {operation} has the reference {reference!r}", "ReferenceUsed")
     return posted
 
 
 def _require_amount(amount: int) -> None:
     if amount <= 0:
-        raise CreditsRefused("ZeroAmount", "The amount is more than nothing")
+        raise CreditsRefused("The amount is more than nothing", "ZeroAmount")
     if amount > MAX_AMOUNT:
-        raise CreditsRefused("AmountOverflow", f"The amount is at most {MAX_AMOUNT} millionths")
+        raise CreditsRefused(f"The amount is at most {MAX_AMOUNT} millionths", "AmountOverflow")
 
 
 # -- amounts as people write them ------------------------------------------------------------------------
