@@ -76,7 +76,10 @@ def withdraw(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take credits back from an agent: what it can spend, and not what is in escrows."""
+    """Take credits back from an agent.
+
+    It may be used while a hall is running. What is in escrows stays there.
+    """
     from moothall.market.credit_books import withdraw as take_back
 
     _move("withdraw", take_back, agent, amount, reference, (data_dir, store, config), as_json=as_json)
