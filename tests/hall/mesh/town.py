@@ -18,7 +18,7 @@ from moothall.hall.mesh.frames import Answer, Notice, Question, proof_text
 from moothall.hall.mesh.inbox import Inboxes, MemoryInboxes
 from moothall.hall.mesh.market import Payer, Told
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes
-from moothall.hall.mesh.presence import Caller, Publish, Refuse
+from moothall.hall.mesh.presence import Caller, Presence, Publish, Refuse
 from moothall.hall.mesh.room import MeshRoom
 from moothall.hall.outside import Written
 from moothall.identity import PrivateKey
@@ -329,11 +329,14 @@ class Town(World):
             self.hall.door,
             self.checks,
             self.dealings,
-            self.presence,
+            self._presence(own),
             own,
             self.inboxes,
             lambda size: sha256(str(self.nonce()).encode()).digest()[:size],
         )
+
+    def _presence(self, own: OwnEnvelopes) -> Presence:
+        return self.presence
 
     def nonce(self) -> int:
         """A number that is later than the start, and never comes twice."""
