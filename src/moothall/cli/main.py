@@ -31,7 +31,7 @@ GROUPS: Final = {
         "mcp",
         "daemon",
     ),
-    "Deal": ("skills", "propose", "accept", "reject", "complete", "dispute", "proposals", "receipts"),
+    "Deal": ("skills", "propose", "accept", "reject", "complete", "dispute", "proposals", "receipts", "mesh"),
     "Reputation and court": ("rating", "leaderboard", "court"),
     "Keys and contexts": ("identity", "context"),
     "Run a hall": ("serve", "admin", "config", "health", "doctor", "store", "ledger", "market"),
