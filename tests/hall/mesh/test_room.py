@@ -455,6 +455,31 @@ def test_what_a_connection_sent_before_it_ended_is_still_handled() -> None:
     assert list(town.room.guests) == [bob.guest]
 
 
+def test_envelopes_that_wait_for_the_disk_outlive_their_connection() -> None:
+    town = Town(mesh_rate=Rate(0, 1))
+    alice, bob = town.present("alice"), town.present("bob")
+    quiet(alice, bob)
+    town.dealings.waiting = waiting = list[Callable[[], None]]()
+    sent = [alice.propose(bob, bytes([number]) * 16) for number in range(1, MAX_IN_FLIGHT + 4)]
+    alice.leave()
+    while waiting:
+        waiting.pop(0)()
+    assert bob.envelopes() == sent
+
+
+def test_what_a_connection_that_is_gone_cannot_pay_for_is_dropped() -> None:
+    town = Town(budget_told=Rate(2, 10))
+    alice, bob = town.present("alice"), town.present("bob")
+    quiet(alice, bob)
+    for number in range(1, 6):
+        alice.propose(bob, bytes([number]) * 16)
+    alice.leave()
+    taken = len(bob.envelopes())
+    assert taken < 5
+    town.advance(100)
+    assert bob.envelopes() == []
+
+
 def test_a_hall_that_closes_finishes_what_is_under_way() -> None:
     town = Town()
     alice, bob = town.present("alice"), town.present("bob")

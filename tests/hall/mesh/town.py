@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from moothall.errors import Refusal
-from moothall.hall.checking import Arrival, Source
+from moothall.hall.checking import Arrival, Checks, Source
 from moothall.hall.gate import Gate
 from moothall.hall.mesh.frames import Answer, Notice, Question, proof_text
 from moothall.hall.mesh.inbox import Inboxes, MemoryInboxes
@@ -316,7 +316,8 @@ class Agent:
 
 
 class Town(World):
-    def __init__(self, *, inbox: bool = True, **settings: Any) -> None:
+    def __init__(self, *, inbox: bool = True, checks: Checks | None = None, **settings: Any) -> None:
+        """`checks` are prompt ones, unless they are given."""
         super().__init__(**settings)
         self.dealings = MemoryDealings()
         self.presence = MemoryPresence()
@@ -327,7 +328,7 @@ class Town(World):
         self.room = MeshRoom(
             Gate(self.hall),
             self.hall.door,
-            self.checks,
+            checks or self.checks,
             self.dealings,
             self._presence(own),
             own,

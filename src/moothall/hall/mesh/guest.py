@@ -90,8 +90,10 @@ class Guest:
     __slots__ = (
         "_frames",
         "_is_loopback",
+        "_owes",
         "_paused",
         "_period",
+        "_rests",
         "_room",
         "_waiting",
         "_waits_for_disk",
@@ -137,6 +139,8 @@ class Guest:
         self.waiting_bytes = 0
         self._paused = False
         self._waits_for_disk = False
+        self._owes = False  # it is held because it cannot pay for what it has sent
+        self._rests = False  # it cannot pay for its next frame; those before it are handled
         self._period = 0.0  # when the current period of the rate limit began
         self._frames = 0  # in this period
 
@@ -167,15 +171,14 @@ class Guest:
 
     @property
     def has_waiting(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._waiting) and not self._rests
 
     def receive(self, payload: bytes, *, is_text: bool) -> None:
         self._waiting.append(_Waiting(payload, is_text))
         self.waiting_bytes += len(payload)
         if len(self._waiting) >= MAX_WAITING or self.waiting_bytes >= MAX_WAITING_BYTES:
             self._pause()
-        if not self.held:
-            self._room.checks.ready(self)
+        self._go_on()
 
     def take(self, batch: list[checking.Arrival], most: int) -> int:
         taken = 0
@@ -241,10 +244,12 @@ class Guest:
                 self._period = now
                 self._frames = 0
             if self._frames >= rate.limit:
-                self.hold_for(self._period + rate.seconds - now)
+                self._rest_for(self._period + rate.seconds - now)
                 return False
         prepaid = min(meter.prepaid, len(payload))
-        if not self.pay(frame_price(len(payload) - prepaid, is_text=is_text)):
+        shortage = meter.charge(frame_price(len(payload) - prepaid, is_text=is_text), now)
+        if shortage is not None:
+            self._rest_for(shortage.seconds)
             return False
         meter.prepaid -= prepaid
         self._frames += 1
@@ -269,8 +274,27 @@ class Guest:
         if self.gone:
             self.drop()  # to keep what it left until it can pay would fill the memory
             return
+        self._owes = True
         self.hold()
-        self._room.throttled(self, seconds)
+        self._room.throttle(seconds, self._pay_back)
+
+    def _pay_back(self) -> None:
+        self._owes = False
+        self.release()
+
+    def _rest_for(self, seconds: float) -> None:
+        """Take no more frames for this time."""
+        if self.gone:
+            self._waiting.clear()
+            return
+        self._rests = True
+        self._pause()
+        self._room.throttle(seconds, self._wake)
+
+    def _wake(self) -> None:
+        self._rests = False
+        self._go_on()
+        self._read_on()
 
     def pay_control(self, size: int) -> bool:
         """A control frame, or a fragment of a longer message. The connection waits if it cannot pay."""
@@ -296,9 +320,12 @@ class Guest:
         self.held -= 1
         while self.checked and not self.held:
             self.handle(self.checked.pop(0))
-        if self._waiting and not self.held and not self.closing:
-            self._room.checks.ready(self)
+        self._go_on()
         self._read_on()
+
+    def _go_on(self) -> None:
+        if self._waiting and not self.held and not self._rests and not self.closing:
+            self._room.checks.ready(self)
 
     def wait_for_disk(self) -> None:
         """Handle nothing more of it until one of its envelopes is committed."""
@@ -312,10 +339,12 @@ class Guest:
             self.release()
 
     def end(self) -> None:
-        """The connection has ended. What it had sent is still handled, unless it has to wait."""
+        """The connection has ended. What it had sent is still handled, as far as it is paid for."""
         self.gone = True
-        if self.held or not (self._waiting or self.checked or self._room.checks.is_at_work):
+        if self._owes:
             self.drop()
+        elif self._rests:
+            self._waiting.clear()
 
     def drop(self) -> None:
         self.closing = True
@@ -329,6 +358,6 @@ class Guest:
             self.link.pause()
 
     def _read_on(self) -> None:
-        if self._paused and not self._waiting and not self.held and not self.gone:
+        if self._paused and not (self._waiting or self.held or self._rests or self.gone):
             self._paused = False
             self.link.resume()

@@ -174,10 +174,10 @@ class MeshRoom:
     def waiting_bytes(self, guest: Guest) -> int:
         return guest.waiting_bytes
 
-    def throttled(self, guest: Guest, seconds: float) -> None:
-        """The connection is over a limit, and held for this time."""
+    def throttle(self, seconds: float, then: Callable[[], None]) -> None:
+        """A connection is over a limit, and waits for this time."""
         self.waits += 1
-        self.gate.agenda.at(self.now() + seconds, guest.release)
+        self.gate.agenda.at(self.now() + seconds, then)
 
     def handle(self, guest: Guest, arrival: Arrival) -> None:
         """A frame whose signature was checked, if it has one."""
