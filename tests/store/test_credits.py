@@ -2,17 +2,21 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from moothall.errors import CreditsRefused, NoCover
-from moothall.market import credit_books, credits
+from moothall.market import credit_books, credits, ledger
 from moothall.market.conversations import Conversation
 from moothall.market.credits import EXTERNAL, TREASURY, Authority, Escrow, Posted
 from moothall.market.ledger import agent_account
 from moothall.market.records import Entry
 from moothall.store.books import SqlBooks, StoreBooks
+from moothall.store.files import DataDirectory
 from moothall.store.opening import prepare
 from moothall.store.row_cache import RowCache
 from moothall.store.rows import Stale
@@ -57,7 +61,8 @@ def lock(amount: int, talk: bytes = TALK, now: int = NOW_MS + 2) -> Callable[[St
 
 def settled(books: StoreBooks, how: Callable[[Escrow], Posted], talk: bytes = TALK) -> Posted:
     escrow = books.escrow(talk)
-    assert escrow is not None
+    if escrow is None:
+        raise LookupError(talk)
     posted = how(escrow)
     books.save_posted(posted)
     return posted
@@ -340,3 +345,49 @@ def test_an_entry_below_zero_is_not_written(place: Place) -> None:
     with pytest.raises(Stale):
         unit()
     assert place.select("SELECT count(*) FROM postings") == [(2,)]
+
+
+# -- any order of units ----------------------------------------------------------------------------------
+
+TALKS = [bytes([number]) * 16 for number in (1, 2, 3)]
+units = st.one_of(
+    st.builds(deposit, st.integers(0, 2000), st.sampled_from("abc")),
+    st.builds(withdraw, st.integers(0, 2000), st.sampled_from("abc")),
+    st.builds(lock, st.integers(0, 2000), st.sampled_from(TALKS)),
+    st.builds(partial, st.just(approve), talk=st.sampled_from(TALKS)),
+    st.builds(partial, st.just(cancel), talk=st.sampled_from(TALKS)),
+)
+
+
+@given(st.lists(st.lists(units, max_size=6), max_size=5))
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_no_order_of_units_loses_a_credit(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[Callable[[StoreBooks], Any]]]
+) -> None:
+    """Each batch is one transaction. What is refused leaves nothing behind."""
+    place = Place(DataDirectory(tmp_path_factory.mktemp("store") / "data"), "")
+    converse(place, *TALKS)
+    cache = RowCache()
+    with place.connected() as connection:
+        for batch in batches:
+            transaction = Transaction(connection, cache)
+            transaction.begin()
+            for work in batch:
+                books = transaction.unit()
+                try:
+                    work(books)
+                except (CreditsRefused, LookupError):
+                    books.undo()
+                else:
+                    books.keep()
+            transaction.write()
+            transaction.commit()
+    assert credit_problems(place) == []
+    with place.books() as books:
+        totals = books.totals()
+        assert sum(totals.values()) == 0
+        assert all(amount >= 0 for holder, amount in totals.items() if holder != EXTERNAL)
+        journal = [each.entry for each in books.journal()]
+        assert {
+            account: amount for account, amount in ledger.balances(journal, "credits").items() if amount
+        } == dict(place.select("SELECT account, amount FROM balances WHERE amount <> 0"))

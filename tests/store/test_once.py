@@ -6,7 +6,7 @@ import pytest
 
 from moothall.market import credits
 from moothall.store.books import StoreBooks
-from moothall.store.once import run_once
+from moothall.store.once import look_once, run_once
 from moothall.store.units import StoreFailed
 from tests.store.support import NOW_MS, Place
 from tests.store.test_credits import AT_A, A, deposit
@@ -39,3 +39,19 @@ def test_what_fails_leaves_nothing_behind(place: Place) -> None:
         with pytest.raises(StoreFailed):
             run_once(connection, place.url, overdraw)
         assert run_once(connection, place.url, lambda books: books.balance(AT_A)) == 6
+
+
+def test_a_look_does_not_hold_up_a_hall(place: Place) -> None:
+    with place.books() as books:
+        deposit(6)(books)
+
+    def look(books: StoreBooks) -> int:
+        before = books.balance(AT_A)
+        with place.books() as others:
+            deposit(1, "meanwhile")(others)
+        assert books.balance(AT_A) == before
+        return before
+
+    with place.connected() as connection:
+        assert look_once(connection, look) == 6
+        assert look_once(connection, lambda books: books.balance(AT_A)) == 7

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moothall.market import credit_books
+from moothall.market.ledger import agent_account
 from moothall.market.skills import Filters
 from moothall.store import row_cache
 from moothall.store.books import SqlBooks
@@ -98,6 +100,9 @@ def ask_everything(place: Place, connection: Connection) -> Questions:
     ):
         assert len(books.offered(books.offers(filters, 10) * 3)) == 3
     assert books.offering("code review", 10) == [alice]
+    assert credit_books.deposit(books, alice, 5, "r", now=NOW_MS) == books.journal()[0].entry
+    assert len(books.journal(agent_account(alice))) == 1
+    books.escrow(bytes(16))
     books.case("disp_1", hold=False)
     books.filings("prop_1")
     books.part("disp_none", alice)

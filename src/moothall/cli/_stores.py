@@ -36,6 +36,18 @@ def opened_store(data_dir: Path | None, url: str | None, config: Path | None) ->
         connection.close()
 
 
+def look_into(
+    data_dir: Path | None, url: str | None, config: Path | None, look: "Callable[[StoreBooks], Result]"
+) -> Result:
+    """Return what `look` finds in one snapshot of the store. No hall waits for it."""
+    from moothall.store.migrations import require_current
+    from moothall.store.once import look_once
+
+    with opened_store(data_dir, url, config) as connection:
+        require_current(connection)
+        return look_once(connection, look)
+
+
 def run_unit(
     data_dir: Path | None, url: str | None, config: Path | None, work: "Callable[[StoreBooks], Result]"
 ) -> Result:

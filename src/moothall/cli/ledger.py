@@ -15,7 +15,7 @@ from moothall.cli._deals import Count
 from moothall.cli._exits import FAILED, group
 from moothall.cli._options import Config
 from moothall.cli._reading import read_public_key
-from moothall.cli._stores import DataDir, StoreUrl, opened_store, run_unit
+from moothall.cli._stores import DataDir, StoreUrl, look_into, opened_store, run_unit
 from moothall.cli._tables import Right, show_table
 from moothall.errors import OutcomeUnknown, UsageError
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 app = group("ledger", "Credits: issue them, take them back, see where they are.")
 
-PAGE: Final = 500  # entries of one unit: a hall waits no longer than for that
+PAGE: Final = 500  # entries that are read at once
 
 AGENT_HELP: Final = (
     "The agent: its key in hex (the mesh id), its @id if the store knows it, or a file with its public key."
@@ -95,7 +95,7 @@ def balance(
 ) -> None:
     """Show what an agent can spend, or what all of them hold together."""
     if agent is None:
-        totals = run_unit(data_dir, store, config, lambda books: books.totals())
+        totals = look_into(data_dir, store, config, lambda books: books.totals())
         if as_json:
             typer.echo(json.dumps(totals))
             return
@@ -110,7 +110,7 @@ def balance(
         key = _key(books, agent)
         return key, books.balance(agent_account(key))
 
-    key, held = run_unit(data_dir, store, config, look)
+    key, held = look_into(data_dir, store, config, look)
     typer.echo(json.dumps({"agent_id": key.hex(), "balance": held}) if as_json else shown(held))
 
 
@@ -132,13 +132,13 @@ def journal(
     moothall ledger journal --limit 1000 --json > journal.json
     """
 
-    def look(books: "StoreBooks") -> str | None:
+    def look(books: "StoreBooks") -> "tuple[str | None, list[JournalEntry]]":
         from moothall.market.ledger import agent_account
 
-        return None if agent is None else agent_account(_key(books, agent))
+        account = None if agent is None else agent_account(_key(books, agent))
+        return account, _entries(books, account, limit)
 
-    account = run_unit(data_dir, store, config, look)
-    found = _entries(account, limit, (data_dir, store, config))
+    account, found = look_into(data_dir, store, config, look)
     if as_json:
         typer.echo(json.dumps([_described(each) for each in found]))
         return
@@ -234,15 +234,14 @@ def _key(books: "StoreBooks", word: str) -> bytes:
     return read_public_key(word).raw
 
 
-def _entries(account: str | None, limit: int, place: Place) -> "list[JournalEntry]":
+def _entries(books: "CreditBooks", account: str | None, limit: int) -> "list[JournalEntry]":
     found: list[JournalEntry] = []
-
-    def page(books: "CreditBooks") -> "list[JournalEntry]":
+    while len(found) < limit:
         before = found[-1].entry if found else None
-        return books.journal(account, limit=min(PAGE, limit - len(found)), before=before)
-
-    while len(found) < limit and (some := run_unit(*place, page)):
-        found += some
+        page = books.journal(account, limit=min(PAGE, limit - len(found)), before=before)
+        if not page:
+            break
+        found += page
     return found
 
 

@@ -47,27 +47,19 @@ class CreditBooks(Protocol):
 
 def deposit(books: CreditBooks, key: bytes, amount: int, reference: str, *, now: int) -> Entry:
     """Issue credits to an agent, once per reference. Raises CreditsRefused."""
-    entry = credits.deposit(
-        key,
-        amount,
-        reference,
-        external=books.balance(EXTERNAL),
-        now=now,
-        posted=books.posted(credits.reference_name(reference), "deposit"),
-    )
-    books.save_entry(entry)
+    posted = books.posted(credits.reference_name(reference), "deposit")
+    held = books.balance(EXTERNAL)
+    entry = credits.deposit(key, amount, reference, external=held, now=now, posted=posted)
+    if posted is None:
+        books.save_entry(entry)
     return entry
 
 
 def withdraw(books: CreditBooks, key: bytes, amount: int, reference: str, *, now: int) -> Entry:
     """Take credits back from an agent, once per reference. Raises CreditsRefused, NoCover among them."""
-    entry = credits.withdraw(
-        key,
-        amount,
-        reference,
-        balance=books.balance(agent_account(key)),
-        now=now,
-        posted=books.posted(credits.reference_name(reference), "withdraw"),
-    )
-    books.save_entry(entry)
+    posted = books.posted(credits.reference_name(reference), "withdraw")
+    held = books.balance(agent_account(key))
+    entry = credits.withdraw(key, amount, reference, balance=held, now=now, posted=posted)
+    if posted is None:
+        books.save_entry(entry)
     return entry

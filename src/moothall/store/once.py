@@ -20,6 +20,15 @@ def run_once(connection: Connection, url: str, work: Callable[[StoreBooks], Resu
     return _in_file(connection, work) if not url else _in_database(url, work)
 
 
+def look_once(connection: Connection, look: Callable[[StoreBooks], Result]) -> Result:
+    """What `look` finds in one snapshot of the store. It saves nothing, and no hall waits for it."""
+    connection.execute(connection.dialect.snapshot)
+    try:
+        return look(Transaction(connection, RowCache()).unit())
+    finally:
+        connection.execute("ROLLBACK")
+
+
 def _in_file(connection: Connection, work: Callable[[StoreBooks], Result]) -> Result:
     """There is one writer: BEGIN waits for the others."""
     transaction = Transaction(connection, RowCache(), careful=True)
