@@ -21,12 +21,14 @@ from moothall.gateways.callables import Event as Event  # for those who write ho
 from moothall.gateways.callables import Hook, HookListener, name_of
 from moothall.gateways.keep_port import KeepPort
 from moothall.gateways.lag import LagMeter
+from moothall.gateways.mesh import MESH_PATH, Mesh
 from moothall.gateways.port import Port
 from moothall.gateways.webhooks import Webhooks
 from moothall.hall import revocation
 from moothall.hall.access import Allowlist, Bans, decode_approval, decode_ban
 from moothall.hall.admin import read_motd
 from moothall.hall.common import ALLOWLIST, BANS, MOTD, Copies, ListName
+from moothall.hall.durable import Durable
 from moothall.hall.elsewhere import NOWHERE, Elsewhere
 from moothall.hall.gate import Gate
 from moothall.hall.hall import Hall
@@ -35,9 +37,14 @@ from moothall.hall.keep.pinning import PinSaver
 from moothall.hall.keep.registry import MAX_PINS, Pins
 from moothall.hall.keep.routing import KeepRoom
 from moothall.hall.keyring import Keyring
+from moothall.hall.mesh.bridge import Bridge as MeshBridge
+from moothall.hall.mesh.inbox import MemoryInboxes
+from moothall.hall.mesh.own_envelopes import OwnEnvelopes
+from moothall.hall.mesh.room import MeshRoom
+from moothall.hall.mesh.stored_inbox import StoredInboxes
 from moothall.hall.newids import NewIds
 from moothall.hall.opening import open_hall
-from moothall.hall.other_halls import OtherHalls
+from moothall.hall.other_halls import Desk, OtherHalls
 from moothall.hall.outside import Log
 from moothall.hall.parts import Parts
 from moothall.hall.redaction import Redactor
@@ -45,10 +52,13 @@ from moothall.hall.revocation import RevokedKeys
 from moothall.identity import PrivateKey
 from moothall.identity.seals import Seal
 from moothall.market.clerk import withdraw_skills
+from moothall.market.conversing import MeshRules
 from moothall.market.courier import Courier, Listener
 from moothall.market.desk import MarketDesk
 from moothall.market.directory import SkillDirectory
+from moothall.market.epoch_ends import EpochEnds
 from moothall.market.hooks import EVENTS, Subscription
+from moothall.market.mesh_desk import MeshDesk
 from moothall.market.reputation import RatingRules
 from moothall.market.rules import MarketRules, Quotas
 from moothall.settings import Settings
@@ -187,6 +197,8 @@ class App:
         self._pins = self._read_pins(directory) if settings.keep_pin else None
         self._batches = Batches(self._loop, pace_of(settings))
         self.keep = self._build_keep(hall_key) if settings.keep else None
+        self.mesh = self._build_mesh(hall_key, seal) if settings.mesh else None
+        self.port.rooms = {MESH_PATH: None if self.mesh is None else self.mesh.served}
         self._lag = LagMeter()
         self.port.routes = health.routes(
             self.hall,
@@ -197,6 +209,7 @@ class App:
             self._market_store,
             self.courier,
             self.keep,
+            self.mesh,
         )
         try:
             await self.port.open()
@@ -209,6 +222,8 @@ class App:
         self.courier.open(self.hall)
         self.desk.open(self.hall)
         self.court.open(self.hall)
+        if self.mesh is not None:
+            self.mesh.open(self.hall)
         if self._others is not None:
             await self._join(self._others, name, versions)
         self._lag.start()
@@ -216,7 +231,10 @@ class App:
     async def _join(self, others: OtherHalls, name: str, versions: Mapping[ListName, int]) -> None:
         """A hall is open when other halls on its store know of it."""
         joined = asyncio.Event()
-        others.open(self.hall, self._pins, (self.desk, self.court), versions, joined.set)
+        desks: list[Desk] = [self.desk, self.court]
+        if self.mesh is not None:
+            desks.append(self.mesh.desk)
+        others.open(self.hall, self._pins, desks, versions, joined.set)
         self._signals = open_signals(self.settings.store, name, others.hear)
         with suppress(TimeoutError):
             async with asyncio.timeout(JOINING_SECONDS):
@@ -281,12 +299,21 @@ class App:
 
     async def _finish_commands(self) -> None:
         """Answer the durable commands under way; otherwise their senders would have to ask later."""
-        finished = asyncio.Event()
-        self.hall.durable.take_no_more(finished.set)
+        rooms: list[Durable | MeshRoom] = [self.hall.durable]
+        if self.mesh is not None:
+            rooms.append(self.mesh.room)
+        under_way: list[asyncio.Event] = []
+        for room in rooms:
+            finished = asyncio.Event()
+            room.take_no_more(finished.set)
+            under_way.append(finished)
         with suppress(TimeoutError):
             async with asyncio.timeout(FINISHING_SECONDS):
-                await finished.wait()
-        self.hall.durable.hear_goodbyes()
+                await asyncio.gather(*(finished.wait() for finished in under_way))
+        for room in rooms:
+            room.hear_goodbyes()
+        if self.mesh is not None:
+            self.mesh.desk.close()
 
     def _read_ids(self, directory: DataDirectory, journal: KeyJournal) -> NewIds:
         """Only this hall uses a store that is a file: see `newids`."""
@@ -300,6 +327,27 @@ class App:
         directory = SkillDirectory(self._market_store)
         room = KeepRoom(bridge, directory.find, version=__version__, pins=pins)
         return KeepPort(room, self.hall.door, self._batches, settings, self.log)
+
+    def _build_mesh(self, key: PrivateKey, seal: Seal) -> Mesh:
+        settings, hall, store = self.settings, self.hall, self._market_store
+        gate = Gate(hall)
+        own = OwnEnvelopes(key.public.raw, key.sign_bytes, hall.clock.time)
+        desk = MeshDesk(
+            store,
+            hall,
+            mesh_rules(settings),
+            self.desk.disk,
+            key.public.raw,
+            logs=settings.mesh_log,
+            stores_inboxes=settings.mesh_inbox == "store",
+        )
+        inboxes: MemoryInboxes | StoredInboxes | None = None
+        if settings.mesh_inbox == "memory":
+            inboxes = MemoryInboxes(hall.clock)
+        elif settings.mesh_inbox == "store":
+            inboxes = StoredInboxes(store, hall)
+        room = MeshRoom(gate, hall.door, self._batches, desk, MeshBridge(gate, own), own, inboxes, os.urandom)
+        return Mesh(room, desk, EpochEnds(store, seal), inboxes)
 
     def _set_alarm(self, due: float) -> None:
         if self._alarm is not None:
@@ -322,15 +370,29 @@ def market_rules(settings: Settings) -> MarketRules:
         stranger_code=settings.stranger_code,
         expired_code=settings.expired_code,
         ratings=rating_rules(settings),
-        quotas=Quotas()
-        if settings.no_limits
-        else Quotas(
-            open_proposals=settings.max_open_proposals,
-            open_per_pair=settings.max_open_proposals_per_pair,
-            disk_per_key=settings.disk_quota_per_key,
-            disk_per_address=settings.disk_quota_per_address,
-            loopback_factor=settings.loopback_factor,
-        ),
+        quotas=quotas_of(settings),
+    )
+
+
+def quotas_of(settings: Settings) -> Quotas:
+    if settings.no_limits:
+        return Quotas()
+    return Quotas(
+        open_proposals=settings.max_open_proposals,
+        open_per_pair=settings.max_open_proposals_per_pair,
+        disk_per_key=settings.disk_quota_per_key,
+        disk_per_address=settings.disk_quota_per_address,
+        loopback_factor=settings.loopback_factor,
+    )
+
+
+def mesh_rules(settings: Settings) -> MeshRules:
+    return MeshRules(
+        review=round(settings.mesh_review * 1000),
+        approval=settings.mesh_approval,
+        escrow_timeout=round(settings.mesh_escrow_timeout * 1000),
+        ratings=rating_rules(settings),
+        quotas=quotas_of(settings),
     )
 
 

@@ -53,6 +53,9 @@ class SharedBooks(MemoryBooks, HallBooks):
         super().enlist(of, name, record)
         self.versions[of] += 1
 
+    def next_conversation_deadline(self) -> int | None:
+        return None
+
     def pulse(self, presences: Mapping[bytes, str | None]) -> News:
         if self.fails:
             raise OSError("the store cannot be reached")

@@ -13,6 +13,7 @@ from moothall.court.desk import CourtDesk
 from moothall.errors import RateLimited, Refusal
 from moothall.gateways.keep_port import KeepPort
 from moothall.gateways.lag import LagMeter
+from moothall.gateways.mesh import Mesh, MeshMetrics
 from moothall.gateways.port import Port, Route
 from moothall.hall.access import Doorkeeper
 from moothall.hall.admin import check_key
@@ -158,18 +159,21 @@ def routes(
     store: Store,
     courier: Courier,
     keep: KeepPort | None = None,
+    mesh: Mesh | None = None,
 ) -> Mapping[str, Route]:
     registry = CollectorRegistry()
     registry.register(HallMetrics(hall, port, lag, keep))
     if keep is not None:
         registry.register(KeepMetrics(keep))
+    if mesh is not None:
+        registry.register(MeshMetrics(mesh))
     registry.register(StoreMetrics(store, desk, court))
     registry.register(HookMetrics(hall, courier))
     ProcessCollector(namespace="moothall", registry=registry)
     started = hall.clock.time()
 
     def health(request: Request, ip: str) -> Response:
-        return _json(200, health_report(hall, desk, started))
+        return _json(200, health_report(hall, desk, started, mesh))
 
     def metrics(request: Request, ip: str) -> Response:
         return Response(200, generate_latest(registry), "text/plain; version=0.0.4; charset=utf-8")
@@ -190,9 +194,11 @@ def routes(
     return {"/health": health, "/metrics": metrics, "/api/connections": connections}
 
 
-def health_report(hall: Hall, desk: MarketDesk, started: float) -> dict[str, object]:
+def health_report(
+    hall: Hall, desk: MarketDesk, started: float, mesh: Mesh | None = None
+) -> dict[str, object]:
     now = hall.clock.time()
-    return {
+    report: dict[str, object] = {
         "status": "healthy",
         "server": hall.settings.server_name,
         "version": __version__,
@@ -214,6 +220,10 @@ def health_report(hall: Hall, desk: MarketDesk, started: float) -> dict[str, obj
         "timestamp": _iso(now),
         "hall_key": hall.public_key,  # ours
     }
+    if mesh is not None:
+        counts = mesh.desk.counts
+        report["conversations"] = {"total": sum(counts.values()), "byState": counts}
+    return report
 
 
 def connection_report(hall: Hall) -> dict[str, object]:

@@ -73,6 +73,9 @@ class HallBooks(PostBooks, Protocol):
 
     def next_case_deadline(self) -> int | None: ...
 
+    def next_conversation_deadline(self) -> int | None:
+        """Of conversations on the mesh."""
+
     def leave(self) -> None:
         """This hall closes, and all of its agents are gone."""
 
@@ -139,8 +142,8 @@ class OtherHalls:
         versions: Mapping[ListName, int],
         opened: Callable[[], None],
     ) -> None:
-        """Join the others. `desks` are those of deals and of cases. `versions` are those of the lists that the hall
-        was opened with. `opened` is called when the store knows this hall."""
+        """Join the others. `desks` are those of deals, of cases and, if it is served, of the mesh. `versions` are
+        those of the lists that the hall was opened with. `opened` is called when the store knows this hall."""
         self._hall = hall
         self._pins = pins
         self._desks = desks
@@ -211,13 +214,15 @@ class OtherHalls:
         presences, self._presences = self._presences, {}
 
         def work(books: HallBooks) -> tuple[News, Sequence[int | None]]:
-            return books.pulse(presences), (books.next_deadline(), books.next_case_deadline())
+            news = books.pulse(presences)
+            deadlines = books.next_deadline(), books.next_case_deadline(), books.next_conversation_deadline()
+            return news, deadlines
 
         def heard(answer: tuple[News, Sequence[int | None]]) -> None:
             self._is_pulsing = False
             if self._hall is not None:
                 news, deadlines = answer
-                for desk, deadline in zip(self._desks, deadlines, strict=True):
+                for desk, deadline in zip(self._desks, deadlines, strict=False):
                     if deadline is not None:
                         desk.plan(hall, deadline)
                 self._act(hall, news)

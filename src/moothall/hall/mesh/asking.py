@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UnsetType
 from msgspec.structs import replace
 
-from moothall.errors import OutOfOrder, Refusal
+from moothall.errors import CreditsRefused, OutOfOrder, Refusal
 from moothall.hall.budgets import Price
 from moothall.hall.mesh import frames
 from moothall.hall.mesh.connections import TooManyConnections
@@ -237,6 +237,8 @@ class Asking:
             self._refuse(guest, ref, error.code, error.message)
         elif isinstance(error, OutOfOrder):
             self._refuse(guest, ref, "OUT_OF_ORDER", str(error))
+        elif isinstance(error, CreditsRefused):
+            self._refuse(guest, ref, error.reason, str(error))
         else:
             if self._room.gate.may_log("mesh_question_failed"):
                 self._room.gate.log.warning("mesh_question_failed", error=repr(error))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from moothall.errors import OutOfOrder, Refusal
+from moothall.errors import CreditsRefused, OutOfOrder, Refusal
 from moothall.hall.access import Doorkeeper
 from moothall.hall.checking import Checks
 from moothall.hall.gate import Gate
@@ -447,9 +447,11 @@ class MeshRoom:
             )
         elif isinstance(error, Refusal):
             self.refuse(guest, envelope, error.code, error.message)
+        elif isinstance(error, CreditsRefused):
+            self.refuse(guest, envelope, error.reason, str(error))
         else:
-            if self.gate.may_log("mesh_publishedfailed"):
-                self.gate.log.warning("mesh_publishedfailed", error=repr(error))
+            if self.gate.may_log("mesh_envelope_failed"):
+                self.gate.log.warning("mesh_envelope_failed", error=repr(error))
             self.refuse(
                 guest,
                 envelope,
