@@ -22,7 +22,8 @@ from typing import IO, Final
 
 import msgspec
 
-from benchmarks.attacks import ATTACKS, Attack, describe
+from benchmarks.attack import Attack, describe
+from benchmarks.attacks import ATTACKS
 from benchmarks.build import BUILD
 from benchmarks.honest import Window
 from benchmarks.servers import ROOT, Server, free_port, installed, is_healthy, running

@@ -46,7 +46,7 @@ def text(**fields: Any) -> bytes:
 class Client:
     """One connection. Messages are read one by one until `sock` is used for more."""
 
-    def __init__(self, port: int, address: str) -> None:
+    def __init__(self, port: int, address: str, path: str = "/") -> None:
         self.sock = socket.create_connection(("127.0.0.1", port), PATIENCE)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.id = ""
@@ -54,7 +54,7 @@ class Client:
         self._buffer = b""
         nonce = base64.b64encode(os.urandom(16)).decode()
         lines = (
-            "GET / HTTP/1.1",
+            f"GET {path} HTTP/1.1",
             f"Host: 127.0.0.1:{port}",
             "Upgrade: websocket",
             "Connection: Upgrade",

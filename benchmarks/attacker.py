@@ -15,7 +15,8 @@ from contextlib import suppress
 from typing import Final
 
 from benchmarks.agents import Client, Refused, key_of
-from benchmarks.attacks import ATTACKS, CROWD, Attack, Attacker, describe
+from benchmarks.attack import Attack, Attacker, describe
+from benchmarks.attacks import ATTACKS, CROWD
 
 ADDRESS: Final = "203.0.113.7"  # of all of them
 LEAST: Final = 64 * 1024  # bytes to have at hand for one write
@@ -68,11 +69,12 @@ def _connect(port: int, keep_port: int, attack: Attack, attacker: Attacker) -> s
     try:
         if attack.wire == "keep":
             return socket.create_connection(("127.0.0.1", keep_port), 10)
-        client = Client(port, ADDRESS)
+        client = Client(port, ADDRESS, "/mesh" if attack.wire == "mesh" else "/")
         if attack.reconnects:
             return client.sock
-        client.identify("attacker", attacker.key if attack.verified else None, features=["receipts"])
-        client.join(CROWD)
+        if attack.wire == "agentchat":
+            client.identify("attacker", attacker.key if attack.verified else None, features=["receipts"])
+            client.join(CROWD)
         for prepared in attack.prepare(attacker) if attack.prepare is not None else ():
             client.sock.sendall(prepared)
         client.sock.setblocking(False)

@@ -1,54 +1,26 @@
-"""What hostile clients send: a row for every message type of both wires, with the dearest content that was found.
+"""What hostile clients send: a row for every message type of each wire, with the dearest content that was found.
 
 An attack is a list of frames that a connection sends again and again, as fast as the hall reads them. A test makes
-sure that every message type and every keep destination has its row.
+sure that every message type and every keep destination has its row. Those of the mesh are in `mesh_attacks`.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from collections.abc import Callable
+from typing import Any, Final
 
 from benchmarks.agents import frame, key_of, text
-from moothall.identity import PrivateKey
+from benchmarks.attack import LONG, Attack, Attacker, Frames
+from benchmarks.mesh_attacks import BELOW_ENVELOPES, MESH, TEXTS
 from moothall.identity.certificates import revoke
 from moothall.wire.agentchat import client, signing
 from moothall.wire.keep.packet import Packet, encode, signing_bytes
 
 CROWD: Final = "#general"  # where the honest agents talk, and all attackers are
-Wire = Literal["agentchat", "keep"]
 
 # What makes redaction work hardest: every gate opens, and no pattern matches.
 REDACTION: Final = ("sk-a eyJa.b AKIA ghp_ xoxb- password= -----BEGIN token: " * 80)[:4096]
 MENTIONS: Final = "@a " * 1365
-LONG: Final = "x" * 4000
 DEEP: Final = {"a": [{"b": n, "c": {"d": [n]}} for n in range(250)]}
 UNKNOWN: Final = "prop_00000000_00000000"
-
-
-@dataclass(frozen=True, slots=True)
-class Attacker:
-    """One hostile connection, and whom it knows."""
-
-    number: int
-    id: str  # its own; empty on keep
-    target: str  # an honest agent that reads
-    key: PrivateKey
-
-    def sign(self, signed: str) -> str:
-        return self.key.sign(signed)
-
-
-Frames = Callable[[Attacker], Sequence[bytes]]
-
-
-@dataclass(frozen=True, slots=True)
-class Attack:
-    name: str
-    wire: Wire
-    frames: Frames
-    verified: bool = False
-    prepare: Frames | None = None  # sent once, before the window
-    reconnects: bool = False  # each connection is closed and opened again after its frames
 
 
 def _same(**fields: Any) -> Frames:
@@ -372,8 +344,12 @@ BELOW_PACKETS: Final = (
     Attack("(comes and goes)", "keep", _packets("server", names=500, count=500), reconnects=True),
 )
 
-ATTACKS: Final = (*AGENTCHAT, *BELOW_MESSAGES, *KEEP, *BELOW_PACKETS)
-
-
-def describe(attack: Attack) -> str:
-    return f"{attack.wire} {attack.name or '(empty dst)'}"
+ATTACKS: Final = (
+    *AGENTCHAT,
+    *BELOW_MESSAGES,
+    *KEEP,
+    *BELOW_PACKETS,
+    *MESH,
+    *TEXTS,
+    *BELOW_ENVELOPES,
+)
