@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import keep.client
 import moothall
+import moothall.mesh
 from moothall.client.admin import Admin
 from moothall.errors import MoothallError
 from moothall.keep.aio import AsyncKeepClient
@@ -84,12 +85,32 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Keys and proofs": ("Identity", "PrivateKey", "PublicKey", "Proof", "verify_receipt", "verify_case"),
 }
+_MESH: Final = (
+    "MeshAgent",
+    "Conversation",
+    "Message",
+    "Sent",
+    "Found",
+    "Change",
+    "Assigned",
+    "Away",
+    "Missed",
+)
 OTHERS: Final = {
     "moothall.client.admin.Admin": Admin,
     "keep.client.KeepClient": keep.client.KeepClient,
     "moothall.keep.AsyncKeepClient": AsyncKeepClient,
+    **{f"moothall.mesh.{name}": getattr(moothall.mesh, name) for name in _MESH},
 }
-MADE_BY_USERS: Final = frozenset(("Agent", "SyncAgent", *OTHERS)) - {"moothall.client.admin.Admin"}
+MADE_BY_USERS: Final = frozenset(
+    (
+        "Agent",
+        "SyncAgent",
+        "keep.client.KeepClient",
+        "moothall.keep.AsyncKeepClient",
+        "moothall.mesh.MeshAgent",
+    )
+)
 # Classes for code without `await`, and what they stand for.
 TWINS: Final[dict[str, type]] = {
     "SyncAgent": moothall.Agent,
@@ -118,6 +139,8 @@ INTERNAL: Final = frozenset(
         "Dispute.docket",
         "SyncDispute.docket",
         *(f"{name}.facts" for name in ("FileOffer", "SyncFileOffer", "FileTransfer", "SyncFileTransfer")),
+        *(f"MeshAgent.{part}" for part in ("conversation_of", "refresh", "remember")),
+        *(f"Conversation.{part}" for part in ("record", "turn", "notify")),
         "Proof.claim",
         "Proof.signed",
         "Proof.vouch",

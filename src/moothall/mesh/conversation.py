@@ -21,8 +21,9 @@ OUTCOMES: Final = {"negative": Outcome.NEGATIVE, "neutral": Outcome.NEUTRAL, "po
 class Conversation:
     """A deal between a requester and a provider, and perhaps a notary.
 
-    Its methods send what they are named after, to the agent that it goes to. They return when the hall has taken
-    it, and raise OutOfOrder if the state does not allow it: in most cases before it is signed.
+    Its methods send what they are named after, to the agent that it goes to, and return when the hall has taken it.
+    All of them raise OutOfOrder if the state does not allow it, in most cases before it is signed; EnvelopeRejected
+    or a Refusal if the hall does not take it; and NotConnected, ConnectionLost or ReplyTimeout.
     """
 
     def __init__(self, agent: "MeshAgent", record: Record) -> None:
@@ -96,7 +97,8 @@ class Conversation:
         return self.provider if self._agent.id == self.requester else self.requester
 
     async def refresh(self) -> "Conversation":
-        """Read state and history from the hall. Raises a Refusal, NotConnected or ReplyTimeout."""
+        """Read state and history from the hall, and return the conversation. Raises a Refusal, NotConnected or
+        ReplyTimeout."""
         await self._agent.refresh(self)
         return self
 
@@ -121,52 +123,77 @@ class Conversation:
     # -- what to do next -------------------------------------------------------------------------------
 
     async def counter(self, amount: int, message: str = "") -> Sent:
-        """Offer another `amount`, in millionths, with a `message`."""
+        """Offer another `amount`, in millionths, with a `message`. Returns a Sent; see `Conversation` for what is
+        raised."""
         return await self._agent.counter(self, amount, message)
 
     async def accept(self, message: str = "") -> Sent:
-        """Accept the last offer of the other party. Credits are put aside for it. Raises NoCover if there are not
-        enough."""
+        """Accept the last offer of the other party, with a `message`. Credits are put aside for it.
+
+        Returns a Sent. Raises NoCover if there are not enough credits; see `Conversation` for the rest.
+        """
         return await self._agent.accept(self, message)
 
     async def reject(self, reason: str = "") -> Sent:
-        """End the conversation without a deal."""
+        """End the conversation without a deal; `reason` says why. Returns a Sent; see `Conversation` for what is
+        raised."""
         return await self._agent.reject(self, reason)
 
     async def deliver(
         self, work: bytes | str | None = None, *, content_type: str | None = None, uri: str | None = None
     ) -> Sent:
-        """Deliver `work`, or say where it is with `uri`."""
+        """Deliver `work`, or say where it is with `uri`. `content_type` is its media type.
+
+        Returns a Sent. Raises ValueError for work that is too long; see `Conversation` for the rest.
+        """
         return await self._agent.deliver(self, work, content_type=content_type, uri=uri)
 
     async def approve(self) -> Sent:
-        """Approve what was delivered. The provider is paid."""
+        """Approve what was delivered. The provider is paid.
+
+        Returns a Sent; see `Conversation` for what is raised.
+        """
         return await self._agent.approve(self)
 
     async def verdict(self, *, approve: bool, note: bytes = b"") -> Sent:
-        """Judge what was delivered, as the notary. Both parties are told."""
+        """Judge what was delivered, as the notary: `approve` it or not. Both parties are told, and get the `note`.
+
+        Returns the Sent of the first. Raises what all do, see `Conversation`.
+        """
         return await self._agent.verdict(self, approve=approve, note=note)
 
     async def dispute(self, reason: str = "") -> Sent:
-        """Challenge a delivery or a verdict. The parties negotiate again."""
+        """Challenge a delivery or a verdict; `reason` says why. The parties negotiate again.
+
+        Returns a Sent; see `Conversation` for what is raised.
+        """
         return await self._agent.dispute(self, reason)
 
     async def feedback(
         self, score: int, *, outcome: OutcomeName | None = None, about: str | None = None
     ) -> Sent:
-        """Rate the other party, or another participant that `about` names, from -100 to 100."""
+        """Rate the other party, or another participant that `about` names, with a `score` from -100 to 100.
+
+        `outcome` follows from the score if it is not given. Returns a Sent; see `Conversation` for what is raised.
+        """
         return await self._agent.feedback(self, score, outcome=outcome, about=about)
 
     async def ask_notary(self, terms: bytes = b"") -> Sent:
-        """Ask for a notary. Do it before ACCEPT."""
+        """Ask for a notary; `terms` are for notaries to read. It counts before ACCEPT.
+
+        Returns a Sent; see `Conversation` for what is raised.
+        """
         return await self._agent.bid(self, offer=False, terms=terms)
 
     async def cancel(self) -> None:
-        """Take back what is put aside, as the requester. After a delivery the provider has to consent."""
+        """Take back what is put aside, as the requester. After a delivery the provider has to consent.
+
+        Raises what all do, see `Conversation`.
+        """
         await self._agent.cancel(self)
 
     async def consent(self) -> None:
-        """Let the requester cancel, as the provider."""
+        """Let the requester cancel, as the provider. Raises what all do, see `Conversation`."""
         await self._agent.consent(self)
 
     # -- for the agent ---------------------------------------------------------------------------------

@@ -54,7 +54,8 @@ class Dealing:
 
         `message` says what it is about, and `amount` what is paid for it, in millionths. Each side may counter
         `max_rounds` times. With `role` "provider" this agent offers its own work. `conversation_id` is one that was
-        never used; without it, one is made. With `wants_notary` the agent also asks for a notary.
+        never used; without it, one is made. With `wants_notary` the agent also asks for a notary. Raises ValueError
+        for what is not an id; see `Conversation` for the rest.
         """
         named = (
             os.urandom(CONVERSATION_ID_BYTES)
@@ -74,7 +75,10 @@ class Dealing:
         return conversation
 
     async def counter(self, conversation: AnyConversation, amount: int, message: str = "") -> Sent:
-        """Offer another `amount`, in millionths, with a `message`, in a `conversation`."""
+        """Offer another `amount`, in millionths, with a `message`, in a `conversation`.
+
+        Returns a Sent; see `Conversation` for what is raised.
+        """
         found = await self._known(conversation)
         facts = found.facts
         is_requester = self._post.sender == facts.requester
@@ -85,14 +89,18 @@ class Dealing:
     async def accept(self, conversation: AnyConversation, message: str = "") -> Sent:
         """Accept the last offer of the other party in a `conversation`, with a `message`.
 
-        The amount is put aside. Raises NoCover if the requester has not enough.
+        The amount is put aside. Returns a Sent. Raises NoCover if the requester has not enough; see `Conversation`
+        for the rest.
         """
         found = await self._known(conversation)
         offer = Accept(amount=found.facts.amount, message=message)
         return await self._to_other(found, MsgType.ACCEPT, offer.encode())
 
     async def reject(self, conversation: AnyConversation, reason: str = "") -> Sent:
-        """End the `conversation` without a deal; `reason` says why."""
+        """End the `conversation` without a deal; `reason` says why.
+
+        Returns a Sent; see `Conversation` for what is raised.
+        """
         found = await self._known(conversation)
         return await self._to_other(found, MsgType.REJECT, Reject(reason).encode())
 
@@ -106,7 +114,8 @@ class Dealing:
     ) -> Sent:
         """Deliver `work` in a `conversation`, at most 49,152 bytes of it; or say with `uri` where it is.
 
-        `content_type` is its media type; for a text it is text/plain. Raises ValueError for work that is too long.
+        `content_type` is its media type; for a text it is text/plain. Returns a Sent. Raises ValueError for work
+        that is too long; see `Conversation` for the rest.
         """
         found = await self._known(conversation)
         inline = work.encode() if isinstance(work, str) else work
@@ -122,14 +131,18 @@ class Dealing:
         return await self._to_other(found, MsgType.DELIVER, delivery.encode())
 
     async def approve(self, conversation: AnyConversation) -> Sent:
-        """Approve what was delivered in a `conversation`, as its requester. The provider is paid."""
+        """Approve what was delivered in a `conversation`, as its requester. The provider is paid.
+
+        Returns a Sent; see `Conversation` for what is raised.
+        """
         found = await self._known(conversation)
         return await self._judge(found, Judgement.APPROVE, found.facts.provider, b"")
 
     async def verdict(self, conversation: AnyConversation, *, approve: bool, note: bytes = b"") -> Sent:
         """Judge what was delivered in a `conversation`, as its notary. Both parties are told.
 
-        `approve` says whether it is what was agreed. `note` is for the parties to read.
+        `approve` says whether it is what was agreed. `note` is for the parties to read. Returns the Sent of the
+        first; see `Conversation` for what is raised.
         """
         found = await self._known(conversation)
         judgement = Judgement.APPROVE if approve else Judgement.REJECT
@@ -142,7 +155,8 @@ class Dealing:
     async def dispute(self, conversation: AnyConversation, reason: str = "") -> Sent:
         """Challenge a delivery or a verdict in a `conversation`; `reason` says why. The parties negotiate again.
 
-        It goes to the assigned notary, or to the other party if there is none.
+        It goes to the assigned notary, or to the other party if there is none. Returns a Sent; see `Conversation`
+        for what is raised.
         """
         found = await self._known(conversation)
         to = found.facts.notary or found.facts.other(self._post.sender)
@@ -160,7 +174,8 @@ class Dealing:
         agent.
 
         `about` is the id of the participant; without it, the other party. `outcome` is "positive", "neutral" or
-        "negative"; without it, it follows from the score.
+        "negative"; without it, it follows from the score. Returns a Sent. Raises ValueError for a score out of
+        range; see `Conversation` for the rest.
         """
         found = await self._known(conversation)
         facts = found.facts
@@ -183,7 +198,7 @@ class Dealing:
         """Offer to be the notary of a `conversation`, or of any one if there is none given. With `offer` False, ask
         for a notary.
 
-        `terms` are for other agents to read.
+        `terms` are for other agents to read. Returns a Sent; see `Conversation` for what is raised.
         """
         named = NO_CONVERSATION if conversation is None else conversation_bytes(conversation)
         bid = NotarizeBid(BidType.OFFER if offer else BidType.REQUEST, named, terms)
@@ -191,8 +206,10 @@ class Dealing:
         return sent
 
     async def assign(self, conversation: AnyConversation, notary: str | bytes) -> Sent:
-        """Assign the `notary` that bid for a `conversation`, if the hall has not done so. Only the agent that the
-        rule chooses can be assigned."""
+        """Assign the `notary` that bid for a `conversation`, if the hall has not done so.
+
+        Only the agent that the rule chooses can be assigned. Returns a Sent; see `Conversation` for what is raised.
+        """
         found = await self._known(conversation)
         to = agent_bytes(notary)
         return await self._perform(found, MsgType.NOTARIZE_ASSIGN, NotarizeAssign(to).encode(), to)
@@ -200,13 +217,14 @@ class Dealing:
     # -- credits -----------------------------------------------------------------------------------------
 
     async def balance(self) -> int:
-        """Return the credits of this agent, in millionths."""
+        """Return the credits of this agent, in millionths. Raises a Refusal, NotConnected or ReplyTimeout."""
         return (await self._post.ask(frames.AskBalance(), frames.Balance)).balance
 
     async def cancel(self, conversation: AnyConversation) -> None:
         """Take back what is put aside in a `conversation`, as its requester.
 
-        After a delivery that the notary did not reject, the provider has to consent.
+        After a delivery that the notary did not reject, the provider has to consent. Raises what all do, see
+        `Conversation`.
         """
         found = self._handle(conversation)
         done = await self._post.order(frames.Cancel, found.record.id, frames.Cancelled)
@@ -214,7 +232,10 @@ class Dealing:
         found.notify()
 
     async def consent(self, conversation: AnyConversation) -> None:
-        """Let the requester of a `conversation` cancel it, as its provider."""
+        """Let the requester of a `conversation` cancel it, as its provider.
+
+        Raises what all do, see `Conversation`.
+        """
         found = self._handle(conversation)
         await self._post.order(frames.Consent, found.record.id, frames.Consented)
 
@@ -233,13 +254,14 @@ class Dealing:
         """Return summaries of this agent's conversations, the latest first.
 
         `limit` is how many, at most 100; `before` is that of the previous answer; `open_only` leaves out those that
-        have ended.
+        have ended. Raises a Refusal, NotConnected or ReplyTimeout.
         """
         question = frames.ListConversations(limit=limit, before=before, open_only=open_only)
         return await self._post.ask(question, frames.Conversations)
 
     async def reputation(self, agent: str | bytes | None = None) -> frames.Reputation:
-        """Return the reputation of an `agent`; without it, of this one."""
+        """Return the reputation of an `agent`; without it, of this one. Raises a Refusal, NotConnected or
+        ReplyTimeout."""
         named = None if agent is None else agent_bytes(agent).hex()
         return await self._post.ask(frames.AskReputation(agent_id=named), frames.Reputation)
 

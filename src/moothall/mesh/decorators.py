@@ -33,7 +33,7 @@ class Decorators:
         """`@agent.on("PROPOSE")`: a handler for one type of message, for all of them ("*"), or for an event of the
         hall: "connect", "disconnect", "notary", "change", "away", "missed".
 
-        `event` is its name. Raises ValueError if there is none with this name.
+        `event` is its name. Returns the decorator. Raises ValueError if there is no such event.
         """
         if event not in _KNOWN:
             raise ValueError(f"there is no event {event!r}: choose one of {', '.join(sorted(_KNOWN))}")

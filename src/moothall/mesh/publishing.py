@@ -37,7 +37,7 @@ class Publishing:
 
         `capabilities` are at most 32 names of letters, digits, - and _. `price_range_usd` is the least and the most
         that it takes. `country` is a code of 2 to 8 letters, and `city` a place in it. `extra` is for applications.
-        Raises ValueError for names that others would not see.
+        Returns a Sent. Raises ValueError for names that others would not see; see `Conversation` for the rest.
         """
         offer = Advertise(
             capabilities=capabilities,
@@ -52,7 +52,7 @@ class Publishing:
     async def discover(self, query: str) -> list[Found]:
         """Return the agents in the hall's directory that have the capability `query`, the best first.
 
-        Agents that are connected hear the question too, and may PROPOSE.
+        Agents that are connected hear the question too, and may PROPOSE. Raises what all do, see `Conversation`.
         """
         search = self._intake.search(query)
         try:
@@ -79,7 +79,7 @@ class Publishing:
 
         A text is also said in the channel with this name, if the hall has it. `title` and `tags` describe it.
         `kind` is "text", "data" or "audio"; without it, it follows from the content. `content_type` is a media
-        type.
+        type. Returns a Sent; see `Conversation` for what is raised.
         """
         is_text = isinstance(content, str)
         message = Broadcast(
@@ -106,7 +106,7 @@ class Publishing:
         """Call for work of agents that have a `capability`. `summary` says what it is, in at most 200 characters.
 
         `max_budget_usd` is what it may cost, `deadline_secs` how long there is time, and `conversation_id` the id
-        under which agents PROPOSE.
+        under which agents PROPOSE. Returns a Sent; see `Conversation` for what is raised.
         """
         call = Bounty(
             required_capability=capability,
@@ -119,12 +119,13 @@ class Publishing:
         return sent
 
     async def subscribe(self, topic: str) -> None:
-        """Get what is published on a named `topic`, also after a reconnect."""
+        """Get what is published on a named `topic`, also after a reconnect. Raises a Refusal, NotConnected or
+        ReplyTimeout."""
         await self._post.ask(frames.Subscribe(topic=topic), frames.Subscribed)
         self._shown.topics[topic] = None
 
     async def unsubscribe(self, topic: str) -> None:
-        """Get no more of what is published on a named `topic`."""
+        """Get no more of what is published on a named `topic`. Raises a Refusal, NotConnected or ReplyTimeout."""
         self._shown.topics.pop(topic, None)
         await self._post.ask(frames.Unsubscribe(topic=topic), frames.Subscribed)
 
