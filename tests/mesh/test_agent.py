@@ -184,7 +184,9 @@ async def test_what_comes_twice_is_heard_once(hall: SmallHall) -> None:
         assert [(await proposals.next()).nonce, (await proposals.next()).nonce] == [5, 6]
 
 
-async def test_an_envelope_that_its_sender_did_not_sign_is_dropped(hall: SmallHall) -> None:
+async def test_an_envelope_that_its_sender_did_not_sign_or_that_is_for_another_is_dropped(
+    hall: SmallHall,
+) -> None:
     alice = agent(ALICE)
     messages: Heard[Message] = Heard()
     alice.on_message(messages)
@@ -193,6 +195,7 @@ async def test_an_envelope_that_its_sender_did_not_sign_is_dropped(hall: SmallHa
         forged[-1] ^= 1
         await hall.push(ALICE.public.raw, bytes(forged))
         await hall.push(ALICE.public.raw, b"no envelope")
+        await hall.push(ALICE.public.raw, proposal(BOB, nonce=8, by=HALL_KEY))
         await hall.push(ALICE.public.raw, proposal(ALICE, nonce=9))
         assert (await messages.next()).nonce == 9
 

@@ -230,6 +230,6 @@ def test_a_record_is_where_the_hall_is(steps: list[tuple[Event, bool, int]]) -> 
             continue
         assert record.check(step) == after
         hall = after
-        record.took(step, after.state)
+        record.took(step, after.state_of(sender))
         assert record.facts == hall
         assert not record.is_stale

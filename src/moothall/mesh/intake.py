@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from moothall.client.handlers import Handlers
 from moothall.client.logs import log
-from moothall.errors import MoothallError, OutOfOrder
+from moothall.errors import MoothallError, OutOfOrder, UnknownRefusal
 from moothall.hall.mesh import frames
 from moothall.identity import verify
 from moothall.market.mesh import step_of
@@ -21,13 +21,14 @@ from moothall.mesh.line import Line
 from moothall.mesh.message import Message, read
 from moothall.mesh.records import Seen
 from moothall.wire.mesh.announcements import Beacon
-from moothall.wire.mesh.envelope import NO_CONVERSATION, Envelope, decode
+from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope, decode
 from moothall.wire.mesh.faults import EnvelopeRefused, PayloadParseError
 from moothall.wire.mesh.msg_types import BILATERAL, NAMED_TOPIC, MsgType
 from moothall.wire.mesh.validation import check, prove, topic_of
 
 MAX_WAITING: Final = 10_000  # envelopes and notices; beyond that, the agent does not read
 MAX_NAMES: Final = 10_000
+NO_INBOX: Final = "NO_INBOX"  # the code of a hall that keeps none
 
 
 class Affairs(Protocol):
@@ -111,7 +112,12 @@ class Intake:
     async def _read_inbox(self, line: Line) -> None:
         after: int | None = None
         while True:
-            page = await line.ask(frames.ReadInbox(after=after), frames.Inbox)
+            try:
+                page = await line.ask(frames.ReadInbox(after=after), frames.Inbox)
+            except UnknownRefusal as refusal:
+                if refusal.code == NO_INBOX:
+                    return
+                raise
             if page.lost:
                 log.warning("%d envelopes had to make way while the agent was away", page.lost)
                 self._handlers.tell("missed", Missed(page.lost))
@@ -123,8 +129,8 @@ class Intake:
 
     async def _take(self, raw: bytes) -> None:
         envelope = verified(raw)
-        if envelope is None:
-            log.warning("the hall passed on an envelope that does not hold; it is dropped")
+        if envelope is None or envelope.recipient not in (NO_RECIPIENT, bytes.fromhex(self._affairs.id)):
+            log.warning("the hall passed on an envelope that does not hold, or is for another agent: dropped")
             return
         if not self._seen.is_new(envelope):
             return

@@ -39,6 +39,7 @@ from moothall.mesh.events import Sent
 from moothall.wire.mesh.envelope import Envelope, encode
 
 PATH: Final = "/mesh"
+OUT_OF_ORDER: Final = "OUT_OF_ORDER"  # the code of an answer
 Answer = TypeVar("Answer", bound=frames.Frame)
 
 
@@ -127,9 +128,11 @@ class Line:
         finally:
             del self._asked[ref]
         if isinstance(found, frames.Error):
-            raise _refusal(found.code, found.message)
-        if isinstance(found, frames.NotInOrder):
-            raise OutOfOrder(found.reason, found.state)
+            raise (
+                OutOfOrder(found.message)
+                if found.code == OUT_OF_ORDER
+                else _refusal(found.code, found.message)
+            )
         if not isinstance(found, answer):
             raise UnexpectedReply(f"the hall answered {type(found).__name__} instead of {answer.__name__}")
         return found

@@ -43,11 +43,9 @@ class Record:
         return decide(self.facts, step)
 
     def took(self, step: Step, state: str | None) -> None:
-        """The hall took a step of this agent, and says that the conversation is in this state now."""
-        if not self.fits(step) or (
-            state is not None and self.facts is not None and self.facts.state != state
-        ):
-            self.is_stale = True
+        """The hall took a step of this agent, and says that the conversation is in this state for it now."""
+        if self.fits(step) and self.facts is not None and state is not None:
+            self.is_stale = self.facts.state_of(step.sender) != state
 
     def fits(self, step: Step) -> bool:
         """Apply a step that the hall took. False if it does not fit: then the record is stale."""
