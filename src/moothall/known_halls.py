@@ -50,25 +50,34 @@ def check_challenge(url: str, challenge: Challenge, pins: Pins) -> str | None:
 
     Raises UntrustedHall: a signature could be used by this server to be the agent in another hall.
     """
-    dialled = _dialled(url)
-    place = _name(dialled)
-    pin = pins.get(place)
+    place = place_of(url)
     key, random, host = challenge.hall_key, challenge.hall_random, challenge.hall_host
     if key is None and random is None and host is None:
-        if pin is not None:
+        if place in pins:
             raise UntrustedHall(
                 f"the hall at {place} named its key at an earlier contact and does not now: nothing was signed. A"
                 f" server in between may have removed it. If the hall was replaced: {_unpin(place)}"
             )
         return None
-    if key is None or random is None or host is None or not _is_key(key) or not _is_random(random):
-        raise UntrustedHall(f"the hall at {place} names itself in a form unknown here: nothing was signed")
-    if challenge.nonce != bound_nonce(key, random, host):
+    if key is None or random is None or host is None:
+        raise _unknown_form(place)
+    check_hall(url, challenge.nonce, key, random, host, pins)
+    return key
+
+
+def check_hall(url: str, nonce: str, key: str, random: str, host: str, pins: Pins) -> None:
+    """Raises UntrustedHall if what is to be signed does not belong to the hall at this URL."""
+    dialled = _dialled(url)
+    place = _name(dialled)
+    pin = pins.get(place)
+    if not _is_key(key) or not _is_random(random):
+        raise _unknown_form(place)
+    if nonce != bound_nonce(key, random, host):
         raise UntrustedHall(
             f"the server at {place} asks to sign a nonce that is not its own: nothing was signed. It may try to be"
             " you in another hall"
         )
-    check_hall(url, key, pins)
+    _check_key(place, key, pins)
     found = parse_authority(host, secure=url.lower().startswith("wss"))
     if found != dialled and not (pin is not None and pin.by_user):
         raise UntrustedHall(
@@ -76,12 +85,14 @@ def check_challenge(url: str, challenge: Challenge, pins: Pins) -> str | None:
             f" tunnel changes it, its operator sets public_url, or you run `moothall identity pin"
             f" {shlex.quote(url)} KEY` with the key that `moothall serve` shows there"
         )
-    return key
 
 
-def check_hall(url: str, key: str, pins: Pins) -> None:
-    """Raises UntrustedHall if the hall at this URL had another key, or if the hall with this key is elsewhere."""
-    place = place_of(url)
+def _unknown_form(place: str) -> UntrustedHall:
+    return UntrustedHall(f"the hall at {place} names itself in a form unknown here: nothing was signed")
+
+
+def _check_key(place: str, key: str, pins: Pins) -> None:
+    """Raises UntrustedHall if the hall of this place had another key, or if the hall with this key is elsewhere."""
     pin = pins.get(place)
     if pin is None:
         _refuse_known_elsewhere(place, key, pins)

@@ -14,6 +14,7 @@ from moothall.hall.mesh import frames
 from moothall.identity import PrivateKey, verify
 from moothall.market.conversations import Conversation, decide
 from moothall.market.mesh import step_of
+from moothall.wire.agentchat.signing import bound_nonce
 from moothall.wire.mesh.announcements import Discover
 from moothall.wire.mesh.envelope import NO_RECIPIENT, Envelope, decode
 from moothall.wire.mesh.keccak import keccak256
@@ -31,6 +32,7 @@ class SmallHall:
     def __init__(self, key: PrivateKey = HALL_KEY) -> None:
         self.key = key
         self.challenge_key = key.public.raw.hex()
+        self.host = ""  # that it says it has; without one, what the agent dialled
         self.taken: list[Envelope] = []
         self.asked: list[frames.Frame] = []
         self.conversations: dict[bytes, Conversation] = {}
@@ -93,12 +95,14 @@ class SmallHall:
         assert isinstance(first, frames.Prove)
         assert first.agent_id is not None
         assert first.acks
-        challenge = frames.Challenge(challenge="ab" * 32, hall=self.challenge_key)
+        random, host = "ab" * 16, self.host or line.request.headers["Host"] if line.request else ""
+        nonce = bound_nonce(self.challenge_key, random, host)
+        challenge = frames.Challenge(challenge=nonce, hall=self.challenge_key, random=random, host=host)
         await line.send(frames.encode_frame(challenge), text=True)
         second = frames.decode_agent_frame(await line.recv())
         assert isinstance(second, frames.Prove)
         assert second.signature is not None
-        text = frames.proof_text("ab" * 32, self.challenge_key, first.agent_id)
+        text = frames.proof_text(nonce, self.challenge_key, first.agent_id)
         agent = bytes.fromhex(first.agent_id)
         assert verify(agent, text, bytes.fromhex(second.signature))
         proven = frames.Proven(agent_id=first.agent_id, cursor=self._cursor, floor=0)

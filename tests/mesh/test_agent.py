@@ -255,6 +255,12 @@ async def test_a_hall_with_another_key_gets_no_signature(hall: SmallHall) -> Non
         await agent(ALICE).connect(hall.url)
 
 
+async def test_a_hall_that_passes_on_the_challenge_of_another_gets_no_signature(hall: SmallHall) -> None:
+    hall.host = "hall.example:6667"
+    with pytest.raises(UntrustedHall, match=r"calls itself 'hall\.example:6667'"):
+        await agent(ALICE).connect(hall.url)
+
+
 async def test_what_the_hall_changes_by_itself(hall: SmallHall) -> None:
     alice = agent(ALICE)
     changes: Heard[Change] = Heard()

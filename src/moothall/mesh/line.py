@@ -181,7 +181,8 @@ class Line:
         agent_id = key.public.raw.hex()
         await self._transmit(frames.encode_frame(frames.Prove(agent_id=agent_id, acks=True)), text=True)
         challenge = await self._next(frames.Challenge)
-        check_hall(self._url, challenge.hall, known_halls.read())
+        text, hall = challenge.challenge, challenge.hall
+        check_hall(self._url, text, hall, challenge.random, challenge.host, known_halls.read())
         signature = key.sign_bytes(frames.proof_text(challenge.challenge, challenge.hall, agent_id))
         await self._transmit(frames.encode_frame(frames.Prove(signature=signature.hex())), text=True)
         proven = await self._next(frames.Proven)

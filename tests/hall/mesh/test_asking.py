@@ -10,6 +10,7 @@ from moothall.errors import OutOfOrder, RateLimited
 from moothall.hall.mesh.connections import MAX_PER_KEY
 from moothall.hall.mesh.frames import Balance, Cancelled, order_text, proof_text
 from moothall.settings.limits import Rate
+from moothall.wire.agentchat.signing import bound_nonce
 from moothall.wire.mesh.envelope import encode
 from moothall.wire.mesh.msg_types import MsgType
 from tests.hall.mesh.town import CONVERSATION, Agent, Town
@@ -26,6 +27,7 @@ def test_a_key_is_proven_with_a_challenge() -> None:
     alice = town.connect_agent("alice")
     challenge = alice.ask(type="prove", agent_id=alice.id.hex(), ref="1")
     assert (challenge["type"], challenge["hall"], challenge["ref"]) == ("challenge", HALL, "1")
+    assert challenge["challenge"] == bound_nonce(HALL, challenge["random"], challenge["host"])
     signature = alice.key.sign_bytes(proof_text(challenge["challenge"], HALL, alice.id.hex()))
     assert alice.ask(type="prove", signature=signature.hex(), ref="2") == {
         "type": "proven",

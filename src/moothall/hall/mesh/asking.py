@@ -1,7 +1,8 @@
 """Text frames of a connection: it proves its key, subscribes to topics, reads its inbox, asks the market.
 
-A proof is the signature of a challenge that names the hall and the key, so it proves nothing elsewhere and nothing
-twice. Only a connection that gave one reads the inbox, conversations and balances of its key, and cancels.
+A proof is the signature of a challenge that names the hall, its address and the key. So it proves nothing elsewhere
+and nothing twice. Only a connection that gave one reads the inbox, conversations and balances of its key, and
+cancels.
 """
 
 from base64 import b64encode
@@ -40,12 +41,13 @@ from moothall.hall.mesh.market import Dealings
 from moothall.hall.mesh.presence import Presence
 from moothall.hall.mesh.topics import BadTopic, TooManyTopics
 from moothall.hall.outside import Entropy
+from moothall.wire.agentchat.signing import bound_nonce
 from moothall.wire.mesh.nonces import TOLERANCE, within_tolerance
 
 if TYPE_CHECKING:
     from moothall.hall.mesh.room import MeshRoom
 
-CHALLENGE_BYTES: Final = 32
+CHALLENGE_BYTES: Final = 16
 LONG_ANSWER: Final = 4096  # bytes; what is longer is charged to the connection that asked
 
 
@@ -122,8 +124,11 @@ class Asking:
         if key.hex() == self._room.hall_id:
             raise _Refused("WRONG_KEY", "This is the key of the hall")
         self._presence.admit(key)
-        guest.challenged = Challenged(key, self._entropy(CHALLENGE_BYTES).hex(), frame.acks)
-        guest.tell(Challenge(challenge=guest.challenged.challenge, hall=self._room.hall_id, ref=frame.ref))
+        hall, host = self._room.hall_id, self._room.public_host or guest.host
+        random = self._entropy(CHALLENGE_BYTES).hex()
+        guest.challenged = Challenged(key, bound_nonce(hall, random, host), frame.acks)
+        challenge = guest.challenged.challenge
+        guest.tell(Challenge(challenge=challenge, hall=hall, random=random, host=host, ref=frame.ref))
 
     def _check_proof(self, guest: Guest, arrival: Arrival, ref: str | UnsetType) -> None:
         challenged, guest.challenged = guest.challenged, None
@@ -138,6 +143,7 @@ class Asking:
         except TooManyConnections as error:
             raise _Refused("TOO_MANY_CONNECTIONS", str(error)) from None
         guest.acks = challenged.acks
+        guest.host = ""  # no more challenges
 
         def tell(cursor: int) -> None:
             guest.tell(Proven(agent_id=challenged.key.hex(), cursor=cursor, floor=self._room.floor, ref=ref))

@@ -106,8 +106,13 @@ AgentFrame = Prove | Subscribe | Unsubscribe | ReadInbox | Question
 
 
 class Challenge(Frame, frozen=True, tag="challenge"):
+    """It names its hall: `challenge` is `bound_nonce` of the other three. A client that compares `host` with the
+    address that it dialled signs no challenge of another hall."""
+
     challenge: str
     hall: AgentId
+    random: str
+    host: str
 
 
 class Proven(Frame, frozen=True, tag="proven"):

@@ -103,6 +103,7 @@ class Guest:
         "closing",
         "gone",
         "held",
+        "host",
         "in_flight",
         "ip",
         "is_proven",
@@ -116,11 +117,20 @@ class Guest:
     )
 
     def __init__(
-        self, room: "MeshRoom", link: Link, ip: str, number: int, meter: Meter | None, *, is_loopback: bool
+        self,
+        room: "MeshRoom",
+        link: Link,
+        ip: str,
+        number: int,
+        meter: Meter | None,
+        *,
+        is_loopback: bool,
+        host: str = "",
     ) -> None:
         self._room = room
         self.link = link
         self.ip = ip
+        self.host = host  # as the client named it
         self._is_loopback = is_loopback
         self.number = number  # in the order of arrival
         self.meter = meter  # counts what it costs; None without limits

@@ -29,6 +29,7 @@ from moothall.hall.mesh.topics import BadTopic, TooManyTopics, Topics
 from moothall.hall.outside import Entropy, Link
 from moothall.hall.waiting import WaitingLine
 from moothall.settings.limits import Rate
+from moothall.wire.authority import host_header
 from moothall.wire.mesh.announcements import Beacon, Discover
 from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import MAX_PUBLISHED, VERSION, Envelope
@@ -79,6 +80,7 @@ class MeshRoom:
         self.gate = gate
         self.checks = checks
         self.hall_id = own.key.hex()
+        self.public_host = host_header(settings.public_url) if settings.public_url else ""
         self.rate = Rate(0, 1) if settings.no_limits else settings.mesh_rate
         self.received: Counter[str] = Counter()  # envelopes that passed all checks, by type
         self.refused: Counter[str] = Counter()  # by fault
@@ -130,7 +132,7 @@ class MeshRoom:
             return None
         self._number += 1
         meter = self.gate.budgets.meter(ip, is_loopback=is_loopback) if self._limited else None
-        guest = Guest(self, link, ip, self._number, meter, is_loopback=is_loopback)
+        guest = Guest(self, link, ip, self._number, meter, is_loopback=is_loopback, host=host)
         self.guests[guest] = None
         if self._identify:
             self._strangers.join(guest, self.now())
