@@ -173,6 +173,10 @@ async def settle(bench: Bench) -> None:
     await asyncio.sleep(0)
 
 
+def changed(state: str) -> ConversationChanged:
+    return ConversationChanged(conversation_id=TALK.hex(), state=state, cause="message")
+
+
 def feedback(target: PrivateKey, score: int = 80, role: Role = Role.PARTICIPANT) -> bytes:
     return Feedback(
         conversation_id=TALK, target_agent=target.public.raw, score=score, outcome=Outcome.POSITIVE, role=role
@@ -191,10 +195,13 @@ async def test_a_deal_with_notary_and_escrow(bench: Bench) -> None:
     accepted = await bench.send(BOB, MsgType.ACCEPT, Accept(amount=10 * CREDIT).encode(), ALICE)
     assert accepted == Told(state="COMMITTED", assigned=CAROL.public.raw, fee=CREDIT)
     assert (await bench.ask(ALICE, AskBalance())).balance == 9 * CREDIT
-    await bench.send(BOB, MsgType.DELIVER, Deliver(conversation_id=TALK, inline=b"work").encode(), ALICE)
+    work = Deliver(conversation_id=TALK, inline=b"work").encode()
+    delivered = await bench.send(BOB, MsgType.DELIVER, work, ALICE)
+    assert delivered.notices == ((CAROL.public.raw, changed("DELIVERED")),)
     verdict = Verdict(Judgement.APPROVE, ALICE.public.raw, BOB.public.raw).encode()
-    assert (await bench.send(CAROL, MsgType.VERDICT, verdict, ALICE)).state == "RESOLVED"
-    assert (await bench.send(CAROL, MsgType.VERDICT, verdict, BOB)).state == "RESOLVED"
+    judged = await bench.send(CAROL, MsgType.VERDICT, verdict, ALICE)
+    assert judged == Told(state="RESOLVED", notices=((BOB.public.raw, changed("RESOLVED")),))
+    assert await bench.send(CAROL, MsgType.VERDICT, verdict, BOB) == Told(state="RESOLVED")
     assert await bench.ask(BOB, AskBalance()) == Balance(agent_id=BOB.public.raw.hex(), balance=9_950_000)
     assert (await bench.ask(CAROL, AskBalance())).balance == CREDIT
     rated = await bench.send(ALICE, MsgType.FEEDBACK, feedback(BOB), talk=NO_CONVERSATION)

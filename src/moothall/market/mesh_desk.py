@@ -177,6 +177,7 @@ class MeshDesk:
             books.put_envelope(envelope.recipient, raw, now)
         told = Told(
             state=dealt.conversation.state_of(envelope.sender),
+            notices=_notices(dealt, envelope),
             assigned=dealt.assigned,
             fee=dealt.fee,
             stored=is_kept,
@@ -322,6 +323,21 @@ class MeshDesk:
 
 
 # -- in a unit of work -----------------------------------------------------------------------------------
+
+
+def _notices(dealt: Dealt, envelope: Envelope) -> tuple[tuple[bytes, Notice], ...]:
+    """What participants are told that do not get the envelope: there is a delivery to judge, or a DISPUTE."""
+    conversation, receiver = dealt.conversation, envelope.recipient
+    if receiver == NO_RECIPIENT or not (dealt.changed or envelope.msg_type is MsgType.DELIVER):
+        return ()
+    others = set(conversation.participants) - {envelope.sender, receiver, dealt.assigned}
+    return tuple((key, _changed(conversation, key)) for key in sorted(others))
+
+
+def _changed(conversation: Conversation, key: bytes) -> ConversationChanged:
+    return ConversationChanged(
+        conversation_id=conversation.id.hex(), state=conversation.state_of(key), cause="message"
+    )
 
 
 def _due(books: DeskBooks, now: int) -> tuple[list[str], int | None]:

@@ -126,7 +126,7 @@ class Decorators:
         return self.on("notary")(function)
 
     def on_change(self, function: OnChange) -> OnChange:
-        """`@agent.on_change`: the hall changed a conversation, at a deadline or for a cancel.
+        """`@agent.on_change`: a conversation changed without an envelope to this agent.
 
         The handler `function` gets a Change.
         """

@@ -33,11 +33,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The hall changed a conversation without an envelope of another agent."""
+    """A conversation changed without an envelope to this agent. With the cause "message", other participants
+    exchanged one, which is in the history: a delivery that this agent judges as the notary, or a DISPUTE."""
 
     conversation: "Conversation"
     state: str
-    cause: Literal["review", "timeout", "cancel", "court"]
+    cause: Literal["review", "timeout", "cancel", "court", "message"]
 
 
 @dataclass(frozen=True, slots=True)

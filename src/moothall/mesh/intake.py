@@ -186,7 +186,10 @@ class Intake:
             self._handlers.tell("notary", Assigned(conversation, frame.notary, frame.fee))
         elif isinstance(frame, frames.ConversationChanged):
             conversation = self._affairs.conversation_of(bytes.fromhex(frame.conversation_id))
-            conversation.record.changed(frame.state)
+            if frame.cause == "message":
+                await self._refresh(conversation)
+            else:
+                conversation.record.changed(frame.state)
             conversation.notify()
             self._handlers.tell("change", Change(conversation, frame.state, frame.cause))
         elif isinstance(frame, frames.Offline):

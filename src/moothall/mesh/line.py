@@ -6,7 +6,7 @@ each question by its `ref`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol, Self, TypeVar
 from urllib.parse import urlsplit
@@ -40,6 +40,7 @@ from moothall.wire.mesh.envelope import Envelope, encode
 
 PATH: Final = "/mesh"
 OUT_OF_ORDER: Final = "OUT_OF_ORDER"  # the code of an answer
+NO_COVER: Final = "NoCover"
 Answer = TypeVar("Answer", bound=frames.Frame)
 
 
@@ -281,20 +282,33 @@ def _decode(content: bytes) -> frames.HallFrame | None:
     return frame
 
 
-def _refusal(code: str, message: str) -> Refusal:
-    known = Refusal.by_code.get(code)
-    if known is None or known is UnknownRefusal:
-        return UnknownRefusal(message, code)
-    return known(message)
-
-
-_CREDITS: Final[dict[str, Callable[[str], CreditsRefused]]] = {"NoCover": NoCover}
+# The rules of the credits that an agent of the mesh can break (mesh wire 10.2).
+_CREDITS: Final = frozenset(
+    (
+        "AlreadySettled",
+        "Unauthorized",
+        "TimeoutNotReached",
+        "TimeoutAlreadyReached",
+        "ZeroAmount",
+        "NotaryFeeWithoutNotary",
+        "AmountOverflow",
+    )
+)
 
 
 def _rejection(frame: frames.Refused) -> MoothallError:
     """A hall has faults of three kinds: of the wire, of its ledger, and refusals as on its other wires."""
-    if frame.fault in _CREDITS:
-        return _CREDITS[frame.fault](frame.reason)
-    if frame.fault in Refusal.by_code:
-        return _refusal(frame.fault, frame.reason)
-    return EnvelopeRejected(frame.fault, frame.reason)
+    if frame.fault not in (*Refusal.by_code, *_CREDITS, NO_COVER):
+        return EnvelopeRejected(frame.fault, frame.reason)
+    return _refusal(frame.fault, frame.reason)
+
+
+def _refusal(code: str, message: str) -> MoothallError:
+    if code == OUT_OF_ORDER:
+        return OutOfOrder(message)
+    if code == NO_COVER:
+        return NoCover(message)
+    if code in _CREDITS:
+        return CreditsRefused(message, code)
+    known = Refusal.by_code.get(code, UnknownRefusal)
+    return UnknownRefusal(message, code) if known is UnknownRefusal else known(message)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moothall.errors import OutOfOrder, RateLimited
+from moothall.errors import NoCover, OutOfOrder, RateLimited
 from moothall.hall.mesh.connections import MAX_PER_KEY
 from moothall.hall.mesh.frames import Balance, Cancelled, order_text, proof_text
 from moothall.settings.limits import Rate
@@ -188,7 +188,12 @@ def test_the_reputation_of_an_agent_is_public() -> None:
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(RateLimited("no"), "RATE_LIMITED"), (OutOfOrder("no"), "OUT_OF_ORDER"), (OSError(), "INTERNAL_ERROR")],
+    [
+        (RateLimited("no"), "RATE_LIMITED"),
+        (OutOfOrder("no"), "OUT_OF_ORDER"),
+        (NoCover("no"), "NoCover"),
+        (OSError(), "INTERNAL_ERROR"),
+    ],
 )
 def test_a_question_that_fails_is_answered(error: BaseException, code: str) -> None:
     town = Town()

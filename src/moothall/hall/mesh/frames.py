@@ -276,11 +276,12 @@ class NotaryAssigned(Frame, frozen=True, tag="notary_assigned"):
 
 
 class ConversationChanged(Frame, frozen=True, tag="conversation_changed"):
-    """It changed without an envelope."""
+    """It changed without an envelope to this agent. With the cause "message", other participants exchanged one: the
+    provider delivered, and this is the notary; or a party sent a DISPUTE to the notary."""
 
     conversation_id: str
     state: str
-    cause: Literal["review", "timeout", "cancel", "court"]
+    cause: Literal["review", "timeout", "cancel", "court", "message"]
 
 
 class DiscoverResults(Frame, frozen=True, tag="discover_results"):
