@@ -16,6 +16,7 @@ from moothall.market import escrow, ledger
 from moothall.market.records import AuditRow, Curbs, Proposal, Registration, Standing
 from moothall.market.replay import replay
 from moothall.store.case_checks import case_problems
+from moothall.store.conversation_checks import conversation_problems
 from moothall.store.credit_checks import credit_problems, sum_problems
 from moothall.store.dialect import Connection, Row
 from moothall.store.mesh_log_checks import log_problems
@@ -44,6 +45,7 @@ def problems(connection: Connection) -> Iterator[str]:
     try:
         yield from sum_problems(connection)
         yield from credit_problems(connection)
+        yield from conversation_problems(connection)
         deals: list[Proposal] = []
         yield from _deal_problems(connection, deals)
         standings: dict[bytes, Standing] = {}
