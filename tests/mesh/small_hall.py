@@ -39,6 +39,7 @@ class SmallHall:
         self.log: dict[bytes, list[bytes]] = {}
         self.inbox: dict[bytes, dict[int, bytes]] = {}
         self.lost = 0
+        self.escrow: frames.EscrowSummary | None = None  # of every conversation
         self.results: list[dict[str, object]] = []
         self.refuse: Refuse = lambda _: None
         self.is_silent = False
@@ -194,28 +195,63 @@ class SmallHall:
             )
             assert verify(agent, text, bytes.fromhex(question.signature))
             return frames.Cancelled(ref=ref, conversation_id=question.conversation_id, state="CLOSED")
+        if isinstance(question, frames.Consent):
+            return frames.Consented(ref=ref, conversation_id=question.conversation_id, state="DELIVERED")
+        if isinstance(question, frames.ListConversations):
+            return self._listed(agent, question)
+        if isinstance(question, frames.AskReputation):
+            return frames.Reputation(
+                ref=ref,
+                agent_id=question.agent_id or agent.hex(),
+                rating=1216,
+                transactions=1,
+                reliability=80_000,
+                cooperation=-2_500,
+                notary_accuracy=0,
+                total_tasks=1,
+                total_notarized=0,
+                total_disputes=2,
+                last_active_epoch=0,
+            )
         return frames.Error(ref=ref, code="UNKNOWN_TYPE", message="The hall does not know this question")
+
+    def _listed(self, agent: bytes, question: frames.ListConversations) -> frames.Frame:
+        """The latest first; `before` counts those that are still to come."""
+        own = [each for each in self.conversations.values() if agent in each.participants]
+        rest = len(own) if question.before is None else question.before
+        start = max(0, rest - question.limit)
+        page = [_summary(each) for each in reversed(own[start:rest])]
+        return frames.Conversations(
+            ref=question.ref,
+            conversations=tuple(each for each in page if not question.open_only or each.state != "CLOSED"),
+            before=start or None,
+        )
 
     def _shown(self, named: bytes, ref: str | UnsetType) -> frames.Frame:
         facts = self.conversations.get(named)
         if facts is None:
             return frames.Error(ref=ref, code="AGENT_NOT_FOUND", message="There is no such conversation")
-        summary = frames.ConversationSummary(
-            conversation_id=named.hex(),
-            state=facts.state,
-            requester=facts.requester.hex(),
-            provider=facts.provider.hex(),
-            amount=facts.amount,
-            notary=None if facts.notary is None else facts.notary.hex(),
-        )
+        summary = _summary(facts)
         history = tuple(_logged(raw) for raw in self.log.get(named, []))
         return frames.ConversationShown(
             ref=ref,
             conversation=summary,
             offered_by=facts.offered_by.hex(),
             verdict=facts.verdict,
+            escrow=self.escrow,
             history=history,
         )
+
+
+def _summary(facts: Conversation) -> frames.ConversationSummary:
+    return frames.ConversationSummary(
+        conversation_id=facts.id.hex(),
+        state=facts.state,
+        requester=facts.requester.hex(),
+        provider=facts.provider.hex(),
+        amount=facts.amount,
+        notary=None if facts.notary is None else facts.notary.hex(),
+    )
 
 
 def _logged(raw: bytes) -> frames.Logged:

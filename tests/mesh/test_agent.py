@@ -344,3 +344,11 @@ async def test_what_is_raw_can_be_verified_by_others(hall: SmallHall) -> None:
         (message,) = deal.history
         assert decode(message.raw) == message.envelope
         assert len(message.hash) == 64
+
+
+async def test_an_agent_can_leave_its_inbox_to_another_program(hall: SmallHall) -> None:
+    hall.keep(ALICE.public.raw, proposal(ALICE))
+    async with agent(ALICE, beacon=False, inbox=False).connected(hall.url) as alice:
+        assert await alice.balance() == 5_000_000
+    assert not any(isinstance(asked, frames.ReadInbox) for asked in hall.asked)
+    assert len(hall.inbox[ALICE.public.raw]) == 1

@@ -39,7 +39,8 @@ class MeshAgent(Decorators, Dealing, Publishing):
     `name` is what others see in its BEACON. `key` is a key file, a file of 32 bytes, or a key; without one, a key
     is made that is not kept. With `create`, a key file that is not there is made, and the log says so. The nonces
     of a key file are kept beside it. `capabilities` are advertised on connecting, and named `topics` subscribed to.
-    With `beacon` False the agent is not shown as present: for a program that does something for an agent that runs.
+    With `beacon` False the agent is not shown as present, and with `inbox` False what waits in its inbox stays
+    there: for a program that does something for an agent that runs.
     `timeout` is how many seconds an operation waits. After a lost connection it connects again, unless `reconnect`
     is False, after the waits of `backoff`. `url` is where the hall is.
     """
@@ -53,6 +54,7 @@ class MeshAgent(Decorators, Dealing, Publishing):
         capabilities: str | Iterable[str] = (),
         topics: str | Iterable[str] = (),
         beacon: bool = True,
+        inbox: bool = True,
         timeout: float = TIMEOUT,
         reconnect: bool = True,
         backoff: Backoff = DEFAULT_BACKOFF,
@@ -76,7 +78,7 @@ class MeshAgent(Decorators, Dealing, Publishing):
         if offered := several(capabilities):
             shown.offer = Advertise(capabilities=offered)
             shown.offer.encode()  # a wrong name is told where it is written
-        Publishing.__init__(self, post, Intake(self, handlers), shown, timeout)
+        Publishing.__init__(self, post, Intake(self, handlers, reads_inbox=inbox), shown, timeout)
 
     def __repr__(self) -> str:
         state = "connected" if self.is_connected else "not connected"

@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Literal
 
 from moothall.errors import NotConnected, ReplyTimeout
+from moothall.hall.mesh.frames import EscrowSummary
 from moothall.market.conversations import Conversation as Facts
 from moothall.market.conversations import State
 from moothall.mesh.events import Sent
@@ -82,6 +83,16 @@ class Conversation:
     def amount(self) -> int:
         """The last offer, in millionths."""
         return self.facts.amount
+
+    @property
+    def escrow(self) -> EscrowSummary | None:
+        """What is put aside, as the hall answered last. None if nothing is, or if it was never asked."""
+        return None if self._record.shown is None else self._record.shown.escrow
+
+    @property
+    def deadline(self) -> int | None:
+        """When the hall acts if no agent does, in Unix milliseconds, as the hall answered last."""
+        return None if self._record.shown is None else self._record.shown.conversation.deadline
 
     @property
     def role(self) -> Literal["requester", "provider", "notary"]:

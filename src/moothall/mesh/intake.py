@@ -45,9 +45,10 @@ class Affairs(Protocol):
 
 
 class Intake:
-    def __init__(self, affairs: Affairs, handlers: Handlers) -> None:
+    def __init__(self, affairs: Affairs, handlers: Handlers, *, reads_inbox: bool = True) -> None:
         self._affairs = affairs
         self._handlers = handlers
+        self._reads_inbox = reads_inbox
         self._waiting: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(MAX_WAITING)
         self._seen = Seen()
         self._working: asyncio.Task[None] | None = None
@@ -68,7 +69,8 @@ class Intake:
 
     async def opened(self, line: Line) -> None:
         self._hall = line.hall
-        await self._waiting.put(lambda: self._read_inbox(line))
+        if self._reads_inbox:
+            await self._waiting.put(lambda: self._read_inbox(line))
 
     async def received(self, raw: bytes) -> None:
         await self._waiting.put(lambda: self._take(raw))

@@ -34,6 +34,7 @@ class Record:
     def __init__(self, conversation_id: bytes) -> None:
         self.id: Final = conversation_id
         self.facts: Conversation | None = None
+        self.shown: ConversationShown | None = None  # without its history: what the hall answered last
         self.is_stale = False
         self.history: deque[Message] = deque(maxlen=MAX_HISTORY)
         self.size = _RECORD_BYTES
@@ -85,6 +86,7 @@ class Record:
         else:
             # How many rounds there were is not known, so the hall alone counts them.
             self.facts = Conversation(id=self.id, max_rounds=UINT32_MAX, **fields)  # type: ignore[arg-type]
+        self.shown = structs.replace(shown, history=())
         self.is_stale = False
 
     def remember(self, message: Message) -> None:
