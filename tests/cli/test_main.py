@@ -138,13 +138,16 @@ def test_the_help_is_for_people(command: str) -> None:
 # key files
 
 
+SOMETHING = {"verdict": "disputant", "judgement": "approve", "amount": "2.5", "score": "80"}
+
+
 def required(command: Any) -> Iterator[str]:
     """Something for every argument that the command cannot do without."""
     for param in command.params:
         if param.required and param.param_type_name == "option":
             yield param.opts[-1]
         if param.required:
-            yield "disputant" if param.name == "verdict" else "1f3a9c02"
+            yield SOMETHING.get(param.name, "1f3a9c02")
 
 
 WITH_KEY = {
@@ -163,6 +166,8 @@ def test_a_missing_key_file_is_refused_and_not_made(
     arguments = WITH_KEY[command]
     if command == "court evidence":
         arguments = (*arguments, "--statement", "x")
+    if command == "mesh deliver":
+        arguments = (*arguments, "--text", "x")
     if command == "file send":
         arguments = (*arguments[:-1], "/")
     assert "`moothall identity new typo.json`" in complaint(*arguments, "-i", "typo.json")
@@ -267,9 +272,14 @@ def everything(kind: type[MoothallError]) -> list[type[MoothallError]]:
     return [kind, *(deeper for child in kind.__subclasses__() for deeper in everything(child))]
 
 
+WITH_RULE = (errors.CreditsRefused, errors.EnvelopeRejected)
+
+
 @pytest.mark.parametrize("kind", everything(MoothallError), ids=lambda kind: kind.__name__)
 def test_every_error_has_an_exit_code_that_is_explained(kind: type[MoothallError]) -> None:
-    assert exit_code(kind("why")) in _exits.MEANINGS
+    error = kind("Rule", "why") if kind in WITH_RULE else kind("why")
+    assert exit_code(error) in _exits.MEANINGS
+    assert "why" in explain(error)
 
 
 @pytest.mark.parametrize(
@@ -280,6 +290,9 @@ def test_every_error_has_an_exit_code_that_is_explained(kind: type[MoothallError
         (errors.Displaced("x"), 3),
         (errors.NotInvited("x"), 4),
         (errors.Kicked("x"), 4),
+        (errors.OutOfOrder("x"), 4),
+        (errors.NoCover("x"), 4),
+        (errors.EnvelopeRejected("NonceReplay", "x"), 4),
         (errors.ReplyTimeout("x"), 5),
         (errors.KeyFileError("x"), 2),
         (errors.InvalidCertificate("x"), 1),

@@ -43,6 +43,9 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (TimeoutError, TIMEOUT),
     (errors.Refusal, REFUSED),
     (errors.Kicked, REFUSED),
+    (errors.OutOfOrder, REFUSED),
+    (errors.CreditsRefused, REFUSED),
+    (errors.EnvelopeRejected, REFUSED),
     (errors.ClientError, CONNECTION),
     (errors.UsageError, USAGE),
     (errors.MoothallError, FAILED),
@@ -193,6 +196,12 @@ def explain(error: BaseException) -> str:
         notes: list[str] = getattr(error, "__notes__", [])  # what the command itself advises
         if advice := "; ".join(notes) or _ADVICE.get(error.code):
             text = f"{text.rstrip('.')}; {advice}"
+    elif isinstance(error, errors.OutOfOrder):
+        text = f"{text.rstrip('.')}; `moothall mesh show` shows how the conversation stands"
+    elif isinstance(error, errors.CreditsRefused):
+        text = f"{error.reason}: {text}"
+    elif isinstance(error, errors.EnvelopeRejected):
+        text = f"{one_line(error.fault)}: {text}"
     elif isinstance(error, errors.NoAnswer):
         text = f"{text}; `moothall agents` shows who is there, and a longer --timeout waits longer"
     elif isinstance(error, errors.Unanswered | errors.ConnectionLost | errors.NotConnected):
