@@ -38,12 +38,12 @@ class Agent:
         self.page = page
         self.pages = 0
 
-    async def conversations(self, *, limit: int, before: int | None = None) -> Conversations:
+    async def conversations(self, *, limit: int, before: str | None = None) -> Conversations:
         self.pages += 1
-        start = len(self.own) - (len(self.own) if before is None else before)
+        start = len(self.own) - (len(self.own) if before is None else int(before))
         rest = len(self.own) - start - self.page
         return Conversations(
-            conversations=self.own[start : start + self.page], before=rest if rest > 0 else None
+            conversations=self.own[start : start + self.page], before=str(rest) if rest > 0 else None
         )
 
     async def conversation(self, conversation_id: str) -> str:

@@ -43,7 +43,7 @@ def conversations(
 
     async def read(agent: "MeshAgent") -> "tuple[str, list[ConversationSummary]]":
         found: list[ConversationSummary] = []
-        before: int | None = None
+        before: str | None = None
         while len(found) < limit:
             page = await agent.conversations(
                 limit=min(PAGE, limit - len(found)), before=before, open_only=open_only
