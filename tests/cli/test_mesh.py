@@ -12,7 +12,7 @@ from msgspec import structs
 from typer.testing import CliRunner, Result
 
 from moothall.cli.main import app
-from moothall.hall.mesh.frames import EscrowSummary
+from moothall.hall.mesh.frames import EscrowSummary, Reputation
 from moothall.identity import Identity, PrivateKey, save
 from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.outcomes import MAX_INLINE, Deliver, Feedback, Outcome, Role
@@ -275,6 +275,18 @@ def test_a_conversation_is_shown_with_its_history(mesh: Running) -> None:
 
 
 def test_credits_and_reputation(mesh: Running) -> None:
+    mesh.hall.reputation = Reputation(
+        agent_id="",
+        rating=1216,
+        transactions=1,
+        reliability=80_000,
+        cooperation=-2_500,
+        notary_accuracy=0,
+        total_tasks=1,
+        total_notarized=0,
+        total_disputes=2,
+        last_active_epoch=0,
+    )
     assert mesh.printed("alice", "balance") == "5 credits\n"
     assert mesh.fields("alice", "balance") == {"agent_id": A, "balance": 5_000_000}
     shown = mesh.printed("alice", "reputation", B)

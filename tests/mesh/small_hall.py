@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from msgspec import UnsetType
+from msgspec import UnsetType, structs
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
@@ -39,6 +39,7 @@ class SmallHall:
         self.log: dict[bytes, list[bytes]] = {}
         self.inbox: dict[bytes, dict[int, bytes]] = {}
         self.lost = 0
+        self.reputation: frames.Reputation | None = None  # of every agent
         self.escrow: frames.EscrowSummary | None = None  # of every conversation
         self.results: list[dict[str, object]] = []
         self.refuse: Refuse = lambda _: None
@@ -199,20 +200,8 @@ class SmallHall:
             return frames.Consented(ref=ref, conversation_id=question.conversation_id, state="DELIVERED")
         if isinstance(question, frames.ListConversations):
             return self._listed(agent, question)
-        if isinstance(question, frames.AskReputation):
-            return frames.Reputation(
-                ref=ref,
-                agent_id=question.agent_id or agent.hex(),
-                rating=1216,
-                transactions=1,
-                reliability=80_000,
-                cooperation=-2_500,
-                notary_accuracy=0,
-                total_tasks=1,
-                total_notarized=0,
-                total_disputes=2,
-                last_active_epoch=0,
-            )
+        if isinstance(question, frames.AskReputation) and self.reputation is not None:
+            return structs.replace(self.reputation, ref=ref, agent_id=question.agent_id or agent.hex())
         return frames.Error(ref=ref, code="UNKNOWN_TYPE", message="The hall does not know this question")
 
     def _listed(self, agent: bytes, question: frames.ListConversations) -> frames.Frame:
