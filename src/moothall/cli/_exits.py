@@ -44,7 +44,6 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (errors.Refusal, REFUSED),
     (errors.Kicked, REFUSED),
     (errors.OutOfOrder, REFUSED),
-    (errors.CreditsRefused, REFUSED),
     (errors.EnvelopeRejected, REFUSED),
     (errors.ClientError, CONNECTION),
     (errors.UsageError, USAGE),
@@ -198,8 +197,6 @@ def explain(error: BaseException) -> str:
             text = f"{text.rstrip('.')}; {advice}"
     elif isinstance(error, errors.OutOfOrder):
         text = f"{text.rstrip('.')}; `moothall mesh show` shows how the conversation stands"
-    elif isinstance(error, errors.CreditsRefused):
-        text = f"{error.reason}: {text}"
     elif isinstance(error, errors.EnvelopeRejected):
         text = f"{one_line(error.fault)}: {text}"
     elif isinstance(error, errors.NoAnswer):

@@ -15,7 +15,7 @@ from moothall.cli import _chosen
 from moothall.cli._addresses import hall_url
 from moothall.cli._connecting import DEFAULT_TIMEOUT
 from moothall.cli._deals import signing_key
-from moothall.errors import UsageError
+from moothall.errors import CreditsRefused, UnknownRefusal, UsageError
 
 if TYPE_CHECKING:
     from moothall.hall.mesh.frames import ConversationSummary
@@ -83,9 +83,12 @@ class MeshVisit:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """The SDK raises ValueError for what the user wrote; on the command line that is wrong usage."""
+    """The SDK raises ValueError for what the user wrote; on the command line that is wrong usage. What the rules of
+    the credits do not allow is the hall's refusal here."""
     try:
         yield
+    except CreditsRefused as error:
+        raise UnknownRefusal(str(error), error.reason) from None
     except UnicodeError:
         raise UsageError("what is sent must be text in UTF-8") from None
     except ValueError as error:
