@@ -1,6 +1,5 @@
 """`moothall mesh`: deals with signed envelopes, and what a hall keeps of them. Its commands are in `_mesh_*.py`."""
 
-from moothall.cli import _mesh_log, _mesh_risk
 from moothall.cli._addresses import HallCommand
 from moothall.cli._exits import group
 from moothall.cli._mesh_dealing import (
@@ -16,9 +15,11 @@ from moothall.cli._mesh_dealing import (
     reject,
 )
 from moothall.cli._mesh_listen import listen
+from moothall.cli._mesh_log import log, prove, verify
 from moothall.cli._mesh_looking import balance, conversations, reputation, show
 from moothall.cli._mesh_notaries import notarize, verdict
 from moothall.cli._mesh_publishing import advertise, broadcast, discover
+from moothall.cli._mesh_risk import batch, risk
 
 app = group("mesh", "Deals on the mesh, its log with proofs, and how agents behave.")
 
@@ -49,5 +50,6 @@ for command in (
     context = {"ignore_unknown_options": command is feedback}
     app.command(cls=HallCommand, context_settings=context)(command)
 
-for local in (_mesh_log.log, _mesh_log.prove, _mesh_log.verify, _mesh_risk.batch, _mesh_risk.risk):
+# Those that read what a hall keeps, or nothing.
+for local in (log, prove, verify, batch, risk):
     app.command()(local)
