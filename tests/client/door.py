@@ -42,6 +42,10 @@ class Door:
     def open(self) -> None:
         self._is_open = True
 
+    def lead_to(self, port: int) -> None:
+        """Another port, for those who come from now on."""
+        self._port = port
+
     async def _enter(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = asyncio.current_task()
         assert line is not None

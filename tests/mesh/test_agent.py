@@ -1,7 +1,7 @@
 """An agent of the mesh, in a hall that does what the test wants."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -9,12 +9,13 @@ import pytest
 from moothall import Backoff, ConnectionFailed, ConnectionLost, PrivateKey, RateLimited, UntrustedHall
 from moothall.errors import EnvelopeRejected, MoothallError, NoCover, NotConnected, OutOfOrder, ReplyTimeout
 from moothall.hall.mesh import frames
-from moothall.mesh import Away, Change, Conversation, MeshAgent, Message, Missed
+from moothall.mesh import Away, Change, MeshAgent, Message, Missed
 from moothall.wire.mesh.envelope import decode, encode, seal
 from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.offers import Propose
-from tests.client.meeting import PATIENCE, Heard, soon
+from tests.client.meeting import Heard, soon
 from tests.mesh.small_hall import HALL_KEY, SmallHall
+from tests.mesh.waiting import state, true_soon
 
 ALICE = PrivateKey(bytes([1]) * 32)
 BOB = PrivateKey(bytes([2]) * 32)
@@ -83,16 +84,6 @@ async def test_a_deal_from_propose_to_feedback(hall: SmallHall) -> None:
             "FEEDBACK",
             "FEEDBACK",
         ]
-
-
-def state(deal: Conversation) -> str:
-    return deal.state
-
-
-async def true_soon(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110  # nothing tells when it is
-            await asyncio.sleep(0.001)
 
 
 async def test_what_the_state_does_not_allow_is_refused_before_it_is_signed(hall: SmallHall) -> None:
