@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from moothall.errors import OutOfOrder
 from moothall.hall.mesh import frames
@@ -150,8 +151,9 @@ def test_what_the_hall_tells_of_a_conversation_that_is_not_known() -> None:
     assert record.facts is None
 
 
-def message(nonce: int, named: bytes = ID, length: int = 0) -> Message:
-    return read(envelope(MsgType.REJECT, b"x" * length, nonce=nonce, named=named))
+def message(nonce: int, named: bytes = ID, length: int = 0, time: int = 10**15) -> Message:
+    made = envelope(MsgType.REJECT, b"x" * length, nonce=nonce, named=named)
+    return read(structs.replace(made, timestamp=time))
 
 
 def test_a_message_is_in_the_history_once() -> None:
@@ -161,6 +163,14 @@ def test_a_message_is_in_the_history_once() -> None:
     assert [each.nonce for each in record.history] == [1, 2, 3]
     record.remember_all([message(2), message(4)])
     assert [each.nonce for each in record.history] == [2, 4, 1, 3]
+
+
+def test_what_the_hall_has_not_logged_yet_is_put_where_it_belongs_by_time() -> None:
+    record = Record(ID)
+    for time in (1, 5, 9):
+        record.remember(message(time, time=time))
+    record.remember_all([message(2, time=2), message(9, time=9), message(12, time=12)])
+    assert [each.nonce for each in record.history] == [1, 2, 5, 9, 12]
 
 
 def test_a_history_forgets_its_oldest() -> None:

@@ -57,6 +57,10 @@ class Conversation:
         """
         return tuple(self._record.history)
 
+    def last(self, kind: str) -> Message | None:
+        """Return the last message of a `kind`, such as "DELIVER", that is in the history."""
+        return next((each for each in reversed(self.history) if each.type == kind), None)
+
     @property
     def facts(self) -> Facts:
         """All that is known. Raises NotConnected if nothing is known yet: `refresh` asks the hall."""

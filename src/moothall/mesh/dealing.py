@@ -202,7 +202,10 @@ class Dealing:
         """
         named = NO_CONVERSATION if conversation is None else conversation_bytes(conversation)
         bid = NotarizeBid(BidType.OFFER if offer else BidType.REQUEST, named, terms)
-        _, sent = await self._post.send(MsgType.NOTARIZE_BID, bid.encode(), conversation_id=named)
+        envelope, sent = await self._post.send(MsgType.NOTARIZE_BID, bid.encode(), conversation_id=named)
+        if conversation is not None:
+            found = self._handle(conversation)
+            self.remember(found, read(envelope, found))
         return sent
 
     async def assign(self, conversation: AnyConversation, notary: str | bytes) -> Sent:

@@ -149,6 +149,8 @@ class Intake:
     async def _apply(self, envelope: Envelope) -> Conversation | None:
         if envelope.msg_type is MsgType.FEEDBACK:
             return self._rated(envelope)
+        if envelope.msg_type is MsgType.NOTARIZE_BID:
+            return self._own(envelope.conversation_id)
         if envelope.msg_type not in BILATERAL or envelope.conversation_id == NO_CONVERSATION:
             return None
         conversation = self._affairs.conversation_of(envelope.conversation_id)
@@ -166,12 +168,19 @@ class Intake:
             step = step_of(envelope)
         except OutOfOrder:
             return None
-        conversation = self._affairs.conversation_of(step.conversation_id)
-        facts = conversation.record.facts
-        if facts is None or bytes.fromhex(self._affairs.id) not in facts.participants:
-            return None
-        conversation.record.fits(step)
+        conversation = self._own(step.conversation_id)
+        if conversation is not None:
+            conversation.record.fits(step)
         return conversation
+
+    def _own(self, conversation_id: bytes) -> Conversation | None:
+        """A conversation that is known, and that this agent takes part in."""
+        if conversation_id == NO_CONVERSATION:
+            return None
+        conversation = self._affairs.conversation_of(conversation_id)
+        facts = conversation.record.facts
+        is_own = facts is not None and bytes.fromhex(self._affairs.id) in facts.participants
+        return conversation if is_own else None
 
     async def _refresh(self, conversation: Conversation) -> None:
         conversation.record.is_stale = True

@@ -99,16 +99,26 @@ class Record:
         self.size += message.size
 
     def remember_all(self, messages: Sequence[Message]) -> None:
-        """Replace the history by that of the hall, followed by what the hall does not have."""
-        before = list(self.history)
+        """Replace the history by that of the hall. What the hall does not have, or has not logged yet, is put among
+        it by the time."""
+        merged = list(messages)
+        for known in self.history:
+            if not any(_same(known.envelope, each.envelope) for each in merged):
+                merged.insert(_place(known.envelope, merged), known)
         self.history.clear()
         self.size = _RECORD_BYTES
-        for message in (*messages, *before):
+        for message in merged:
             self.remember(message)
 
 
 def _same(one: Envelope, other: Envelope) -> bool:
     return one.nonce == other.nonce and one.sender == other.sender and one.msg_type is other.msg_type
+
+
+def _place(envelope: Envelope, messages: Sequence[Message]) -> int:
+    """Before the first one that is later."""
+    later = (place for place, each in enumerate(messages) if each.envelope.timestamp > envelope.timestamp)
+    return next(later, len(messages))
 
 
 def _replay(envelopes: Sequence[Envelope], hall: bytes) -> Conversation | None:
