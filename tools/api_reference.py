@@ -139,7 +139,7 @@ INTERNAL: Final = frozenset(
         "Dispute.docket",
         "SyncDispute.docket",
         *(f"{name}.facts" for name in ("FileOffer", "SyncFileOffer", "FileTransfer", "SyncFileTransfer")),
-        *(f"MeshAgent.{part}" for part in ("conversation_of", "refresh", "remember")),
+        *(f"MeshAgent.{part}" for part in ("conversation_of", "find", "refresh", "remember")),
         *(f"Conversation.{part}" for part in ("record", "turn", "notify")),
         "Proof.claim",
         "Proof.signed",

@@ -290,6 +290,11 @@ class Dealing:
         made = self._handles[conversation_id] = self._make(self._records.of(conversation_id))
         return made
 
+    def find(self, conversation_id: bytes) -> Conversation | None:
+        """The same, if anything is known of it. What strangers publish makes no record."""
+        is_known = conversation_id in self._handles or self._records.find(conversation_id) is not None
+        return self.conversation_of(conversation_id) if is_known else None
+
     def remember(self, conversation: Conversation, *messages: Message) -> None:
         """Add messages to its history."""
         self._records.remember(conversation.record, *messages)

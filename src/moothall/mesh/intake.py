@@ -39,6 +39,8 @@ class Affairs(Protocol):
 
     def conversation_of(self, conversation_id: bytes) -> Conversation: ...
 
+    def find(self, conversation_id: bytes) -> Conversation | None: ...
+
     def remember(self, conversation: Conversation, *messages: Message) -> None: ...
 
     async def refresh(self, conversation: Conversation) -> None: ...
@@ -175,10 +177,8 @@ class Intake:
 
     def _own(self, conversation_id: bytes) -> Conversation | None:
         """A conversation that is known, and that this agent takes part in."""
-        if conversation_id == NO_CONVERSATION:
-            return None
-        conversation = self._affairs.conversation_of(conversation_id)
-        facts = conversation.record.facts
+        conversation = self._affairs.find(conversation_id)
+        facts = None if conversation is None else conversation.record.facts
         is_own = facts is not None and bytes.fromhex(self._affairs.id) in facts.participants
         return conversation if is_own else None
 
