@@ -12,7 +12,7 @@ from moothall.mesh import Assigned, Change, Conversation, MeshAgent, Message
 from tests.client.conftest import OpenHall
 from tests.client.door import Door
 from tests.client.meeting import Heard, soon
-from tests.mesh.waiting import state, true_soon
+from tests.mesh.waiting import state
 from tests.support.server import HallProcess, run_moothall
 
 QUICKLY = Backoff(first=0.01, longest=0.05)
@@ -262,12 +262,18 @@ async def test_a_hall_that_is_killed_has_what_it_accepted(tmp_path: Path) -> Non
     try:
         await deposit(hall.data_dir, ADA, 5)
         here = Parties()
+        returns: Heard[str] = Heard()
+        for each in (here.ada, here.ben):
+            each.on_connect(returns)
         async with Door(hall.port) as door, here.ada.connected(door.url), here.ben.connected(door.url):
             deal, offer = await agreed(here, 5 * CREDIT)
+            await returns.next()
+            await returns.next()
             hall.kill()
             hall.restart()
             door.lead_to(hall.port)
-            await true_soon(lambda: here.ada.is_connected and here.ben.is_connected)
+            await returns.next()
+            await returns.next()
             await offer.deliver("work")
             await soon(deal.wait_for("DELIVERED"))
             await deal.approve()
