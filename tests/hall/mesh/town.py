@@ -229,13 +229,17 @@ class MemoryPresence:
             publish(raw, is_chat=message.topic in self.chat_topics)
 
 
+def key_of(name: str) -> PrivateKey:
+    return PrivateKey(sha256(name.encode()).digest())
+
+
 class Agent:
     """A mesh agent with one connection."""
 
     def __init__(self, town: "Town", name: str, ip: str, *, key: PrivateKey | None = None) -> None:
         self._town = town
         self.name = name
-        self.key = key or PrivateKey(sha256(name.encode()).digest())
+        self.key = key or key_of(name)
         self.id = self.key.public.raw
         self.link = MeshLink()
         guest = town.room.connect(self.link, ip)

@@ -134,6 +134,8 @@ class MeshRoom:
         meter = self.gate.budgets.meter(ip, is_loopback=is_loopback) if self._limited else None
         guest = Guest(self, link, ip, self._number, meter, is_loopback=is_loopback, host=host)
         self.guests[guest] = None
+        if self._finished is not None:
+            guest.hold()  # for ever: the hall is about to close
         if self._identify:
             self._strangers.join(guest, self.now())
         return guest
@@ -210,7 +212,7 @@ class MeshRoom:
             if not self._can_begin(guest, arrival, envelope, topic):
                 guest.put_back(arrival)
                 return
-            admit(envelope, topic=topic, guard=self._guard, now=self.microseconds())
+            admit(envelope, topic=topic, guard=self._guard, now=self.microseconds(), is_read=True)
         except EnvelopeRefused as refused:
             self.refuse(guest, envelope, refused.fault, str(refused))
             return

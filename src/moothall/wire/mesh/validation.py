@@ -27,10 +27,13 @@ def prove(envelope: Envelope, verify: Verify) -> None:
         raise EnvelopeRefused(Fault.INVALID_SIGNATURE, "the sender did not sign this envelope")
 
 
-def admit(envelope: Envelope, *, topic: str | None, guard: ReplayGuard, now: int) -> None:
+def admit(
+    envelope: Envelope, *, topic: str | None, guard: ReplayGuard, now: int, is_read: bool = False
+) -> None:
     """The other rules, for an envelope that is proven. Its nonce is used from then on.
 
-    `topic` is where it arrived; None is a bilateral stream. `now` is Unix microseconds.
+    `topic` is where it arrived; None is a bilateral stream. `now` is Unix microseconds. `is_read`: the topic of a
+    BROADCAST was read from its payload, and need not be read again.
     """
     if guard.is_replay(envelope, now):
         raise EnvelopeRefused(Fault.NONCE_REPLAY, f"nonce {envelope.nonce} was used, or is too old to know")
@@ -39,11 +42,11 @@ def admit(envelope: Envelope, *, topic: str | None, guard: ReplayGuard, now: int
             Fault.TIMESTAMP_OUT_OF_TOLERANCE,
             f"the timestamp is more than {TOLERANCE} seconds from the time here; set the clock of the sender",
         )
-    check(envelope, topic=topic)
+    check(envelope, topic=topic, is_read=is_read)
     guard.add(envelope, now)
 
 
-def check(envelope: Envelope, *, topic: str | None) -> None:
+def check(envelope: Envelope, *, topic: str | None, is_read: bool = False) -> None:
     """The rules that need neither a clock nor a memory: hash, length, BEACON, route. Raises EnvelopeRefused."""
     if keccak256(envelope.payload) != envelope.payload_hash:
         raise EnvelopeRefused(
@@ -53,7 +56,7 @@ def check(envelope: Envelope, *, topic: str | None) -> None:
         raise EnvelopeRefused(Fault.PAYLOAD_LENGTH_MISMATCH, "payload_len is not the length of the payload")
     if envelope.msg_type is MsgType.BEACON:
         _check_beacon(envelope)
-    _check_route(envelope, topic)
+    _check_route(envelope, topic, is_read=is_read)
 
 
 def validate(envelope: Envelope, *, topic: str | None, verify: Verify, guard: ReplayGuard, now: int) -> None:
@@ -68,9 +71,13 @@ def _check_beacon(envelope: Envelope) -> None:
         raise EnvelopeRefused(Fault.BEACON_KEY_MISMATCH, "the BEACON names a key that is not its sender")
 
 
-def _check_route(envelope: Envelope, topic: str | None) -> None:
+def _check_route(envelope: Envelope, topic: str | None, *, is_read: bool) -> None:
     """mesh wire 3.4. Whether this node serves the recipient of a bilateral envelope is for the node to say."""
-    belongs = envelope.msg_type in BILATERAL if topic is None else _belongs_on(envelope, topic)
+    is_broadcast = envelope.msg_type is MsgType.BROADCAST
+    if topic is None:
+        belongs = envelope.msg_type in BILATERAL
+    else:
+        belongs = (is_read and is_broadcast) or _belongs_on(envelope, topic)
     if not belongs:
         place = "a bilateral stream" if topic is None else "this topic"
         raise EnvelopeRefused(Fault.WRONG_ROUTE, f"{envelope.msg_type.name} does not belong on {place}")
