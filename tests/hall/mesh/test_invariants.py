@@ -53,7 +53,7 @@ class Life:
     """A town that is lived in, and what was received in it."""
 
     def __init__(self) -> None:
-        self.town = Town(mesh_rate=Rate(20, 1), budget_told=Rate(60, 5))
+        self.town = Town(mesh_rate=Rate(20, 1), budget_told=Rate(60, 5), identify_timeout=0)
         self.town.dealings.waiting = self.disk = list[Callable[[], None]]()
         self.agents: list[Agent] = []
         self.sent: list[tuple[str, Envelope]] = []
