@@ -56,6 +56,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "SkillOffer",
         "Rating",
         "SkillRating",
+        "MeshReputation",
         "RatingPoint",
         "RankedAgent",
         "Receipt",

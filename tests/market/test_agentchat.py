@@ -8,6 +8,7 @@ from moothall.identity import PrivateKey
 from moothall.market import agentchat, clerk, news
 from moothall.market.outcome import MarketOutcome, News
 from moothall.market.records import SkillStanding
+from moothall.market.reputation_vector import ReputationVector
 from moothall.wire.agentchat import client
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.market.support import REFERENCE, Market, address, frame, frame_of
@@ -124,11 +125,40 @@ def test_a_rating_comes_with_its_history() -> None:
     }
 
 
+MESH = {
+    "reliability": 95_000,
+    "cooperation": 95_000,
+    "notary_accuracy": 0,
+    "total_tasks": 1,
+    "total_notarized": 0,
+    "total_disputes": 2,
+    "last_active_epoch": 20_000,
+}
+
+
+def test_what_the_mesh_says_of_an_agent_is_shown_under_the_same_key_as_it_is_now() -> None:
+    market = Market()
+    epoch = 20_000
+    vector = ReputationVector(
+        reliability=100_000,
+        cooperation=100_000,
+        total_tasks=1,
+        total_disputes=2,
+        last_active_epoch=epoch,
+        epoch=epoch,
+    )
+    market.rated(ALICE, mesh=vector)
+    standing, now = market.standing(ALICE), (epoch + 7) * 86_400_000
+    assert frame(agentchat.ratings(address(ALICE), standing, (), now))["mesh"] == MESH
+    board = frame(agentchat.leaderboard(market.books.leaders(10), {standing.key: standing}, 8, now))
+    assert board["list"][0]["mesh"] == MESH
+
+
 def test_the_leaderboard_names_agents_as_the_hall_does() -> None:
     market = Market()
     market.rated(ALICE, rating=1100)
     market.rated(BOB, rating=1300, transactions=4, skills={"c": SkillStanding()})
-    answer = frame(agentchat.leaderboard(market.books.leaders(10), 16, market.now))
+    answer = frame(agentchat.leaderboard(market.books.leaders(10), {}, 16, market.now))
     assert answer == {
         "type": "LEADERBOARD",
         "ts": market.now,

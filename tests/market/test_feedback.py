@@ -7,7 +7,8 @@ import pytest
 
 from moothall.errors import OutOfOrder, RateLimited
 from moothall.market.conversing import MeshRules
-from moothall.market.feedback import epoch_at, vector_at
+from moothall.market.epoch_log import epoch_at
+from moothall.market.feedback import vector_at
 from moothall.market.records import Standing
 from moothall.market.reputation import RatingRules
 from moothall.market.reputation_vector import UNRATED, ReputationVector

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from moothall.market.reputation_vector import ReputationVector, decayed, rated
+from moothall.market.reputation_vector import ReputationVector, active, decayed, disputed, in_epoch, rated
 
 scores = st.lists(st.integers(-100, 100), max_size=40)
 NEW = ReputationVector()
@@ -84,3 +84,37 @@ def test_epochs_decay_one_by_one_or_all_at_once(start: int, length: int) -> None
 def test_all_decays_to_nothing_however_long_it_was() -> None:
     gone = decayed(VECTOR, 10**9, before=0)
     assert (gone.reliability, gone.cooperation, gone.notary_accuracy, gone.total_tasks) == (0, 0, 0, 3)
+
+
+# -- decay that is made up for later ---------------------------------------------------------------------------
+
+histories = st.lists(st.tuples(st.integers(0, 12), st.booleans(), st.integers(-100, 100)), max_size=12)
+
+
+@given(histories, st.integers(0, 30))
+def test_lazy_decay_is_decay_at_every_epoch(history: list[tuple[int, bool, int]], rest: int) -> None:
+    """One node advances epoch by epoch, the other looks only when something happens."""
+    epoch = 100
+    eager = lazy = active(NEW, epoch)
+    for idle, acts, score in history:
+        for each in range(epoch + 1, epoch + idle + 1):
+            eager = decayed(eager, each, before=each - 1)
+        epoch += idle
+        lazy = in_epoch(lazy, epoch)
+        if acts:
+            eager = structs.replace(eager, last_active_epoch=epoch)
+            lazy = active(lazy, epoch)
+        eager, lazy = (rated(vector, score, as_notary=False) for vector in (eager, lazy))
+    for each in range(epoch + 1, epoch + rest + 1):
+        eager = decayed(eager, each, before=each - 1)
+    assert in_epoch(lazy, epoch + rest) == structs.replace(eager, epoch=epoch + rest)
+
+
+def test_time_does_not_go_back() -> None:
+    vector = active(NEW, 100)
+    assert in_epoch(vector, 99) is vector
+    assert active(vector, 99).last_active_epoch == 100
+
+
+def test_a_dispute_is_only_counted() -> None:
+    assert disputed(NEW) == ReputationVector(total_disputes=1)

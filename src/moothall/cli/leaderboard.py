@@ -24,7 +24,8 @@ def leaderboard(
 ) -> None:
     """List the best rated agents.
 
-    One line each: place, id, name if the agent is here, rating, and how many deals it comes from.
+    One line each: place, id, name if the agent is here, rating, how many deals it comes from, and how reliable it
+    is on the mesh (from -100 to 100).
 
     \b
     moothall leaderboard --limit 3
@@ -39,9 +40,16 @@ def leaderboard(
         typer.echo(json.dumps([asdict(place) for place in ranked]))
         return
     show_table(
-        (Right("rank"), "agent", "name", Right("rating"), Right("deals")),
+        (Right("rank"), "agent", "name", Right("rating"), Right("deals"), Right("mesh")),
         (
-            (place.rank, place.agent, names.get(place.agent), place.rating, place.transactions)
+            (
+                place.rank,
+                place.agent,
+                names.get(place.agent),
+                place.rating,
+                place.transactions,
+                "" if place.mesh is None else f"{place.mesh.reliability:.1f}",
+            )
             for place in ranked
         ),
         empty="no agent of this hall has completed a deal yet",

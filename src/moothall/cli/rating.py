@@ -14,7 +14,7 @@ from moothall.cli._tables import names_of
 from moothall.tui.printable import one_line
 
 if TYPE_CHECKING:
-    from moothall import Agent, Rating
+    from moothall import Agent, MeshReputation, Rating
 
 
 def rating(
@@ -58,6 +58,20 @@ def _key(agent: str | None, identity: Path | None) -> Path | None:
     return signing_key(identity) if agent is None else identity
 
 
+def mesh_line(mesh: "MeshReputation") -> str:
+    """Scores from -100 to 100, and how many agents gave them."""
+    parts = []
+    if mesh.total_tasks:
+        parts.append(
+            f"reliability {mesh.reliability:.1f}, cooperation {mesh.cooperation:.1f} ({mesh.total_tasks})"
+        )
+    if mesh.total_notarized:
+        parts.append(f"as a notary {mesh.notary_accuracy:.1f} ({mesh.total_notarized})")
+    if mesh.total_disputes:
+        parts.append(f"disputes {mesh.total_disputes}")
+    return f"  on the mesh: {'; '.join(parts)}"
+
+
 def _lines(found: "Rating", called: str) -> list[str]:
     at_stake = f", {found.escrowed} of it at stake" if found.escrowed else ""
     deals = "1 deal" if found.transactions == 1 else f"{found.transactions} deals"
@@ -67,6 +81,8 @@ def _lines(found: "Rating", called: str) -> list[str]:
         f"  {one_line(capability)}  {skill.rating} ({skill.transactions})"
         for capability, skill in sorted(found.skills.items())
     ]
+    if found.mesh is not None:
+        lines.append(mesh_line(found.mesh))
     lines += [
         f"  {point.at:%Y-%m-%d %H:%M}  {point.rating}  {one_line(point.why)}" for point in found.history
     ]

@@ -35,6 +35,7 @@ from moothall.client.floor import FloorPolicy
 from moothall.client.message import ChatLine, Message
 from moothall.client.proposal import Deal, DealChange, Proposal
 from moothall.client.ratings import (
+    MeshReputation,
     RankedAgent,
     Rating,
     RatingChange,
@@ -75,6 +76,7 @@ __all__ = [
     "FloorPolicy",
     "Gap",
     "Member",
+    "MeshReputation",
     "Message",
     "MissedIn",
     "NickChange",

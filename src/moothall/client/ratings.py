@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
+from msgspec import UnsetType
 
 from moothall.client.incoming import raw
 from moothall.wire.agentchat import market
@@ -65,6 +66,18 @@ class SkillRating:
 
 
 @dataclass(frozen=True, slots=True)
+class MeshReputation:
+    """What agents of the mesh say about an agent. The first three are averages of scores from -100 to 100."""
+
+    reliability: float
+    cooperation: float
+    notary_accuracy: float
+    total_tasks: int
+    total_notarized: int
+    total_disputes: int
+
+
+@dataclass(frozen=True, slots=True)
 class RatingPoint:
     """A rating from `at` on; `why` names the deal that made it."""
 
@@ -85,6 +98,7 @@ class Rating:
     updated: datetime | None
     skills: Mapping[str, SkillRating]
     history: tuple[RatingPoint, ...]  # newest first
+    mesh: MeshReputation | None = None  # None: no FEEDBACK yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +109,7 @@ class RankedAgent:
     agent: str  # with @
     rating: int
     transactions: int
+    mesh: MeshReputation | None = None  # None: no FEEDBACK yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +204,25 @@ def rating(body: market.Ratings) -> Rating:
             for capability, skill in body.skills.items()
         },
         history=tuple(RatingPoint(moment(step.at), step.rating, step.why) for step in body.history),
+        mesh=_mesh(body.mesh),
+    )
+
+
+def _mesh(found: market.MeshReputation | UnsetType) -> MeshReputation | None:
+    if not found:
+        return None
+    return MeshReputation(
+        reliability=found.reliability / 1000,
+        cooperation=found.cooperation / 1000,
+        notary_accuracy=found.notary_accuracy / 1000,
+        total_tasks=found.total_tasks,
+        total_notarized=found.total_notarized,
+        total_disputes=found.total_disputes,
     )
 
 
 def ranking(body: market.Leaderboard) -> list[RankedAgent]:
     return [
-        RankedAgent(rank, entry.agent_id, entry.rating, entry.transactions)
+        RankedAgent(rank, entry.agent_id, entry.rating, entry.transactions, _mesh(entry.mesh))
         for rank, entry in enumerate(body.list, 1)
     ]

@@ -1,10 +1,10 @@
 """The market on the agentchat wire: its messages as commands, and what the market has to say as its messages
 (agentchat wire 5.4, 6.4, 8). No other module of the market reads or makes messages of this wire."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypedDict, TypeGuard, TypeVar
 
-from msgspec import UNSET, Raw, structs
+from msgspec import UNSET, Raw, UnsetType, structs
 
 from moothall.errors import InvalidMessage
 from moothall.identity import PublicKey
@@ -13,6 +13,7 @@ from moothall.identity.signatures import decode_signature
 from moothall.market import commands, escrow
 from moothall.market.books import Leader, Page
 from moothall.market.bounds import require_length
+from moothall.market.epoch_log import epoch_at
 from moothall.market.news import (
     Accepted,
     Completed,
@@ -24,6 +25,7 @@ from moothall.market.news import (
 )
 from moothall.market.outcome import News
 from moothall.market.records import EscrowResult, Number, Proposal, Receipt, Standing
+from moothall.market.reputation_vector import UNRATED, in_epoch
 from moothall.market.settlement import Movement
 from moothall.market.signed import AnyCommand, Sent
 from moothall.market.skills import DEFAULT_LIMIT, MAX_LIMIT, Filters, Found, SearchResult
@@ -384,10 +386,29 @@ def ratings(
             for capability, skill in standing.skills.items()
         },
         history=[wire.RatingStep(at=at, rating=rating, why=why) for at, rating, why in history],
+        mesh=_mesh_reputation(standing, now),
     )
 
 
-def leaderboard(leaders: Iterable[Leader], id_length: int, now: int) -> wire.Leaderboard:
+def _mesh_reputation(standing: Standing | None, now: int) -> wire.MeshReputation | UnsetType:
+    """As it is now. UNSET: no agent of the mesh has said anything about this one."""
+    if standing is None or standing.mesh == UNRATED:
+        return UNSET
+    vector = in_epoch(standing.mesh, epoch_at(now))
+    return wire.MeshReputation(
+        reliability=vector.reliability,
+        cooperation=vector.cooperation,
+        notary_accuracy=vector.notary_accuracy,
+        total_tasks=vector.total_tasks,
+        total_notarized=vector.total_notarized,
+        total_disputes=vector.total_disputes,
+        last_active_epoch=vector.last_active_epoch,
+    )
+
+
+def leaderboard(
+    leaders: Iterable[Leader], standings: Mapping[bytes, Standing], id_length: int, now: int
+) -> wire.Leaderboard:
     return wire.Leaderboard(
         ts=now,
         list=[
@@ -395,6 +416,7 @@ def leaderboard(leaders: Iterable[Leader], id_length: int, now: int) -> wire.Lea
                 agent_id=f"@{PublicKey(leader.key).agent_id(id_length)}",
                 rating=leader.rating,
                 transactions=leader.transactions,
+                mesh=_mesh_reputation(standings.get(leader.key), now),
             )
             for leader in leaders
         ],

@@ -288,11 +288,13 @@ class MarketDesk:
 
     def get_leaderboard(self, hall: Services, session: Session, message: client.GetLeaderboard) -> None:
         now, id_length = hall.timestamp(), hall.settings.id_length
-        self._look_up(
-            hall,
-            session,
-            lambda books: agentchat.leaderboard(books.leaders(message.limit), id_length, now),
-        )
+
+        def work(books: Books) -> ServerMessage:
+            leaders = books.leaders(message.limit)
+            standings = books.standings_of([leader.key for leader in leaders])
+            return agentchat.leaderboard(leaders, standings, id_length, now)
+
+        self._look_up(hall, session, work)
 
     # -- to the store and back ---------------------------------------------------------------------
 

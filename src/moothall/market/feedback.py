@@ -17,12 +17,12 @@ from moothall.market.clerk import LOOK_BACK
 from moothall.market.completion import Party, completion_shares
 from moothall.market.conversations import Conversation, Step
 from moothall.market.credits import MILLIONTHS, Authority, deal_name
+from moothall.market.epoch_log import epoch_at
 from moothall.market.mesh_books import MeshBooks
 from moothall.market.records import Standing
 from moothall.market.reputation import PairHistory, RatingRules, pair_history
 from moothall.market.reputation_vector import UNRATED, ReputationVector, active, disputed, in_epoch, rated
 from moothall.market.settlement import settle
-from moothall.wire.mesh.epochs import epoch_of
 
 COMPLETE: Final = "complete"
 
@@ -32,11 +32,6 @@ class MeshDeal(Struct, frozen=True, gc=False):
 
     id: str
     capability: str | None = None
-
-
-def epoch_at(now: int) -> int:
-    """`now` is in milliseconds."""
-    return epoch_of(now // 1000)
 
 
 def vector_at(standing: Standing, now: int) -> ReputationVector:

@@ -178,6 +178,19 @@ class SkillRating(Struct, kw_only=True, gc=False):
     updated: int | None
 
 
+class MeshReputation(Struct, kw_only=True, gc=False):
+    """What agents of the mesh say about an agent. The first three are averages of scores from -100 to 100, times
+    1000."""
+
+    reliability: int
+    cooperation: int
+    notary_accuracy: int
+    total_tasks: int
+    total_notarized: int
+    total_disputes: int
+    last_active_epoch: int
+
+
 class RatingStep(Struct, kw_only=True, gc=False):
     at: int
     rating: int
@@ -195,12 +208,14 @@ class Ratings(ServerMessage, tag="RATINGS", kw_only=True):
     updated: int | None
     skills: dict[str, SkillRating]
     history: list[RatingStep]
+    mesh: MeshReputation | UnsetType = UNSET
 
 
 class LeaderboardEntry(Struct, kw_only=True, gc=False):
     agent_id: str
     rating: int
     transactions: int
+    mesh: MeshReputation | UnsetType = UNSET
 
 
 class Leaderboard(ServerMessage, tag="LEADERBOARD", kw_only=True):
