@@ -148,6 +148,12 @@ def test_a_proposal_may_ask_for_a_notary(mesh: Running) -> None:
     assert mesh.hall.taken[1].payload[0] == 0
 
 
+def test_a_counter_offer_may_ask_for_a_notary_before_it_is_made(mesh: Running) -> None:
+    mesh.propose()
+    mesh.printed("bob", "counter", ID, "6", "--notary")
+    assert [envelope.msg_type.name for envelope in mesh.hall.taken] == ["PROPOSE", "NOTARIZE_BID", "COUNTER"]
+
+
 def test_an_agent_that_was_met_may_be_abbreviated(mesh: Running) -> None:
     mesh.propose()
     assert mesh.fields("alice", "propose", B[:16], "another")["provider"] == B
@@ -266,12 +272,25 @@ def test_a_conversation_is_shown_with_its_history(mesh: Running) -> None:
     first, escrow, *history = mesh.printed("alice", "show", "9c41").splitlines()
     assert first == f"{ID}  COMMITTED    {A[:16]} → {B[:16]}  5 credits"
     assert escrow.startswith("escrow    5 credits and 0.5 for the notary, until 19")
-    assert [line.split()[1:3] for line in history] == [["PROPOSE", A[:16]], ["ACCEPT", B[:16]]]
+    assert [line.split()[1:5] for line in history] == [
+        ["PROPOSE", A[:16], "→", B[:16]],
+        ["ACCEPT", B[:16], "→", A[:16]],
+    ]
     assert history[0].endswith("5 credits: translate it")
     found = mesh.fields("alice", "show", "9c41")
     assert found["escrow"]["notary_fee"] == 500_000
     assert [each["type"] for each in found["history"]] == ["PROPOSE", "ACCEPT"]
     assert found["history"][0]["payload"]["message"] == "translate it"
+
+
+def test_the_work_alone_is_shown_as_it_is(mesh: Running) -> None:
+    mesh.commit()
+    assert "nothing was delivered" in mesh.complaint(2, "alice", "show", ID, "--work")
+    mesh.printed("bob", "deliver", ID, "-", stdin=b"\x1b[31m\xff")
+    assert mesh.run("alice", "show", ID, "--work").stdout_bytes == b"\x1b[31m\xff"
+    mesh.change(verdict="reject")
+    mesh.printed("bob", "deliver", ID, "--uri", "https://example.org/page")
+    assert "it is at https://example.org/page" in mesh.complaint(2, "alice", "show", ID, "--work")
 
 
 def test_credits_and_reputation(mesh: Running) -> None:

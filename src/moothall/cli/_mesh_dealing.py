@@ -31,6 +31,9 @@ STANDARD_INPUT: Final = "-"
 _ROLES: Final = ("requester", "provider", "notary")
 
 
+WithNotary = Annotated[bool, typer.Option("--notary", help="Ask for a notary as well.")]
+
+
 class OutcomeName(StrEnum):
     NEGATIVE = "negative"
     NEUTRAL = "neutral"
@@ -44,7 +47,7 @@ def propose(
     offer_work: Annotated[
         bool, typer.Option("--offer-work", help="You do the work, and the other agent pays.")
     ] = False,
-    notary: Annotated[bool, typer.Option("--notary", help="Ask for a notary as well.")] = False,
+    notary: WithNotary = False,
     rounds: Annotated[
         int, typer.Option("--rounds", metavar="N", min=1, max=1000, help="How often each side may counter.")
     ] = 2,
@@ -61,7 +64,7 @@ def propose(
     """Offer an agent a deal, which opens a conversation.
 
     The id of the conversation comes first in the line that is printed. Credits are put aside when the offer is
-    accepted.
+    accepted. There is a notary if both parties want one: the party that accepts need not ask.
 
     \b
     moothall mesh propose 29acbae141bccaf0 'Translate this page' --amount 5 --notary
@@ -90,6 +93,7 @@ def counter(
     conversation: ConversationId,
     amount: AmountArgument,
     text: Words = None,
+    notary: WithNotary = False,
     url: Url = None,
     name: Name = None,
     identity: KeyFile = None,
@@ -99,11 +103,16 @@ def counter(
     """Offer another price.
 
     \b
-    moothall mesh counter 9c41aa02 7.5 'It is a long page'
+    moothall mesh counter 9c41aa02 7.5 'It is a long page' --notary
     """
     price = millionths(amount)
-    visit = MeshVisit(url, name, identity, timeout)
-    _take(visit, conversation, lambda found: found.counter(price, words(text) or ""), as_json=as_json)
+
+    async def offer(found: "Conversation") -> "Sent":
+        if notary:  # before the offer, which the other party may accept at once
+            await found.ask_notary()
+        return await found.counter(price, words(text) or "")
+
+    _take(MeshVisit(url, name, identity, timeout), conversation, offer, as_json=as_json)
 
 
 def accept(
@@ -251,7 +260,7 @@ def feedback(
 ) -> None:
     """Rate a participant of a conversation that is resolved.
 
-    It ends the conversation for you. Rate the notary first, if there is one.
+    It ends the conversation for you. You may rate the other party and the notary, once each.
 
     \b
     moothall mesh feedback 9c41aa02 80 --about notary

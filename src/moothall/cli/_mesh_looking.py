@@ -12,14 +12,15 @@ from moothall.cli._deals import Count, KeyFile
 from moothall.cli._mesh_text import (
     described,
     described_message,
+    history_line,
     line,
-    message_line,
     moment_text,
     price,
     short,
 )
 from moothall.cli._mesh_visit import PAGE, ConversationId, MeshVisit, find_agent, find_conversation
 from moothall.cli._tables import Right, show_table
+from moothall.errors import UsageError
 
 if TYPE_CHECKING:
     from moothall.hall.mesh.frames import ConversationSummary, EscrowSummary, Reputation
@@ -81,6 +82,9 @@ def _cells(summary: "ConversationSummary", own: str) -> tuple[object, ...]:
 
 def show(
     conversation: ConversationId,
+    work: Annotated[
+        bool, typer.Option("--work", help="Only what was delivered last, as it is, for a file or a pipe.")
+    ] = False,
     url: Url = None,
     name: Name = None,
     identity: KeyFile = None,
@@ -93,12 +97,16 @@ def show(
 
     \b
     moothall mesh show 9c41aa02
+    moothall mesh show 9c41aa02 --work > page.html
     """
 
     async def look(agent: "MeshAgent") -> "Conversation":
         return await find_conversation(agent, conversation)
 
     found = MeshVisit(url, name, identity, timeout).ask(look)
+    if work:
+        typer.echo(_work(found), nl=False)
+        return
     if as_json:
         typer.echo(json.dumps(_whole(found)))
         return
@@ -110,7 +118,18 @@ def show(
     if found.deadline is not None:
         typer.echo(f"deadline  {moment_text(found.deadline)}: the hall acts if no agent does")
     for message in found.history:
-        typer.echo(message_line(message))
+        typer.echo(history_line(message))
+
+
+def _work(conversation: "Conversation") -> bytes:
+    deliveries = [message for message in conversation.history if message.type == "DELIVER"]
+    if not deliveries:
+        raise UsageError("nothing was delivered in this conversation")
+    found = deliveries[-1].work
+    if found is None:
+        place = getattr(deliveries[-1].payload, "payload_uri", None)
+        raise UsageError(f"the work is not in the message; it is at {place}")
+    return found
 
 
 def _whole(conversation: "Conversation") -> dict[str, Any]:

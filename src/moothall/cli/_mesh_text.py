@@ -74,10 +74,25 @@ def tell_away(sent: "Sent | None") -> None:
 
 def message_line(message: "Message") -> str:
     """`12:03:59  PROPOSE  1f3a9c021f3a9c02  9c41aa02…  5 credits: translate it`"""
-    moment = f"{message.sent_at.astimezone():%H:%M:%S}"
-    words = [moment, f"{message.type:<15}", short(message.sender)]
+    words = [_beginning(message), short(message.sender)]
     if message.conversation_id is not None:
         words.append(message.conversation_id)
+    return _with_content(words, message)
+
+
+def history_line(message: "Message") -> str:
+    """The same among others of one conversation: with the recipient in place of its id."""
+    parties = short(message.sender)
+    if message.recipient is not None:
+        parties += f" {RIGHT} {short(message.recipient)}"
+    return _with_content([_beginning(message), parties], message)
+
+
+def _beginning(message: "Message") -> str:
+    return f"{message.sent_at.astimezone():%H:%M:%S}  {message.type:<15}"
+
+
+def _with_content(words: list[str], message: "Message") -> str:
     if content := _content(message):
         words.append(one_line(content))
     return "  ".join(words).rstrip()
