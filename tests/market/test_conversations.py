@@ -382,6 +382,77 @@ def test_feedback_names_the_role_of_its_target() -> None:
     assert "role" in out_of_order(RESOLVED, step("FEEDBACK", about=N))
 
 
+# -- orders ------------------------------------------------------------------------------------------------------
+
+DISPUTED: Final = after(step("DISPUTE", recipient=N), start=DELIVERED)
+WAITING: Final = after(  # CLOSED by the requester, with credits that wait for the timeout
+    step("DISPUTE", sender=B, recipient=N), step("REJECT", sender=A, recipient=B), start=DELIVERED
+)
+CANCEL, CONSENT, CLAIM = step("CANCEL"), step("CONSENT"), step("CLAIM")
+
+
+@pytest.mark.parametrize("start", [PROPOSED, COMMITTED, after("DISAPPROVE", start=DELIVERED)])
+def test_the_requester_cancels_what_brought_it_nothing(start: Conversation) -> None:
+    ended = decide(start, CANCEL)
+    assert (ended.state, ended.held) == ("CLOSED", 0)
+
+
+@pytest.mark.parametrize(
+    "start", [DELIVERED, ALONE, DISPUTED, after("DISAPPROVE", "DELIVER", start=DELIVERED)]
+)
+def test_and_what_was_delivered_with_consent_alone(start: Conversation) -> None:
+    assert "consent" in out_of_order(start, CANCEL)
+    agreed = decide(start, CONSENT)
+    assert (agreed.state, agreed.consented) == (start.state, True)
+    assert decide(agreed, CANCEL).state == "CLOSED"
+
+
+def test_consent_ends_with_a_new_accept_or_delivery() -> None:
+    assert not after(CONSENT, step("ACCEPT", amount=100), start=DISPUTED).consented
+    assert not after(CONSENT, "DELIVER", start=COMMITTED).consented
+
+
+@pytest.mark.parametrize("start", [DELIVERED, DISPUTED, after(step("ACCEPT", amount=100), start=DISPUTED)])
+def test_at_the_timeout_the_provider_claims_what_it_delivered(start: Conversation) -> None:
+    claimed = decide(start, CLAIM)
+    assert (claimed.state, claimed.held) == ("RESOLVED", 0)
+    out_of_order(start, step("CANCEL", timed_out=True))
+
+
+def test_a_claim_needs_credits_and_work_that_was_not_rejected() -> None:
+    rejected = after("DISAPPROVE", start=DELIVERED)
+    for start in (COMMITTED, rejected, after("DELIVER", start=rejected), structs.replace(DELIVERED, held=0)):
+        assert "nothing to claim" in out_of_order(start, CLAIM)
+    for start in (COMMITTED, rejected, after("DELIVER", start=rejected)):
+        assert decide(start, step("CANCEL", timed_out=True)).state == "CLOSED"
+
+
+def test_credits_of_a_closed_conversation_are_settled_and_it_stays_closed() -> None:
+    assert (WAITING.state, WAITING.held) == ("CLOSED", 100)
+    assert WAITING.is_open
+    claimed = decide(WAITING, CLAIM)
+    assert (claimed.state, claimed.held, claimed.is_open) == ("CLOSED", 0, False)
+    rejected = after(
+        "DISAPPROVE",
+        "DELIVER",
+        step("DISPUTE", sender=B, recipient=N),
+        step("REJECT", sender=A, recipient=B),
+        start=DELIVERED,
+    )
+    assert rejected.held
+    assert decide(rejected, step("CANCEL", timed_out=True)).held == 0
+    for one in (CANCEL, CLAIM):
+        out_of_order(claimed, one)
+
+
+@pytest.mark.parametrize(
+    ("event", "sender"),
+    [("CANCEL", B), ("CANCEL", N), ("CONSENT", A), ("CONSENT", N), ("CLAIM", A), ("CLAIM", N)],
+)
+def test_each_order_is_for_one_party(event: Event, sender: bytes) -> None:
+    assert "Only the" in out_of_order(DELIVERED, step(event, sender=sender))
+
+
 # -- any history -----------------------------------------------------------------------------------------------
 
 AGENTS: Final = st.sampled_from((A, B, N, STRANGER))

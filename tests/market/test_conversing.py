@@ -4,13 +4,15 @@ On the real store; `tests/store/test_conversations.py` has both engines.
 """
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
+from typing import Final, get_args
 
 import pytest
 from msgspec import structs
 
 from moothall.errors import CreditsRefused, NoCover, OutOfOrder, RateLimited
-from moothall.market.conversations import Event, Step
+from moothall.market.conversations import ORDERS, TRANSITIONS, Event, State, Step
 from moothall.market.conversing import MeshRules
 from moothall.market.credits import TREASURY
 from moothall.market.rules import Quotas
@@ -496,6 +498,60 @@ def test_a_notary_that_comes_with_a_second_accept_has_no_fee(talks: Talks) -> No
     talks.say("DELIVER", B, A)
     talks.verdict("APPROVE", N)
     assert talks.balance(B) == PAID
+
+
+# -- what the state does not allow -------------------------------------------------------------------------
+
+STATES: Final[tuple[State, ...]] = get_args(State)
+MESSAGES: Final[list[Event]] = [event for event in get_args(Event) if event not in ORDERS]
+
+
+def reach(talks: Talks, state: State) -> None:
+    if state == "NEGOTIATING":
+        talks.propose()
+    elif state == "COMMITTED":
+        talks.commit(notary=N)
+    elif state == "DELIVERED":
+        talks.deliver(notary=N)
+    elif state == "RESOLVED":
+        talks.resolve(notary=N)
+    elif state == "CLOSED":
+        talks.propose()
+        talks.say("REJECT", B, A)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_pair_of_state_and_message_that_is_not_in_the_table_changes_nothing(
+    talks: Talks, state: State
+) -> None:
+    reach(talks, state)
+    assert talks.state() == state
+    before = talks.facts()
+    for event in MESSAGES:
+        if (state, event) not in TRANSITIONS:
+            for sender, recipient in product((A, B, N), repeat=2):
+                with pytest.raises(OutOfOrder):
+                    talks.say(event, sender, recipient, amount=CREDIT, parties=(A, B), about=recipient)
+    assert talks.facts() == before
+
+
+@pytest.mark.parametrize("state", STATES[1:])
+def test_a_stranger_changes_nothing_in_any_state(talks: Talks, state: State) -> None:
+    reach(talks, state)
+    before = talks.facts()
+    for event in MESSAGES:
+        for recipient in (A, B, N):
+            with pytest.raises(OutOfOrder):
+                talks.say(event, STRANGER, recipient, amount=CREDIT, parties=(A, B), about=recipient)
+    assert talks.facts() == before
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_every_state_survives_a_restart(talks: Talks, state: State) -> None:
+    reach(talks, state)
+    before = talks.conversation()
+    talks.restart()
+    assert talks.conversation() == before
 
 
 # -- ids and quotas ----------------------------------------------------------------------------------------

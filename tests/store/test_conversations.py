@@ -195,6 +195,14 @@ async def test_deals_and_conversations_of_a_pair_are_one_history(place: Place) -
     assert place.problems() == []
 
 
+def test_a_recipient_that_never_signed_has_no_id(talks: Talks) -> None:
+    """Ids are searched for among keys: eight digits can be made up with 32 bytes that are no key of an agent."""
+    talks.propose()
+    assert talks.select("SELECT key FROM keys") == [(A,)]
+    talks.say("ACCEPT", B, A, amount=CREDIT)
+    assert sorted(talks.select("SELECT key FROM keys")) == [(A,), (B,)]
+
+
 # -- several units at once ---------------------------------------------------------------------------------
 
 

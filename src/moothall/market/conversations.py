@@ -141,6 +141,12 @@ class Conversation(Struct, kw_only=True, frozen=True, gc=False):
         return self.parties if self.notary is None else (*self.parties, self.notary)
 
     @property
+    def signers(self) -> set[bytes]:
+        """Participants that have signed an envelope of this conversation. A recipient may be any 32 bytes."""
+        shown = (self.acceptance, self.delivery, self.judgement)
+        return {self.offered_by, *(authority.sender for authority in shown if authority is not None)}
+
+    @property
     def is_open(self) -> bool:
         """Something is still to happen besides FEEDBACK: an answer, work, a verdict, or a settlement."""
         return self.state in OPEN or self.held > 0

@@ -119,8 +119,8 @@ class ConversationSql(StandingBooks):
         return dict(self._query("SELECT state, count(*) FROM conversations GROUP BY state"))
 
     def save_conversation(self, conversation: Conversation) -> None:
-        for participant in conversation.participants:
-            self._put_key(participant)
+        for key in conversation.signers:
+            self._put_key(key)
         self._draft.put_conversation(conversation, self._known_conversation(conversation.id))
 
     def _completed_conversations(self, one: bytes, other: bytes, limit: int) -> list[int]:
