@@ -346,8 +346,8 @@ _HALLS: Final = (
 
 _SEAMS: Final = (*_BOOKS, *_COMMON, *_HALLS)
 
-# A PROPOSE may name any 32 bytes as its recipient. Ids are looked up in `keys`, so a party is there only after it has
-# signed something.
+# A PROPOSE may name any 32 bytes as its recipient. Ids are looked up in `keys`, so a party is there only after it
+# has signed something.
 # Nonces have 64 bits without a sign, which no number of both engines holds: they are text. `hash` is that of the
 # envelope, which authorisations name, and `leaf` the one that a proof begins with. An epoch that has ended gets no
 # more envelopes: where several halls write at once a trigger moves them, and the hall that ends it locks the table.
