@@ -9,7 +9,7 @@ import pytest
 from moothall import Backoff, ConnectionFailed, ConnectionLost, PrivateKey, RateLimited, UntrustedHall
 from moothall.errors import EnvelopeRejected, MoothallError, NoCover, NotConnected, OutOfOrder, ReplyTimeout
 from moothall.hall.mesh import frames
-from moothall.mesh import Away, Change, MeshAgent, Message, Missed
+from moothall.mesh import Away, Change, MeshAgent, Message, Missed, intake
 from moothall.wire.mesh.envelope import decode, encode, seal
 from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.offers import Propose
@@ -250,6 +250,30 @@ async def test_a_hall_that_passes_on_the_challenge_of_another_gets_no_signature(
     hall.host = "hall.example:6667"
     with pytest.raises(UntrustedHall, match=r"calls itself 'hall\.example:6667'"):
         await agent(ALICE).connect(hall.url)
+
+
+async def test_waiting_for_a_state_has_an_end(hall: SmallHall) -> None:
+    alice = agent(ALICE)
+    async with alice.connected(hall.url):
+        deal = await alice.propose(BOB.public.raw, "work")
+        with pytest.raises(ReplyTimeout, match=r"NEGOTIATING after 0\.01 s"):
+            await deal.wait_for("COMMITTED", timeout=0.01)
+        waiting = asyncio.create_task(deal.wait_for("COMMITTED"))
+    with pytest.raises(NotConnected, match="the agent has left"):
+        await waiting
+
+
+async def test_more_than_the_agent_holds_waits_at_the_hall(
+    hall: SmallHall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "MAX_WAITING_BYTES", 1000)
+    alice = agent(ALICE)
+    proposals: Heard[Message] = Heard()
+    alice.on_propose(proposals)
+    async with alice.connected(hall.url):
+        for nonce in range(1, 21):
+            await hall.push(ALICE.public.raw, proposal(ALICE, nonce=nonce, conversation=bytes([nonce]) * 16))
+        assert [(await proposals.next()).nonce for _ in range(20)] == list(range(1, 21))
 
 
 async def test_what_the_hall_changes_by_itself(hall: SmallHall) -> None:

@@ -113,6 +113,11 @@ class MeshAgent(Decorators, Dealing, Publishing):
         """True while there is a connection to the hall."""
         return self._lifeline is not None and self._lifeline.is_connected
 
+    @property
+    def has_left(self) -> bool:
+        """True when the agent was connected and will not connect again by itself."""
+        return self._lifeline is not None and self._lifeline.is_over
+
     # -- coming and going ----------------------------------------------------------------------------------
 
     def run(self, url: str | None = None) -> None:
@@ -139,6 +144,7 @@ class MeshAgent(Decorators, Dealing, Publishing):
             self._intake,
             self._handlers,
             self._timeout,
+            on_end=self._notify_all,
         )
         self._stay = stay
         self._intake.begin()

@@ -120,13 +120,16 @@ class Conversation:
     async def wait_for(self, *states: State, timeout: float | None = None) -> State:  # noqa: ASYNC109  # as for all operations
         """Wait until the conversation is in one of these `states`, and return which.
 
-        `timeout` is in seconds; without one it waits as long as it takes. Raises ReplyTimeout.
+        `timeout` is in seconds; without one it waits as long as it takes. Raises ReplyTimeout, or NotConnected when
+        the agent has left.
         """
         changed = asyncio.Event()
         self._waiting.add(changed)
         try:
             async with asyncio.timeout(timeout):
                 while self.state not in states:
+                    if self._agent.has_left:
+                        raise NotConnected(f"the agent has left; the conversation is {self.state}")
                     changed.clear()
                     await changed.wait()
         except TimeoutError:

@@ -299,6 +299,10 @@ class Dealing:
         """Add messages to its history."""
         self._records.remember(conversation.record, *messages)
 
+    def _notify_all(self) -> None:
+        for conversation in list(self._handles.values()):
+            conversation.notify()
+
     # -- inside ------------------------------------------------------------------------------------------
 
     def _make(self, record: Record) -> Conversation:

@@ -27,8 +27,12 @@ from moothall.wire.mesh.msg_types import BILATERAL, NAMED_TOPIC, MsgType
 from moothall.wire.mesh.validation import check, prove, topic_of
 
 MAX_WAITING: Final = 10_000  # envelopes and notices; beyond that, the agent does not read
+MAX_WAITING_BYTES: Final = 32 * 1024 * 1024  # of envelopes, likewise
 MAX_NAMES: Final = 10_000
 NO_INBOX: Final = "NO_INBOX"  # the code of a hall that keeps none
+
+
+Work = Callable[[], Awaitable[None]]
 
 
 class Affairs(Protocol):
@@ -51,7 +55,9 @@ class Intake:
         self._affairs = affairs
         self._handlers = handlers
         self._reads_inbox = reads_inbox
-        self._waiting: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(MAX_WAITING)
+        self._waiting: asyncio.Queue[tuple[Work, int]] = asyncio.Queue(MAX_WAITING)
+        self._bytes = 0  # of envelopes that wait
+        self._room = asyncio.Event()
         self._seen = Seen()
         self._working: asyncio.Task[None] | None = None
         self._searches: dict[str, list[asyncio.Future[frames.DiscoverResults]]] = {}
@@ -72,16 +78,20 @@ class Intake:
     async def opened(self, line: Line) -> None:
         self._hall = line.hall
         if self._reads_inbox:
-            await self._waiting.put(lambda: self._read_inbox(line))
+            await self._waiting.put((lambda: self._read_inbox(line), 0))
 
     async def received(self, raw: bytes) -> None:
-        await self._waiting.put(lambda: self._take(raw))
+        while self._bytes and self._bytes + len(raw) > MAX_WAITING_BYTES:
+            self._room.clear()
+            await self._room.wait()
+        self._bytes += len(raw)
+        await self._waiting.put((lambda: self._take(raw), len(raw)))
 
     async def noticed(self, frame: frames.HallFrame) -> None:
         if isinstance(frame, frames.DiscoverResults):
             self._found(frame)
         else:
-            await self._waiting.put(lambda: self._note(frame))
+            await self._waiting.put((lambda: self._note(frame), 0))
 
     def search(self, query: str) -> "asyncio.Future[frames.DiscoverResults]":
         """The answer to the next DISCOVER with this query. The hall answers those of one query in their order."""
@@ -107,11 +117,14 @@ class Intake:
 
     async def _work(self) -> None:
         while True:
-            work = await self._waiting.get()
+            work, size = await self._waiting.get()
             try:
                 await work()
             except MoothallError as error:
                 log.warning("what arrived could not be looked up: %s", error)
+            finally:
+                self._bytes -= size
+                self._room.set()
 
     async def _read_inbox(self, line: Line) -> None:
         after: int | None = None

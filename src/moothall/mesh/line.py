@@ -141,13 +141,17 @@ class Line:
     async def post(self, envelope: Envelope) -> Awaitable[Sent]:
         """Send an envelope. What is returned can be awaited, for what the hall says to it.
 
-        Raises ConnectionLost; and when it is awaited, OutOfOrder, NoCover, EnvelopeRejected, a Refusal,
-        ReplyTimeout or ConnectionLost.
+        Raises ConnectionLost or ReplyTimeout; and when it is awaited, OutOfOrder, NoCover, EnvelopeRejected or a
+        Refusal besides.
         """
         pending = _Pending(asyncio.get_running_loop().create_future(), [])
         self._sent[envelope.nonce] = pending
         try:
-            await self._transmit(encode(envelope), text=False)
+            async with asyncio.timeout(self._patience):
+                await self._transmit(encode(envelope), text=False)
+        except TimeoutError:
+            del self._sent[envelope.nonce]
+            raise ReplyTimeout(f"the hall has not read anything for {self._patience:g} s") from None
         except BaseException:
             del self._sent[envelope.nonce]
             raise

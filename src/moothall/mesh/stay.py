@@ -1,5 +1,6 @@
 """An agent's stay on the mesh of a hall: what is put in place on each connection, and what is told of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -37,6 +38,8 @@ class Stay:
         intake: Intake,
         handlers: Handlers,
         patience: float,
+        *,
+        on_end: Callable[[], None],
     ) -> None:
         self.url: Final = url
         self.hall = b""
@@ -46,6 +49,7 @@ class Stay:
         self._intake = intake
         self._handlers = handlers
         self._patience = patience
+        self._on_end = on_end
 
     async def dial(self) -> Line:
         """A new connection, with the key proven."""
@@ -82,3 +86,4 @@ class Stay:
         log.info("disconnected from %s", shown_url(self.url))
         if error is not None:
             self._handlers.tell_last("disconnect", error)
+        self._on_end()
