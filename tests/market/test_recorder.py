@@ -105,6 +105,14 @@ def test_a_key_over_its_quota_is_not_logged_until_the_next_day(room: Room) -> No
     assert room.logged() == 3
 
 
+def test_what_the_hall_itself_says_has_no_quota(room: Room) -> None:
+    room.recorder = Recorder(room.store, Quotas(disk_per_key=1), hall_key=ALICE.public.raw)
+    for nonce in (1, 2, 3):
+        room.say(nonce=nonce)
+    room.world.advance(PAUSE_SECONDS)
+    assert (room.logged(), room.recorder.skipped) == (3, 0)
+
+
 def test_a_log_that_is_off_keeps_nothing(room: Room) -> None:
     room.recorder = Recorder(room.store, Quotas(), is_on=False)
     room.say()

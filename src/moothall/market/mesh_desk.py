@@ -85,7 +85,7 @@ class MeshDesk:
         self._logs = logs
         self._stores_inboxes = stores_inboxes
         self._lanes = Lanes()
-        self.recorder: Final = Recorder(store, rules.quotas, is_on=logs)
+        self.recorder: Final = Recorder(store, rules.quotas, hall_key=hall_key, is_on=logs)
         self._changed: list[Change] = []
         self._carried: list[Carried] = []
         self._counts: Counts[DeskBooks, dict[str, int]] = Counts(
