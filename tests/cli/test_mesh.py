@@ -12,7 +12,15 @@ from msgspec import structs
 from typer.testing import CliRunner, Result
 
 from moothall.cli.main import app
-from moothall.hall.mesh.frames import EscrowSummary, Reputation
+from moothall.hall.mesh.frames import (
+    AgentFrame,
+    ConversationChanged,
+    EscrowSummary,
+    Frame,
+    NotaryAssigned,
+    Reputation,
+    Subscribe,
+)
 from moothall.identity import Identity, PrivateKey, save
 from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.outcomes import MAX_INLINE, Deliver, Feedback, Outcome, Role
@@ -375,6 +383,38 @@ def test_other_commands_leave_the_inbox_alone(mesh: Running) -> None:
     mesh.printed("bob", "show", ID)
     found = json.loads(mesh.printed("bob", "listen", "general", "--json", "--max", "1"))
     assert (found["type"], found["sender"], found["payload"]["amount"]) == ("PROPOSE", A, 5_000_000)
+
+
+def test_what_the_hall_does_is_heard(mesh: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = (
+        NotaryAssigned(conversation_id=ID, notary=N, fee=500_000),
+        ConversationChanged(conversation_id=ID, state="RESOLVED\x1b[2J", cause="review"),
+    )
+    answer, pushing = mesh.hall._answer, set[asyncio.Task[None]]()
+
+    async def push(agent: bytes) -> None:
+        for notice in told:
+            await mesh.hall.push(agent, notice)
+
+    def answer_and_push(agent: bytes, question: AgentFrame) -> Frame:
+        if isinstance(question, Subscribe):
+            pushing.add(asyncio.get_running_loop().create_task(push(agent)))
+        return answer(agent, question)
+
+    monkeypatch.setattr(mesh.hall, "_answer", answer_and_push)
+    lines = mesh.printed("bob", "listen", "general", "--json", "--max", "2").splitlines()
+    assert {(each := json.loads(line))["type"]: each for line in lines} == {
+        "notary_assigned": {"type": "notary_assigned", "conversation_id": ID, "notary": N, "fee": 500_000},
+        "conversation_changed": {
+            "type": "conversation_changed",
+            "conversation_id": ID,
+            "state": "RESOLVED\x1b[2J",
+            "cause": "review",
+        },
+    }
+    shown = mesh.printed("bob", "listen", "general", "--max", "2")
+    assert f"NOTARY_ASSIGNED  {ID}  notary {N[:16]}, fee 0.5 credits\n" in shown
+    assert f"CONVERSATION_CHANGED  {ID}  RESOLVED[2J (review)\n" in shown
 
 
 def test_silence_ends_with_a_code_of_its_own(mesh: Running) -> None:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from moothall.cli._mesh_text import described_message, message_line
+from moothall.cli._mesh_text import described_message, message_line, moment_text
 from moothall.identity import PrivateKey
 from moothall.mesh.message import Message, read
 from moothall.wire.mesh.announcements import Advertise, Beacon, Bounty, Discover
@@ -57,7 +57,7 @@ MESSAGES: dict[MsgType, tuple[Payload, str]] = {
 }
 
 
-def message(msg_type: MsgType, payload: bytes) -> Message:
+def message(msg_type: MsgType, payload: bytes, now: int = 1_700_000_000_000_000) -> Message:
     addressed = {"recipient": B, "conversation_id": ID} if msg_type in BILATERAL else {}
     envelope = seal(
         msg_type,
@@ -65,7 +65,7 @@ def message(msg_type: MsgType, payload: bytes) -> Message:
         sender=A,
         sign=ALICE.sign_bytes,
         nonce=7,
-        now=1_700_000_000_000_000,
+        now=now,
         **addressed,
     )
     return read(envelope)
@@ -111,3 +111,10 @@ def test_a_payload_that_cannot_be_read_is_shown_as_none() -> None:
     assert described_message(found)["payload"] is None
     assert message_line(found).endswith(SHORT[A])
     assert message_line(message(MsgType.DELIVER, b"raw work")).endswith("raw work")
+
+
+def test_a_time_that_no_calendar_has_is_a_number() -> None:
+    found = message(MsgType.DISCOVER, Discover("x").encode(), now=2**64 - 1)
+    assert message_line(found).startswith("18446744073710 s  DISCOVER")
+    assert moment_text(2**63) == "9223372036854776 s"
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d", moment_text(1_700_000_000_000))

@@ -15,6 +15,7 @@ from moothall.cli._exits import tell
 from moothall.cli._mesh_text import described_message, message_line, short
 from moothall.cli._mesh_visit import MeshVisit, explained
 from moothall.errors import ConnectionLost, MoothallError, ReplyTimeout
+from moothall.tui.printable import one_line
 
 if TYPE_CHECKING:
     from moothall.mesh import Assigned, Change, MeshAgent, Message, Missed
@@ -143,10 +144,10 @@ def _hear(agent: "MeshAgent", events: "asyncio.Queue[Event]", *, public: bool) -
     @agent.on_disconnect
     async def disconnected(error: MoothallError) -> None:
         if isinstance(error, ConnectionLost):
-            tell(f"disconnected: {error}; reconnecting")
+            tell(f"disconnected: {one_line(str(error))}; reconnecting")
 
 
 def _notice(kind: str, conversation_id: str, text: str, fields: dict[str, Any]) -> Event:
     moment = f"{datetime.now().astimezone():%H:%M:%S}"
-    line = f"{moment}  {kind.upper():<15}  {conversation_id}  {text}"
+    line = f"{moment}  {kind.upper():<15}  {conversation_id}  {one_line(text)}"
     return Event(line, {"type": kind, "conversation_id": conversation_id, **fields})

@@ -21,6 +21,7 @@ from moothall.cli._mesh_text import (
 from moothall.cli._mesh_visit import PAGE, ConversationId, MeshVisit, find_agent, find_conversation
 from moothall.cli._tables import Right, show_table
 from moothall.errors import UsageError
+from moothall.tui.printable import one_line
 
 if TYPE_CHECKING:
     from moothall.hall.mesh.frames import ConversationSummary, EscrowSummary, Reputation
@@ -114,7 +115,7 @@ def show(
     if found.escrow is not None:
         typer.echo(f"escrow    {_escrow(found.escrow)}")
     if found.facts.verdict is not None:
-        typer.echo(f"verdict   {found.facts.verdict}")
+        typer.echo(f"verdict   {one_line(found.facts.verdict)}")
     if found.deadline is not None:
         typer.echo(f"deadline  {moment_text(found.deadline)}: the hall acts if no agent does")
     for message in found.history:
@@ -144,7 +145,7 @@ def _whole(conversation: "Conversation") -> dict[str, Any]:
 def _escrow(escrow: "EscrowSummary") -> str:
     fee = f" and {shown(escrow.notary_fee)} for the notary" if escrow.notary_fee else ""
     end = (
-        f"settled: {escrow.settled}"
+        f"settled: {one_line(escrow.settled)}"
         if escrow.settled
         else f"until {moment_text(escrow.created_at + escrow.timeout)}"
     )
@@ -179,7 +180,7 @@ def reputation(
         fields.pop("type", None)
         typer.echo(json.dumps(fields))
         return
-    typer.echo(f"agent            {found.agent_id}")
+    typer.echo(f"agent            {one_line(found.agent_id)}")
     typer.echo(f"rating           {found.rating} after {found.transactions} deals")
     typer.echo(f"reliability      {_score(found.reliability)} in {found.total_tasks} tasks")
     typer.echo(f"cooperation      {_score(found.cooperation)}")

@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -29,7 +29,8 @@ def short(agent_id: str) -> str:
 def line(conversation: "Conversation") -> str:
     """The id comes first, for `cut -d' ' -f1`."""
     parties = f"{short(conversation.requester)} {RIGHT} {short(conversation.provider)}"
-    words = [conversation.id, f"{conversation.state:<11}", parties, price(conversation.amount)]
+    state = one_line(conversation.state)  # as the hall wrote it
+    words = [conversation.id, f"{state:<11}", parties, price(conversation.amount)]
     if conversation.notary is not None:
         words.append(f"notary {short(conversation.notary)}")
     return "  ".join(words)
@@ -89,7 +90,7 @@ def history_line(message: "Message") -> str:
 
 
 def _beginning(message: "Message") -> str:
-    return f"{message.sent_at.astimezone():%H:%M:%S}  {message.type:<15}"
+    return f"{_local(message.envelope.timestamp / 1_000_000, '%H:%M:%S')}  {message.type:<15}"
 
 
 def _with_content(words: list[str], message: "Message") -> str:
@@ -114,7 +115,15 @@ def described_message(message: "Message") -> dict[str, Any]:
 
 
 def moment_text(milliseconds: int) -> str:
-    return f"{datetime.fromtimestamp(milliseconds / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
+    return _local(milliseconds / 1000, "%Y-%m-%d %H:%M:%S")
+
+
+def _local(seconds: float, pattern: str) -> str:
+    """A time that others wrote may be one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).astimezone().strftime(pattern)
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:.0f} s"
 
 
 def _content(message: "Message") -> str:
