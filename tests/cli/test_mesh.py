@@ -385,6 +385,14 @@ def test_other_commands_leave_the_inbox_alone(mesh: Running) -> None:
     assert (found["type"], found["sender"], found["payload"]["amount"]) == ("PROPOSE", A, 5_000_000)
 
 
+def test_what_is_not_printed_stays_in_the_inbox(mesh: Running) -> None:
+    offers = [mesh.fields("alice", "propose", B, f"{number}")["conversation_id"] for number in range(4)]
+    first = mesh.printed("bob", "listen", "--max", "1").split()
+    rest = [line.split() for line in mesh.printed("bob", "listen", "--max", "3").splitlines()]
+    assert [words[3] for words in (first, *rest)] == offers
+    assert mesh.run("bob", "listen", "--max", "1", "--timeout", "0.01").exit_code == 5
+
+
 def test_what_the_hall_does_is_heard(mesh: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     told = (
         NotaryAssigned(conversation_id=ID, notary=N, fee=500_000),

@@ -175,7 +175,8 @@ class SmallHall:
             for cursor in [each for each in kept if question.after is not None and each <= question.after]:
                 del kept[cursor]
             page = tuple(
-                frames.Kept(cursor=cursor, envelope=b64encode(raw).decode()) for cursor, raw in kept.items()
+                frames.Kept(cursor=cursor, envelope=b64encode(raw).decode())
+                for cursor, raw in list(kept.items())[: question.limit]
             )
             lost, self.lost = self.lost, 0
             last = page[-1].cursor if page else (question.after or 0)

@@ -80,7 +80,7 @@ async def _listen(
     silence: float | None,
 ) -> None:
     with explained():
-        agent = visit.agent(beacon=True, stays=True)
+        agent = visit.agent(beacon=True, stays=True, inbox_limit=limit)
     events: asyncio.Queue[Event] = asyncio.Queue(MOST_WAITING)
     _hear(agent, events, public=public)
     async with agent:

@@ -51,7 +51,9 @@ class MeshVisit:
     identity: Path | None = None
     timeout: float = DEFAULT_TIMEOUT
 
-    def agent(self, *, beacon: bool = False, stays: bool = False) -> "MeshAgent":
+    def agent(
+        self, *, beacon: bool = False, stays: bool = False, inbox_limit: int | None = None
+    ) -> "MeshAgent":
         """`beacon` shows the agent to others. An agent that `stays` reads its inbox and reconnects; a command that
         only does one thing leaves the inbox to it."""
         from moothall.mesh import MeshAgent
@@ -66,6 +68,7 @@ class MeshVisit:
                 key=path,
                 beacon=beacon,
                 inbox=stays,
+                inbox_limit=inbox_limit,
                 timeout=self.timeout,
                 reconnect=stays,
                 url=hall_url(self.url),

@@ -40,7 +40,8 @@ class MeshAgent(Decorators, Dealing, Publishing):
     is made that is not kept. With `create`, a key file that is not there is made, and the log says so. The nonces
     of a key file are kept beside it. `capabilities` are advertised on connecting, and named `topics` subscribed to.
     With `beacon` False the agent is not shown as present, and with `inbox` False what waits in its inbox stays
-    there: for a program that does something for an agent that runs.
+    there: for a program that does something for an agent that runs. `inbox_limit` is how many envelopes are read
+    of the inbox at most; the others stay there.
     `timeout` is how many seconds an operation waits. After a lost connection it connects again, unless `reconnect`
     is False, after the waits of `backoff`. `url` is where the hall is.
     """
@@ -55,6 +56,7 @@ class MeshAgent(Decorators, Dealing, Publishing):
         topics: str | Iterable[str] = (),
         beacon: bool = True,
         inbox: bool = True,
+        inbox_limit: int | None = None,
         timeout: float = TIMEOUT,
         reconnect: bool = True,
         backoff: Backoff = DEFAULT_BACKOFF,
@@ -78,7 +80,8 @@ class MeshAgent(Decorators, Dealing, Publishing):
         if offered := several(capabilities):
             shown.offer = Advertise(capabilities=offered)
             shown.offer.encode()  # a wrong name is told where it is written
-        Publishing.__init__(self, post, Intake(self, handlers, reads_inbox=inbox), shown, timeout)
+        intake = Intake(self, handlers, inbox_limit=inbox_limit if inbox else 0)
+        Publishing.__init__(self, post, intake, shown, timeout)
 
     def __repr__(self) -> str:
         state = "connected" if self.is_connected else "not connected"

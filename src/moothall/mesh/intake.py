@@ -51,10 +51,10 @@ class Affairs(Protocol):
 
 
 class Intake:
-    def __init__(self, affairs: Affairs, handlers: Handlers, *, reads_inbox: bool = True) -> None:
+    def __init__(self, affairs: Affairs, handlers: Handlers, *, inbox_limit: int | None = None) -> None:
         self._affairs = affairs
         self._handlers = handlers
-        self._reads_inbox = reads_inbox
+        self._inbox_left = inbox_limit  # envelopes that are still read of the inbox; None for all
         self._waiting: asyncio.Queue[tuple[Work, int]] = asyncio.Queue(MAX_WAITING)
         self._bytes = 0  # of envelopes that wait
         self._room = asyncio.Event()
@@ -77,7 +77,7 @@ class Intake:
 
     async def opened(self, line: Line) -> None:
         self._hall = line.hall
-        if self._reads_inbox:
+        if self._inbox_left != 0:
             await self._waiting.put((lambda: self._read_inbox(line), 0))
 
     async def received(self, raw: bytes) -> None:
@@ -128,9 +128,10 @@ class Intake:
 
     async def _read_inbox(self, line: Line) -> None:
         after: int | None = None
-        while True:
+        while self._inbox_left != 0:
+            limit = frames.MAX_PAGE if self._inbox_left is None else min(self._inbox_left, frames.MAX_PAGE)
             try:
-                page = await line.ask(frames.ReadInbox(after=after), frames.Inbox)
+                page = await line.ask(frames.ReadInbox(after=after, limit=limit), frames.Inbox)
             except UnknownRefusal as refusal:
                 if refusal.code == NO_INBOX:
                     return
@@ -143,6 +144,9 @@ class Intake:
             if not page.envelopes:
                 return
             after = page.cursor
+            if self._inbox_left is not None:
+                self._inbox_left -= len(page.envelopes)
+        await line.ask(frames.ReadInbox(after=after, limit=1), frames.Inbox)  # confirms the last ones
 
     async def _take(self, raw: bytes) -> None:
         envelope = verified(raw)
