@@ -32,6 +32,10 @@ class SmallHall:
     def __init__(self, key: PrivateKey = HALL_KEY) -> None:
         self.key = key
         self.challenge_key = key.public.raw.hex()
+        self.floor = 0
+        self.change_shown: Callable[[frames.ConversationShown], frames.ConversationShown] = lambda shown: (
+            shown
+        )
         self.host = ""  # that it says it has; without one, what the agent dialled
         self.taken: list[Envelope] = []
         self.asked: list[frames.Frame] = []
@@ -107,7 +111,7 @@ class SmallHall:
         text = frames.proof_text(nonce, self.challenge_key, first.agent_id)
         agent = bytes.fromhex(first.agent_id)
         assert verify(agent, text, bytes.fromhex(second.signature))
-        proven = frames.Proven(agent_id=first.agent_id, cursor=self._cursor, floor=0)
+        proven = frames.Proven(agent_id=first.agent_id, cursor=self._cursor, floor=self.floor)
         await line.send(frames.encode_frame(proven), text=True)
         return agent
 
@@ -223,7 +227,7 @@ class SmallHall:
             return frames.Error(ref=ref, code="AGENT_NOT_FOUND", message="There is no such conversation")
         summary = _summary(facts)
         history = tuple(_logged(raw) for raw in self.log.get(named, []))
-        return frames.ConversationShown(
+        shown = frames.ConversationShown(
             ref=ref,
             conversation=summary,
             offered_by=facts.offered_by.hex(),
@@ -231,6 +235,7 @@ class SmallHall:
             escrow=self.escrow,
             history=history,
         )
+        return self.change_shown(shown)
 
 
 def _summary(facts: Conversation) -> frames.ConversationSummary:

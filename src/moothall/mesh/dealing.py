@@ -5,7 +5,7 @@ from base64 import b64decode
 from typing import Literal
 from weakref import WeakValueDictionary
 
-from moothall.errors import MoothallError, OutOfOrder
+from moothall.errors import MoothallError, OutOfOrder, UnexpectedReply
 from moothall.hall.mesh import frames
 from moothall.market.conversations import Step
 from moothall.market.mesh import step_of
@@ -271,11 +271,14 @@ class Dealing:
     async def refresh(self, conversation: Conversation) -> None:
         """Read a `conversation` from the hall: its state, and those messages whose signatures hold."""
         question = frames.ShowConversation(conversation_id=conversation.id)
-        shown = await self._post.ask(question, frames.ConversationShown)
-        found = [verified(b64decode(each.envelope)) for each in shown.history]
-        envelopes = [each for each in found if each is not None and _belongs(each, conversation.record)]
         line = await self._post.line()
-        conversation.record.adopt(shown, envelopes, line.hall)
+        shown = await line.ask(question, frames.ConversationShown)
+        try:
+            found = [verified(b64decode(each.envelope)) for each in shown.history]
+            envelopes = [each for each in found if each is not None and _belongs(each, conversation.record)]
+            conversation.record.adopt(shown, envelopes, line.hall)
+        except ValueError:
+            raise UnexpectedReply("the hall shows this conversation in a form unknown here") from None
         messages = [read(envelope, conversation) for envelope in envelopes]
         self._records.remember(conversation.record, *messages, anew=True)
         conversation.notify()

@@ -120,8 +120,8 @@ class Intake:
             work, size = await self._waiting.get()
             try:
                 await work()
-            except MoothallError as error:
-                log.warning("what arrived could not be looked up: %s", error)
+            except (MoothallError, ValueError) as error:  # a hall may send anything
+                log.warning("what arrived could not be read: %s", error)
             finally:
                 self._bytes -= size
                 self._room.set()

@@ -20,6 +20,7 @@ from moothall.wire.mesh.envelope import (
 )
 from moothall.wire.mesh.faults import Fault
 from moothall.wire.mesh.msg_types import MsgType
+from moothall.wire.mesh.nonces import within_tolerance
 
 ATTEMPTS: Final = 4  # with nonces of which another program with this key has used a higher one
 
@@ -29,6 +30,12 @@ Answer = TypeVar("Answer", bound=frames.Frame)
 def now_us() -> int:
     """Unix microseconds."""
     return time.time_ns() // 1000
+
+
+def _timestamp(line: Line) -> int:
+    """Now; or just after the start of the hall, if the clock here is a little behind."""
+    now = now_us()
+    return max(now, line.floor + 1) if within_tolerance(line.floor, now) else now
 
 
 class Post:
@@ -102,7 +109,7 @@ class Post:
                 sender=self.sender,
                 sign=self._key.sign_bytes,
                 nonce=await self._nonces.next(),
-                now=max(now_us(), line.floor + 1),
+                now=_timestamp(line),
                 recipient=recipient,
                 conversation_id=conversation_id,
             )
@@ -116,7 +123,7 @@ class Post:
         """Sign and send an order on the credits of a conversation."""
         line = await self.line()
         word: Literal["cancel", "consent"] = "cancel" if order is frames.Cancel else "consent"
-        nonce, now = await self._nonces.next(), max(now_us(), line.floor + 1)
+        nonce, now = await self._nonces.next(), _timestamp(line)
         text = frames.order_text(word, conversation_id.hex(), nonce, now, line.hall.hex())
         signature = self._key.sign_bytes(text).hex()
         signed = order(conversation_id=conversation_id.hex(), nonce=nonce, timestamp=now, signature=signature)

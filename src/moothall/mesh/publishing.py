@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
-from moothall.errors import ReplyTimeout
+from msgspec import Struct, ValidationError, convert, structs
+
+from moothall.errors import ReplyTimeout, UnexpectedReply
 from moothall.hall.mesh import frames
 from moothall.mesh.dealing import conversation_bytes
 from moothall.mesh.events import Found, Sent
@@ -14,8 +16,6 @@ from moothall.mesh.stay import Shown
 from moothall.wire.mesh.announcements import Advertise, Bounty, Discover, Geo
 from moothall.wire.mesh.broadcast import Broadcast, Format
 from moothall.wire.mesh.msg_types import MsgType
-
-_LISTED = ("agent_id", "name", "capabilities", "rating", "transactions", "online")
 
 
 class Publishing:
@@ -134,13 +134,24 @@ class Publishing:
         return self._intake.names.get(agent)
 
 
+class _Result(Struct):
+    """What the hall answers of an agent. Members that are not here were advertised."""
+
+    agent_id: str
+    name: str = ""
+    capabilities: tuple[str, ...] = ()
+    rating: int = 0
+    transactions: int = 0
+    online: bool = False
+
+
+_LISTED: Final = frozenset(_Result.__struct_fields__)
+
+
 def _found(result: dict[str, Any]) -> Found:
-    return Found(
-        agent_id=str(result.get("agent_id", "")),
-        name=str(result.get("name", "")),
-        capabilities=tuple(result.get("capabilities", ())),
-        rating=int(result.get("rating", 0)),
-        transactions=int(result.get("transactions", 0)),
-        online=bool(result.get("online", False)),
-        advertised={name: value for name, value in result.items() if name not in _LISTED},
-    )
+    try:
+        known = convert(result, _Result)
+    except ValidationError as error:
+        raise UnexpectedReply(f"the hall answers a search in a form unknown here: {error}") from None
+    advertised = {name: value for name, value in result.items() if name not in _LISTED}
+    return Found(**structs.asdict(known), advertised=advertised)
