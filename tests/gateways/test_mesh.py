@@ -132,6 +132,7 @@ async def test_what_was_sent_before_the_close_is_handled() -> None:
 async def test_a_fragmented_envelope_is_one_envelope() -> None:
     async with serving() as (port, town), dial(port) as first, dial(port) as second:
         alice = signer(town, "alice")
+        await prove(second, signer(town, "bob"))
         raw = encode(alice.seal(MsgType.BOUNTY, b"x" * 50_000))
         await first.send([raw[:10], raw[10:40_000], raw[40_000:]])
         assert await envelope(second) == raw
@@ -151,6 +152,7 @@ async def test_an_envelope_that_is_too_long_is_refused_and_a_frame_that_is_close
 async def test_a_connection_over_its_rate_is_not_read_from_and_loses_nothing() -> None:
     async with serving(mesh_rate=Rate(5, 1)) as (port, town), dial(port) as first, dial(port) as second:
         alice = signer(town, "alice")
+        await prove(second, signer(town, "bob"))
         sent = [encode(alice.seal(MsgType.BOUNTY, b"{}")) for _ in range(12)]
         for raw in sent:
             await first.send(raw)

@@ -25,7 +25,6 @@ from moothall.hall.mesh.frames import (
     Challenge,
     Consent,
     Error,
-    Frame,
     Inbox,
     Kept,
     Proven,
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from moothall.hall.mesh.room import MeshRoom
 
 CHALLENGE_BYTES: Final = 16
-LONG_ANSWER: Final = 4096  # bytes; what is longer is charged to the connection that asked
 
 
 class _Refused(Exception):
@@ -178,6 +176,7 @@ class Asking:
     def _key(self, guest: Guest) -> bytes:
         if not guest.is_proven or guest.key is None:
             raise _Refused("PROOF_REQUIRED", "Prove your key first: `prove` with `agent_id`")
+        self._presence.admit(guest.key)  # it may have been banned meanwhile
         return guest.key
 
     def _read_inbox(self, guest: Guest, arrival: Arrival, frame: ReadInbox) -> None:
@@ -193,7 +192,7 @@ class Asking:
             )
             cursor = kept[-1].cursor if kept else frame.after or 0
             answer = Inbox(envelopes=kept, cursor=cursor, more=page.more, lost=page.lost, ref=frame.ref)
-            self._tell_long(guest, answer)
+            guest.tell(answer)
 
         self._inboxes.read(key, frame.after, frame.limit, *self._later(guest, frame.ref, tell))
 
@@ -205,7 +204,7 @@ class Asking:
             return
 
         def tell(answer: Answer) -> None:
-            self._tell_long(guest, replace(answer, ref=question.ref))
+            guest.tell(replace(answer, ref=question.ref))
 
         self._dealings.ask(key, question, *self._later(guest, question.ref, tell))
 
@@ -249,8 +248,3 @@ class Asking:
             if self._room.gate.may_log("mesh_question_failed"):
                 self._room.gate.log.warning("mesh_question_failed", error=repr(error))
             self._refuse(guest, ref, "INTERNAL_ERROR", "The hall could not answer this; try again later")
-
-    def _tell_long(self, guest: Guest, answer: Frame) -> None:
-        size = guest.tell(answer)
-        if size > LONG_ANSWER:
-            guest.owe(Price(bytes=size))

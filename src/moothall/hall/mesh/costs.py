@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from moothall.hall.budgets import Price
-from moothall.hall.costs import COPIED_FOR_ONE, LOOKUP, REGISTRATION, SEARCH, STEP
+from moothall.hall.costs import LOOKUP, REGISTRATION, SEARCH, STEP
 from moothall.hall.mesh.frames import (
     AskBalance,
     AskReputation,
@@ -25,6 +25,9 @@ from moothall.wire.mesh.msg_types import MsgType
 ENVELOPE_FRAMES: Final = 4
 # A proof and an order have a signature too; other questions are charged for what they ask the store.
 SIGNED_TEXT_FRAMES: Final = 3
+# Bytes that are copied to a connection in the time in which it is told a short message. Envelopes may be long, and
+# a topic may have many listeners: all of them are written to in one turn of the loop.
+COPIED_FOR_ONE: Final = 4096
 LOGGED: Final = 50  # microseconds of the store: one row of a batch
 INBOX_ENTRY: Final = 20  # microseconds of the store, to read or put one envelope
 

@@ -45,6 +45,7 @@ MAX_WAITING: Final = 16
 MAX_WAITING_BYTES: Final = 128 * 1024
 # Envelopes that wait for the disk, before the next one waits.
 MAX_IN_FLIGHT: Final = 8
+LONG_ANSWER: Final = 4096  # bytes; what is longer is charged to the connection that asked
 
 
 class Arrival(checking.Arrival):
@@ -121,7 +122,6 @@ class Guest:
         room: "MeshRoom",
         link: Link,
         ip: str,
-        number: int,
         meter: Meter | None,
         *,
         is_loopback: bool,
@@ -132,7 +132,7 @@ class Guest:
         self.ip = ip
         self.host = host  # as the client named it
         self._is_loopback = is_loopback
-        self.number = number  # in the order of arrival
+        self.number = 0  # in the order in which connections got their keys
         self.meter = meter  # counts what it costs; None without limits
         self.key: bytes | None = None  # of its envelopes; it has no other from then on
         self.is_proven = False
@@ -160,11 +160,12 @@ class Guest:
 
     # -- what the hall says ------------------------------------------------------------------------
 
-    def tell(self, frame: Frame) -> int:
-        """Send a text frame. Return its size."""
+    def tell(self, frame: Frame) -> None:
+        """Send a text frame. A long one is charged afterwards, because its length is known only then."""
         text = encode_text(encode_frame(frame))
         self.put_frame(text)
-        return len(text)
+        if len(text) > LONG_ANSWER and self.meter is not None:
+            self.meter.owe(Price(bytes=len(text)), self._room.now())
 
     def put_frame(self, frame: bytes) -> bool:
         """Queue a finished frame, which other connections may share. False: the connection has ended."""
@@ -274,11 +275,6 @@ class Guest:
             return True
         self.hold_for(shortage.seconds)
         return False
-
-    def owe(self, price: Price) -> None:
-        """Charge what is known only afterwards."""
-        if self.meter is not None:
-            self.meter.owe(price, self._room.now())
 
     def hold_for(self, seconds: float) -> None:
         if self.gone:

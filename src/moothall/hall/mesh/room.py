@@ -85,7 +85,8 @@ class MeshRoom:
         self.received: Counter[str] = Counter()  # envelopes that passed all checks, by type
         self.refused: Counter[str] = Counter()  # by fault
         self.waits = 0  # times that a connection had to wait for its limits
-        self.guests: dict[Guest, None] = {}  # in the order of arrival
+        self.guests: set[Guest] = set()  # all connections
+        self.listeners: dict[Guest, None] = {}  # those with a key, in the order in which they got it
         self.topics: Topics[Guest] = Topics()
         self.connections: Connections[Guest] = Connections()
         self.floor = gate.timestamp() * MILLI_TO_MICRO
@@ -95,7 +96,7 @@ class MeshRoom:
         self._presence = presence
         self._own = own
         self._limited = not settings.no_limits
-        self._number = 0  # of the last connection
+        self._number = 0  # of the last connection that got a key
         self._in_flight = 0  # envelopes that wait for the disk
         self._finished: Callable[[], None] | None = None  # the hall is about to close
         self._strangers: WaitingLine[Guest] = WaitingLine(
@@ -130,10 +131,9 @@ class MeshRoom:
             self.gate.turn_away(ip, is_news=counts.is_news(ip))
             link.close(POLICY_VIOLATION, "Too many connections from this IP")
             return None
-        self._number += 1
         meter = self.gate.budgets.meter(ip, is_loopback=is_loopback) if self._limited else None
-        guest = Guest(self, link, ip, self._number, meter, is_loopback=is_loopback, host=host)
-        self.guests[guest] = None
+        guest = Guest(self, link, ip, meter, is_loopback=is_loopback, host=host)
+        self.guests.add(guest)
         if self._finished is not None:
             guest.hold()  # for ever: the hall is about to close
         if self._identify:
@@ -143,7 +143,8 @@ class MeshRoom:
     def disconnect(self, guest: Guest) -> None:
         if guest not in self.guests:
             return
-        del self.guests[guest]
+        self.guests.remove(guest)
+        self.listeners.pop(guest, None)
         if not guest.payer.is_loopback:
             self._door.connections.depart(guest.ip)
         if guest.line is not None:
@@ -273,11 +274,11 @@ class MeshRoom:
         if envelope.msg_type is MsgType.BEACON:
             holder = self.connections.holder(envelope.sender)
             if holder is not None:
-                return beacons.audience(holder, _name(envelope), self.guests)
+                return beacons.audience(holder, _name(envelope), self.listeners)
         if arrival.broadcast is not None:
             message = arrival.broadcast
             return len(self.topics.members(message.topic)) + self._presence.audience(message.topic)
-        return len(self.guests)
+        return len(self.listeners)
 
     def _bind(self, guest: Guest, key: bytes) -> None:
         """The connection has sent a valid envelope: it has this key from now on."""
@@ -294,6 +295,10 @@ class MeshRoom:
             self._presence.arrive(guest, key, holder.name, proven=True)
 
     def _give(self, guest: Guest, key: bytes) -> None:
+        """It hears the topics from now on. A connection without a key hears nothing: bans are bans of keys."""
+        self._number += 1
+        guest.number = self._number
+        self.listeners[guest] = None
         guest.key = key
         if guest.meter is not None:
             guest.meter.belongs_to(key)
@@ -331,7 +336,7 @@ class MeshRoom:
         if guest.gone or holder is None:
             return
         name = _name(envelope)
-        listeners = beacons.listeners(holder, name, self.guests)
+        listeners = beacons.listeners(holder, name, self.listeners)
         self.routing.publish(arrival.raw, listeners, envelope.sender)
         if listeners:
             beacons.told(holder, name, self._number)
@@ -340,7 +345,7 @@ class MeshRoom:
 
     def _advertise(self, guest: Guest, envelope: Envelope, arrival: Arrival) -> None:
         def done() -> None:
-            self.routing.publish(arrival.raw, self.guests, envelope.sender)
+            self.routing.publish(arrival.raw, self.listeners, envelope.sender)
             self.accepted(guest, envelope)
 
         holder = self.connections.holder(envelope.sender)
@@ -366,7 +371,7 @@ class MeshRoom:
 
     def _announce(self, guest: Guest, envelope: Envelope, arrival: Arrival) -> None:
         """A message to all that changes nothing."""
-        self.routing.publish(arrival.raw, self.guests, envelope.sender)
+        self.routing.publish(arrival.raw, self.listeners, envelope.sender)
         self._dealings.record(envelope, arrival.raw)
         self.accepted(guest, envelope)
 
@@ -401,7 +406,7 @@ class MeshRoom:
             if envelope.msg_type in BILATERAL:
                 self.routing.deliver(guest, envelope, arrival.raw, told)
             else:
-                self.routing.publish(arrival.raw, self.guests, envelope.sender)
+                self.routing.publish(arrival.raw, self.listeners, envelope.sender)
                 self.routing.tell_all(told.notices)
             self.accepted(guest, envelope, told.state)
 

@@ -1,6 +1,6 @@
 """Named topics of the mesh, and which connections hear them (mesh wire 4, 6.2).
 
-The three fixed topics are not here: every connection hears them.
+The three fixed topics are not here: every connection with a key hears them.
 """
 
 from collections.abc import Collection
