@@ -337,7 +337,8 @@ class App:
             hall,
             mesh_rules(settings),
             self.desk.disk,
-            key.public.raw,
+            own,
+            self._others or NOWHERE,
             logs=settings.mesh_log,
             stores_inboxes=settings.mesh_inbox == "store",
         )

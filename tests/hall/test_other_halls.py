@@ -7,6 +7,7 @@ import pytest
 
 from moothall.hall.common import BANS, LISTS
 from moothall.hall.counts import RECOUNT_SECONDS
+from moothall.hall.elsewhere import ON_THE_MESH
 from moothall.hall.other_halls import (
     MAX_NAMED,
     NEWS,
@@ -232,6 +233,65 @@ def test_a_hall_that_closes_leaves_and_hears_nothing_more(here: HallOfMany, ther
     there.advance(5)
     assert there.shared.pulses == pulses
     there.others.close()
+
+
+# -- the mesh ------------------------------------------------------------------------------------------
+
+
+class Mesh:
+    """What a hall is brought for its agents of the mesh."""
+
+    def __init__(self, world: HallOfMany) -> None:
+        self.envelopes: list[tuple[bytes, bytes]] = []
+        self.frames: list[tuple[bytes, bytes]] = []
+        world.others.on_mesh(
+            lambda *carried: self.envelopes.append(carried), lambda *told: self.frames.append(told)
+        )
+
+
+def test_an_agent_of_the_mesh_is_present_until_it_has_no_connection_at_all(here: HallOfMany) -> None:
+    key = ALICE.public.raw
+    here.others.present(key, is_here=True)
+    here.advance(PRESENCE_SECONDS)
+    assert here.listed() == {key: ON_THE_MESH}
+    alice = here.agent("alice", key=ALICE)
+    here.advance(PRESENCE_SECONDS)
+    assert here.listed() == {key: "online"}
+    here.disconnect(alice)
+    here.advance(PRESENCE_SECONDS)
+    assert here.listed() == {key: ON_THE_MESH}
+    del here.shared.halls["here"]
+    here.advance(2 * PULSE_SECONDS)
+    assert here.listed() == {key: ON_THE_MESH}
+    here.others.present(key, is_here=False)
+    here.advance(PULSE_SECONDS)
+    assert here.listed() == {}
+
+
+def test_envelopes_and_frames_are_brought_to_agents_of_the_mesh_elsewhere(
+    here: HallOfMany, there: HallOfMany
+) -> None:
+    mesh, own, books = Mesh(there), Mesh(here), here.shared
+    there.others.present(BOB.public.raw, is_here=True)
+    there.advance(PRESENCE_SECONDS)
+    books.hall = "here"
+    assert here.others.carry(books, BOB.public.raw, b"envelope")
+    assert not here.others.carry(books, CAROL.public.raw, b"envelope")
+    here.others.notify(books, (ALICE.public.raw, BOB.public.raw), b"frame")
+    here.others.notify(books, (ALICE.public.raw,), b"frame")
+    there.hear_all()
+    here.hear_all()
+    assert mesh.envelopes == [(BOB.public.raw, b"envelope")]
+    assert mesh.frames == [(BOB.public.raw, b"frame")]
+    assert (own.envelopes, own.frames) == ([], [])
+
+
+def test_an_agent_of_the_mesh_is_not_drawn_as_an_arbiter(here: HallOfMany, there: HallOfMany) -> None:
+    there.others.present(BOB.public.raw, is_here=True)
+    there.advance(PRESENCE_SECONDS)
+    here.shared.hall = "here"
+    assert dict(here.shared.elsewhere()) == {BOB.public.raw: ON_THE_MESH}
+    assert here.court._everywhere(here.hall, here.shared, []) == []
 
 
 # -- letters -------------------------------------------------------------------------------------------

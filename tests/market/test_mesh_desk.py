@@ -22,6 +22,7 @@ from moothall.hall.mesh.frames import (
     Conversations,
     ConversationShown,
     ListConversations,
+    NotaryAssigned,
     Notice,
     Reputation,
     ShowConversation,
@@ -29,7 +30,9 @@ from moothall.hall.mesh.frames import (
 )
 from moothall.hall.mesh.inbox import Page
 from moothall.hall.mesh.market import Payer, Told
+from moothall.hall.mesh.own_envelopes import OwnEnvelopes
 from moothall.identity import PrivateKey
+from moothall.identity.signatures import verify
 from moothall.market import credit_books
 from moothall.market.conversing import MeshRules
 from moothall.market.mesh_desk import MeshDesk
@@ -37,7 +40,15 @@ from moothall.market.quotas import Disk
 from moothall.market.rules import Quotas
 from moothall.store.units import Engine
 from moothall.wire.mesh.announcements import Advertise
-from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope, decode, encode, seal
+from moothall.wire.mesh.envelope import (
+    NO_CONVERSATION,
+    NO_RECIPIENT,
+    Envelope,
+    decode,
+    encode,
+    seal,
+    signing_bytes,
+)
 from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.notaries import BidType, Judgement, NotarizeBid, Verdict
 from moothall.wire.mesh.offers import Accept, Propose
@@ -151,12 +162,16 @@ class Bench:
         await self.send(BOB, MsgType.DELIVER, Deliver(conversation_id=TALK, inline=b"work").encode(), ALICE)
 
 
+def own_envelopes(world: World) -> OwnEnvelopes:
+    return OwnEnvelopes(HALL_KEY.public.raw, HALL_KEY.sign_bytes, world.clock.time)
+
+
 @asynccontextmanager
 async def opened(place: Place, quotas: Quotas = NO_QUOTAS, **options: Any) -> AsyncIterator[Bench]:  # noqa: F811
     async with place.opened() as store:
         world = World()
         rules = MeshRules(review=60_000, quotas=quotas)
-        desk = MeshDesk(store, world.hall, rules, Disk(quotas), HALL_KEY.public.raw, **options)
+        desk = MeshDesk(store, world.hall, rules, Disk(quotas), own_envelopes(world), **options)
         desk.open()
         yield Bench(store, world, desk)
 
@@ -193,7 +208,13 @@ async def test_a_deal_with_notary_and_escrow(bench: Bench) -> None:
     bid = await bench.send(CAROL, MsgType.NOTARIZE_BID, NotarizeBid(BidType.OFFER, TALK).encode())
     assert bid == Told()
     accepted = await bench.send(BOB, MsgType.ACCEPT, Accept(amount=10 * CREDIT).encode(), ALICE)
-    assert accepted == Told(state="COMMITTED", assigned=CAROL.public.raw, fee=CREDIT)
+    notice = NotaryAssigned(conversation_id=TALK.hex(), notary=CAROL.public.raw.hex(), fee=CREDIT)
+    assert accepted.state == "COMMITTED"
+    assert accepted.notices == ((ALICE.public.raw, notice), (BOB.public.raw, notice))
+    [mail] = accepted.mail
+    assign = decode(mail.envelope)
+    assert (assign.sender, assign.recipient) == (HALL_KEY.public.raw, CAROL.public.raw)
+    assert verify(assign.sender, signing_bytes(assign), assign.signature)
     assert (await bench.ask(ALICE, AskBalance())).balance == 9 * CREDIT
     work = Deliver(conversation_id=TALK, inline=b"work").encode()
     delivered = await bench.send(BOB, MsgType.DELIVER, work, ALICE)
@@ -250,14 +271,32 @@ async def test_envelopes_of_one_conversation_are_decided_in_their_order(bench: B
 async def test_an_envelope_is_kept_for_a_recipient_that_is_away(place: Place) -> None:  # noqa: F811
     async with opened(place, stores_inboxes=True) as bench:
         assert (await bench.propose(is_away=True)).stored
+        await bench.send(ALICE, MsgType.NOTARIZE_BID, NotarizeBid(BidType.REQUEST, TALK).encode())
+        for notary in (CAROL, DAVE):
+            await bench.send(notary, MsgType.NOTARIZE_BID, NotarizeBid(BidType.OFFER, TALK).encode())
         accepted = await bench.send(BOB, MsgType.ACCEPT, Accept(amount=0).encode(), ALICE)
         assert not accepted.stored
+        [mail] = accepted.mail
+        assert mail.stored
+        found: Page = await run(bench.store, lambda books: books.inbox(mail.recipient, None, 10, 10**6))
+        assert [envelope for _, envelope in found.envelopes] == [mail.envelope]
         inbox: Page = await run(bench.store, lambda books: books.inbox(BOB.public.raw, None, 10, 10**6))
         [(_, kept)] = inbox.envelopes
         assert decode(kept).msg_type is MsgType.PROPOSE
         with pytest.raises(OutOfOrder):
             await bench.send(BOB, MsgType.ACCEPT, Accept(amount=0).encode(), ALICE, is_away=True)
         assert await run(bench.store, lambda books: books.newest_envelope(ALICE.public.raw)) == 0
+
+
+async def test_a_notary_that_is_here_gets_its_assignment_from_the_room_alone(place: Place) -> None:  # noqa: F811
+    async with opened(place, stores_inboxes=True) as bench:
+        bench.desk.present(CAROL.public.raw, is_here=True)
+        await bench.propose()
+        await bench.send(ALICE, MsgType.NOTARIZE_BID, NotarizeBid(BidType.REQUEST, TALK).encode())
+        await bench.send(CAROL, MsgType.NOTARIZE_BID, NotarizeBid(BidType.OFFER, TALK).encode())
+        accepted = await bench.send(BOB, MsgType.ACCEPT, Accept(amount=0).encode(), ALICE)
+        assert [mail.stored for mail in accepted.mail] == [False]
+        assert await run(bench.store, lambda books: books.newest_envelope(CAROL.public.raw)) == 0
 
 
 async def test_without_an_inbox_in_the_store_nothing_is_kept_there(bench: Bench) -> None:
@@ -371,7 +410,7 @@ async def test_a_deadline_that_passed_while_the_hall_was_closed_is_acted_upon(pl
     async with place.opened() as store:
         world = World()
         world.advance(MeshRules().escrow_timeout / 1000)
-        desk = MeshDesk(store, world.hall, MeshRules(), Disk(Quotas()), HALL_KEY.public.raw)
+        desk = MeshDesk(store, world.hall, MeshRules(), Disk(Quotas()), own_envelopes(world))
         bench = Bench(store, world, desk)
         desk.open()
         while not bench.changes:

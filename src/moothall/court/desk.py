@@ -23,7 +23,7 @@ from moothall.hall.commands import Command, Row
 from moothall.hall.costs import CASE, DRAW, EVIDENCE, STEP, Cost
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
-from moothall.hall.elsewhere import NOWHERE, Addressed, Elsewhere
+from moothall.hall.elsewhere import NOWHERE, ON_THE_MESH, Addressed, Elsewhere
 from moothall.hall.outside import Store
 from moothall.hall.roster import Present
 from moothall.hall.services import Services
@@ -217,7 +217,7 @@ class CourtDesk:
         elsewhere = books.elsewhere()
         if not elsewhere:
             return here
-        absent, approved_only = self._rules.absent, self._rules.approved_only
+        absent, approved_only = self._rules.absent | {ON_THE_MESH}, self._rules.approved_only
         known = {candidate.key for candidate in here}
         allowlist, length = hall.allowlist, hall.settings.id_length
         everywhere = list(here)

@@ -4,10 +4,12 @@ A hall that has its store to itself tells `Nowhere`. Halls that share a PostgreS
 (`other_halls`). A bus between machines is another implementation.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from moothall.wire.agentchat.server import ServerMessage
+
+ON_THE_MESH: Final = "mesh"  # the presence of an agent that is connected by the mesh alone
 
 
 class Addressed(NamedTuple):
@@ -33,11 +35,37 @@ class Elsewhere(Protocol):
         committed. Agents of this hall are told by the hall itself. `messages` are made only if there is another
         hall."""
 
+    def carry(self, books: PostBooks, to: bytes, envelope: bytes) -> bool:
+        """In the unit of work that took it: bring an envelope of the mesh to an agent that is not here. False if no
+        other hall has it."""
+
+    def notify(self, books: PostBooks, to: Sequence[bytes], frame: bytes) -> None:
+        """Likewise, a text frame of the mesh."""
+
+    def present(self, key: bytes, *, is_here: bool) -> None:
+        """An agent of the mesh has come or gone."""
+
+    def on_mesh(self, carried: Callable[[bytes, bytes], None], told: Callable[[bytes, bytes], None]) -> None:
+        """Call `carried` with each envelope that another hall took for an agent of this one, and `told` with each
+        text frame."""
+
 
 class Nowhere:
     """There is no other hall."""
 
     def tell(self, books: PostBooks, messages: Iterable[Addressed]) -> None:
+        pass
+
+    def carry(self, books: PostBooks, to: bytes, envelope: bytes) -> bool:
+        return False
+
+    def notify(self, books: PostBooks, to: Sequence[bytes], frame: bytes) -> None:
+        pass
+
+    def present(self, key: bytes, *, is_here: bool) -> None:
+        pass
+
+    def on_mesh(self, carried: Callable[[bytes, bytes], None], told: Callable[[bytes, bytes], None]) -> None:
         pass
 
 

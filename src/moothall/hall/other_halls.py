@@ -14,7 +14,7 @@ import msgspec
 from moothall.hall import admin, revocation
 from moothall.hall.agenda import Appointment
 from moothall.hall.common import ListName
-from moothall.hall.elsewhere import Addressed, PostBooks
+from moothall.hall.elsewhere import ON_THE_MESH, Addressed, PostBooks
 from moothall.hall.hall import Hall
 from moothall.hall.keep.pinning import PinSaver
 from moothall.hall.outside import Store
@@ -84,9 +84,16 @@ class HallBooks(PostBooks, Protocol):
         `wanted` are read."""
 
 
-class _Enclosed(msgspec.Struct, frozen=True):
+_NULL: Final = msgspec.Raw(b"null")
+
+
+class _Enclosed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A message of agentchat, or an envelope or a text frame of the mesh."""
+
     to: list[bytes]
-    message: msgspec.Raw
+    message: msgspec.Raw = _NULL
+    envelope: bytes | None = None
+    frame: bytes | None = None
 
 
 _encode_letter: Final = msgspec.json.Encoder().encode
@@ -106,6 +113,8 @@ class OtherHalls:
         self._opened: Callable[[], None] | None = None
         self._versions: dict[ListName, int] = {}
         self._presences: dict[bytes, str | None] = {}  # that changed here since the last pulse
+        self._mesh: set[bytes] = set()  # keys of agents of the mesh that are here
+        self._mesh_calls: tuple[Callable[[bytes, bytes], None], Callable[[bytes, bytes], None]] | None = None
         self._next_pulse: Appointment | None = None
         self._is_pulsing = False
         self._pulses_again = False
@@ -132,7 +141,31 @@ class OtherHalls:
         if enclosed:
             books.post({key for each in enclosed for key in each.to}, _encode_letter(enclosed))
 
+    def carry(self, books: PostBooks, to: bytes, envelope: bytes) -> bool:
+        if self._is_alone or self._hall is None or to not in books.also_elsewhere((to,)):
+            return False
+        books.post((to,), _encode_letter([_Enclosed([to], envelope=envelope)]))
+        return True
+
+    def notify(self, books: PostBooks, to: Sequence[bytes], frame: bytes) -> None:
+        if self._is_alone or self._hall is None:
+            return
+        if there := books.also_elsewhere(to):
+            books.post(there, _encode_letter([_Enclosed(list(there), frame=frame)]))
+
     # -- on the event loop -------------------------------------------------------------------------
+
+    def present(self, key: bytes, *, is_here: bool) -> None:
+        if is_here:
+            self._mesh.add(key)
+        else:
+            self._mesh.discard(key)
+        hall = self._hall
+        if hall is not None and key not in hall.roster.by_key:
+            self._change(key, ON_THE_MESH if is_here else None)
+
+    def on_mesh(self, carried: Callable[[bytes, bytes], None], told: Callable[[bytes, bytes], None]) -> None:
+        self._mesh_calls = (carried, told)
 
     def open(
         self,
@@ -172,7 +205,7 @@ class OtherHalls:
             return
         kind, _, rest = signal.partition(" ")
         number, _, recipients = rest.partition(" ")
-        if kind == LETTER and number.isdecimal() and not _concerns(hall, recipients):
+        if kind == LETTER and number.isdecimal() and not self._concerns(hall, recipients):
             self._letters.add(int(number))
             return
         if kind != NEWS:
@@ -180,13 +213,33 @@ class OtherHalls:
         if kind != LETTER:
             self._pulse()
 
+    def _concerns(self, hall: Hall, recipients: str) -> bool:
+        """True also for what is not a list of keys, as a later version may send it: the store tells."""
+        here = _Here(hall.roster.by_key, self._mesh)
+        try:
+            return any(bytes.fromhex(key) in here for key in recipients.split(","))
+        except ValueError:
+            return True
+
+    def _tell_here(self, hall: Hall, body: bytes) -> None:
+        for enclosed in _decode_letter(body):
+            if enclosed.message != _NULL:
+                hall.delivery.forward(enclosed.to, forwarded(bytes(enclosed.message)))
+            elif self._mesh_calls is not None:
+                carried, told = self._mesh_calls
+                for key in enclosed.to:
+                    if key in self._mesh and enclosed.envelope is not None:
+                        carried(key, enclosed.envelope)
+                    elif key in self._mesh and enclosed.frame is not None:
+                        told(key, enclosed.frame)
+
     def _note(self, agent: Present) -> None:
         if agent.key is not None:
             self._change(agent.key.raw, agent.presence)
 
     def _forget(self, agent: Present) -> None:
         if agent.key is not None:
-            self._change(agent.key.raw, None)
+            self._change(agent.key.raw, ON_THE_MESH if agent.key.raw in self._mesh else None)
 
     def _change(self, key: bytes, presence: str | None) -> None:
         if self._hall is not None:
@@ -244,7 +297,7 @@ class OtherHalls:
     def _act(self, hall: Hall, news: News) -> None:
         self._is_alone = not news.others
         if not news.is_known:
-            changed, self._presences = self._presences, {}
+            changed, self._presences = self._presences, dict.fromkeys(self._mesh, ON_THE_MESH)
             self._presences.update((key, agent.presence) for key, agent in hall.roster.by_key.items())
             self._presences.update(changed)
         for of, version in news.lists.items():
@@ -279,14 +332,15 @@ class OtherHalls:
             return
         self._is_reading = True
         self._reads_again = False
-        after, known, wanted = self._letters.last - OVERLAP, self._letters.latest(), hall.roster.by_key
+        after, known = self._letters.last - OVERLAP, self._letters.latest()
+        wanted = _Here(hall.roster.by_key, self._mesh)
 
         def read(letters: list[Letter]) -> None:
             self._is_reading = False
             for letter in letters:
                 self._letters.add(letter.number)
                 if letter.body is not None:
-                    _tell_here(hall, letter.body)
+                    self._tell_here(hall, letter.body)
             if self._reads_again:
                 self._read_letters()
 
@@ -296,6 +350,17 @@ class OtherHalls:
             hall.log.warning("letters_not_read", error=repr(error))
 
         self._store.submit(lambda books: books.letters(after, known, wanted), read, failed)
+
+
+class _Here:
+    """The keys of the agents of this hall. Threads of the store ask it too."""
+
+    def __init__(self, roster: Container[bytes], mesh: Container[bytes]) -> None:
+        self._roster = roster
+        self._mesh = mesh
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._roster or key in self._mesh
 
 
 class _Numbers:
@@ -313,20 +378,6 @@ class _Numbers:
 
     def latest(self) -> frozenset[int]:
         return frozenset(self._latest)
-
-
-def _concerns(hall: Hall, recipients: str) -> bool:
-    """True also for what is not a list of keys, as a later version may send it: the store tells."""
-    try:
-        return any(bytes.fromhex(key) in hall.roster.by_key for key in recipients.split(","))
-    except ValueError:
-        return True
-
-
-def _tell_here(hall: Hall, body: bytes) -> None:
-    for enclosed in _decode_letter(body):
-        outgoing = forwarded(bytes(enclosed.message))
-        hall.delivery.forward(enclosed.to, outgoing)
 
 
 def named(keys: Iterable[bytes]) -> str:

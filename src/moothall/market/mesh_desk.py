@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 from moothall.errors import InvalidMessage, OutOfOrder, RateLimited
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, Deadlines
+from moothall.hall.elsewhere import NOWHERE, Elsewhere
 from moothall.hall.mesh.frames import (
     Answer,
     AskBalance,
@@ -23,12 +24,16 @@ from moothall.hall.mesh.frames import (
     Consented,
     ConversationChanged,
     ListConversations,
+    NotaryAssigned,
     Notice,
     Question,
     ShowConversation,
+    decode_hall_frame,
+    encode_frame,
     order_text,
 )
-from moothall.hall.mesh.market import Failed, Payer, Told
+from moothall.hall.mesh.market import Failed, Mail, Payer, Told
+from moothall.hall.mesh.own_envelopes import OwnEnvelopes, Stamp
 from moothall.hall.outside import Store
 from moothall.hall.services import Services
 from moothall.identity import PublicKey
@@ -46,17 +51,18 @@ from moothall.market.quotas import Disk
 from moothall.market.recorder import Recorder
 from moothall.market.records import AuditRow
 from moothall.market.storable import kept_json
-from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope
+from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope, encode
 from moothall.wire.mesh.faults import PayloadParseError
 from moothall.wire.mesh.keccak import keccak256
 from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.nonces import TOLERANCE, within_tolerance
-from moothall.wire.mesh.notaries import BidType, NotarizeBid
+from moothall.wire.mesh.notaries import BidType, NotarizeAssign, NotarizeBid
 from moothall.wire.mesh.outcomes import Feedback
 
 NAME_DIGITS: Final = 8  # of the key: the name of an agent that has none (mesh wire 1)
 
 Result = TypeVar("Result")
+Cause = Literal["review", "timeout", "cancel"]
 Change = Callable[[tuple[bytes, ...], Notice], None]
 Carried = Callable[[bytes, bytes], None]
 
@@ -70,32 +76,33 @@ class MeshDesk:
         hall: Services,
         rules: MeshRules,
         disk: Disk,
-        hall_key: bytes,
+        own: OwnEnvelopes,
+        elsewhere: Elsewhere = NOWHERE,
         *,
         logs: bool = True,
         stores_inboxes: bool = False,
     ) -> None:
-        """`disk` counts what each key and address adds to the store. Orders are signed for `hall_key`. `logs` and
-        `stores_inboxes` are the settings `mesh_log` and `mesh_inbox`."""
+        """`disk` counts what each key and address adds to the store. `own` makes envelopes that assign notaries.
+        Agents of other halls are told `elsewhere`. `logs` and `stores_inboxes` are the settings `mesh_log` and
+        `mesh_inbox`."""
         self._store = store
         self._hall = hall
         self._rules = rules
         self._disk = disk
-        self._hall_id = hall_key.hex()
+        self._own = own
+        self._elsewhere = elsewhere
         self._logs = logs
         self._stores_inboxes = stores_inboxes
+        self._here: set[bytes] = set()  # keys that are proven to this hall
         self._lanes = Lanes()
-        self.recorder: Final = Recorder(store, rules.quotas, hall_key=hall_key, is_on=logs)
+        self.recorder: Final = Recorder(store, rules.quotas, hall_key=own.key, is_on=logs)
         self._changed: list[Change] = []
         self._carried: list[Carried] = []
         self._counts: Counts[DeskBooks, dict[str, int]] = Counts(
             store, lambda books: books.conversations_by_state(), {}
         )
-        self._deadlines: Deadlines[DeskBooks, tuple[Dealt, str]] = Deadlines(
-            store,
-            find=_due,
-            lapse=self._lapse,
-            tell=lambda _, decided: self._tell_lapsed(*decided),
+        self._deadlines: Deadlines[DeskBooks, tuple[Dealt, ConversationChanged]] = Deadlines(
+            store, find=_due, lapse=self._lapse, tell=lambda _, decided: self._decided(*decided)
         )
 
     @property
@@ -110,6 +117,7 @@ class MeshDesk:
 
     def open(self) -> None:
         """Begin with what is due: deadlines that passed while the hall was closed are acted upon now."""
+        self._elsewhere.on_mesh(self._take_carried, self._take_frame)
         self._deadlines.act(self._hall)
         self._counts.count(self._hall)
 
@@ -124,6 +132,23 @@ class MeshDesk:
         self._carried.append(told)
 
     # -- other halls on the same store -------------------------------------------------------------
+
+    def present(self, key: bytes, *, is_here: bool) -> None:
+        if is_here:
+            self._here.add(key)
+        else:
+            self._here.discard(key)
+        self._elsewhere.present(key, is_here=is_here)
+
+    def _take_carried(self, recipient: bytes, raw: bytes) -> None:
+        for told in self._carried:
+            told(recipient, raw)
+
+    def _take_frame(self, recipient: bytes, frame: bytes) -> None:
+        notice = decode_hall_frame(frame)
+        if isinstance(notice, Notice):
+            for told in self._changed:
+                told((recipient,), notice)
 
     def plan(self, hall: Services, deadline: int) -> None:
         """There is a conversation with this deadline; another hall may have made it."""
@@ -146,6 +171,12 @@ class MeshDesk:
         is_away: bool,
     ) -> None:
         now = self._hall.timestamp()
+        stamp = self._own.stamp() if envelope.msg_type is MsgType.ACCEPT else None
+
+        def work(books: DeskBooks) -> tuple[Told, Conversation | None]:
+            if envelope.msg_type is MsgType.NOTARIZE_BID:
+                return self._bid(books, envelope, raw, now)
+            return self._take(books, envelope, raw, now, stamp, is_away=is_away)
 
         def decided(answer: tuple[Told, Conversation | None]) -> None:
             told, conversation = answer
@@ -153,36 +184,73 @@ class MeshDesk:
                 self._mind(conversation)
             done(told)
 
-        self._metered(
-            envelope.sender,
-            payer,
-            _lane_of(envelope),
-            lambda books: self._take(books, envelope, raw, now, is_away=is_away),
-            decided,
-            failed,
-        )
+        self._metered(envelope.sender, payer, _lane_of(envelope), work, decided, failed)
+
+    def _bid(
+        self, books: DeskBooks, envelope: Envelope, raw: bytes, now: int
+    ) -> tuple[Told, Conversation | None]:
+        self._log(books, envelope, raw, now)
+        try:
+            bid = NotarizeBid.decode(envelope.payload)
+        except PayloadParseError:
+            return Told(), None  # it is passed on and logged all the same (mesh wire 4)
+        offers = bid.bid_type is BidType.OFFER
+        dealt = conversing.bid(books, bid.conversation_id, envelope.sender, offers=offers, now=now)
+        return Told(), None if dealt is None else dealt.conversation
 
     def _take(
-        self, books: DeskBooks, envelope: Envelope, raw: bytes, now: int, *, is_away: bool
+        self,
+        books: DeskBooks,
+        envelope: Envelope,
+        raw: bytes,
+        now: int,
+        stamp: Stamp | None,
+        *,
+        is_away: bool,
     ) -> tuple[Told, Conversation | None]:
-        """In a unit of work."""
-        if envelope.msg_type is MsgType.NOTARIZE_BID:
-            bid = _bid(books, envelope, now)
-            self._log(books, envelope, raw, now)
-            return Told(), None if bid is None else bid.conversation
+        """In a unit of work. `stamp` is for the envelope that assigns a notary."""
+        if self._elsewhere is not NOWHERE and books.is_logged(keccak256(raw)):
+            raise InvalidMessage("Another hall on the same store has taken this envelope")
         dealt = self._step(books, envelope, raw, now)
         self._log(books, envelope, raw, now)
-        is_kept = is_away and self._stores_inboxes and envelope.recipient != NO_RECIPIENT
-        if is_kept:
-            books.put_envelope(envelope.recipient, raw, now)
+        is_away = is_away and envelope.recipient != NO_RECIPIENT
+        stored, carried = self._post(books, envelope.recipient, raw, now) if is_away else (False, False)
+        notices = (*_assigned(dealt), *_notices(dealt, envelope))
+        for key, notice in notices:
+            self._elsewhere.notify(books, (key,), encode_frame(notice))
         told = Told(
             state=dealt.conversation.state_of(envelope.sender),
-            notices=_notices(dealt, envelope),
-            assigned=dealt.assigned,
-            fee=dealt.fee,
-            stored=is_kept,
+            notices=notices,
+            mail=self._assignment(books, dealt, now, stamp),
+            stored=stored,
+            carried=carried,
         )
         return told, dealt.conversation
+
+    def _post(self, books: DeskBooks, recipient: bytes, raw: bytes, now: int) -> tuple[bool, bool]:
+        """An envelope for an agent that is not here. Is it in the inbox now, and has another hall got it?"""
+        if self._elsewhere.carry(books, recipient, raw):
+            return False, True
+        if self._stores_inboxes:
+            books.put_envelope(recipient, raw, now)
+        return self._stores_inboxes, False
+
+    def _assignment(self, books: DeskBooks, dealt: Dealt, now: int, stamp: Stamp | None) -> tuple[Mail, ...]:
+        """The hall plays the node that assigns the notary (mesh wire 9)."""
+        notary = dealt.assigned
+        if notary is None:
+            return ()
+        envelope = self._own.make(
+            MsgType.NOTARIZE_ASSIGN,
+            NotarizeAssign(notary).encode(),
+            recipient=notary,
+            conversation_id=dealt.conversation.id,
+            stamp=stamp,
+        )
+        raw = encode(envelope)
+        self._log(books, envelope, raw, now)
+        stored, carried = (False, False) if notary in self._here else self._post(books, notary, raw, now)
+        return (Mail(notary, raw, stored=stored, carried=carried),)
 
     def _step(self, books: DeskBooks, envelope: Envelope, raw: bytes, now: int) -> Dealt:
         try:
@@ -276,45 +344,46 @@ class MeshDesk:
             return
         conversation_id = bytes.fromhex(order.conversation_id)
         word: Literal["cancel", "consent"] = "cancel" if isinstance(order, Cancel) else "consent"
-        text = order_text(word, order.conversation_id, order.nonce, order.timestamp, self._hall_id)
+        text = order_text(word, order.conversation_id, order.nonce, order.timestamp, self._own.key.hex())
 
-        def decided(dealt: Dealt) -> None:
-            self._mind(dealt.conversation)
-            state = dealt.conversation.state
-            if dealt.changed:
-                self._tell(dealt.conversation, "cancel")
-            answer = Cancelled if isinstance(order, Cancel) else Consented
-            done(answer(conversation_id=order.conversation_id, state=state))
+        def work(books: DeskBooks) -> tuple[Dealt, ConversationChanged | None]:
+            dealt = _carry_out(books, key, order, text, now)
+            notice = self._change(books, dealt.conversation, "cancel") if dealt.changed else None
+            return dealt, notice
 
-        self._lanes.submit(
-            conversation_id,
-            self._store,
-            lambda books: _carry_out(books, key, order, text, now),
-            decided,
-            failed,
-        )
+        def decided(answer: tuple[Dealt, ConversationChanged | None]) -> None:
+            self._decided(*answer)
+            kind = Cancelled if isinstance(order, Cancel) else Consented
+            done(kind(conversation_id=order.conversation_id, state=answer[0].conversation.state))
+
+        self._lanes.submit(conversation_id, self._store, work, decided, failed)
 
     # -- deadlines ---------------------------------------------------------------------------------
 
-    def _lapse(self, books: DeskBooks, due: str, now: int) -> tuple[Dealt, str] | None:
-        """What became of the conversation, and the cause."""
+    def _lapse(self, books: DeskBooks, due: str, now: int) -> tuple[Dealt, ConversationChanged] | None:
+        """What became of the conversation, and what is told of it."""
         conversation_id = bytes.fromhex(due)
         before = books.conversation(conversation_id)
         dealt = conversing.lapse(books, conversation_id, now=now)
         if dealt is None or before is None:
             return None
-        return dealt, "review" if before.review_at == before.deadline else "timeout"
+        cause: Cause = "review" if before.review_at == before.deadline else "timeout"
+        return dealt, self._change(books, dealt.conversation, cause)
 
-    def _tell_lapsed(self, dealt: Dealt, cause: Any) -> None:
-        self._mind(dealt.conversation)
-        self._tell(dealt.conversation, cause)
-
-    def _tell(self, conversation: Conversation, cause: Any) -> None:
+    def _change(self, books: DeskBooks, conversation: Conversation, cause: Cause) -> ConversationChanged:
+        """What the participants are told. Those of other halls are told by the commit."""
         notice = ConversationChanged(
             conversation_id=conversation.id.hex(), state=conversation.state, cause=cause
         )
-        for told in self._changed:
-            told(conversation.participants, notice)
+        self._elsewhere.notify(books, conversation.participants, encode_frame(notice))
+        return notice
+
+    def _decided(self, dealt: Dealt, notice: ConversationChanged | None) -> None:
+        """A change without an envelope is committed."""
+        self._mind(dealt.conversation)
+        if notice is not None:
+            for told in self._changed:
+                told(dealt.conversation.participants, notice)
 
     def _mind(self, conversation: Conversation) -> None:
         if conversation.deadline is not None:
@@ -323,6 +392,15 @@ class MeshDesk:
 
 
 # -- in a unit of work -----------------------------------------------------------------------------------
+
+
+def _assigned(dealt: Dealt) -> tuple[tuple[bytes, Notice], ...]:
+    """Both parties are told of the notary."""
+    if dealt.assigned is None:
+        return ()
+    conversation = dealt.conversation
+    notice = NotaryAssigned(conversation_id=conversation.id.hex(), notary=dealt.assigned.hex(), fee=dealt.fee)
+    return tuple((party, notice) for party in conversation.parties)
 
 
 def _notices(dealt: Dealt, envelope: Envelope) -> tuple[tuple[bytes, Notice], ...]:
@@ -343,15 +421,6 @@ def _changed(conversation: Conversation, key: bytes) -> ConversationChanged:
 def _due(books: DeskBooks, now: int) -> tuple[list[str], int | None]:
     due = [conversation_id.hex() for conversation_id in books.due_conversations(now, AT_ONCE)]
     return due, books.next_conversation_deadline()
-
-
-def _bid(books: DeskBooks, envelope: Envelope, now: int) -> Dealt | None:
-    try:
-        bid = NotarizeBid.decode(envelope.payload)
-    except PayloadParseError:
-        return None
-    offers = bid.bid_type is BidType.OFFER
-    return conversing.bid(books, bid.conversation_id, envelope.sender, offers=offers, now=now)
 
 
 def _answer(books: DeskBooks, key: bytes, question: Question, now: int) -> Answer:

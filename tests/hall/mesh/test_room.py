@@ -7,16 +7,15 @@ import pytest
 from msgspec import structs
 
 from moothall.errors import Banned, OutOfOrder, RateLimited
-from moothall.hall.mesh.frames import ConversationChanged
+from moothall.hall.mesh.frames import ConversationChanged, NotaryAssigned
 from moothall.hall.mesh.guest import MAX_IN_FLIGHT
-from moothall.hall.mesh.market import Payer, Told
+from moothall.hall.mesh.market import Mail, Payer, Told
 from moothall.hall.mesh.topics import MAX_TOPICS
 from moothall.settings.limits import Rate
 from moothall.wire.mesh.announcements import Discover
 from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import Envelope, encode, signing_bytes
 from moothall.wire.mesh.msg_types import BILATERAL, MsgType
-from moothall.wire.mesh.notaries import NotarizeAssign
 from tests.hall.mesh.town import CONVERSATION, Agent, MeshLink, Town
 from tests.support.world import HALL_KEY
 
@@ -258,34 +257,45 @@ def test_feedback_from_a_stranger_is_not_relayed() -> None:
     assert (alice.types(), bob.types()) == (["out_of_order"], [])
 
 
-def test_the_hall_assigns_the_notary_with_an_envelope_of_its_own() -> None:
+def test_an_envelope_of_the_hall_is_brought_to_the_notary_and_the_parties_are_told() -> None:
     town = Town()
     alice, bob, notary = (town.present(name, proven=True) for name in ("alice", "bob", "notary"))
     quiet(alice, bob, notary)
-    town.dealings.told = Told(state="COMMITTED", assigned=notary.id, fee=7)
+    assign = alice.seal(MsgType.NOTARIZE_ASSIGN, notary.id, to=notary)
+    notice = NotaryAssigned(conversation_id=CONVERSATION.hex(), notary=notary.id.hex(), fee=7)
+    town.dealings.told = Told(
+        state="COMMITTED",
+        notices=((alice.id, notice), (bob.id, notice)),
+        mail=(Mail(notary.id, encode(assign)),),
+    )
     alice.send(MsgType.ACCEPT, bytes(16), to=bob, conversation=CONVERSATION)
-    (assign,) = notary.envelopes()
-    assert assign.sender == HALL_KEY.public.raw
-    assert assign.conversation_id == CONVERSATION
-    assert NotarizeAssign.decode(assign.payload).notary == notary.id
-    assert town.dealings.recorded == [assign]
-    notice = {
-        "type": "notary_assigned",
-        "conversation_id": CONVERSATION.hex(),
-        "notary": notary.id.hex(),
-        "fee": 7,
-    }
-    assert alice.texts() == [notice]
+    assert notary.envelopes() == [assign]
+    assert [each["type"] for each in alice.texts()] == ["notary_assigned"]
     assert bob.types() == ["ACCEPT", "notary_assigned"]
 
 
-def test_a_notary_that_is_away_finds_its_assignment_in_the_inbox() -> None:
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_notary_that_is_away_finds_its_assignment_in_the_inbox(stored: bool) -> None:
+    """Which the market may have seen to."""
     town = Town()
     alice, bob = town.present("alice"), town.present("bob")
     notary = town.connect_agent("notary")
-    town.dealings.told = Told(state="COMMITTED", assigned=notary.id)
+    town.dealings.told = Told(state="COMMITTED", mail=(Mail(notary.id, b"assign", stored),))
     alice.send(MsgType.ACCEPT, bytes(16), to=bob, conversation=CONVERSATION)
-    assert notary.prove()["cursor"] > 0
+    assert (notary.prove()["cursor"] == 0) == stored
+
+
+def test_the_market_knows_who_is_here() -> None:
+    town = Town()
+    alice, again = town.present("alice", proven=True), town.connect_agent("alice")
+    claimed = town.present("bob")
+    again.prove()
+    assert town.dealings.here == {alice.id}
+    alice.leave()
+    assert town.dealings.here == {alice.id}
+    again.leave()
+    claimed.leave()
+    assert town.dealings.here == set()
 
 
 def test_a_change_without_an_envelope_is_told_to_the_parties() -> None:

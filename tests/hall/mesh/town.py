@@ -127,6 +127,7 @@ class MemoryDealings:
         self.taken: list[tuple[Envelope, bool]] = []  # with `is_away`
         self.advertised: list[tuple[Envelope, str]] = []
         self.recorded: list[Envelope] = []
+        self.here: set[bytes] = set()
         self.payers: list[Payer] = []
         self.told = Told(state="NEGOTIATING")
         self.answer: Answer | None = None
@@ -159,6 +160,12 @@ class MemoryDealings:
     def record(self, envelope: Envelope, raw: bytes) -> None:
         assert encode(envelope) == raw
         self.recorded.append(envelope)
+
+    def present(self, key: bytes, *, is_here: bool) -> None:
+        if is_here:
+            self.here.add(key)
+        else:
+            self.here.remove(key)
 
     def ask(self, key: bytes, question: Question, done: Any, failed: Any) -> None:
         self.asked.append((key, question))

@@ -23,17 +23,24 @@ class Payer(NamedTuple):
     is_loopback: bool
 
 
+class Mail(Struct, frozen=True):
+    """An envelope of the hall itself, to an agent."""
+
+    recipient: bytes
+    envelope: bytes
+    stored: bool = False
+    carried: bool = False
+
+
 class Told(Struct, frozen=True):
-    """What became of an envelope."""
+    """What became of an envelope. It may have brought others with it: those of the hall, and notices."""
 
     state: str | None = None  # of its conversation; None for NOTARIZE_BID
     notices: tuple[tuple[bytes, Notice], ...] = ()  # to these keys, besides the envelope
-    assigned: bytes | None = None  # the hall sends this notary a NOTARIZE_ASSIGN, and tells the parties
-    fee: int = 0  # of that notary
+    mail: tuple[Mail, ...] = ()  # to the notary that was assigned
     stored: bool = False  # the envelope is in the recipient's inbox
-    carried: bool = (
-        False  # the recipient is connected to another hall of this store, which brings it the envelope
-    )
+    # The recipient is connected to another hall of this store, which brings it the envelope.
+    carried: bool = False
 
 
 class Dealings(Protocol):
@@ -69,12 +76,15 @@ class Dealings(Protocol):
         """Who has this capability, the best first."""
 
     def record(self, envelope: Envelope, raw: bytes) -> None:
-        """Keep an envelope that changes nothing in the log: DISCOVER, BOUNTY, BROADCAST that is no chat, and what
-        the hall itself sends. Not BEACON."""
+        """Keep an envelope that changes nothing in the log: DISCOVER, BOUNTY, BROADCAST that is no chat. Not
+        BEACON."""
 
     def ask(self, key: bytes, question: Question, done: Callable[[Answer], None], failed: Failed) -> None:
         """Answer an agent that has proven this key. The signature of an order is checked. Fails with a Refusal or
         OutOfOrder."""
+
+    def present(self, key: bytes, *, is_here: bool) -> None:
+        """An agent has proven its key to this hall, or its last connection that had is gone."""
 
     def on_change(self, told: Callable[[tuple[bytes, ...], Notice], None]) -> None:
         """Call `told` with the keys of the parties when a conversation changes without an envelope of theirs."""

@@ -5,11 +5,16 @@ twice.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from moothall.wire.mesh.envelope import MICROSECONDS, NO_CONVERSATION, NO_RECIPIENT, Envelope, seal
 from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.nonces import NonceCounter
+
+
+class Stamp(NamedTuple):
+    nonce: int
+    now: int  # microseconds
 
 
 class OwnEnvelopes:
@@ -20,6 +25,10 @@ class OwnEnvelopes:
         self._time = time
         self._nonces = NonceCounter(last=0, now=self._now())
 
+    def stamp(self) -> Stamp:
+        """For one envelope that may be made later, on another thread."""
+        return Stamp(self._nonces.next(), self._now())
+
     def make(
         self,
         msg_type: MsgType,
@@ -27,15 +36,17 @@ class OwnEnvelopes:
         *,
         recipient: bytes = NO_RECIPIENT,
         conversation_id: bytes = NO_CONVERSATION,
+        stamp: Stamp | None = None,
     ) -> Envelope:
         """Raises ValueError if the payload is too long."""
+        nonce, now = stamp or self.stamp()
         return seal(
             msg_type,
             payload,
             sender=self.key,
             sign=self._sign,
-            nonce=self._nonces.next(),
-            now=self._now(),
+            nonce=nonce,
+            now=now,
             recipient=recipient,
             conversation_id=conversation_id,
         )

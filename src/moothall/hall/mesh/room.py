@@ -111,7 +111,7 @@ class MeshRoom:
             MsgType.BOUNTY: self._announce,
             MsgType.BROADCAST: self._broadcast,
         }
-        self.routing = Routing(self, inboxes, dealings, own)
+        self.routing = Routing(self, inboxes, dealings)
         self._asking = Asking(self, inboxes, dealings, presence, entropy)
 
     def now(self) -> float:
@@ -151,6 +151,8 @@ class MeshRoom:
             guest.line.leave(guest)
         self.topics.leave(guest)
         self.connections.leave(guest)
+        if guest.is_proven and guest.key is not None and not self.connections.is_proven(guest.key):
+            self._dealings.present(guest.key, is_here=False)
         self._presence.depart(guest)
         guest.end()
 
@@ -291,6 +293,7 @@ class MeshRoom:
         if guest.key is None:
             self._give(guest, key)
         guest.is_proven = True
+        self._dealings.present(key, is_here=True)
         if holder.name is not None:
             self._presence.arrive(guest, key, holder.name, proven=True)
 

@@ -8,14 +8,11 @@ was replayed from elsewhere is enough to look like an agent, and must not be eno
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from moothall.hall.mesh.frames import NotaryAssigned, Notice, Offline
+from moothall.hall.mesh.frames import Notice, Offline
 from moothall.hall.mesh.guest import Guest
 from moothall.hall.mesh.inbox import Inboxes
 from moothall.hall.mesh.market import Dealings, Told
-from moothall.hall.mesh.own_envelopes import OwnEnvelopes
-from moothall.wire.mesh.envelope import Envelope, encode
-from moothall.wire.mesh.msg_types import MsgType
-from moothall.wire.mesh.notaries import NotarizeAssign
+from moothall.wire.mesh.envelope import Envelope
 from moothall.wire.outgoing import Bundle
 from moothall.wire.websocket import BINARY, encode_frame
 
@@ -24,14 +21,10 @@ if TYPE_CHECKING:
 
 
 class Routing:
-    def __init__(
-        self, room: "MeshRoom", inboxes: Inboxes | None, dealings: Dealings, own: OwnEnvelopes
-    ) -> None:
+    def __init__(self, room: "MeshRoom", inboxes: Inboxes | None, dealings: Dealings) -> None:
         self.relayed = 0  # frames put into outboxes
         self._room = room
         self._inboxes = inboxes
-        self._dealings = dealings
-        self._own = own
         dealings.on_change(self._changed)
         dealings.on_carried(self._carried)
 
@@ -65,8 +58,10 @@ class Routing:
         else:
             self._keep(recipient, raw, kept)
         self.tell_all(told.notices)
-        if told.assigned is not None:
-            self._assign(envelope, told.assigned, told.fee)
+        for mail in told.mail:
+            self._bring(mail.recipient, mail.envelope)
+            if not mail.stored and not mail.carried:
+                self._keep(mail.recipient, mail.envelope, lambda stored: None)
 
     def tell_all(self, notices: Iterable[tuple[bytes, Notice]]) -> None:
         for key, notice in notices:
@@ -94,21 +89,6 @@ class Routing:
         if self._room.gate.may_log("mesh_inbox_failed"):
             self._room.gate.log.warning("mesh_inbox_failed", error=repr(error))
         done(False)
-
-    def _assign(self, accept: Envelope, notary: bytes, fee: int) -> None:
-        """Tell the notary with an envelope of the hall, and the parties with a notice (mesh wire 9)."""
-        envelope = self._own.make(
-            MsgType.NOTARIZE_ASSIGN,
-            NotarizeAssign(notary).encode(),
-            recipient=notary,
-            conversation_id=accept.conversation_id,
-        )
-        raw = encode(envelope)
-        self._dealings.record(envelope, raw)
-        self._bring(notary, raw)
-        self._keep(notary, raw, lambda stored: None)
-        notice = NotaryAssigned(conversation_id=accept.conversation_id.hex(), notary=notary.hex(), fee=fee)
-        self.tell_all((party, notice) for party in (accept.sender, accept.recipient))
 
     def _changed(self, keys: tuple[bytes, ...], notice: Notice) -> None:
         self.tell_all((key, notice) for key in keys)
