@@ -11,15 +11,21 @@ import pytest
 
 from moothall.identity import PrivateKey
 from moothall.identity.certificates import revoke
+from moothall.wire.mesh.msg_types import MsgType
+from moothall.wire.mesh.notaries import BidType, Judgement, NotarizeBid, Verdict
+from moothall.wire.mesh.offers import Accept, Counter, Propose
+from moothall.wire.mesh.outcomes import Deliver
 from tests.identity.vectors import ALICE, BOB, CAROL, NOW_MS
 from tests.store.server import Server
 from tests.support.agentchat import AgentChat, Message, Refused
 from tests.support.cases import ARBITERS, COMMITMENT, NONCE, signed_step
 from tests.support.deals import signed
+from tests.support.mesh_peer import MeshPeer, mesh_peer
 from tests.support.server import ADMIN_KEY, PATIENCE, HallProcess
 
 JUDGES = ARBITERS[:3]
 BOB_ID = BOB.public.agent_id()
+TALK = bytes(range(1, 17))
 
 
 @pytest.fixture(scope="module")
@@ -302,3 +308,69 @@ async def test_a_connection_that_is_lost_costs_no_news(halls: Halls, server: Ser
             )
         await administer(halls.here, "ADMIN_BAN", agent_id=BOB_ID)
         assert await bob.closed() == (1000, "Banned by admin")
+
+
+# -- the mesh --------------------------------------------------------------------------------------------
+
+
+def conversing(peer: MeshPeer, msg_type: MsgType, payload: bytes, to: PrivateKey) -> Any:
+    return peer.send(msg_type, payload, to.public.raw, TALK)
+
+
+async def test_a_conversation_between_agents_of_two_halls(halls: Halls) -> None:
+    """The notary is at the other hall than the party that accepts."""
+    halls.start()
+    async with (
+        mesh_peer(halls.here.url, ALICE) as alice,
+        mesh_peer(halls.there.url, BOB) as bob,
+        mesh_peer(halls.there.url, CAROL) as carol,
+    ):
+        await halls.present(ALICE, BOB, CAROL)
+        told = await conversing(alice, MsgType.PROPOSE, Propose().encode(), BOB)
+        assert (told["type"], alice.notices) == ("accepted", [])
+        assert (await bob.envelope(MsgType.PROPOSE)).sender == ALICE.public.raw
+        await bob.send(MsgType.NOTARIZE_BID, NotarizeBid(BidType.REQUEST, TALK).encode())
+        await carol.send(MsgType.NOTARIZE_BID, NotarizeBid(BidType.OFFER, TALK).encode())
+        offered = bob.seal(MsgType.COUNTER, Counter().encode(), ALICE.public.raw, TALK)
+        await bob.post(offered)
+        assert await alice.envelope(MsgType.COUNTER) == offered
+        await conversing(alice, MsgType.ACCEPT, Accept().encode(), BOB)
+        await bob.envelope(MsgType.ACCEPT)
+        assert (await carol.envelope(MsgType.NOTARIZE_ASSIGN)).sender == halls.here.key.raw
+        for party in (alice, bob):
+            assert (await party.notice("notary_assigned"))["notary"] == CAROL.public.raw.hex()
+        delivery = Deliver(conversation_id=TALK, inline=b"work").encode()
+        assert (await conversing(bob, MsgType.DELIVER, delivery, ALICE))["state"] == "DELIVERED"
+        await alice.envelope(MsgType.DELIVER)
+        verdict = Verdict(Judgement.APPROVE, ALICE.public.raw, BOB.public.raw).encode()
+        assert (await conversing(carol, MsgType.VERDICT, verdict, ALICE))["state"] == "RESOLVED"
+        await alice.envelope(MsgType.VERDICT)
+
+
+async def test_an_envelope_is_taken_by_one_hall(halls: Halls) -> None:
+    """It is replayed to the other one, which has never seen its nonce."""
+    halls.start()
+    async with mesh_peer(halls.here.url, ALICE) as alice, mesh_peer(halls.there.url, BOB) as bob:
+        await halls.present(ALICE, BOB)
+        await conversing(alice, MsgType.PROPOSE, Propose(max_rounds=3).encode(), BOB)
+        counter = bob.seal(MsgType.COUNTER, Counter(amount=5).encode(), ALICE.public.raw, TALK)
+        await bob.post(counter)
+        await bob.notice("accepted")
+        async with mesh_peer(halls.here.url, BOB) as replayed:
+            await replayed.post(counter)
+            assert "Another hall" in (await replayed.notice("refused"))["reason"]
+
+
+async def test_a_conversation_that_ends_at_its_review_is_told_at_both_halls(halls: Halls) -> None:
+    for hall in halls.made:
+        hall.use("--set", "mesh_review=0.2")
+    halls.start()
+    async with mesh_peer(halls.here.url, ALICE) as alice, mesh_peer(halls.there.url, BOB) as bob:
+        await halls.present(ALICE, BOB)
+        await conversing(alice, MsgType.PROPOSE, Propose().encode(), BOB)
+        await conversing(bob, MsgType.ACCEPT, Accept().encode(), ALICE)
+        delivery = Deliver(conversation_id=TALK, inline=b"work").encode()
+        await conversing(bob, MsgType.DELIVER, delivery, ALICE)
+        for party in (alice, bob):
+            changed = await party.notice("conversation_changed")
+            assert (changed["state"], changed["cause"]) == ("RESOLVED", "review")

@@ -90,6 +90,10 @@ class HallProcess:
         self.keep_port = 0
         self.url = ""
 
+    def use(self, *flags: str) -> None:
+        """Start with these flags too."""
+        self._flags = (*self._flags, *flags)
+
     def start(self) -> None:
         self.process = subprocess.Popen(
             [PROGRAM, "serve", *PLACE, "--data-dir", "data", "--log-format", "json", *self._flags],
