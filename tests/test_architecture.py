@@ -17,7 +17,7 @@ HOUSE = ROOT / "src" / "moothall"
 MAP = (ROOT / "ARCHITECTURE.md").read_text()
 
 EVERYBODYS = {"errors"}
-PURE = ("hall", "market", "court", "wire", "identity", "hosts", "settings/limits.py")
+PURE = ("hall", "market", "court", "p2p", "wire", "identity", "hosts", "settings/limits.py")
 OUTSIDE = {"asyncio", "os", "random", "secrets", "socket", "ssl", "subprocess", "threading", "time"}
 KEY_FILES = "identity/keyfile.py"  # the one that opens files
 
@@ -146,7 +146,7 @@ def listed() -> dict[str, set[str]]:
     table: dict[str, set[str]] = {}
     room = ""
     for rooms, modules in re.findall(r"^\| (.*?) ?\| .* \| (.*) \|$", RULES, re.MULTILINE):
-        (room,) = re.findall(r"^`([a-z/]+)/`$", rooms) or (room,)
+        (room,) = re.findall(r"^`([a-z0-9/]+)/`$", rooms) or (room,)
         table.setdefault(room, set()).update(re.findall(r"`(\w+\.py)`", modules))
     return table
 

@@ -1,0 +1,48 @@
+"""Messages after their length, as a varint: how identify and pubsub put protobuf on a stream."""
+
+from moothall.p2p import varint
+from moothall.p2p.faults import MalformedMessage
+
+
+def delimit(message: bytes) -> bytes:
+    return varint.encode(len(message)) + message
+
+
+class Delimited:
+    """Cuts a stream into its messages. Keeps no more than one message of at most `limit` bytes, and its length."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._buffer = bytearray()
+        self._wanted = 0  # bytes of the buffer that must be there before it is worth another look
+
+    @property
+    def is_between_messages(self) -> bool:
+        """False while the end of a message is missing: the stream must not end here."""
+        return not self._buffer
+
+    def receive(self, data: bytes) -> list[bytes]:
+        """The messages that are complete. Raises MalformedMessage if the next one is longer than the limit."""
+        whole: bytes | bytearray = data
+        if self._buffer:
+            self._buffer += data
+            if len(self._buffer) < self._wanted:
+                return []
+            whole, self._buffer = self._buffer, bytearray()
+        messages: list[bytes] = []
+        position = 0
+        self._wanted = 0
+        while position < len(whole):
+            head = varint.read(bytes(whole[position : position + varint.WIDEST]))
+            if head is None:
+                break
+            size, start = head[0], position + head[1]
+            if size > self._limit:
+                raise MalformedMessage(f"a message of {size:,} bytes is longer than {self._limit:,}")
+            if start + size > len(whole):
+                self._wanted = start + size - position
+                break
+            messages.append(bytes(whole[start : start + size]))
+            position = start + size
+        self._buffer += whole[position:]
+        return messages
