@@ -1,10 +1,16 @@
 """The log of the mesh: in the unit that the envelope caused, in order, and nothing more once an epoch has ended."""
 
+import asyncio
+from functools import partial
+
 import pytest
 
 from moothall.market.epoch_log import ClosedEpoch, epoch_at
+from moothall.store import reading_mesh_log as reading
+from moothall.store.books import StoreBooks
 from moothall.store.dialect import Connection
 from moothall.wire.mesh import merkle
+from moothall.wire.mesh.envelope import Envelope
 from moothall.wire.mesh.epochs import EPOCH_SECONDS
 from moothall.wire.mesh.keccak import keccak256
 from moothall.wire.mesh.msg_types import MsgType
@@ -147,3 +153,31 @@ def test_the_end_of_an_epoch_waits_for_those_that_append(postgres: Place) -> Non
         ending.execute("SET LOCAL lock_timeout = '50ms'")
         with pytest.raises(ending.errors, match="lock timeout"):
             ending.execute("LOCK TABLE mesh_log IN SHARE ROW EXCLUSIVE MODE")
+
+
+async def test_envelopes_that_are_logged_while_an_epoch_ends_are_in_its_root_or_in_the_next(
+    place: Place,
+) -> None:
+    """Several threads append, and one ends the epoch in the middle of that."""
+
+    def end(books: StoreBooks) -> None:
+        books.hold_log()
+        tree = merkle.Tree()
+        for leaf in books.leaves(EPOCH, limit=1000):
+            tree.add(leaf.hash)
+        books.close_epoch(ClosedEpoch(EPOCH, tree.size, tree.root(), b"{}"))
+
+    envelopes = [sent(ALICE, MsgType.DISCOVER, b"{}", nonce=nonce) for nonce in range(1, 201)]
+    async with place.opened() as store:
+        units = [run(store, partial(_log, *each)) for each in envelopes]
+        await asyncio.gather(*units[:100], run(store, end), *units[100:])
+    with place.connected() as connection:
+        closed = reading.closed_epoch(connection, EPOCH)
+        assert closed is not None
+        tree = reading.tree(connection, EPOCH)
+        assert (closed.envelopes, closed.root) == (tree.size, tree.root())
+        assert tree.size + reading.tree(connection, EPOCH + 1).size == len(envelopes)
+
+
+def _log(envelope: Envelope, raw: bytes, books: StoreBooks) -> None:
+    books.log(envelope, raw, NOW_MS)
