@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
@@ -95,3 +97,30 @@ def test_what_is_signed_names_the_hall_and_the_order() -> None:
     cancel = order_text("cancel", CONVERSATION, 7, 8, "ha")
     assert cancel == f"MOOTHALL_MESH_ORDER|cancel|{CONVERSATION}|7|8|ha".encode()
     assert cancel != order_text("consent", CONVERSATION, 7, 8, "ha")
+
+
+# -- the docs ------------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[3] / "docs" / "wire-mesh.md").read_text()
+AT_A_HALL = PAGE.partition("\n## At a hall\n")[2].partition("\n## ")[0]
+
+
+def documented(kind: str) -> str:
+    """The rows of the tables that are about this type of frame."""
+    return "\n".join(line for line in AT_A_HALL.splitlines() if line.startswith("|") and f"`{kind}`" in line)
+
+
+@pytest.mark.parametrize(
+    "frame", [*get_args(frames.AgentFrame), *get_args(frames.HallFrame)], ids=lambda frame: frame.__name__
+)
+def test_the_docs_have_every_frame_with_its_fields(frame: type[frames.Frame]) -> None:
+    kind = str(frame.__struct_config__.tag)
+    if frame is frames.Error:
+        rows = AT_A_HALL
+    elif frame is frames.Reputation:
+        return  # its fields are those of the vector
+    else:
+        rows = documented(kind)
+    fields = [name for name in frame.__struct_fields__ if name != "ref"]
+    assert rows
+    assert [name for name in fields if f"`{name}`" not in rows and f'"{name}"' not in rows] == []

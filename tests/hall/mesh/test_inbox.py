@@ -112,6 +112,17 @@ def test_old_envelopes_are_forgotten() -> None:
     assert boxes.inboxes.statistics()[:2] == (1, 1)
 
 
+def test_one_sender_does_not_push_out_what_others_have_sent() -> None:
+    boxes = Boxes()
+    head = b"\x8c\x01\x03\x58\x20"
+    assert boxes.put(A, head + b"friend".ljust(32) + b"first")
+    for number in range(2 * MAX_ENVELOPES):
+        boxes.put(A, head + b"flood".ljust(32) + str(number).encode())
+    kept = [raw[37:] for _, raw in boxes.read(A, limit=MAX_ENVELOPES).envelopes]
+    assert kept[0] == b"first"
+    assert kept[1:] == [str(number).encode() for number in range(MAX_ENVELOPES + 1, 2 * MAX_ENVELOPES)]
+
+
 def test_when_memory_is_full_the_fullest_make_way() -> None:
     boxes = Boxes(limit=100_000)
     boxes.put(B, b"modest")

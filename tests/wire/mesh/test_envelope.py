@@ -23,6 +23,7 @@ from moothall.wire.mesh.envelope import (
     decode,
     encode,
     seal,
+    sender_of,
     signing_bytes,
 )
 from moothall.wire.mesh.faults import EnvelopeRefused, Fault
@@ -312,3 +313,8 @@ def test_published_envelopes_leave_room_for_the_message_around_them() -> None:
 def test_what_agents_say_is_not_in_the_repr() -> None:
     assert "Translate" not in repr(vector_envelope("PROPOSE"))
     assert "PROPOSE" in repr(vector_envelope("PROPOSE"))
+
+
+@pytest.mark.parametrize("name", ENVELOPES)
+def test_the_sender_is_in_the_same_place_of_every_envelope(name: str) -> None:
+    assert sender_of(bytes.fromhex(ENVELOPES[name]["envelope_cbor_hex"])) == vector_envelope(name).sender

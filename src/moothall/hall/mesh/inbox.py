@@ -5,7 +5,7 @@ confirms what it has read before: only then it is removed. So an agent that lose
 loses nothing.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 from moothall.hall.mesh.frames import MAX_PAGE_BYTES
 from moothall.hall.outside import Clock
 from moothall.hall.shared_memory import SharedMemory
-from moothall.wire.mesh.envelope import MICROSECONDS
+from moothall.wire.mesh.envelope import MICROSECONDS, sender_of
 
 
 class Page(NamedTuple):
@@ -84,29 +84,37 @@ class _Box:
         self.entries.append(entry)
         self._count(len(entry.raw) + PER_ENVELOPE)
         if len(self.entries) > MAX_ENVELOPES:
-            self._lose()
+            self._lose(self._least_missed())
         self.shrink(self._memory.per_holder)
 
     def shrink(self, size: int) -> None:
         while self.size > size:
-            self._lose()
+            self._lose(self._least_missed())
 
     def expire(self, before: float) -> None:
         while self.entries and self.entries[0].at <= before:
-            self._lose()
+            self._lose(0)
+
+    def _least_missed(self) -> int:
+        """The place of the oldest envelope of the sender that has most of them here: or one sender could push out
+        what all others have sent."""
+        senders = [sender_of(entry.raw) for entry in self.entries]
+        return senders.index(Counter(senders).most_common(1)[0][0])
 
     def confirm(self, cursor: int) -> None:
         """The agent has all up to this one."""
         while self.entries and self.entries[0].cursor <= cursor:
-            self._remove()
+            self._remove(0)
         self.lost = 0
 
-    def _lose(self) -> None:
-        self._remove()
+    def _lose(self, place: int) -> None:
+        self._remove(place)
         self.lost += 1
 
-    def _remove(self) -> None:
-        self._count(-len(self.entries.popleft().raw) - PER_ENVELOPE)
+    def _remove(self, place: int) -> None:
+        size = len(self.entries[place].raw)
+        del self.entries[place]
+        self._count(-size - PER_ENVELOPE)
 
     def _count(self, size: int) -> None:
         self.size += size

@@ -32,6 +32,9 @@ NO_CONVERSATION: Final = bytes(CONVERSATION_ID_BYTES)
 
 MICROSECONDS: Final = 1_000_000  # in a second
 
+# After the heads of the array and of the byte string, and the version and type, of one byte each.
+_SENDER: Final = slice(5, 5 + AGENT_ID_BYTES)
+
 _SIGNED_HEAD: Final = struct.Struct(">BH32s32sQQQ16s32sI")
 
 
@@ -141,6 +144,11 @@ def encode(envelope: Envelope) -> bytes:
             envelope.signature,
         )
     )
+
+
+def sender_of(data: bytes) -> bytes:
+    """The sender of an encoded envelope, which was decoded before: all of them have it in the same place."""
+    return data[_SENDER]
 
 
 def decode(data: bytes) -> Envelope:
