@@ -252,6 +252,19 @@ async def test_a_hall_that_passes_on_the_challenge_of_another_gets_no_signature(
         await agent(ALICE).connect(hall.url)
 
 
+async def test_a_beacon_is_sent_again_and_again(hall: SmallHall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moothall.mesh.agent.BEACON_EVERY", 0.001)
+    async with agent(ALICE, "alice").connected(hall.url):
+        await true_soon(lambda: len(hall.taken) >= 3)
+    assert {each.msg_type for each in hall.taken} == {MsgType.BEACON}
+
+
+async def test_an_agent_that_is_not_to_be_seen_sends_none(hall: SmallHall) -> None:
+    async with agent(ALICE, beacon=False).connected(hall.url) as alice:
+        await alice.balance()
+    assert hall.taken == []
+
+
 async def test_waiting_for_a_state_has_an_end(hall: SmallHall) -> None:
     alice = agent(ALICE)
     async with alice.connected(hall.url):

@@ -132,7 +132,7 @@ class Line:
             raise (
                 OutOfOrder(found.message)
                 if found.code == OUT_OF_ORDER
-                else _refusal(found.code, found.message)
+                else refusal(found.code, found.message)
             )
         if not isinstance(found, answer):
             raise UnexpectedReply(f"the hall answered {type(found).__name__} instead of {answer.__name__}")
@@ -206,9 +206,9 @@ class Line:
             if isinstance(frame, wanted):
                 return frame
             if isinstance(frame, frames.Error):
-                raise _refusal(frame.code, frame.message)
+                raise refusal(frame.code, frame.message)
             if isinstance(frame, frames.Refused):
-                raise _rejection(frame)
+                raise error_of(frame)
 
     async def _transmit(self, content: bytes, *, text: bool) -> None:
         try:
@@ -253,7 +253,7 @@ class Line:
         elif isinstance(frame, frames.NotInOrder):
             _reject(pending.outcome, OutOfOrder(frame.reason, frame.state))
         elif isinstance(frame, frames.Refused):
-            _reject(pending.outcome, _rejection(frame))
+            _reject(pending.outcome, error_of(frame))
         return True
 
     def _fail(self) -> None:
@@ -300,14 +300,14 @@ _CREDITS: Final = frozenset(
 )
 
 
-def _rejection(frame: frames.Refused) -> MoothallError:
+def error_of(frame: frames.Refused) -> MoothallError:
     """A hall has faults of three kinds: of the wire, of its ledger, and refusals as on its other wires."""
     if frame.fault not in (*Refusal.by_code, *_CREDITS, NO_COVER):
         return EnvelopeRejected(frame.fault, frame.reason)
-    return _refusal(frame.fault, frame.reason)
+    return refusal(frame.fault, frame.reason)
 
 
-def _refusal(code: str, message: str) -> MoothallError:
+def refusal(code: str, message: str) -> MoothallError:
     if code == OUT_OF_ORDER:
         return OutOfOrder(message)
     if code == NO_COVER:

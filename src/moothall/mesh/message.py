@@ -9,6 +9,7 @@ from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import MICROSECONDS, NO_CONVERSATION, NO_RECIPIENT, Envelope, encode
 from moothall.wire.mesh.faults import PayloadParseError
 from moothall.wire.mesh.keccak import keccak256
+from moothall.wire.mesh.notaries import NotarizeBid, Verdict
 from moothall.wire.mesh.outcomes import Deliver
 from moothall.wire.mesh.payloads import Payload, decode_payload
 
@@ -75,8 +76,11 @@ class Message:
 
     @property
     def text(self) -> str:
-        """What the sender says: the message of an offer, a reason, the text of a BROADCAST, or work as text."""
+        """What the sender says: the message of an offer, a reason, a note to a verdict, the terms of a bid, the
+        text of a BROADCAST, or work as text."""
         payload = self.payload
+        if isinstance(payload, Verdict | NotarizeBid):
+            return payload.opaque.decode(errors="replace")
         if isinstance(payload, Bounty):
             return payload.task_summary
         if isinstance(payload, Broadcast):
