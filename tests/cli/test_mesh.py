@@ -25,6 +25,7 @@ from moothall.identity import Identity, PrivateKey, save
 from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.outcomes import MAX_INLINE, Deliver, Feedback, Outcome, Role
 from tests.mesh.small_hall import SmallHall
+from tests.support.server import running_hall
 
 ALICE, BOB, NOTARY = (PrivateKey(bytes([number]) * 32) for number in (1, 2, 3))
 KEYS = {"alice": ALICE, "bob": BOB, "notary": NOTARY}
@@ -438,7 +439,7 @@ def test_what_the_conversation_does_not_allow(mesh: Running) -> None:
     mesh.propose()
     complaint = mesh.complaint(4, "bob", "deliver", ID, "--text", "too early")
     assert "DELIVER is out of order: the conversation is NEGOTIATING" in complaint
-    assert "`moothall mesh show` shows how the conversation stands" in complaint
+    assert "`moothall mesh conversations` shows how yours stand" in complaint
     assert len(mesh.hall.taken) == 1
 
 
@@ -473,8 +474,12 @@ def test_wrong_usage(mesh: Running, arguments: tuple[str, ...], hint: str) -> No
     assert mesh.hall.taken == []
 
 
-def test_a_hall_without_a_mesh(mesh: Running) -> None:
-    result = CliRunner().invoke(
-        app, ["mesh", "balance", "-u", "ws://127.0.0.1:1", "-i", str(mesh.folder / "bob.json")]
-    )
-    assert result.exit_code == 3
+def test_where_no_hall_is(mesh: Running) -> None:
+    mesh.hall.url = "ws://127.0.0.1:9"
+    assert "cannot reach 127.0.0.1 port 9" in mesh.complaint(3, "bob", "balance")
+
+
+def test_a_hall_without_a_mesh(mesh: Running, tmp_path: Path) -> None:
+    with running_hall(tmp_path, "--set", "mesh=false") as hall:
+        mesh.hall.url = hall.url
+        assert "HTTP 404 for the mesh" in mesh.complaint(3, "bob", "balance")

@@ -43,7 +43,10 @@ MESSAGES: dict[MsgType, tuple[Payload, str]] = {
     ),
     MsgType.DISPUTE: (Dispute("half of it"), "half of it"),
     MsgType.BEACON: (Beacon(A, "alice"), "alice"),
-    MsgType.BROADCAST: (Broadcast(topic="general", title="", content=b"hello"), "hello"),
+    MsgType.BROADCAST: (
+        Broadcast(topic="general", title="bob (@1f3a9c02)", content=b"hello"),
+        "general, bob (@1f3a9c02): hello",
+    ),
     MsgType.BOUNTY: (
         Bounty(
             required_capability="translation",

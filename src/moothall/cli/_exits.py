@@ -196,7 +196,7 @@ def explain(error: BaseException) -> str:
         if advice := "; ".join(notes) or _ADVICE.get(error.code):
             text = f"{text.rstrip('.')}; {advice}"
     elif isinstance(error, errors.OutOfOrder):
-        text = f"{text.rstrip('.')}; `moothall mesh show` shows how the conversation stands"
+        text = f"{text.rstrip('.')}; `moothall mesh conversations` shows how yours stand"
     elif isinstance(error, errors.EnvelopeRejected):
         text = f"{one_line(error.fault)}: {text}"
     elif isinstance(error, errors.NoAnswer):

@@ -128,6 +128,7 @@ def _local(seconds: float, pattern: str) -> str:
 
 def _content(message: "Message") -> str:
     from moothall.wire.mesh.announcements import Advertise, Beacon, Discover
+    from moothall.wire.mesh.broadcast import Broadcast
     from moothall.wire.mesh.notaries import NotarizeAssign, NotarizeBid, Verdict
     from moothall.wire.mesh.offers import Accept, Counter, Propose
     from moothall.wire.mesh.outcomes import Deliver, Feedback
@@ -149,6 +150,8 @@ def _content(message: "Message") -> str:
             return ", ".join(capabilities)
         case Discover(query=query):
             return query
+        case Broadcast(topic=topic, title=title):
+            return f"{', '.join(filter(None, (topic, title)))}{_said(message.text)}"
         case Beacon(name=name):
             return name
         case _:

@@ -2,6 +2,7 @@
 
 import os
 import ssl
+from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -40,6 +41,10 @@ async def open_socket(url: str, patience: float, *, subprotocol: str | None = No
         raise ConnectionFailed(f"{shown_url(url)}: a user name in the address needs a password") from None
     except InvalidStatus as error:
         status = error.response.status_code
+        if subprotocol is not None and status == HTTPStatus.NOT_FOUND:
+            raise ConnectionFailed(
+                f"{place} answered HTTP 404 for the mesh: it is not a hall, or its operator set mesh = false"
+            ) from None
         raise ConnectionFailed(f"{place} answered HTTP {status}, not WebSocket: is it a hall?") from None
     except (InvalidHandshake, InvalidProxy, EOFError) as error:
         hint = " One with TLS has an address with wss://" if url.startswith("ws:") else ""
