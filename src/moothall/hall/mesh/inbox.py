@@ -5,7 +5,7 @@ confirms what it has read before: only then it is removed. So an agent that lose
 loses nothing.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
@@ -71,10 +71,11 @@ class _Entry(NamedTuple):
 class _Box:
     """The inbox of one agent."""
 
-    __slots__ = ("_memory", "entries", "lost", "size")
+    __slots__ = ("_memory", "_senders", "entries", "lost", "size")
 
     def __init__(self, memory: SharedMemory) -> None:
         self._memory = memory
+        self._senders: dict[bytes, int] = {}  # envelopes of each
         self.entries: deque[_Entry] = deque()
         self.size = 0
         self.lost = 0
@@ -82,6 +83,8 @@ class _Box:
 
     def add(self, entry: _Entry) -> None:
         self.entries.append(entry)
+        sender = sender_of(entry.raw)
+        self._senders[sender] = self._senders.get(sender, 0) + 1
         self._count(len(entry.raw) + PER_ENVELOPE)
         if len(self.entries) > MAX_ENVELOPES:
             self._lose(self._least_missed())
@@ -98,8 +101,8 @@ class _Box:
     def _least_missed(self) -> int:
         """The place of the oldest envelope of the sender that has most of them here: or one sender could push out
         what all others have sent."""
-        senders = [sender_of(entry.raw) for entry in self.entries]
-        return senders.index(Counter(senders).most_common(1)[0][0])
+        most = max(self._senders, key=self._senders.__getitem__)
+        return next(place for place, entry in enumerate(self.entries) if sender_of(entry.raw) == most)
 
     def confirm(self, cursor: int) -> None:
         """The agent has all up to this one."""
@@ -112,9 +115,13 @@ class _Box:
         self.lost += 1
 
     def _remove(self, place: int) -> None:
-        size = len(self.entries[place].raw)
+        raw = self.entries[place].raw
         del self.entries[place]
-        self._count(-size - PER_ENVELOPE)
+        sender = sender_of(raw)
+        self._senders[sender] -= 1
+        if not self._senders[sender]:
+            del self._senders[sender]
+        self._count(-len(raw) - PER_ENVELOPE)
 
     def _count(self, size: int) -> None:
         self.size += size
