@@ -13,7 +13,7 @@ from msgspec import structs
 
 from moothall.errors import CreditsRefused, NoCover, OutOfOrder, RateLimited
 from moothall.market.conversations import ORDERS, TRANSITIONS, Event, State, Step
-from moothall.market.conversing import MeshRules
+from moothall.market.conversing import MAX_RECENT, REPLAY_WINDOW, MeshRules
 from moothall.market.credits import TREASURY
 from moothall.market.rules import Quotas
 from moothall.store.files import DataDirectory
@@ -552,6 +552,52 @@ def test_every_state_survives_a_restart(talks: Talks, state: State) -> None:
     before = talks.conversation()
     talks.restart()
     assert talks.conversation() == before
+
+
+# -- replays -----------------------------------------------------------------------------------------------
+
+
+def test_an_envelope_is_taken_once_also_after_a_restart(talks: Talks) -> None:
+    """B keeps a generous COUNTER of A, which made another one since, and brings it again."""
+    talks.propose()
+    generous = Step(event="COUNTER", conversation_id=TALK, sender=A, recipient=B, amount=2 * CREDIT)
+    shown = envelope(A)
+    talks.take(generous, shown)
+    talks.say("COUNTER", A, B, amount=CREDIT, round=2)
+    talks.restart()
+    before = talks.facts()
+    with pytest.raises(OutOfOrder, match="taken before"):
+        talks.take(generous, shown)
+    assert talks.facts() == before
+
+
+def test_envelopes_that_their_time_refuses_are_forgotten(talks: Talks) -> None:
+    talks.propose()
+    talks.now += REPLAY_WINDOW
+    assert len(talks.say("COUNTER", B, A, amount=CREDIT).conversation.recent) == 1
+
+
+def test_a_conversation_takes_a_bounded_number_of_envelopes_at_once(talks: Talks) -> None:
+    talks.propose(max_rounds=1000)
+    for number in range(1, MAX_RECENT):
+        talks.say("COUNTER", B, A, amount=number)
+    with pytest.raises(RateLimited, match="Wait a minute"):
+        talks.say("COUNTER", B, A, amount=1)
+    talks.say("ACCEPT", A, B, amount=MAX_RECENT - 1)
+    with pytest.raises(RateLimited, match="Wait a minute"):
+        talks.say("DELIVER", B, A)
+    talks.now += REPLAY_WINDOW
+    talks.say("DELIVER", B, A)
+
+
+def test_offers_without_end_do_not_keep_a_party_from_its_dispute(talks: Talks) -> None:
+    talks.propose(max_rounds=1000)
+    for number in range(1, MAX_RECENT - 2):
+        talks.say("COUNTER", B, A, amount=number)
+    talks.say("ACCEPT", A, B, amount=MAX_RECENT - 3)
+    delivered = talks.say("DELIVER", B, A).conversation
+    assert len(delivered.recent) == MAX_RECENT
+    assert talks.say("DISPUTE", A, B).conversation.state == "NEGOTIATING"
 
 
 # -- ids and quotas ----------------------------------------------------------------------------------------

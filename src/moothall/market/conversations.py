@@ -126,6 +126,9 @@ class Conversation(Struct, kw_only=True, frozen=True, gc=False):
     updated_at: int = 0
     review_at: int | None = None  # when the last delivery is approved, if the requester says nothing
     timeout_at: int | None = None  # when what is put aside is claimed or goes back
+    recent: tuple[
+        tuple[int, bytes], ...
+    ] = ()  # envelopes that could be replayed: when they came, and their hashes
     completed_at: int | None = None  # when it counted as a completed deal of the two parties
     offer: Authority | None = None
     acceptance: Authority | None = None

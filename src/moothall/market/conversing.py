@@ -7,11 +7,11 @@ The hall plays the requester's node. So it locks the credits at ACCEPT, approves
 and settles what is left at the timeout. It is also the node that assigns the notary.
 """
 
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from msgspec import Struct, structs
 
-from moothall.errors import OutOfOrder
+from moothall.errors import OutOfOrder, RateLimited
 from moothall.market import credits, feedback, notaries
 from moothall.market.conversations import Conversation, Step, decide
 from moothall.market.credits import DEFAULT_TIMEOUT, Authority
@@ -21,6 +21,13 @@ from moothall.market.quotas import COUNTED_FOR, require_within
 from moothall.market.reputation import RatingRules
 from moothall.market.rules import Quotas
 from moothall.wire.mesh.envelope import NO_CONVERSATION
+
+# An envelope is refused by its time when it is older. Twice the tolerance would do, if halls had one clock.
+REPLAY_WINDOW: Final = 2 * 60 * 1000  # ms
+MAX_RECENT: Final = (
+    64  # envelopes of one conversation within that time, before more work or offers are refused
+)
+_HASH_BYTES: Final = 8
 
 Known = TypeVar("Known")
 
@@ -54,7 +61,8 @@ def take(books: MeshBooks, step: Step, authority: Authority, *, now: int, rules:
     Raises OutOfOrder, CreditsRefused (NoCover if the requester cannot pay) or RateLimited; then nothing changes.
     """
     before = books.conversation(step.conversation_id)
-    after = structs.replace(decide(before, step), updated_at=now)
+    recent = _recent(before, step, authority, now)
+    after = structs.replace(decide(before, step), updated_at=now, recent=recent)
     if before is None:
         return _opened(books, after, authority, now, rules)
     feedback.note_activity(books, step.sender, now)
@@ -79,6 +87,25 @@ def take(books: MeshBooks, step: Step, authority: Authority, *, now: int, rules:
         case _:
             pass
     return _kept(books, before, _settled(books, before, after, step, authority, now), assigned, fee)
+
+
+def _recent(
+    conversation: Conversation | None, step: Step, authority: Authority, now: int
+) -> tuple[tuple[int, bytes], ...]:
+    """The latest envelopes, with this one. Each is taken once, also after a restart, and if another hall on the
+    same store was sent it before: a window of nonces is one hall's, and in memory.
+
+    Every cycle of the table has a COUNTER or a DELIVER in it. Only these are refused if there are too many: a party
+    must be able to answer, and to DISPUTE in time.
+    """
+    mark = authority.envelope[:_HASH_BYTES]
+    known = () if conversation is None else conversation.recent
+    if any(mark == each for _, each in known):
+        raise OutOfOrder("This envelope was taken before")
+    latest = [(at, each) for at, each in known if at > now - REPLAY_WINDOW]
+    if len(latest) >= MAX_RECENT and step.event in ("COUNTER", "DELIVER"):
+        raise RateLimited("There were too many envelopes in this conversation lately. Wait a minute")
+    return (*latest, (now, mark))
 
 
 def _opened(
