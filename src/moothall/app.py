@@ -332,6 +332,7 @@ class App:
         settings, hall, store = self.settings, self.hall, self._market_store
         gate = Gate(hall)
         own = OwnEnvelopes(key.public.raw, key.sign_bytes, hall.clock.time)
+        stored = StoredInboxes(store, hall) if settings.mesh_inbox == "store" else None
         desk = MeshDesk(
             store,
             hall,
@@ -340,13 +341,9 @@ class App:
             own,
             self._others or NOWHERE,
             logs=settings.mesh_log,
-            stores_inboxes=settings.mesh_inbox == "store",
+            inboxes=stored,
         )
-        inboxes: MemoryInboxes | StoredInboxes | None = None
-        if settings.mesh_inbox == "memory":
-            inboxes = MemoryInboxes(hall.clock)
-        elif settings.mesh_inbox == "store":
-            inboxes = StoredInboxes(store, hall)
+        inboxes = MemoryInboxes(hall.clock) if settings.mesh_inbox == "memory" else stored
         room = MeshRoom(gate, hall.door, self._batches, desk, MeshBridge(gate, own), own, inboxes, os.urandom)
         return Mesh(room, desk, EpochEnds(store, seal), inboxes)
 

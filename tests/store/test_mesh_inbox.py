@@ -99,12 +99,14 @@ def test_old_envelopes_go_and_then_what_tells_of_them(place: Place) -> None:
     with place.books() as books:
         put(books, b"old")
         put(books, b"new", at=NOW_MS + 10)
-        assert not books.tidy_inboxes(NOW_MS + 5, MOST)
+        assert books.tidy_inboxes(NOW_MS - MAX_AGE, MOST) == NOW_MS
+        assert books.tidy_inboxes(NOW_MS + 5, MOST) == NOW_MS + 10
         page = read(books)
         assert (contents(page), page.lost) == ([b"new"], 1)
-        books.tidy_inboxes(NOW_MS + 5 + MAX_AGE, MOST)
+        # What is left tells of those that were lost, and stays as long again.
+        assert books.tidy_inboxes(NOW_MS + 5 + MAX_AGE, MOST) == NOW_MS + 10 + MAX_AGE
         assert read(books) == Page((), more=False, lost=2)
-        books.tidy_inboxes(NOW_MS + 20 + MAX_AGE, MOST)
+        assert books.tidy_inboxes(NOW_MS + 20 + MAX_AGE, MOST) is None
         assert read(books) == Page((), more=False, lost=0)
     assert place.select("SELECT * FROM mesh_inbox") == []
 

@@ -34,6 +34,7 @@ from moothall.hall.mesh.frames import (
 )
 from moothall.hall.mesh.market import Failed, Mail, Payer, Told
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes, Stamp
+from moothall.hall.mesh.stored_inbox import StoredInboxes
 from moothall.hall.outside import Store
 from moothall.hall.services import Services
 from moothall.identity import PublicKey
@@ -55,7 +56,6 @@ from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope,
 from moothall.wire.mesh.faults import PayloadParseError
 from moothall.wire.mesh.keccak import keccak256
 from moothall.wire.mesh.msg_types import MsgType
-from moothall.wire.mesh.nonces import TOLERANCE, within_tolerance
 from moothall.wire.mesh.notaries import BidType, NotarizeAssign, NotarizeBid
 from moothall.wire.mesh.outcomes import Feedback
 
@@ -80,11 +80,11 @@ class MeshDesk:
         elsewhere: Elsewhere = NOWHERE,
         *,
         logs: bool = True,
-        stores_inboxes: bool = False,
+        inboxes: StoredInboxes | None = None,
     ) -> None:
         """`disk` counts what each key and address adds to the store. `own` makes envelopes that assign notaries.
-        Agents of other halls are told `elsewhere`. `logs` and `stores_inboxes` are the settings `mesh_log` and
-        `mesh_inbox`."""
+        Agents of other halls are told `elsewhere`. `logs` is the setting `mesh_log`. `inboxes` are those in the
+        store, with that setting."""
         self._store = store
         self._hall = hall
         self._rules = rules
@@ -92,7 +92,7 @@ class MeshDesk:
         self._own = own
         self._elsewhere = elsewhere
         self._logs = logs
-        self._stores_inboxes = stores_inboxes
+        self._inboxes = inboxes
         self._here: set[bytes] = set()  # keys that are proven to this hall
         self._lanes = Lanes()
         self.recorder: Final = Recorder(store, rules.quotas, hall_key=own.key, is_on=logs)
@@ -182,6 +182,8 @@ class MeshDesk:
             told, conversation = answer
             if conversation is not None:
                 self._mind(conversation)
+            if self._inboxes is not None and (told.stored or any(mail.stored for mail in told.mail)):
+                self._inboxes.changed()
             done(told)
 
         self._metered(envelope.sender, payer, _lane_of(envelope), work, decided, failed)
@@ -231,9 +233,10 @@ class MeshDesk:
         """An envelope for an agent that is not here. Is it in the inbox now, and has another hall got it?"""
         if self._elsewhere.carry(books, recipient, raw):
             return False, True
-        if self._stores_inboxes:
-            books.put_envelope(recipient, raw, now)
-        return self._stores_inboxes, False
+        if self._inboxes is None:
+            return False, False
+        books.put_envelope(recipient, raw, now)
+        return True, False
 
     def _assignment(self, books: DeskBooks, dealt: Dealt, now: int, stamp: Stamp | None) -> tuple[Mail, ...]:
         """The hall plays the node that assigns the notary (mesh wire 9)."""
@@ -337,11 +340,8 @@ class MeshDesk:
     def _order(
         self, key: bytes, order: Cancel | Consent, done: Callable[[Answer], None], failed: Failed
     ) -> None:
-        """The room has checked its signature."""
+        """The room has checked its signature and its time."""
         now = self._hall.timestamp()
-        if not within_tolerance(order.timestamp, now * 1000):
-            failed(InvalidMessage(f"An order must not be older than {TOLERANCE} seconds. Sign a new one"))
-            return
         conversation_id = bytes.fromhex(order.conversation_id)
         word: Literal["cancel", "consent"] = "cancel" if isinstance(order, Cancel) else "consent"
         text = order_text(word, order.conversation_id, order.nonce, order.timestamp, self._own.key.hex())

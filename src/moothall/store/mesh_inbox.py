@@ -34,6 +34,7 @@ _ENVELOPES: Final = (
 _AGED: Final = (
     "SELECT recipient, max(number) FROM mesh_inbox WHERE at < ? AND size > 0 GROUP BY recipient LIMIT ?"
 )
+_NEXT: Final = "SELECT min(CASE WHEN size > 0 THEN at ELSE at + ? END) FROM mesh_inbox"
 _FULLEST: Final = (
     "SELECT recipient, count(*) FROM mesh_inbox WHERE size > 0 GROUP BY recipient"
     " ORDER BY sum(size) DESC, recipient LIMIT ?"
@@ -73,19 +74,20 @@ class InboxSql(SqlWork):
         )
         return newest or 0
 
-    def tidy_inboxes(self, before: int, most: int) -> bool:
+    def tidy_inboxes(self, before: int, most: int) -> int | None:
         aged = self._query(_AGED, before, AT_ONCE)
         for recipient, last in aged:
             self._drop(recipient, last)
         self._change("DELETE FROM mesh_inbox WHERE at < ? AND size = 0", before - MAX_AGE)
         ((total,),) = self._query("SELECT coalesce(sum(size), 0) FROM mesh_inbox")
-        if total <= most:
-            return len(aged) == AT_ONCE
-        for recipient, count in self._query(_FULLEST, AT_ONCE):
-            total -= self._make_way(recipient, (count + 1) // 2, 0)
-            if total <= most:
-                break
-        return bool(total > most or len(aged) == AT_ONCE)
+        fullest = self._query(_FULLEST, AT_ONCE) if total > most else []
+        for recipient, count in fullest:
+            if total > most:
+                total -= self._make_way(recipient, (count + 1) // 2, 0)
+        if total > most or len(aged) == AT_ONCE:
+            return 0
+        ((oldest,),) = self._query(_NEXT, MAX_AGE)
+        return None if oldest is None else int(oldest)
 
     def _make_way(self, recipient: bytes, count: int, size: int) -> int:
         """Remove the oldest: at least so many envelopes, and so many bytes. Return how many bytes they had."""

@@ -17,7 +17,7 @@ class Books(InboxBooks):
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
-        self.has_more = False
+        self.oldest: int | None = None
 
     def put_envelope(self, recipient: bytes, raw: bytes, at: int) -> None:
         self.asked.append(("put", recipient, raw, at))
@@ -29,9 +29,9 @@ class Books(InboxBooks):
     def newest_envelope(self, recipient: bytes) -> int:
         return 7
 
-    def tidy_inboxes(self, before: int, most: int) -> bool:
+    def tidy_inboxes(self, before: int, most: int) -> int | None:
         self.asked.append(("tidy", before, most))
-        return self.has_more
+        return self.oldest
 
 
 class Store:
@@ -86,13 +86,24 @@ def test_inboxes_are_tidied_at_the_start_and_a_minute_after_a_new_envelope() -> 
 def test_it_goes_on_while_there_is_more_and_after_a_failure() -> None:
     world, store = World(), Store()
     inboxes = StoredInboxes(store, world.hall)
-    store.books.has_more = True
+    store.books.oldest = 0
     inboxes.open()
     store.fails = True
     world.advance(TIDY_SECONDS)
     assert len(world.log.find("mesh_inbox_not_tidied")) == 1
-    store.fails = store.books.has_more = False
+    store.fails = False
+    store.books.oldest = None
     world.advance(TIDY_SECONDS)
     assert len(store.books.asked) == 2
     world.advance(10 * TIDY_SECONDS)
+    assert len(store.books.asked) == 2
+
+
+def test_they_are_tidied_when_the_oldest_envelope_is_too_old() -> None:
+    world, store = World(), Store()
+    store.books.oldest = world.hall.timestamp()
+    StoredInboxes(store, world.hall).open()
+    world.advance(MAX_AGE / 1000 - 1)
+    assert len(store.books.asked) == 1
+    world.advance(2)
     assert len(store.books.asked) == 2

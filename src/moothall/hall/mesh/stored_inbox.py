@@ -34,9 +34,9 @@ class InboxBooks(Protocol):
     def newest_envelope(self, recipient: bytes) -> int:
         """The cursor of the newest envelope, 0 if there is none."""
 
-    def tidy_inboxes(self, before: int, most: int) -> bool:
+    def tidy_inboxes(self, before: int, most: int) -> int | None:
         """Remove envelopes that came before this time, and from the fullest inboxes what is more than `most` bytes
-        of all. True if there may be more to remove."""
+        of all. Return when the oldest one that is left came: None if none is, and 0 if there is more to remove."""
 
 
 class StoredInboxes:
@@ -83,16 +83,23 @@ class StoredInboxes:
 
     def changed(self) -> None:
         """An envelope was put into an inbox: tidy up soon."""
-        if self._next is None:
-            self._next = self._hall.agenda.at(self._hall.now() + TIDY_SECONDS, self._tidy)
+        self._plan(TIDY_SECONDS)
+
+    def _plan(self, seconds: float) -> None:
+        due, planned = self._hall.now() + max(TIDY_SECONDS, seconds), self._next
+        if planned is not None and not planned.cancelled:
+            if planned.due <= due:
+                return
+            self._hall.agenda.cancel(planned)
+        self._next = self._hall.agenda.at(due, self._tidy)
 
     def _tidy(self) -> None:
         self._next = None
         before = self._hall.timestamp() - MAX_AGE
 
-        def tidied(has_more: bool) -> None:
-            if has_more:
-                self.changed()
+        def tidied(oldest: int | None) -> None:
+            if oldest is not None:
+                self._plan((oldest - before) / 1000)
 
         def failed(error: BaseException) -> None:
             self._hall.log.warning("mesh_inbox_not_tidied", error=repr(error))
