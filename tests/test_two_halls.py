@@ -358,7 +358,7 @@ async def test_an_envelope_is_taken_by_one_hall(halls: Halls) -> None:
         await bob.notice("accepted")
         async with mesh_peer(halls.here.url, BOB) as replayed:
             await replayed.post(counter)
-            assert "Another hall" in (await replayed.notice("refused"))["reason"]
+            assert "taken before" in (await replayed.notice("out_of_order"))["reason"]
 
 
 async def test_a_conversation_that_ends_at_its_review_is_told_at_both_halls(halls: Halls) -> None:

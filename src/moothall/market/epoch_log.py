@@ -51,9 +51,6 @@ class LogBooks(Protocol):
         """Append an envelope. `raw` is the envelope as it was received, and `at` the time in ms. An envelope that
         is in the log already is not added again."""
 
-    def is_logged(self, envelope_hash: bytes) -> bool:
-        """True if the envelope with this Keccak-256 is in the log."""
-
     def logged(
         self, conversation_id: bytes, *, after: int = 0, limit: int = 100, most: int = MAX_READ
     ) -> Page[Logged]:

@@ -10,7 +10,7 @@ Nothing here decides. Deadlines of conversations are in the store, and survive a
 from collections.abc import Callable
 from typing import Any, Final, Literal, TypeVar
 
-from moothall.errors import InvalidMessage, OutOfOrder, RateLimited
+from moothall.errors import OutOfOrder, RateLimited
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, Deadlines
 from moothall.hall.elsewhere import NOWHERE, Elsewhere
@@ -211,8 +211,6 @@ class MeshDesk:
         is_away: bool,
     ) -> tuple[Told, Conversation | None]:
         """In a unit of work. `stamp` is for the envelope that assigns a notary."""
-        if self._elsewhere is not NOWHERE and books.is_logged(keccak256(raw)):
-            raise InvalidMessage("Another hall on the same store has taken this envelope")
         dealt = self._step(books, envelope, raw, now)
         self._log(books, envelope, raw, now)
         is_away = is_away and envelope.recipient != NO_RECIPIENT

@@ -44,9 +44,6 @@ class LogSql(SqlWork):
             epoch = max(epoch, self._last_closed() + 1)
         self._draft.put_logged(envelope, raw, epoch=epoch, at=at)
 
-    def is_logged(self, envelope_hash: bytes) -> bool:
-        return bool(self._query("SELECT 1 FROM mesh_log WHERE hash = ?", envelope_hash))
-
     def logged(
         self, conversation_id: bytes, *, after: int = 0, limit: int = 100, most: int = MAX_READ
     ) -> Page[Logged]:
