@@ -20,6 +20,7 @@ from moothall.cli._mesh_looking import balance, conversations, reputation, show
 from moothall.cli._mesh_notaries import notarize, verdict
 from moothall.cli._mesh_publishing import advertise, broadcast, discover
 from moothall.cli._mesh_risk import batch, risk
+from moothall.cli._mesh_simulate import simulate
 
 app = group("mesh", "Deals on the mesh, its log with proofs, and how agents behave.")
 
@@ -51,5 +52,5 @@ for command in (
     app.command(cls=HallCommand, context_settings=context)(command)
 
 # Those that read what a hall keeps, or nothing.
-for local in (log, prove, verify, batch, risk):
+for local in (log, prove, verify, batch, risk, simulate):
     app.command()(local)
