@@ -5,11 +5,11 @@
     │   └── MalformedAddress    also a text of the operator that should be a multiaddr
     ├── NegotiationFailed       no protocol was agreed on
     ├── HandshakeFailed         the peer did not prove its key, or has the wrong one
-    ├── BrokenChannel           an encrypted frame was changed or made up
-    └── MuxerFault              frames of yamux that no honest peer sends
+    └── BrokenChannel           an encrypted frame was changed or made up
 
-A fault ends the stream that it was found on. Those of the last three end the connection. No other exception
-leaves a module of this room because of what a peer sent.
+A fault ends the stream that it was found on. Those of the last two end the connection. No other exception leaves a
+module of this room because of what a peer sent. `yamux.py` raises none: a session has events, and the last one
+says what the peer did.
 """
 
 
@@ -35,7 +35,3 @@ class HandshakeFailed(PeerFault):
 
 class BrokenChannel(PeerFault):
     """A frame of the secure channel does not decrypt."""
-
-
-class MuxerFault(PeerFault):
-    """A yamux frame breaks the protocol. Send what `take` still has, a go-away, and close the connection."""
