@@ -8,6 +8,7 @@ code is 0.
 """
 
 import argparse
+import json
 import os
 import resource
 import selectors
@@ -20,12 +21,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
-from benchmarks.agents import frame
+from benchmarks.agents import frame, text
 from benchmarks.build import BUILD
 from benchmarks.servers import SERVERS, RunningServer, running
 from benchmarks.yardstick import verify_for
+from moothall.hall.mesh.frames import proof_text
 from moothall.identity.signatures import expand, sign_expanded
 from moothall.wire.mesh.announcements import Beacon
 from moothall.wire.mesh.broadcast import Broadcast
@@ -80,12 +82,15 @@ class Key:
             msg_type,
             payload,
             sender=self.id,
-            sign=lambda message: sign_expanded(self._secret, message),
+            sign=self.sign,
             nonce=self._nonce,
             now=time.time_ns() // 1000,
             recipient=to,
             conversation_id=about,
         )
+
+    def sign(self, message: bytes) -> bytes:
+        return sign_expanded(self._secret, message)
 
     def beacon(self) -> bytes:
         return binary(
@@ -139,6 +144,23 @@ class Line:
             yield data[place], data[start : start + size]
             place = start + size
         self._buffer = data[place:]
+
+    def prove(self, key: Key) -> None:
+        """As agents do that want their inbox: then nothing is put into it while they are here."""
+        self.send(text(type="prove", agent_id=key.id.hex()))
+        asked = self._answer("challenge")
+        said = proof_text(asked["challenge"], asked["hall"], key.id.hex())
+        self.send(text(type="prove", signature=key.sign(said).hex()))
+        self._answer("proven")
+
+    def _answer(self, wanted: str) -> dict[str, Any]:
+        end = time.monotonic() + STUCK
+        while time.monotonic() < end:
+            for opcode, payload in self.frames():
+                if opcode == 0x81 and (found := json.loads(payload))["type"] == wanted:
+                    return dict(found)
+            time.sleep(0.001)
+        raise Failed(f"the hall did not answer {wanted}")
 
     def send(self, data: bytes) -> None:
         while data:
@@ -194,8 +216,9 @@ def drive(server: RunningServer, seconds: float, senders: int, in_flight: int, p
     most = int(FASTEST * (WARM_UP + seconds)) // senders
     ready = {key.id: iter([binary(raw) for raw in prepared(key, receiver, most)]) for key in keys}
     with ExitStack() as lines:
-        hears = Line(server.port, receiver.beacon() + frame(b'{"type":"subscribe","topic":"bench"}'))
+        hears = Line(server.port, receiver.beacon() + text(type="subscribe", topic="bench"))
         lines.enter_context(hears.socket)
+        hears.prove(receiver)
         says = {key.id: Line(server.port, key.beacon()) for key in keys}
         for line in says.values():
             lines.enter_context(line.socket)
@@ -290,6 +313,7 @@ def open_conversations(server: RunningServer) -> tuple[float, float, float]:
         hears, says = Line(server.port, receiver.beacon()), Line(server.port, sender.beacon())
         for line in (hears, says):
             lines.enter_context(line.socket)
+        hears.prove(receiver)
         arrived = _arrivals(hears, {sender.id: says})
         before = resident_kb(server.pid)
         landed = 0

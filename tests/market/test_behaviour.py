@@ -134,8 +134,8 @@ VARIED = acts(BOB, [ALICE, CAROL, DAVE, ALICE] * 2, [1, 4, 16, 64] * 2, [1, 3, 9
 
 def risk(*all_acts: list[Act], at_once: int = 3) -> tuple[Risk, dict[bytes, Entropy]]:
     scores: dict[bytes, Entropy] = {}
-    count = RiskCount(EPOCH, DAVE.public.raw, scores.__setitem__)
-    together = sorted((act for each in all_acts for act in each), key=lambda act: (act.sender, act.number))
+    count = RiskCount(EPOCH, DAVE.public.raw, scored=scores.__setitem__)
+    together = sorted((act for each in all_acts for act in each), key=lambda act: act.number)
     for start in range(0, len(together), at_once):
         count.add(together[start : start + at_once])
     return count.finished(), scores
@@ -157,6 +157,13 @@ def test_agents_that_did_too_little_and_the_hall_do_not_count() -> None:
     of_the_hall = acts(DAVE, [BOB] * 8, [5] * 8, [10] * 8)
     assert risk(of_the_hall)[0] == Risk(epoch=EPOCH)
     assert Risk(epoch=EPOCH).systemic == 0.0
+
+
+def test_a_bounded_number_of_agents_is_counted() -> None:
+    count = RiskCount(EPOCH, b"", most=1)
+    count.add([*SCRIPTED, *VARIED])
+    found = count.finished()
+    assert (found.agents, found.flagged) == (1, 1)
 
 
 def test_it_tells_who_accepted_whose_offer() -> None:

@@ -167,7 +167,7 @@ def _risk(connection: "Connection", epoch: int, limit: int) -> "tuple[Risk, list
 
     with reading.one_moment(connection):
         key = stored_key(connection)
-        count = RiskCount(epoch, b"" if key is None else public_of(key).raw, scored, accepted)
+        count = RiskCount(epoch, b"" if key is None else public_of(key).raw, scored=scored, accepted=accepted)
         count.add(reading.acts(connection, epoch))
         found = count.finished()
     shown = sorted(worst, key=lambda entry: (-entry[0], entry[1]))

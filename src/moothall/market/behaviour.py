@@ -162,67 +162,67 @@ class Risk(Struct, frozen=True, kw_only=True):
 
 
 class RiskCount:
-    """Takes the messages of an epoch in the order of their senders, and keeps what one of them did."""
+    """Takes the messages of an epoch in their order, and keeps how often each agent did what."""
 
     def __init__(
         self,
         epoch: int,
         hall: bytes,
+        *,
+        most: int | None = None,
         scored: Callable[[bytes, Entropy], None] = lambda agent, entropy: None,
         accepted: Callable[[bytes, bytes], None] = lambda agent, other: None,
     ) -> None:
-        """`hall` is the key of the hall, which is no agent. `scored` hears of each agent that did enough, and
-        `accepted` of each agent that accepted an offer, and whose."""
+        """`hall` is the key of the hall, which is no agent. Of agents, the first `most` are counted. `scored` hears
+        of each agent that did enough, and `accepted` of each agent that accepted an offer, and whose."""
         self._epoch = epoch
         self._hall = hall
+        self._most = most
         self._scored = scored
         self._accepted = accepted
-        self._sender = b""
-        self._samples = Samples()
-        self._agents = self._flagged = 0
-        self._total = 0.0
-        self._buckets = [0] * len(ANOMALY_BOUNDS)
+        self._agents: dict[bytes, Samples] = {}
 
     def add(self, acts: Iterable[Act]) -> None:
         for act in acts:
-            if act.sender != self._sender:
-                self._end_agent()
-                self._sender = act.sender
-            self._samples.message(act.at // 1000)
+            samples = self._samples(act.sender)
+            if samples is None:
+                continue
+            samples.message(act.at // 1000)
             if act.envelope is not None:
-                self._add_offer(decode(act.envelope), act.notary)
+                self._add_offer(samples, decode(act.envelope), act.notary)
 
     def finished(self) -> Risk:
-        self._end_agent()
-        return Risk(
-            epoch=self._epoch,
-            agents=self._agents,
-            flagged=self._flagged,
-            total=self._total,
-            buckets=tuple(self._buckets),
-        )
+        agents = flagged = 0
+        total = 0.0
+        buckets = [0] * len(ANOMALY_BOUNDS)
+        for agent, samples in self._agents.items():
+            entropy = samples.entropy()
+            if not entropy.is_known:
+                continue
+            anomaly = entropy.anomaly
+            agents += 1
+            flagged += entropy.is_flagged
+            total += anomaly
+            for place, bound in enumerate(ANOMALY_BOUNDS):
+                buckets[place] += anomaly <= bound
+            self._scored(agent, entropy)
+        return Risk(epoch=self._epoch, agents=agents, flagged=flagged, total=total, buckets=tuple(buckets))
 
-    def _add_offer(self, envelope: Envelope, notary: bytes | None) -> None:
+    def _samples(self, agent: bytes) -> Samples | None:
+        found = self._agents.get(agent)
+        is_counted = agent != self._hall and (self._most is None or len(self._agents) < self._most)
+        if found is None and is_counted:
+            found = self._agents[agent] = Samples()
+        return found
+
+    def _add_offer(self, samples: Samples, envelope: Envelope, notary: bytes | None) -> None:
         if envelope.msg_type in _BIDS:
-            self._samples.bid(decode_amount(envelope.payload))
+            samples.bid(decode_amount(envelope.payload))
             return
-        self._samples.selected(envelope.recipient)
+        samples.selected(envelope.recipient)
         self._accepted(envelope.sender, envelope.recipient)
         if notary is not None:
-            self._samples.notary(notary)
-
-    def _end_agent(self) -> None:
-        agent, entropy = self._sender, self._samples.entropy()
-        self._sender, self._samples = b"", Samples()
-        if agent == self._hall or not entropy.is_known:
-            return
-        anomaly = entropy.anomaly
-        self._agents += 1
-        self._flagged += entropy.is_flagged
-        self._total += anomaly
-        for place, bound in enumerate(ANOMALY_BOUNDS):
-            self._buckets[place] += anomaly <= bound
-        self._scored(agent, entropy)
+            samples.notary(notary)
 
 
 def cluster_coefficients(neighbours: dict[bytes, set[bytes]], agents: Iterable[bytes]) -> dict[bytes, float]:

@@ -7,7 +7,6 @@ against an agent.
 """
 
 import math
-from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import Final, TypeVar
 
@@ -65,28 +64,28 @@ class Samples:
     def __init__(self) -> None:
         self._messages = 0
         self._last = 0
-        self._gaps: Counter[int] = Counter()
-        self._bids: Counter[int] = Counter()
-        self._selected: Counter[bytes] = Counter()
-        self._notaries: Counter[bytes] = Counter()
+        self._gaps: dict[int, int] = {}
+        self._bids: dict[int, int] = {}
+        self._selected: dict[bytes, int] = {}
+        self._notaries: dict[bytes, int] = {}
 
     def message(self, slot: int) -> None:
         """The agent sent a message. Messages come in their order."""
         if self._messages:
-            self._gaps[_bucket(max(0, slot - self._last))] += 1
+            _count(self._gaps, _bucket(max(0, slot - self._last)))
         self._messages += 1
         self._last = slot
 
     def bid(self, amount: int) -> None:
-        self._bids[_bucket(abs(amount)) if amount else _NO_BID] += 1
+        _count(self._bids, _bucket(abs(amount)) if amount else _NO_BID)
 
     def selected(self, agent: bytes) -> None:
         """The agent accepted an offer of this one."""
-        self._selected[agent] += 1
+        _count(self._selected, agent)
 
     def notary(self, agent: bytes) -> None:
         """This notary was assigned to a conversation in which the agent accepted."""
-        self._notaries[agent] += 1
+        _count(self._notaries, agent)
 
     def entropy(self) -> Entropy:
         return Entropy(
@@ -128,11 +127,15 @@ def _bucket(number: int) -> int:
     return max(0, number.bit_length() - 1)
 
 
-def _bits_of_enough(counts: Counter[Sample]) -> float | None:
-    return _bits(counts) if counts.total() >= LEAST_SAMPLES else None
+def _count(counts: dict[Sample, int], sample: Sample) -> None:
+    counts[sample] = counts.get(sample, 0) + 1
 
 
-def _bits(counts: Counter[Sample]) -> float:
-    total = counts.total()
+def _bits_of_enough(counts: dict[Sample, int]) -> float | None:
+    return _bits(counts) if sum(counts.values()) >= LEAST_SAMPLES else None
+
+
+def _bits(counts: dict[Sample, int]) -> float:
+    total = sum(counts.values())
     shares = [count / total for count in counts.values()]
     return abs(sum(share * math.log2(share) for share in shares))

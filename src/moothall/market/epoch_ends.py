@@ -21,6 +21,7 @@ from moothall.wire.mesh.merkle import Tree
 
 LEAVES_AT_ONCE: Final = 500  # a hash and a half each
 ACTS_AT_ONCE: Final = 50  # some have their envelope, which may have 64 KB
+MAX_AGENTS: Final = 50_000  # whose risk is counted: they take some 30 MB for as long as that takes
 GRACE_MS: Final = 10_000  # after the end, for units of work that were waiting for the store
 RETRY_SECONDS: Final = 60.0  # after the store failed
 
@@ -49,8 +50,8 @@ class _Ending:
         self.epoch = epoch
         self.tree = Tree()
         self.number = 0  # of the last leaf
-        self.count = RiskCount(epoch, hall_key)
-        self.act = (b"", 0)  # the last: its sender, and its number
+        self.count = RiskCount(epoch, hall_key, most=MAX_AGENTS)
+        self.act = 0  # the number of the last one
 
 
 class EpochEnds:
@@ -112,7 +113,7 @@ class EpochEnds:
         def read(acts: list[Act]) -> None:
             ending.count.add(acts)
             if len(acts) == ACTS_AT_ONCE:
-                ending.act = (acts[-1].sender, acts[-1].number)
+                ending.act = acts[-1].number
                 self._read_acts(hall, ending)
             else:
                 self._end(hall, ending, ending.count.finished())

@@ -66,9 +66,8 @@ class LogBooks(Protocol):
     def leaves(self, epoch: int, *, after: int = 0, limit: int = 1000) -> list[Leaf]:
         """Of an epoch's tree, in order, those whose number is higher than `after`."""
 
-    def acts(self, epoch: int, *, after: tuple[bytes, int] = (b"", 0), limit: int = 100) -> list[Act]:
-        """The messages of an epoch in the order of their senders and numbers. `after` is where an earlier list
-        ended."""
+    def acts(self, epoch: int, *, after: int = 0, limit: int = 100) -> list[Act]:
+        """The messages of an epoch, in order, those whose number is higher than `after`."""
 
     def first_open_epoch(self) -> int | None:
         """The earliest epoch that has envelopes and has not ended; None if there is none."""

@@ -77,11 +77,11 @@ class Recorder:
         """Return how many were skipped."""
         skipped = 0
         for envelope, raw, at in waiting:
-            account, day = envelope.sender.hex(), at // DAY
-            is_limited = self._quota and envelope.sender != self._hall_key
-            if is_limited and books.disk_used(account, day) >= self._quota:
-                skipped += 1
-                continue
+            if self._quota and envelope.sender != self._hall_key:
+                account, day = envelope.sender.hex(), at // DAY
+                if books.disk_used(account, day) >= self._quota:
+                    skipped += 1
+                    continue
+                books.charge_disk(account, day, len(raw))
             books.log(envelope, raw, at)
-            books.charge_disk(account, day, len(raw))
         return skipped

@@ -25,7 +25,7 @@ ACTS: Final = (
     f"SELECT sender, number, msg_type, at, CASE WHEN msg_type IN {_OFFERS} THEN envelope END, notary FROM mesh_log"  # noqa: S608
     f" LEFT JOIN conversations ON msg_type = {MsgType.ACCEPT:d} AND conversations.id = conversation_id"
 )
-_ACTS: Final = f"{ACTS} WHERE epoch = ? AND (sender, number) > (?, ?) ORDER BY sender, number LIMIT ?"
+_ACTS: Final = f"{ACTS} WHERE epoch = ? AND number > ? ORDER BY number LIMIT ?"
 _CLOSED: Final = "SELECT epoch, envelopes, root, record FROM mesh_epochs"
 _FIRST_OPEN: Final = (
     "SELECT min(epoch) FROM mesh_log WHERE epoch > (SELECT coalesce(max(epoch), -1) FROM mesh_epochs)"
@@ -68,8 +68,8 @@ class LogSql(SqlWork):
     def leaves(self, epoch: int, *, after: int = 0, limit: int = 1000) -> list[Leaf]:
         return [Leaf(number, leaf) for number, leaf in self._query(_LEAVES, epoch, after, limit)]
 
-    def acts(self, epoch: int, *, after: tuple[bytes, int] = (b"", 0), limit: int = 100) -> list[Act]:
-        return [Act(*row) for row in self._query(_ACTS, epoch, *after, limit)]
+    def acts(self, epoch: int, *, after: int = 0, limit: int = 100) -> list[Act]:
+        return [Act(*row) for row in self._query(_ACTS, epoch, after, limit)]
 
     def first_open_epoch(self) -> int | None:
         ((epoch,),) = self._query(_FIRST_OPEN)

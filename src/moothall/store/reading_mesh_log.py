@@ -97,8 +97,8 @@ def _index(connection: Connection, epoch: int, number: int) -> int:
 
 
 def acts(connection: Connection, epoch: int) -> Iterator[Act]:
-    """The messages of an epoch in the order of their senders and numbers."""
-    for row in connection.stream(f"{ACTS} WHERE epoch = {epoch:d} ORDER BY sender, number"):
+    """The messages of an epoch, in order."""
+    for row in connection.stream(f"{ACTS} WHERE epoch = {epoch:d} ORDER BY number"):
         yield Act(*row)
 
 

@@ -414,7 +414,6 @@ _MESH: Final = (
     )""",
     "CREATE INDEX mesh_log_epoch ON mesh_log (epoch, number)",
     "CREATE INDEX mesh_log_conversation ON mesh_log (conversation_id, number) WHERE conversation_id IS NOT NULL",
-    "CREATE INDEX mesh_log_sender ON mesh_log (epoch, sender, number)",
     """CREATE TABLE mesh_epochs (
         epoch BIGINT PRIMARY KEY,
         envelopes BIGINT NOT NULL,
