@@ -9,6 +9,10 @@ from moothall.court.books import Books, Filing, Page
 from moothall.court.panel import Experience
 from moothall.court.records import CourtChange, Dispute, Part, SignedFile
 from moothall.identity import PublicKey
+from moothall.market import books as market
+from moothall.market.conversations import Conversation
+from moothall.market.credits import Escrow, Posted
+from moothall.market.epoch_log import Logged
 from moothall.market.records import AuditRow, Standing
 from tests.market.support import MemoryBooks as MarketBooks
 
@@ -55,6 +59,33 @@ class MemoryBooks(MarketBooks, Books):
 
     def next_case_deadline(self) -> int | None:
         return min((case.deadline for case in self.cases if case.deadline is not None), default=None)
+
+    # -- conversations of the mesh: there are none -------------------------------------------------
+
+    def conversation(self, conversation_id: bytes, *, hold: bool = True) -> None:
+        return None
+
+    def escrow(self, conversation_id: bytes) -> None:
+        return None
+
+    def logged(
+        self, conversation_id: bytes, *, after: int = 0, limit: int = 100, most: int = 0
+    ) -> market.Page[Logged]:
+        return market.Page([])
+
+    def logged_envelope(self, envelope_hash: bytes) -> None:
+        return None
+
+    def remove_bids(self, conversation_id: bytes, before: int | None = None) -> None:
+        raise NotImplementedError
+
+    def save_escrow(self, escrow: Escrow) -> None:
+        raise NotImplementedError
+
+    def save_posted(self, posted: Posted) -> None:
+        raise NotImplementedError
+
+    # -- arbiters ----------------------------------------------------------------------------------
 
     def seats(self) -> list[tuple[bytes, str]]:
         return [
@@ -115,5 +146,5 @@ class MemoryBooks(MarketBooks, Books):
             elif isinstance(change, SignedFile):
                 assert change.dispute_id not in self.files, "a case is closed once"
                 self.files[change.dispute_id] = change.body
-            else:
+            elif not isinstance(change, Conversation):
                 self._save(change)

@@ -45,6 +45,10 @@ STEPS: Final[dict[Event, dict[str, Any]]] = {
     "CANCEL": {"sender": A},
     "CONSENT": {"sender": B},
     "CLAIM": {"sender": B},
+    "COURT_CASE": {"sender": A, "case": "disp_1"},
+    "COURT_FALLBACK": {"sender": A, "case": "disp_1"},
+    "COURT_REFUND": {"sender": A, "case": "disp_1"},
+    "COURT_AWARD": {"sender": B, "case": "disp_1"},
 }
 
 
@@ -110,6 +114,10 @@ ORDERED: Final[dict[tuple[State, Event], State]] = {
     ("COMMITTED", "CLAIM"): "RESOLVED",
     ("DELIVERED", "CLAIM"): "RESOLVED",
     ("CLOSED", "CLAIM"): "CLOSED",
+    ("NEGOTIATING", "COURT_CASE"): "NEGOTIATING",
+    ("NEGOTIATING", "COURT_FALLBACK"): "NEGOTIATING",
+    ("NEGOTIATING", "COURT_REFUND"): "CLOSED",
+    ("NEGOTIATING", "COURT_AWARD"): "RESOLVED",
 }
 
 
@@ -144,7 +152,7 @@ def test_a_pair_that_is_not_in_the_table_is_out_of_order(state: State, event: Ev
 
 def test_every_pair_is_looked_at() -> None:
     listed = len(DIAGRAM) + len(STAYS) + len(ORDERED)
-    assert len(OTHER_PAIRS) == len(STATES) * len(EVENTS) - listed == 55
+    assert len(OTHER_PAIRS) == len(STATES) * len(EVENTS) - listed == 75
 
 
 def test_the_text_says_what_the_state_allows() -> None:
@@ -451,6 +459,52 @@ def test_credits_of_a_closed_conversation_are_settled_and_it_stays_closed() -> N
 )
 def test_each_order_is_for_one_party(event: Event, sender: bytes) -> None:
     assert "Only the" in out_of_order(DELIVERED, step(event, sender=sender))
+
+
+# -- the court -------------------------------------------------------------------------------------------------
+
+IN_DISPUTE = after("DELIVER", step("DISPUTE", recipient=B), start=COMMITTED)
+IN_COURT = after("COURT_CASE", start=IN_DISPUTE)
+
+
+@pytest.mark.parametrize("party", [A, B])
+def test_a_party_takes_a_disputed_delivery_to_court(party: bytes) -> None:
+    held = decide(IN_DISPUTE, step("COURT_CASE", sender=party))
+    assert (held.state, held.case, held.held) == ("NEGOTIATING", "disp_1", 100)
+
+
+def test_what_was_not_disputed_does_not_go_to_court() -> None:
+    assert "Send a DISPUTE first" in out_of_order(PROPOSED, step("COURT_CASE"))
+    assert "Send a DISPUTE first" in out_of_order(IN_DISPUTE, step("COURT_CASE", case=None))
+
+
+def test_a_notary_keeps_a_conversation_out_of_court() -> None:
+    disputed = after("DELIVER", "DISPUTE", start=NOTARISED)
+    for sender in (A, B, N):
+        assert "notary judges" in out_of_order(disputed, step("COURT_CASE", sender=sender))
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_only_its_own_case_moves_a_conversation_in_court(event: Event) -> None:
+    for sender, recipient in product((A, B), repeat=2):
+        one = step(event, sender=sender, recipient=recipient, case="disp_2" if "COURT" in event else None)
+        assert "disp_1 holds" in out_of_order(IN_COURT, one)
+    assert "is open" in out_of_order(IN_COURT, step("COURT_CASE"))
+
+
+@pytest.mark.parametrize(("event", "state"), [("COURT_REFUND", "CLOSED"), ("COURT_AWARD", "RESOLVED")])
+def test_a_verdict_ends_the_conversation(event: Event, state: State) -> None:
+    ended = decide(IN_COURT, step(event))
+    assert (ended.state, ended.case, ended.judged, ended.held) == (state, None, True, 0)
+
+
+def test_without_a_verdict_the_conversation_is_what_it_was() -> None:
+    assert decide(IN_COURT, step("COURT_FALLBACK")) == IN_DISPUTE
+
+
+def test_a_court_without_a_case_changes_nothing() -> None:
+    for event in ("COURT_FALLBACK", "COURT_REFUND", "COURT_AWARD"):
+        assert "no open court case" in out_of_order(IN_DISPUTE, step(event))
 
 
 # -- any history -----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ record comes last, when the row is locked: the phase allows it, and it is not to
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from moothall.court.books import Filing
 from moothall.court.phases import Phase
@@ -22,6 +23,8 @@ from moothall.errors import (
 from moothall.market.admission import require_deal, require_unexpired
 from moothall.market.records import Proposal
 from moothall.market.statuses import next_status
+
+ONLY_ONE: Final = "This deal has or had a dispute, and can have only one"
 
 # -- before a row is locked ----------------------------------------------------------------------------
 
@@ -70,11 +73,18 @@ def require_disputable(
     deal = require_deal(deal)
     if key not in (deal.proposer, deal.recipient):
         raise DisputeNotParty("Only its parties can dispute a deal")
-    if deal.frozen_by is not None or any(case.counts_for(key) for case in earlier):
-        raise DisputeAlreadyExists("This deal has or had a dispute, and can have only one")
+    if deal.frozen_by is not None:
+        raise DisputeAlreadyExists(ONLY_ONE)
+    require_first(key, earlier)
     require_unexpired(deal, "verdict", now, rules.expired_code)
     next_status(deal, "verdict")  # or it is in no state to be judged
     return deal
+
+
+def require_first(key: bytes, earlier: Sequence[Dispute]) -> None:
+    """An open case counts for both parties."""
+    if any(case.counts_for(key) for case in earlier):
+        raise DisputeAlreadyExists(ONLY_ONE)
 
 
 def require_unrevealed(case: Dispute, now: int) -> None:

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 from moothall.court.panel import Experience
 from moothall.court.records import CourtChange, Dispute, Part
 from moothall.market import books as market
+from moothall.market.in_court import CourtBooks
 from moothall.market.records import Standing
 
 
@@ -23,7 +24,7 @@ class Filing(NamedTuple):
     disputant: bytes
 
 
-class Books(market.Books, Protocol):
+class Books(market.Books, CourtBooks, Protocol):
     def case(self, dispute_id: str, *, hold: bool = True) -> Dispute | None:
         """Locks the row for this unit on engines that can, unless one only looks: see `proposal`."""
 
@@ -71,4 +72,4 @@ class Books(market.Books, Protocol):
     def cases_by_phase(self) -> dict[str, int]: ...
 
     def save(self, *changes: CourtChange) -> None:
-        """As the market's; a Dispute and a SignedFile may be among the changes."""
+        """As the market's; a Dispute, a SignedFile and a Conversation may be among the changes."""

@@ -28,7 +28,7 @@ from moothall.court.phases import Phase
 from moothall.court.records import Dispute, Settlement, SignedFile, SlotStatus, Submission, Verdict
 from moothall.court.verdict import reward, votes_cast
 from moothall.identity import PublicKey
-from moothall.identity.seals import CASE, HALL_KEY, HALL_SIG, Seal
+from moothall.identity.seals import CASE, HALL_KEY, HALL_SIG, Seal, seal_text
 from moothall.market.receipts import SignedAccept, SignedProposal, signed_offer
 from moothall.market.records import Proposal, Scalar
 from moothall.wire.canonical import canonical_json
@@ -210,6 +210,13 @@ def signed_file(case: Dispute, deal: Proposal, seal: Seal) -> SignedFile:
     record[HALL_KEY] = seal.hall_key
     record[HALL_SIG] = seal.sign(CASE, canonical_json(record))
     return SignedFile(dispute_id=case.id, body=msgspec.json.encode(record))
+
+
+def signed_text(file: SignedFile) -> bytes:
+    """What the hall signed under this file."""
+    record = msgspec.json.decode(file.body)
+    del record[HALL_SIG]
+    return seal_text(CASE, canonical_json(record)).encode()
 
 
 def parsed(case: object) -> Case:

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Raw, structs
 
-from moothall.court import admission, casefile, filing, hearing, judging, news, panel
+from moothall.court import admission, casefile, filing, hearing, judging, mesh_cases, news, panel
 from moothall.court.books import Books
 from moothall.court.commands import AcceptSeat, CastVote, DeclineSeat, FileIntent, Reveal, SubmitEvidence
 from moothall.court.news import CourtOutcome
@@ -20,8 +20,12 @@ from moothall.court.panel import MAX_POOL, Candidate, Why
 from moothall.court.records import Dispute
 from moothall.court.rules import CourtRules
 from moothall.errors import DisputeNotFound
+from moothall.identity import PublicKey
+from moothall.identity.keys import AGENT_ID_LENGTH
 from moothall.identity.seals import Seal
 from moothall.market.books import MAX_ANSWER
+from moothall.market.conversations import Conversation
+from moothall.market.credits import conversation_named
 from moothall.market.outcome import News, Notice
 from moothall.market.records import Proposal, Standing
 from moothall.market.signed import Signed
@@ -46,13 +50,20 @@ def file_intent(
     now: int,
     rules: CourtRules,
     seal: Seal,
+    id_length: int = AGENT_ID_LENGTH,
 ) -> CourtOutcome:
-    """`candidates` are the agents that are here now."""
-    deal = order.command.deal
-    earlier = books.cases_about(deal)
+    """`candidates` are the agents that are here now, and ids have `id_length` digits."""
+    earlier = books.cases_about(order.command.deal)
+    conversation: Conversation | None = None
+    if conversation_named(order.command.deal) is None:
+        deal = books.proposal(order.command.deal)
+    else:
+        conversation, deal = mesh_cases.opened(
+            books, order, earlier, partial(_address, id_length), dispute_id=dispute_id, now=now
+        )
     outcome = filing.file_intent(
         order,
-        books.proposal(deal),
+        deal,
         earlier,
         partial(_pool, books, candidates, server_nonce, rules, now),
         dispute_id=dispute_id,
@@ -60,7 +71,7 @@ def file_intent(
         now=now,
         rules=rules,
     )
-    return _saved(books, outcome, seal)
+    return _saved(books, outcome, seal, conversation)
 
 
 def reveal(
@@ -182,13 +193,24 @@ def reminders(
 # -- small words ---------------------------------------------------------------------------------------
 
 
-def _saved(books: Books, outcome: CourtOutcome, seal: Seal) -> CourtOutcome:
-    """What ends here, the hall signs; every decision that closes a case also changes its deal."""
+def _saved(
+    books: Books, outcome: CourtOutcome, seal: Seal, conversation: Conversation | None = None
+) -> CourtOutcome:
+    """What ends here, the hall signs; every decision that closes a case also changes its deal. A case about a
+    conversation of the mesh begins and ends with it."""
     deals = {change.id: change for change in outcome.changes if isinstance(change, Proposal)}
     closed = [change for change in outcome.changes if isinstance(change, Dispute) and not change.is_open]
     files = [casefile.signed_file(case, deals[case.proposal_id], seal) for case in closed]
+    for case, file in zip(closed, files, strict=True):
+        conversation = mesh_cases.closed(books, case, file, seal)
+    if conversation is not None:
+        outcome = structs.replace(outcome, changes=(*outcome.changes, conversation))
     books.save(*outcome.changes, *files)
     return outcome
+
+
+def _address(id_length: int, key: bytes) -> str:
+    return f"@{PublicKey(key).agent_id(id_length)}"
 
 
 def _known(books: Books, dispute_id: str, *, hold: bool = True) -> Dispute:
@@ -215,6 +237,9 @@ def _at_stake(books: Books, case: Dispute) -> tuple[Proposal, dict[bytes, Standi
 
 
 def _deal(books: Books, case: Dispute, *, hold: bool = True, besides: Collection[bytes] = ()) -> Proposal:
+    conversation_id = conversation_named(case.proposal_id) if hold else None
+    if conversation_id is not None:
+        books.conversation(conversation_id)  # steps of the conversation lock it before the standings, too
     deal = books.proposal(case.proposal_id, hold=hold, besides=besides)
     if deal is None:
         raise LookupError(f"{case.id} is about {case.proposal_id}, which is not in the books")

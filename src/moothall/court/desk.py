@@ -31,6 +31,7 @@ from moothall.hall.session import Session, Tier
 from moothall.identity import PublicKey
 from moothall.identity.seals import Seal
 from moothall.market.agentchat import Message, check, sent
+from moothall.market.conversations import Conversation
 from moothall.market.desk import MarketDesk
 from moothall.market.outcome import Notice
 from moothall.market.records import Proposal
@@ -99,6 +100,7 @@ class CourtDesk:
         self._seats: dict[bytes, set[str]] = {}
         self._is_shared = is_shared
         self._arrived: dict[bytes, Present] = {}
+        self._conversations: list[Callable[[Conversation], None]] = []
 
     @property
     def counts(self) -> dict[str, int]:
@@ -152,6 +154,7 @@ class CourtDesk:
                 now=now,
                 rules=rules,
                 seal=self._seal,
+                id_length=hall.settings.id_length,
             ),
         )
 
@@ -297,9 +300,20 @@ class CourtDesk:
                 self._seat(case)
             if case.deadline is not None:
                 self._deadlines.plan(hall, case.deadline)
+        for change in outcome.changes:
+            if isinstance(change, Conversation):
+                self._tell_conversation(change)
         # A deal that was given back may be overdue, and one that was judged is counted elsewhere now.
         self._market.mind(hall, [change for change in outcome.changes if isinstance(change, Proposal)])
         self.recount(hall)
+
+    def on_conversation(self, told: Callable[[Conversation], None]) -> None:
+        """Call `told` when a case about a conversation of the mesh is filed, and when it ends."""
+        self._conversations.append(told)
+
+    def _tell_conversation(self, conversation: Conversation) -> None:
+        for told in self._conversations:
+            told(conversation)
 
     # -- arbiters that come back -------------------------------------------------------------------
 

@@ -20,10 +20,12 @@ from moothall.court.rules import CourtRules
 from moothall.court.seating import Unfit, seat
 from moothall.errors import DisputeCommitmentMismatch
 from moothall.market.audit import audit_row
+from moothall.market.credits import conversation_named
 from moothall.market.outcome import Notice, Outcome
 from moothall.market.proposals import LAST_MOMENT
 from moothall.market.records import Proposal
 from moothall.market.signed import Signed, SignedCommand
+from moothall.market.statuses import next_status
 
 # The pool as it is now, sorted, without these agents. Asked only once everything else holds.
 PoolWithout = Callable[[frozenset[bytes]], Sequence[Candidate]]
@@ -144,6 +146,9 @@ def fall_back(
 
 def _thawed(deal: Proposal, since: int, now: int) -> Proposal:
     """With the time that was left when it was frozen: else the party at fault could file shortly before a deal
-    expires, let the case fall back, and leave the other party no time to DISPUTE it."""
+    expires, let the case fall back, and leave the other party no time to DISPUTE it. The copy of a conversation has
+    served its purpose: the conversation itself goes on (`mesh_cases`)."""
+    if conversation_named(deal.id) is not None:
+        return structs.replace(deal, status=next_status(deal, "expire"), frozen_by=None, updated_at=now)
     expires = None if deal.expires is None else min(deal.expires + now - since, LAST_MOMENT)
     return structs.replace(deal, frozen_by=None, expires=expires, updated_at=now)

@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from moothall.court.panel import PANEL_SIZE, Why
 from moothall.court.phases import OPEN, Phase
+from moothall.market.conversations import Conversation
 from moothall.market.curbs import Transfer
 from moothall.market.records import Change, EscrowResult, Scalar
 
@@ -161,4 +162,4 @@ class SignedFile(Struct, kw_only=True, frozen=True):
     body: bytes
 
 
-CourtChange = Change | Dispute | SignedFile
+CourtChange = Change | Dispute | SignedFile | Conversation

@@ -18,6 +18,7 @@ from moothall.court.casefile import Arbiter, Case, Evidence, Person, parsed
 from moothall.court.evidence import item_hash
 from moothall.court.panel import commitment_of, seed_of
 from moothall.court.phases import OPEN
+from moothall.court.verify_envelopes import check_envelopes
 from moothall.court.verify_panel import check_panel
 from moothall.court.verify_verdict import check_verdict
 from moothall.errors import InvalidKey, InvalidMessage
@@ -133,6 +134,7 @@ class _Inspection:
             accept.proposal_id == case.proposal_id,
             "The ACCEPT is about the disputed deal",
         )
+        check_envelopes(case, self.proposer, self.acceptor, self.proof)
         self.claim("deal.from", is_id_of(deal.from_, self.proposer), "The deal is from the proposer")
         self.claim(
             "deal.to",

@@ -16,6 +16,11 @@ provider has given its CONSENT. At the timeout of the escrow the hall cancels fo
 of the provider. A conversation that was CLOSED by REJECT after a DISPUTE may have credits put aside. They go back
 or are claimed at the timeout, and it stays CLOSED.
 
+After a DISPUTE, a party of a conversation without a notary may file a court case (COURT_CASE). While the case is
+open it holds the conversation: no message, no order and no deadline changes anything. The verdict gives the
+credits back to the requester (COURT_REFUND), also if both are at fault, or pays the provider (COURT_AWARD). A
+case without a verdict gives the conversation back as it was (COURT_FALLBACK).
+
 All ways are in TRANSITIONS, for messages that were sent or received alike. What is not there changes nothing.
 """
 
@@ -44,6 +49,10 @@ Event = Literal[
     "CANCEL",
     "CONSENT",
     "CLAIM",
+    "COURT_CASE",
+    "COURT_FALLBACK",
+    "COURT_REFUND",
+    "COURT_AWARD",
 ]
 
 TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
@@ -72,8 +81,16 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     ("COMMITTED", "CLAIM"): "RESOLVED",
     ("DELIVERED", "CLAIM"): "RESOLVED",
     ("CLOSED", "CLAIM"): "CLOSED",  # the same
+    # What the court does, after a DISPUTE.
+    ("NEGOTIATING", "COURT_CASE"): "NEGOTIATING",
+    ("NEGOTIATING", "COURT_FALLBACK"): "NEGOTIATING",
+    ("NEGOTIATING", "COURT_REFUND"): "CLOSED",
+    ("NEGOTIATING", "COURT_AWARD"): "RESOLVED",
 }
-ORDERS: Final[frozenset[Event]] = frozenset(("CANCEL", "CONSENT", "CLAIM"))  # not messages
+# What is not a message.
+ORDERS: Final[frozenset[Event]] = frozenset(
+    ("CANCEL", "CONSENT", "CLAIM", "COURT_CASE", "COURT_FALLBACK", "COURT_REFUND", "COURT_AWARD")
+)
 
 OPEN: Final[frozenset[State]] = frozenset(("NEGOTIATING", "COMMITTED", "DELIVERED"))
 MAX_AMOUNT: Final = 2**63 - 1  # millionths; every store can hold it
@@ -96,6 +113,7 @@ class Step(Struct, kw_only=True, frozen=True, gc=False):
     score: int = 0  # of FEEDBACK, from -100 to 100
     positive: bool = False  # of FEEDBACK: its outcome
     timed_out: bool = False  # of CANCEL: by the hall, at the timeout of the escrow
+    case: str | None = None  # of what the court does: the id of the case
 
 
 class Conversation(Struct, kw_only=True, frozen=True, gc=False):
@@ -120,6 +138,8 @@ class Conversation(Struct, kw_only=True, frozen=True, gc=False):
     has_bids: bool = False  # agents have offered to be its notary
     consented: bool = False  # the provider agrees to a CANCEL
     held: int = 0  # millionths put aside, without a fee: 0 before ACCEPT and after the settlement
+    case: str | None = None  # the open court case that holds this conversation
+    judged: bool = False  # a verdict of the court has ended it
     # Moments in milliseconds, and the envelopes that later postings name. The hall keeps them; `decide` does not.
     proposer: bytes = b""
     created_at: int = 0
@@ -130,7 +150,12 @@ class Conversation(Struct, kw_only=True, frozen=True, gc=False):
         tuple[int, bytes], ...
     ] = ()  # envelopes that could be replayed: when they came, and their hashes
     completed_at: int | None = None  # when it counted as a completed deal of the two parties
+    case_from: int = 0  # when the case was filed
     offer: Authority | None = None
+    terms: Authority | None = (
+        None  # the last offer that names an amount: a DISPUTE is an offer, and names none
+    )
+    agreed: tuple[bytes, bytes] | None = None  # hashes of the offer that was accepted, and of its ACCEPT
     acceptance: Authority | None = None
     delivery: Authority | None = None
     judgement: Authority | None = None
@@ -156,7 +181,9 @@ class Conversation(Struct, kw_only=True, frozen=True, gc=False):
 
     @property
     def deadline(self) -> int | None:
-        """When the hall acts next."""
+        """When the hall acts next. A case that is open holds up the time."""
+        if self.case is not None:
+            return None
         moments = [moment for moment in (self.review_at, self.timeout_at) if moment is not None]
         return min(moments) if moments else None
 
@@ -189,6 +216,11 @@ def decide(conversation: Conversation | None, step: Step) -> Conversation:
         return _open(step)
     if step.sender not in conversation.participants:
         raise OutOfOrder("Only the two parties and the assigned notary speak in this conversation")
+    if conversation.case is not None and step.case != conversation.case:
+        raise OutOfOrder(
+            f"The court case {conversation.case} holds this conversation. Wait for its end; it goes on as before if"
+            " there is no verdict"
+        )
     if step.event == "FEEDBACK":
         return _rate(conversation, step)
     state = _next(conversation.state, step.event)
@@ -371,6 +403,26 @@ def _claim(conversation: Conversation, step: Step) -> Conversation:
     return structs.replace(conversation, held=0)
 
 
+def _court_case(conversation: Conversation, step: Step) -> Conversation:
+    if conversation.notary is not None:
+        raise OutOfOrder("The notary judges this conversation: the court takes those without one")
+    if step.sender not in conversation.parties or not conversation.deliveries or step.case is None:
+        raise OutOfOrder(
+            "A party may file a court case about a delivery that was disputed. Send a DISPUTE first"
+        )
+    if conversation.case is not None:
+        raise OutOfOrder(f"The court case {conversation.case} is open")
+    return structs.replace(conversation, case=step.case)
+
+
+def _court_end(conversation: Conversation, step: Step) -> Conversation:
+    if conversation.case is None:
+        raise OutOfOrder("There is no open court case about this conversation")
+    if step.event == "COURT_FALLBACK":
+        return structs.replace(conversation, case=None)
+    return structs.replace(conversation, case=None, judged=True, held=0)
+
+
 _RULES: Final[Mapping[Event, Callable[[Conversation, Step], Conversation]]] = {
     "COUNTER": _counter,
     "ACCEPT": _accept,
@@ -383,6 +435,10 @@ _RULES: Final[Mapping[Event, Callable[[Conversation, Step], Conversation]]] = {
     "CANCEL": _cancel,
     "CONSENT": _consent,
     "CLAIM": _claim,
+    "COURT_CASE": _court_case,
+    "COURT_FALLBACK": _court_end,
+    "COURT_REFUND": _court_end,
+    "COURT_AWARD": _court_end,
 }
 
 

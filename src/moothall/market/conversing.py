@@ -69,7 +69,7 @@ def take(books: MeshBooks, step: Step, authority: Authority, *, now: int, rules:
     assigned, fee = None, 0
     match step.event:
         case "COUNTER":
-            after = structs.replace(after, offer=authority)
+            after = structs.replace(after, offer=authority, terms=authority)
         case "ACCEPT":
             after, assigned, fee = _accepted(books, after, step, authority, now, rules)
         case "NOTARIZE_ASSIGN":
@@ -118,7 +118,7 @@ def _opened(
         found = books.open_conversations(conversation.proposer, other, now - COUNTED_FOR, most)
         require_within(found, quotas, "conversations")
     feedback.note_activity(books, conversation.proposer, now)
-    return _kept(books, None, structs.replace(conversation, created_at=now, offer=authority))
+    return _kept(books, None, structs.replace(conversation, created_at=now, offer=authority, terms=authority))
 
 
 def _accepted(
@@ -127,7 +127,10 @@ def _accepted(
     """The conversation, the notary that was assigned, and its fee."""
     assigned = _choose(books, conversation, step.sender, now)
     after = structs.replace(
-        conversation, acceptance=authority, notary=conversation.notary if assigned is None else assigned
+        conversation,
+        acceptance=authority,
+        agreed=_agreement(conversation, authority),
+        notary=conversation.notary if assigned is None else assigned,
     )
     if not after.held:
         return after, assigned, 0
@@ -150,6 +153,15 @@ def _accepted(
     if assigned is not None and held is not None:
         return _appointed(books, after), assigned, 0
     return after, assigned, posted.escrow.notary_fee if assigned else 0
+
+
+def _agreement(conversation: Conversation, acceptance: Authority) -> tuple[bytes, bytes] | None:
+    """The two envelopes that agree on the amount, one of each party. A party that accepts its own last amount,
+    after a DISPUTE of the other one, agrees to what both signed before."""
+    terms = conversation.terms
+    if terms is None or terms.sender == acceptance.sender:
+        return conversation.agreed
+    return terms.envelope, acceptance.envelope
 
 
 def _review_at(conversation: Conversation, now: int, rules: MeshRules) -> int | None:

@@ -21,6 +21,7 @@ A repeated operation posts nothing, and gives the escrow as the first one left i
 that authorised it.
 """
 
+import re
 from typing import Final, Literal
 
 from msgspec import Struct, structs
@@ -39,11 +40,15 @@ NOTARY_SHARE: Final = 10  # by default a notary gets a tenth (mesh wire 10.3)
 DEFAULT_TIMEOUT: Final = 604_800_000  # milliseconds (mesh wire 10.3)
 MAX_REFERENCE: Final = 128  # characters
 
+_CONVERSATION: Final = "mesh:"
+_DIGITS: Final = re.compile("[0-9a-f]{32}")
+
 Settlement = Literal["approve", "claim", "cancel"]
 
 
 class Authority(Struct, frozen=True, gc=False):
-    """The envelope that authorised an entry: a verifier finds it in the log."""
+    """The envelope that authorised an entry: a verifier finds it in the log. For a signed order, and for a verdict
+    of the court, it is the text that was signed (see `in_court`)."""
 
     envelope: bytes  # keccak256 of its encoding
     sender: bytes
@@ -90,7 +95,15 @@ class Posted(Struct, frozen=True, gc=False):
 
 def deal_name(conversation_id: bytes) -> str:
     """The conversation in the ledger."""
-    return f"mesh:{conversation_id.hex()}"
+    return f"{_CONVERSATION}{conversation_id.hex()}"
+
+
+def conversation_named(deal: str) -> bytes | None:
+    """The id of the conversation that has this name in the ledger; None: it is another deal."""
+    digits = deal.removeprefix(_CONVERSATION)
+    if digits == deal or not _DIGITS.fullmatch(digits):
+        return None
+    return bytes.fromhex(digits)
 
 
 def protocol_fee(amount: int) -> int:
@@ -218,6 +231,12 @@ def cancel(
                 "The work was delivered: the provider must consent, or DISPUTE", "Unauthorized"
             )
     return _settle(escrow, "cancel", now, authority, ((_agent(escrow.requester), escrow.total),))
+
+
+def extend(escrow: Escrow, time: int) -> Escrow:
+    """The escrow with so many milliseconds more: those that a court case took."""
+    _require_open(escrow)
+    return structs.replace(escrow, timeout=escrow.timeout + max(time, 0))
 
 
 def _adjust(held: Escrow, amount: int, balance: int, now: int, authority: Authority) -> Posted:

@@ -57,6 +57,9 @@ class LogBooks(Protocol):
         """The envelopes of a conversation, oldest first. `after` is the number at which an earlier list ended. As
         many as have at most `most` bytes together, and at least one."""
 
+    def logged_envelope(self, envelope_hash: bytes) -> bytes | None:
+        """The envelope with this hash, which authorities name; None if it is not in the log."""
+
     def latest_logged(
         self, conversation_id: bytes, *, limit: int = 100, most: int = MAX_READ
     ) -> Page[Logged]:

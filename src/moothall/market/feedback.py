@@ -1,7 +1,8 @@
 """What FEEDBACK and DISPUTE of the mesh do to the standings of agents (mesh wire 11.1).
 
 FEEDBACK moves the reputation vector of the agent that it rates. The requester's positive FEEDBACK on the provider
-says that the deal is completed: then the ratings of both move as after COMPLETE, once, under the same rules.
+says that the deal is completed: then the ratings of both move as after COMPLETE, once, under the same rules. Not
+after a verdict of the court, which has moved them.
 
 A vector counts from its first FEEDBACK or DISPUTE. So an agent that only sends envelopes leaves no standing behind.
 """
@@ -62,7 +63,10 @@ def apply(
 ) -> Conversation:
     """The conversation after FEEDBACK that it allows, which was decided. Raises RateLimited if its requester
     completes a deal that is too young for that."""
-    if step.sender == conversation.requester and step.about == conversation.provider and step.positive:
+    completes = (
+        step.sender == conversation.requester and step.about == conversation.provider and step.positive
+    )
+    if completes and not conversation.judged:
         return _complete(books, conversation, step, authority, now, rules)
     if step.about is None:
         raise ValueError("FEEDBACK that was decided is about an agent")

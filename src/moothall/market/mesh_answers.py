@@ -54,6 +54,7 @@ def show_conversation(books: DeskBooks, key: bytes, conversation_id: bytes) -> C
         offered_by=conversation.offered_by.hex(),
         verdict=conversation.verdict,
         consented=conversation.consented,
+        case=conversation.case,
         escrow=None if escrow is None else _escrow(escrow),
         history=tuple(_logged(each.envelope) for each in history.items),
         more=history.truncated,

@@ -356,6 +356,13 @@ class MeshDesk:
 
         self._lanes.submit(conversation_id, self._store, work, decided, failed)
 
+    # -- the court ---------------------------------------------------------------------------------
+
+    def court_changed(self, conversation: Conversation) -> None:
+        """A court case about this conversation was filed, or has ended."""
+        self._mind(conversation)
+        self._tell(conversation, "court")
+
     # -- deadlines ---------------------------------------------------------------------------------
 
     def _lapse(self, books: DeskBooks, due: str, now: int) -> tuple[Dealt, ConversationChanged] | None:

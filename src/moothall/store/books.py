@@ -22,6 +22,7 @@ from moothall.hall.other_halls import HallBooks
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
 from moothall.market.books import MAX_READ, OpenOffers, Page, what_fits
+from moothall.market.conversations import Conversation
 from moothall.market.courier import Outbox
 from moothall.market.credit_books import CreditBooks
 from moothall.market.epoch_log import LogBooks
@@ -384,6 +385,7 @@ class SqlBooks(
         Revoked: StandingBooks.save_revoked,
         Dispute: CaseBooks.save_case,
         SignedFile: CaseBooks.save_file,
+        Conversation: ConversationSql.save_conversation,
     }
 
     # -- the end of the unit -------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from moothall.market import escrow, ledger
+from moothall.market.credits import conversation_named
 from moothall.market.records import AuditRow, Curbs, Proposal, Registration, Standing
 from moothall.market.replay import replay
 from moothall.store.case_checks import case_problems
@@ -26,6 +27,9 @@ _proposal: Final = msgspec.json.Decoder(Proposal).decode
 _standing: Final = msgspec.json.Decoder(Standing).decode
 _registration: Final = msgspec.json.Decoder(Registration).decode
 
+
+PROPOSED: Final = "propose"
+FILED: Final = "dispute_intent"
 
 # What the audit trail must know about a deal in each status, besides that it was proposed.
 _STORY: Final = {
@@ -76,10 +80,12 @@ def _deal_problems(connection: Connection, deals: list[Proposal]) -> Iterator[st
     columns = "id, proposer, recipient, status, is_open, frozen, expires, created_at"
     for row in connection.stream(f"SELECT {columns}, record FROM proposals ORDER BY id"):  # noqa: S608
         deal = _proposal(row[-1])
+        parties = (deal.proposer, deal.recipient)
+        if conversation_named(deal.id) is not None and parties == (row[2], row[1]):
+            parties = (row[1], row[2])  # its second case is about an offer of the other party
         said = (
             deal.id,
-            deal.proposer,
-            deal.recipient,
+            *parties,
             deal.status,
             int(deal.status in OPEN),
             int(deal.frozen_by is not None),
@@ -146,17 +152,21 @@ def _replay_problems(connection: Connection, standings: dict[bytes, Standing]) -
 
 
 def _story_problems(connection: Connection) -> Iterator[str]:
-    """The trail says nothing about a decision that was taken out of it, but the deal does."""
-    needed = {"propose": None} | {operation: None for story in _STORY.values() for operation in story}
+    """The trail says nothing about a decision that was taken out of it, but the deal does. The copy of a
+    conversation of the mesh begins when a case about it is filed."""
+    needed = dict.fromkeys(
+        (PROPOSED, FILED, *(operation for story in _STORY.values() for operation in story))
+    )
     columns = [f"max(CASE WHEN operation = '{each}' THEN 1 ELSE 0 END) AS did_{each}" for each in needed]
-    gaps = ["coalesce(did_propose, 0) = 0"] + [
+    gaps = [f"coalesce(did_{PROPOSED}, 0) = 0"] + [
         f"(status = '{status}' AND did_{operation} = 0)"
         for status, story in _STORY.items()
         for operation in story
     ]
     incomplete = (
         f"SELECT id, status FROM proposals LEFT JOIN (SELECT deal, {', '.join(columns)} FROM audit"  # noqa: S608
-        f" GROUP BY deal) AS told ON told.deal = proposals.id WHERE {' OR '.join(gaps)} ORDER BY id"
+        f" GROUP BY deal) AS told ON told.deal = proposals.id WHERE CASE WHEN id LIKE 'mesh:%'"
+        f" THEN coalesce(did_{FILED}, 0) = 0 ELSE {' OR '.join(gaps)} END ORDER BY id"
     )
     for deal, status in connection.stream(incomplete):
         yield f"deal {deal} is {status}, and the audit trail does not tell how"

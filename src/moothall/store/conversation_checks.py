@@ -23,8 +23,12 @@ _COMPLETED: Final = (
 )
 
 
+_CASES: Final = "SELECT proposal_id, id FROM disputes WHERE is_open = 1 AND proposal_id LIKE 'mesh:%'"
+
+
 def conversation_problems(connection: Connection) -> Iterator[str]:
     told = {row[0] for row in connection.stream(_COMPLETED)}
+    cases: dict[str, str] = dict(connection.stream(_CASES))
     for *columns, record, aside in connection.stream(_CONVERSATIONS):
         conversation = _conversation(record)
         name = deal_name(columns[0])
@@ -41,6 +45,8 @@ def conversation_problems(connection: Connection) -> Iterator[str]:
             yield f"conversation {name}: the columns do not say what the record says"
         if name in told and conversation.completed_at is None:
             yield f"conversation {name}: the audit trail completes it, and the record does not"
+        if conversation.case != cases.pop(name, None):
+            yield f"conversation {name}: {conversation.case} holds it, which is not its open court case"
         yield from _escrow_problems(name, conversation, None if aside is None else _escrow(aside))
 
 

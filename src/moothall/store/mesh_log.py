@@ -51,6 +51,10 @@ class LogSql(SqlWork):
         fitting, truncated = what_fits(rows, lambda row: int(row[1]), most)
         return Page(self._read(row[0] for row in fitting), truncated)
 
+    def logged_envelope(self, envelope_hash: bytes) -> bytes | None:
+        rows = self._query("SELECT envelope FROM mesh_log WHERE hash = ?", envelope_hash)
+        return rows[0][0] if rows else None
+
     def latest_logged(
         self, conversation_id: bytes, *, limit: int = 100, most: int = MAX_READ
     ) -> Page[Logged]:

@@ -179,6 +179,7 @@ class ConversationShown(Frame, frozen=True, tag="conversation"):
     offered_by: str
     verdict: str | None = None  # the notary's on the last delivery: "approve" or "reject"
     consented: bool = False  # the provider lets the requester cancel
+    case: str | None = None  # the open court case that holds it: nothing else happens until it ends
     escrow: EscrowSummary | None = None
     history: tuple[Logged, ...] = ()
     more: bool = False  # the history is longer than one answer holds; this is its end

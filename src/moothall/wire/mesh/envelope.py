@@ -81,6 +81,14 @@ def signing_bytes(envelope: Envelope) -> bytes:
     )
 
 
+def read_signing_bytes(data: bytes) -> Envelope:
+    """The envelope whose signature covers these bytes, without that signature. Raises EnvelopeRefused."""
+    if len(data) < _SIGNED_HEAD.size:
+        raise EnvelopeRefused(Fault.CBOR_DECODE, "not the signing bytes of an envelope: too short")
+    version, msg_type, *fields = _SIGNED_HEAD.unpack_from(data)
+    return Envelope(*(version, _known(msg_type), *fields, data[_SIGNED_HEAD.size :], b""))
+
+
 def seal(
     msg_type: MsgType,
     payload: bytes,
