@@ -343,7 +343,7 @@ class App:
             logs=settings.mesh_log,
             inboxes=stored,
         )
-        self.court.on_conversation(desk.court_changed)
+        self.court.mesh = desk
         inboxes = MemoryInboxes(hall.clock) if settings.mesh_inbox == "memory" else stored
         room = MeshRoom(gate, hall.door, self._batches, desk, MeshBridge(gate, own), own, inboxes, os.urandom)
         return Mesh(room, desk, EpochEnds(store, seal), inboxes)

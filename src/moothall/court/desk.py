@@ -69,6 +69,16 @@ class Draw(Protocol[Given]):
     ) -> CourtOutcome: ...
 
 
+class Conversations(Protocol):
+    """The desk of the mesh."""
+
+    def notify_of_court(self, books: Books, conversation: Conversation) -> None:
+        """A case about this conversation is filed or ends: in its unit of work."""
+
+    def court_changed(self, conversation: Conversation) -> None:
+        """The same, after the commit."""
+
+
 class CourtDesk:
     def __init__(
         self,
@@ -100,7 +110,7 @@ class CourtDesk:
         self._seats: dict[bytes, set[str]] = {}
         self._is_shared = is_shared
         self._arrived: dict[bytes, Present] = {}
-        self._conversations: list[Callable[[Conversation], None]] = []
+        self.mesh: Conversations | None = None  # where the parties of conversations are told
 
     @property
     def counts(self) -> dict[str, int]:
@@ -282,6 +292,9 @@ class CourtDesk:
         self._elsewhere.tell(
             books, (Addressed(each.to, agentchat.message_of(each.news)) for each in outcome.notices)
         )
+        for change in outcome.changes:
+            if isinstance(change, Conversation) and self.mesh is not None:
+                self.mesh.notify_of_court(books, change)
         return outcome
 
     def _lapse(self, books: Books, dispute_id: str, now: int) -> CourtOutcome | None:
@@ -301,19 +314,11 @@ class CourtDesk:
             if case.deadline is not None:
                 self._deadlines.plan(hall, case.deadline)
         for change in outcome.changes:
-            if isinstance(change, Conversation):
-                self._tell_conversation(change)
+            if isinstance(change, Conversation) and self.mesh is not None:
+                self.mesh.court_changed(change)
         # A deal that was given back may be overdue, and one that was judged is counted elsewhere now.
         self._market.mind(hall, [change for change in outcome.changes if isinstance(change, Proposal)])
         self.recount(hall)
-
-    def on_conversation(self, told: Callable[[Conversation], None]) -> None:
-        """Call `told` when a case about a conversation of the mesh is filed, and when it ends."""
-        self._conversations.append(told)
-
-    def _tell_conversation(self, conversation: Conversation) -> None:
-        for told in self._conversations:
-            told(conversation)
 
     # -- arbiters that come back -------------------------------------------------------------------
 

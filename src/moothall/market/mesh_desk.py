@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 from moothall.errors import OutOfOrder, RateLimited
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, Deadlines
-from moothall.hall.elsewhere import NOWHERE, Elsewhere
+from moothall.hall.elsewhere import NOWHERE, Elsewhere, PostBooks
 from moothall.hall.mesh.frames import (
     Answer,
     AskBalance,
@@ -62,7 +62,7 @@ from moothall.wire.mesh.outcomes import Feedback
 NAME_DIGITS: Final = 8  # of the key: the name of an agent that has none (mesh wire 1)
 
 Result = TypeVar("Result")
-Cause = Literal["review", "timeout", "cancel"]
+Cause = Literal["review", "timeout", "cancel", "court"]
 Change = Callable[[tuple[bytes, ...], Notice], None]
 Carried = Callable[[bytes, bytes], None]
 
@@ -102,7 +102,10 @@ class MeshDesk:
             store, lambda books: books.conversations_by_state(), {}
         )
         self._deadlines: Deadlines[DeskBooks, tuple[Dealt, ConversationChanged]] = Deadlines(
-            store, find=_due, lapse=self._lapse, tell=lambda _, decided: self._decided(*decided)
+            store,
+            find=_due,
+            lapse=self._lapse,
+            tell=lambda _, decided: self._decided(decided[0].conversation, decided[1]),
         )
 
     @property
@@ -350,7 +353,7 @@ class MeshDesk:
             return dealt, notice
 
         def decided(answer: tuple[Dealt, ConversationChanged | None]) -> None:
-            self._decided(*answer)
+            self._decided(answer[0].conversation, answer[1])
             kind = Cancelled if isinstance(order, Cancel) else Consented
             done(kind(conversation_id=order.conversation_id, state=answer[0].conversation.state))
 
@@ -358,10 +361,13 @@ class MeshDesk:
 
     # -- the court ---------------------------------------------------------------------------------
 
+    def notify_of_court(self, books: PostBooks, conversation: Conversation) -> None:
+        """A court case about this conversation was filed, or ends: in its unit of work."""
+        self._change(books, conversation, "court")
+
     def court_changed(self, conversation: Conversation) -> None:
-        """A court case about this conversation was filed, or has ended."""
-        self._mind(conversation)
-        self._tell(conversation, "court")
+        """The same, after the commit."""
+        self._decided(conversation, _noticed(conversation, "court"))
 
     # -- deadlines ---------------------------------------------------------------------------------
 
@@ -375,20 +381,18 @@ class MeshDesk:
         cause: Cause = "review" if before.review_at == before.deadline else "timeout"
         return dealt, self._change(books, dealt.conversation, cause)
 
-    def _change(self, books: DeskBooks, conversation: Conversation, cause: Cause) -> ConversationChanged:
+    def _change(self, books: PostBooks, conversation: Conversation, cause: Cause) -> ConversationChanged:
         """What the participants are told. Those of other halls are told by the commit."""
-        notice = ConversationChanged(
-            conversation_id=conversation.id.hex(), state=conversation.state, cause=cause
-        )
+        notice = _noticed(conversation, cause)
         self._elsewhere.notify(books, conversation.participants, encode_frame(notice))
         return notice
 
-    def _decided(self, dealt: Dealt, notice: ConversationChanged | None) -> None:
+    def _decided(self, conversation: Conversation, notice: ConversationChanged | None) -> None:
         """A change without an envelope is committed."""
-        self._mind(dealt.conversation)
+        self._mind(conversation)
         if notice is not None:
             for told in self._changed:
-                told(dealt.conversation.participants, notice)
+                told(conversation.participants, notice)
 
     def _mind(self, conversation: Conversation) -> None:
         if conversation.deadline is not None:
@@ -415,6 +419,10 @@ def _notices(dealt: Dealt, envelope: Envelope) -> tuple[tuple[bytes, Notice], ..
         return ()
     others = set(conversation.participants) - {envelope.sender, receiver, dealt.assigned}
     return tuple((key, _changed(conversation, key)) for key in sorted(others))
+
+
+def _noticed(conversation: Conversation, cause: Cause) -> ConversationChanged:
+    return ConversationChanged(conversation_id=conversation.id.hex(), state=conversation.state, cause=cause)
 
 
 def _changed(conversation: Conversation, key: bytes) -> ConversationChanged:
