@@ -64,7 +64,7 @@ def test_a_request_and_its_answer() -> None:
     ours.send(stream, b"request")
     ours.finish(stream)
     sent = ours.take(ALL)
-    assert sent == header(DATA, SYN | FIN, 1, 7) + b"request"
+    assert sent == header(DATA, SYN, 1, 7) + b"request" + header(WINDOW_UPDATE, FIN, 1, 0)
     opening, data, end = theirs.receive(sent)
     assert isinstance(opening, Opened)
     assert data == Received(opening.stream, b"request")
@@ -72,10 +72,18 @@ def test_a_request_and_its_answer() -> None:
     theirs.send(opening.stream, b"ACK")
     theirs.finish(opening.stream)
     answer = theirs.take(ALL)
-    assert answer == header(DATA, ACK | FIN, 1, 3) + b"ACK"
+    assert answer == header(DATA, ACK, 1, 3) + b"ACK" + header(WINDOW_UPDATE, FIN, 1, 0)
     assert ours.receive(answer) == [Received(stream, b"ACK"), Finished(stream)]
     assert stream.is_gone
     assert (ours.streams, theirs.streams) == (0, 0)
+
+
+def test_a_frame_may_carry_all_of_a_stream() -> None:
+    """We do not send it, and others may."""
+    session = server()
+    opening, data, end = session.receive(header(DATA, SYN | FIN, 1, 7) + b"request")
+    assert isinstance(opening, Opened)
+    assert (data, end) == (Received(opening.stream, b"request"), Finished(opening.stream))
 
 
 def test_numbers_of_client_and_server() -> None:
@@ -105,7 +113,7 @@ def test_a_half_closed_stream_still_sends() -> None:
     assert session.take(ALL) == header(DATA, 0, 1, 4) + b"late"
     assert session.streams == 1
     session.finish(stream)
-    assert session.take(ALL) == header(DATA, FIN, 1, 0)
+    assert session.take(ALL) == header(WINDOW_UPDATE, FIN, 1, 0)
     assert stream.is_gone
     assert not session.send(stream, b"too late")
 
@@ -114,7 +122,7 @@ def test_a_half_closed_stream_still_receives() -> None:
     session = client()
     stream = opened(session)
     session.finish(stream)
-    assert session.take(ALL) == header(DATA, SYN | FIN, 1, 0)
+    assert session.take(ALL) == header(WINDOW_UPDATE, SYN | FIN, 1, 0)
     assert session.receive(header(DATA, ACK, 1, 3) + b"yes") == [Received(stream, b"yes")]
     assert session.receive(header(WINDOW_UPDATE, FIN, 1, 0)) == [Finished(stream)]
     assert stream.is_gone
@@ -211,7 +219,7 @@ def test_we_keep_to_the_window_of_the_peer() -> None:
     session.finish(stream)
     assert session.take(ALL) == b""
     session.receive(header(WINDOW_UPDATE, 0, 1, 100))
-    assert session.take(ALL) == header(DATA, FIN, 1, 2) + bytes(2)
+    assert session.take(ALL) == header(DATA, 0, 1, 2) + bytes(2) + header(WINDOW_UPDATE, FIN, 1, 0)
 
 
 def test_a_peer_that_sends_more_than_the_window_is_cut_off() -> None:

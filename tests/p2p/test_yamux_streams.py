@@ -15,12 +15,13 @@ def test_the_first_frame_carries_syn_or_ack() -> None:
     assert not theirs.has_frame
 
 
-def test_fin_goes_with_the_last_data() -> None:
+def test_fin_follows_the_last_data() -> None:
     stream = Stream(1, is_inbound=False)
     stream.queue += b"abc"
     stream.can_send = False
     assert stream.frame(2) == (header(DATA, Flag.SYN, 1, 2) + b"ab", 2)
-    assert stream.frame(2) == (header(DATA, Flag.FIN, 1, 1) + b"c", 1)
+    assert stream.frame(2) == (header(DATA, 0, 1, 1) + b"c", 1)
+    assert stream.frame(2) == (header(WINDOW_UPDATE, Flag.FIN, 1, 0), 0)
     assert stream.is_finished
     assert not stream.has_frame
 
@@ -28,7 +29,7 @@ def test_fin_goes_with_the_last_data() -> None:
 def test_fin_goes_alone_if_there_are_no_data() -> None:
     stream = Stream(1, is_inbound=False)
     stream.can_send = False
-    assert stream.frame(100) == (header(DATA, Flag.SYN | Flag.FIN, 1, 0), 0)
+    assert stream.frame(100) == (header(WINDOW_UPDATE, Flag.SYN | Flag.FIN, 1, 0), 0)
 
 
 def test_a_frame_keeps_to_window_and_size() -> None:

@@ -6,7 +6,8 @@ line belongs to the protocol.
 
 The initiator sends the header and its first proposal together, as rust-libp2p and js-libp2p do. If it has one
 proposal only, nothing but a refusal can follow, so it may send data of the protocol at once (`may_write`): one
-round trip less. The responder answers whatever has arrived in one piece.
+round trip less. It should not finish the stream before the answer: js-libp2p loses an end that comes before its
+handler. The responder answers whatever has arrived in one piece.
 """
 
 from collections.abc import Collection, Sequence

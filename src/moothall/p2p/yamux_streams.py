@@ -74,10 +74,11 @@ class Stream:
             self.receive_window += credit
             return header(WINDOW_UPDATE, flags, self.id, credit), 0
         size = min(len(self.queue), self.send_window, MAX_DATA, most)
-        if size == len(self.queue) and not self.can_send:
-            flags |= _FIN
-            self.is_finished = True
-        elif not size:
+        if not size:
+            if not (self.queue or self.can_send or self.is_finished):
+                # In a frame of its own: js-libp2p takes the flags of a frame first, and then refuses its data.
+                flags |= _FIN
+                self.is_finished = True
             return header(WINDOW_UPDATE, flags, self.id, 0), 0
         data = header(DATA, flags, self.id, size) + self.queue[:size]
         del self.queue[:size]
