@@ -315,7 +315,7 @@ async def test_what_is_kept_in_an_inbox_is_tidied_up(place: Place) -> None:  # n
                 inbox: Page = await run(
                     bench.store, lambda books: books.inbox(BOB.public.raw, None, 10, 10**6)
                 )
-                if inbox.lost:
+                if len(inbox.envelopes) < 2:
                     break
         assert (len(inbox.envelopes), inbox.lost) == (1, 1)
 

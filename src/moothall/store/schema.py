@@ -423,6 +423,7 @@ _MESH: Final = (
     """CREATE TABLE mesh_inbox (
         number {cursor},
         recipient {bytes} NOT NULL,
+        sender {bytes} NOT NULL,
         at BIGINT NOT NULL,
         size BIGINT NOT NULL,
         lost BIGINT NOT NULL,

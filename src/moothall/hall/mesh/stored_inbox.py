@@ -2,8 +2,9 @@
 
 An envelope for an agent that is away is put into its inbox in the transaction of the change that it causes (see
 `market.Dealings.take`). Here is what remains: envelopes that found their recipient gone after that, reading, and
-tidying up. An inbox is bounded in envelopes, bytes and age, and all of them together in bytes. The oldest envelopes
-of an inbox make way for new ones, and the fullest inboxes make way for others. The agent is told how many it lost.
+tidying up. An inbox is bounded in envelopes, bytes and age, and all of them together in bytes. In a full inbox the
+oldest envelopes of the sender that has most of them make way, so a flood pushes out itself. The fullest inboxes
+make way for others. The agent is told how many it lost.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,7 @@ class InboxBooks(Protocol):
     """A part of a unit of work."""
 
     def put_envelope(self, recipient: bytes, raw: bytes, at: int) -> None:
-        """Into the inbox of an agent. Older envelopes make way for it."""
+        """Into the inbox of an agent. If it is full, older envelopes of the sender that has most make way."""
 
     def inbox(self, recipient: bytes, after: int | None, limit: int, most: int) -> Page:
         """See `Inboxes.read`. As many envelopes as have at most `most` bytes together, and at least one."""
