@@ -387,20 +387,25 @@ def test_what_is_not_there_is_not_cancelled(talks: Talks) -> None:
 # -- notaries ----------------------------------------------------------------------------------------------
 
 
-def test_accept_assigns_a_notary_that_the_other_party_asked_for(talks: Talks) -> None:
+def test_accept_assigns_a_notary_that_the_requester_asked_for(talks: Talks) -> None:
     dealt = talks.commit(notary=N)
     assert (dealt.assigned, dealt.fee, dealt.conversation.notary) == (N, FEE, N)
     assert spent(talks) == CREDIT + FEE
     assert talks.select("SELECT * FROM notary_bids") == []
 
 
-def test_no_notary_without_the_word_of_the_other_party(talks: Talks) -> None:
+@pytest.mark.parametrize("accepts", [A, B])
+def test_no_notary_without_the_word_of_the_requester(talks: Talks, accepts: bytes) -> None:
     """Else a provider could have a key of its own approve its work."""
     talks.propose()
     talks.ask(B)
     talks.bid(N)
-    dealt = talks.say("ACCEPT", B, A, amount=CREDIT)
+    if accepts == A:
+        talks.say("COUNTER", B, A, amount=CREDIT)
+    dealt = talks.say("ACCEPT", accepts, A if accepts == B else B, amount=CREDIT)
     assert (dealt.assigned, dealt.conversation.notary, spent(talks)) == (None, None, CREDIT)
+    with pytest.raises(OutOfOrder, match="requester asked"):
+        talks.verdict("APPROVE", N)
 
 
 def test_no_notary_without_an_offer(talks: Talks) -> None:
@@ -471,7 +476,7 @@ def test_a_party_may_assign_the_notary_that_the_rule_gives(talks: Talks) -> None
     talks.bid(N)
     with pytest.raises(OutOfOrder, match="did not ask"):
         talks.say("NOTARIZE_ASSIGN", A, N, about=N)
-    talks.ask(B)
+    talks.ask(A)
     with pytest.raises(OutOfOrder, match=N.hex()):
         talks.say("NOTARIZE_ASSIGN", A, STRANGER, about=STRANGER)
     dealt = talks.say("NOTARIZE_ASSIGN", A, N, about=N)
@@ -483,7 +488,7 @@ def test_a_party_may_assign_the_notary_that_the_rule_gives(talks: Talks) -> None
 
 def test_no_assignment_without_an_offer(talks: Talks) -> None:
     talks.commit()
-    talks.ask(B)
+    talks.ask(A)
     with pytest.raises(OutOfOrder, match="No agent"):
         talks.say("NOTARIZE_ASSIGN", A, N, about=N)
 

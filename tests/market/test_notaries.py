@@ -45,10 +45,9 @@ def test_the_pool_has_a_hundred_agents_and_those_of_the_conversation_come_first(
         assert chosen(talk, own, [N]) in own
 
 
-def test_both_parties_want_a_notary() -> None:
-    assert not is_wanted(TALK, A)
-    asked = structs.replace(TALK, asked=(A,))
-    assert is_wanted(asked, B)  # which sends the ACCEPT
-    assert not is_wanted(asked, A)
-    assert is_wanted(structs.replace(TALK, asked=(B, A)), A)
-    assert not is_wanted(structs.replace(asked, notary=N), B)
+def test_the_requester_asks_for_a_notary() -> None:
+    """It pays it, and a verdict may give its credits away. That the provider asked is not enough."""
+    assert not is_wanted(TALK)
+    assert not is_wanted(structs.replace(TALK, asked=(B,)))
+    assert is_wanted(structs.replace(TALK, asked=(B, A)))
+    assert not is_wanted(structs.replace(TALK, asked=(A,), notary=N))

@@ -43,8 +43,8 @@ def notarize(
 
     An offer is for one conversation, or for any whose parties ask for a notary.
 
-    The hall assigns a notary when an offer is accepted, by a rule that all can check, if both parties want one: the
-    party that accepts need not ask. `moothall mesh conversations` lists those that were assigned to you.
+    The hall assigns a notary when an offer is accepted, by a rule that all can check, if the requester asked for
+    one. `moothall mesh conversations` lists those that were assigned to you.
 
     \b
     moothall mesh notarize

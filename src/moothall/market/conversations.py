@@ -215,7 +215,10 @@ def decide(conversation: Conversation | None, step: Step) -> Conversation:
     if conversation is None:
         return _open(step)
     if step.sender not in conversation.participants:
-        raise OutOfOrder("Only the two parties and the assigned notary speak in this conversation")
+        raise OutOfOrder(
+            "Only the two parties and the assigned notary speak in this conversation."
+            " A notary is assigned with ACCEPT, if the requester asked for one (NOTARIZE_BID 0x00)"
+        )
     if conversation.case is not None and step.case != conversation.case:
         raise OutOfOrder(
             f"The court case {conversation.case} holds this conversation. Wait for its end; it goes on as before if"

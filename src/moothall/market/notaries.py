@@ -3,9 +3,9 @@
 Agents offer themselves on the notary topic: for one conversation, or with the id of zeros for any. The choice
 follows from the conversation's id and the pool, so that it can be checked.
 
-A notary decides over the credits of both parties, and the requester pays it. So both must want one. A party asks
-for a notary on the topic (NOTARIZE_BID 0x00). The party that sends ACCEPT or NOTARIZE_ASSIGN need not ask: it sees
-the topic, and may wait. Without this rule a provider could have a key of its own made notary, and approve its work.
+The requester pays the notary, and a verdict may give its credits away. So there is a notary only if the requester
+asked for one on the topic (NOTARIZE_BID 0x00). Without this rule a provider could have a key of its own made
+notary, and approve its work. The provider is told which notary there is before it delivers.
 """
 
 from collections.abc import Iterable
@@ -19,11 +19,9 @@ OPEN_TO_BIDS: Final[tuple[State, ...]] = ("NEGOTIATING", "COMMITTED")
 _SEED_BYTES: Final = 8
 
 
-def is_wanted(conversation: Conversation, by: bytes) -> bool:
-    """True if both parties want a notary. `by` is the party whose message assigns it."""
-    return conversation.notary is None and all(
-        party == by or party in conversation.asked for party in conversation.parties
-    )
+def is_wanted(conversation: Conversation) -> bool:
+    """True if the conversation needs a notary, and the requester asked for one."""
+    return conversation.notary is None and conversation.requester in conversation.asked
 
 
 def chosen(conversation: Conversation, own: Iterable[bytes], standing: Iterable[bytes]) -> bytes | None:
