@@ -122,7 +122,9 @@ class Bench:
         return told
 
     async def ask(self, agent: PrivateKey, question: Any) -> Any:
-        return await self.answer(lambda done, failed: self.desk.ask(agent.public.raw, question, done, failed))
+        return await self.answer(
+            lambda done, failed: self.desk.ask(agent.public.raw, question, HERE, done, failed)
+        )
 
     async def order(self, agent: PrivateKey, kind: type[Cancel] | type[Consent]) -> Any:
         order = kind(
@@ -155,6 +157,10 @@ class Bench:
     async def propose_often(self) -> None:
         for _ in range(20):
             await self.propose(talk=token_bytes(16))
+
+    async def consent_often(self) -> None:
+        for _ in range(20):
+            await self.order(BOB, Consent)
 
     async def deal(self, amount: int = 0) -> None:
         """Up to the delivery."""
@@ -472,6 +478,14 @@ async def test_a_discover_finds_what_was_advertised(bench: Bench) -> None:
 async def test_an_advertise_that_does_not_parse_is_logged_all_the_same(place: Place) -> None:  # noqa: F811
     async with opened(place) as bench:
         await bench.advertise(ALICE, b"not JSON")
-        bench.desk.record(bench.envelope(BOB, MsgType.DISCOVER, b"{}", talk=NO_CONVERSATION), b"raw")
+        asked = bench.envelope(BOB, MsgType.DISCOVER, b"{}", talk=NO_CONVERSATION)
+        bench.desk.record(asked, b"raw", HERE)
         bench.desk.close()
     assert place.select("SELECT msg_type FROM mesh_log ORDER BY number") == [(1,), (2,)]
+
+
+async def test_orders_count_towards_the_disk_quota(place: Place) -> None:  # noqa: F811
+    async with opened(place, Quotas(disk_per_key=4000)) as bench:
+        await bench.propose()
+        with pytest.raises(RateLimited):
+            await bench.consent_often()

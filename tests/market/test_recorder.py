@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from moothall.market.quotas import DAY
+from moothall.hall.mesh.market import Payer
+from moothall.market.quotas import DAY, Disk
 from moothall.market.recorder import MAX_TOGETHER, MAX_WAITING_BYTES, PAUSE_SECONDS, Recorder
 from moothall.market.rules import Quotas
 from moothall.store.files import DataDirectory
 from moothall.wire.mesh.msg_types import MsgType
-from tests.identity.vectors import ALICE, BOB
+from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.store.support import Place
 from tests.support.envelopes import sent
 from tests.support.units import PlaceStore
@@ -21,11 +22,13 @@ class Room:
         self.place = Place(DataDirectory(folder), "")
         self.store = PlaceStore(self.place)
         self.world = World()
-        self.recorder = Recorder(self.store, Quotas())
+        self.recorder = Recorder(self.store, Disk(Quotas()))
 
-    def say(self, payload: bytes = b"{}", *, by: object = ALICE, nonce: int = 1) -> int:
+    def say(
+        self, payload: bytes = b"{}", *, by: object = ALICE, nonce: int = 1, ip: str = "203.0.113.1"
+    ) -> int:
         envelope, raw = sent(by, MsgType.DISCOVER, payload, nonce=nonce)  # type: ignore[arg-type]
-        self.recorder.record(self.world.hall, envelope, raw)
+        self.recorder.record(self.world.hall, envelope, raw, Payer(ip, is_loopback=False))
         return len(raw)
 
     def logged(self) -> int:
@@ -93,7 +96,7 @@ def test_a_store_that_fails_loses_only_what_it_was_given(room: Room) -> None:
 
 
 def test_a_key_over_its_quota_is_not_logged_until_the_next_day(room: Room) -> None:
-    room.recorder = Recorder(room.store, Quotas(disk_per_key=1))
+    room.recorder = Recorder(room.store, Disk(Quotas(disk_per_key=1)))
     room.say(nonce=1)
     room.say(nonce=2)
     room.say(by=BOB)
@@ -105,8 +108,18 @@ def test_a_key_over_its_quota_is_not_logged_until_the_next_day(room: Room) -> No
     assert room.logged() == 3
 
 
+def test_new_keys_do_not_help_an_address_over_its_quota(room: Room) -> None:
+    room.recorder = Recorder(room.store, Disk(Quotas(disk_per_address=1)))
+    room.say(nonce=1)
+    room.world.advance(PAUSE_SECONDS)
+    room.say(by=BOB)
+    room.say(by=CAROL, ip="203.0.113.2")
+    room.world.advance(PAUSE_SECONDS)
+    assert (room.logged(), room.recorder.skipped) == (2, 1)
+
+
 def test_what_the_hall_itself_says_has_no_quota(room: Room) -> None:
-    room.recorder = Recorder(room.store, Quotas(disk_per_key=1), hall_key=ALICE.public.raw)
+    room.recorder = Recorder(room.store, Disk(Quotas(disk_per_key=1)), hall_key=ALICE.public.raw)
     for nonce in (1, 2, 3):
         room.say(nonce=nonce)
     room.world.advance(PAUSE_SECONDS)
@@ -114,7 +127,7 @@ def test_what_the_hall_itself_says_has_no_quota(room: Room) -> None:
 
 
 def test_a_log_that_is_off_keeps_nothing(room: Room) -> None:
-    room.recorder = Recorder(room.store, Quotas(), is_on=False)
+    room.recorder = Recorder(room.store, Disk(Quotas()), is_on=False)
     room.say()
     room.world.advance(PAUSE_SECONDS)
     assert (room.logged(), room.recorder.skipped) == (0, 0)

@@ -95,7 +95,7 @@ class MeshDesk:
         self._inboxes = inboxes
         self._here: set[bytes] = set()  # keys that are proven to this hall
         self._lanes = Lanes()
-        self.recorder: Final = Recorder(store, rules.quotas, hall_key=own.key, is_on=logs)
+        self.recorder: Final = Recorder(store, disk, hall_key=own.key, is_on=logs)
         self._changed: list[Change] = []
         self._carried: list[Carried] = []
         self._counts: Counts[DeskBooks, dict[str, int]] = Counts(
@@ -286,8 +286,8 @@ class MeshDesk:
 
         self._metered(key, payer, key, work, lambda _: done(), failed)
 
-    def record(self, envelope: Envelope, raw: bytes) -> None:
-        self.recorder.record(self._hall, envelope, raw)
+    def record(self, envelope: Envelope, raw: bytes, payer: Payer) -> None:
+        self.recorder.record(self._hall, envelope, raw, payer)
 
     def _log(self, books: DeskBooks, envelope: Envelope, raw: bytes, now: int) -> None:
         if self._logs:
@@ -331,15 +331,27 @@ class MeshDesk:
         agent = self._hall.roster.holder(key)
         return key.hex()[:NAME_DIGITS] if agent is None else agent.name
 
-    def ask(self, key: bytes, question: Question, done: Callable[[Answer], None], failed: Failed) -> None:
+    def ask(
+        self,
+        key: bytes,
+        question: Question,
+        payer: Payer,
+        done: Callable[[Answer], None],
+        failed: Failed,
+    ) -> None:
         if isinstance(question, Cancel | Consent):
-            self._order(key, question, done, failed)
+            self._order(key, question, payer, done, failed)
             return
         now = self._hall.timestamp()
         self._store.submit(lambda books: _answer(books, key, question, now), done, failed)
 
     def _order(
-        self, key: bytes, order: Cancel | Consent, done: Callable[[Answer], None], failed: Failed
+        self,
+        key: bytes,
+        order: Cancel | Consent,
+        payer: Payer,
+        done: Callable[[Answer], None],
+        failed: Failed,
     ) -> None:
         """The room has checked its signature and its time."""
         now = self._hall.timestamp()
@@ -357,7 +369,7 @@ class MeshDesk:
             kind = Cancelled if isinstance(order, Cancel) else Consented
             done(kind(conversation_id=order.conversation_id, state=answer[0].conversation.state))
 
-        self._lanes.submit(conversation_id, self._store, work, decided, failed)
+        self._metered(key, payer, conversation_id, work, decided, failed)
 
     # -- the court ---------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ an agent that deals for years must be able to go on.
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from moothall.errors import RateLimited
 from moothall.hall.access import holder_of
@@ -57,6 +57,12 @@ class Bill(NamedTuple):
     address: str
     day: int
     factor: int  # times the quotas
+
+
+class Usage(Protocol):
+    """A part of a unit of work."""
+
+    def disk_used(self, account: str, day: int) -> int: ...
 
 
 class Disk:
@@ -110,11 +116,19 @@ class Disk:
         quotas = self._quotas
         if not (quotas.disk_per_key or quotas.disk_per_address):
             return work(books), 0
-        account, day = bill.account, bill.day
-        if quotas.disk_per_key and books.disk_used(account, day) >= quotas.disk_per_key * bill.factor:
+        if self.is_full(books, bill):
             raise RateLimited(_too_much("Your key", "disk_quota_per_key"))
         result = work(books)
-        return result, books.spend_disk(account, day)
+        return result, books.spend_disk(bill.account, bill.day)
+
+    @property
+    def limits_keys(self) -> bool:
+        return bool(self._quotas.disk_per_key)
+
+    def is_full(self, books: Usage, bill: Bill) -> bool:
+        """True if the key has used its share of the day."""
+        most = self._quotas.disk_per_key * bill.factor
+        return bool(most) and books.disk_used(bill.account, bill.day) >= most
 
     def pay(self, bill: Bill, size: int) -> None:
         """It is committed: charge the address."""

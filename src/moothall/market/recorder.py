@@ -1,18 +1,19 @@
 """The log of topic messages: those that change nothing and are logged all the same, a few at a time.
 
 A DISCOVER or a BROADCAST has no unit of work of its own. Many of them share one: when a second has passed, or when
-enough of them wait. A crash may lose that second. What is logged counts towards the disk quota of its sender's key.
-An envelope over that quota is relayed and not logged.
+enough of them wait. A crash may lose that second. What is logged counts towards the disk quotas of its sender's key
+and address. An envelope over a quota is relayed and not logged.
 """
 
 from typing import Final
 
+from moothall.errors import RateLimited
 from moothall.hall.agenda import Appointment
+from moothall.hall.mesh.market import Payer
 from moothall.hall.outside import Store
 from moothall.hall.services import Timekeeper
 from moothall.market.epoch_log import LogBooks
-from moothall.market.quotas import DAY
-from moothall.market.rules import Quotas
+from moothall.market.quotas import Bill, Disk
 from moothall.wire.mesh.envelope import Envelope
 
 PAUSE_SECONDS: Final = 1.0
@@ -20,16 +21,16 @@ MAX_TOGETHER: Final = 64  # envelopes of one unit
 MAX_BYTES_TOGETHER: Final = 256 * 1024
 MAX_WAITING_BYTES: Final = 4 * 1024 * 1024  # while the store is slow; the rest is not logged
 
-Waiting = tuple[Envelope, bytes, int]  # and the time in ms
+Waiting = tuple[Envelope, bytes, int, Bill]  # the time in ms, and who pays
 
 
 class Recorder:
     def __init__(
-        self, store: Store[LogBooks], quotas: Quotas, *, hall_key: bytes = b"", is_on: bool = True
+        self, store: Store[LogBooks], disk: Disk, *, hall_key: bytes = b"", is_on: bool = True
     ) -> None:
         """What `hall_key` signed has no quota. `is_on` is the setting `mesh_log`."""
         self._store = store
-        self._quota = quotas.disk_per_key
+        self._disk = disk
         self._hall_key = hall_key
         self._is_on = is_on
         self._waiting: list[Waiting] = []
@@ -38,13 +39,19 @@ class Recorder:
         self._planned: Appointment | None = None
         self.skipped = 0  # envelopes that were not logged, for a quota or a slow store
 
-    def record(self, hall: Timekeeper, envelope: Envelope, raw: bytes) -> None:
+    def record(self, hall: Timekeeper, envelope: Envelope, raw: bytes, payer: Payer) -> None:
         if not self._is_on:
+            return
+        now = hall.timestamp()
+        try:
+            bill = self._disk.open_bill(envelope.sender, payer.ip, now, is_loopback=payer.is_loopback)
+        except RateLimited:
+            self.skipped += 1
             return
         if self._bytes + self._writing + len(raw) > MAX_WAITING_BYTES:
             self.skipped += 1
             return
-        self._waiting.append((envelope, raw, hall.timestamp()))
+        self._waiting.append((envelope, raw, now, bill))
         self._bytes += len(raw)
         if len(self._waiting) >= MAX_TOGETHER or self._bytes >= MAX_BYTES_TOGETHER:
             self.flush(hall)
@@ -62,9 +69,11 @@ class Recorder:
         self._waiting, self._bytes = [], 0
         self._writing += size
 
-        def done(skipped: int) -> None:
+        def done(logged: list[tuple[Bill, int]]) -> None:
             self._writing -= size
-            self.skipped += skipped
+            self.skipped += len(waiting) - len(logged)
+            for bill, length in logged:
+                self._disk.pay(bill, length)
 
         def failed(error: BaseException) -> None:
             self._writing -= size
@@ -73,15 +82,14 @@ class Recorder:
 
         self._store.submit(lambda books: self._write(books, waiting), done, failed)
 
-    def _write(self, books: LogBooks, waiting: list[Waiting]) -> int:
-        """Return how many were skipped."""
-        skipped = 0
-        for envelope, raw, at in waiting:
-            if self._quota and envelope.sender != self._hall_key:
-                account, day = envelope.sender.hex(), at // DAY
-                if books.disk_used(account, day) >= self._quota:
-                    skipped += 1
+    def _write(self, books: LogBooks, waiting: list[Waiting]) -> list[tuple[Bill, int]]:
+        """Return what is charged to addresses: as many as were logged."""
+        logged = []
+        for envelope, raw, at, bill in waiting:
+            if self._disk.limits_keys and envelope.sender != self._hall_key:
+                if self._disk.is_full(books, bill):
                     continue
-                books.charge_disk(account, day, len(raw))
+                books.charge_disk(bill.account, bill.day, len(raw))
             books.log(envelope, raw, at)
-        return skipped
+            logged.append((bill, len(raw)))
+        return logged

@@ -157,7 +157,7 @@ class MemoryDealings:
         self.queries.append(query)
         self._end(done, failed, self.found)
 
-    def record(self, envelope: Envelope, raw: bytes) -> None:
+    def record(self, envelope: Envelope, raw: bytes, payer: Payer) -> None:
         assert encode(envelope) == raw
         self.recorded.append(envelope)
 
@@ -167,7 +167,7 @@ class MemoryDealings:
         else:
             self.here.remove(key)
 
-    def ask(self, key: bytes, question: Question, done: Any, failed: Any) -> None:
+    def ask(self, key: bytes, question: Question, payer: Payer, done: Any, failed: Any) -> None:
         self.asked.append((key, question))
         self._end(done, failed, self.answer)
 

@@ -206,7 +206,7 @@ class Asking:
         def tell(answer: Answer) -> None:
             guest.tell(replace(answer, ref=question.ref))
 
-        self._dealings.ask(key, question, *self._later(guest, question.ref, tell))
+        self._dealings.ask(key, question, guest.payer, *self._later(guest, question.ref, tell))
 
     def _check_order(self, arrival: Arrival, order: Cancel | Consent) -> None:
         if not arrival.valid:

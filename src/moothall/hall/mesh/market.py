@@ -75,11 +75,18 @@ class Dealings(Protocol):
     def discover(self, query: str, done: Callable[[list[dict[str, Any]]], None], failed: Failed) -> None:
         """Who has this capability, the best first."""
 
-    def record(self, envelope: Envelope, raw: bytes) -> None:
+    def record(self, envelope: Envelope, raw: bytes, payer: Payer) -> None:
         """Keep an envelope that changes nothing in the log: DISCOVER, BOUNTY, BROADCAST that is no chat. Not
         BEACON."""
 
-    def ask(self, key: bytes, question: Question, done: Callable[[Answer], None], failed: Failed) -> None:
+    def ask(
+        self,
+        key: bytes,
+        question: Question,
+        payer: Payer,
+        done: Callable[[Answer], None],
+        failed: Failed,
+    ) -> None:
         """Answer an agent that has proven this key. The signature of an order is checked. Fails with a Refusal or
         OutOfOrder."""
 

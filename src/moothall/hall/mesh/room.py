@@ -375,7 +375,7 @@ class MeshRoom:
     def _announce(self, guest: Guest, envelope: Envelope, arrival: Arrival) -> None:
         """A message to all that changes nothing."""
         self.routing.publish(arrival.raw, self.listeners, envelope.sender)
-        self._dealings.record(envelope, arrival.raw)
+        self._dealings.record(envelope, arrival.raw, guest.payer)
         self.accepted(guest, envelope)
 
     def _broadcast(self, guest: Guest, envelope: Envelope, arrival: Arrival) -> None:
@@ -394,7 +394,7 @@ class MeshRoom:
             if published is not None:
                 self.routing.publish(published, self.topics.members(topic), envelope.sender)
             if not is_chat:
-                self._dealings.record(envelope, raw)
+                self._dealings.record(envelope, raw, guest.payer)
             self.accepted(guest, envelope)
 
         def refuse(refusal: Refusal) -> None:
