@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from moothall.errors import InvalidMessage, NoCover, OutOfOrder, RateLimited
+from moothall.errors import InvalidMessage, NoCover, OutOfOrder, RateLimited, VerificationRequired
 from moothall.hall.mesh.frames import (
     AskBalance,
     AskReputation,
@@ -114,10 +114,13 @@ class Bench:
         *,
         talk: bytes = TALK,
         is_away: bool = False,
+        is_proven: bool = True,
     ) -> Told:
         sent = self.envelope(sender, msg_type, payload, to, talk)
         told: Told = await self.answer(
-            lambda done, failed: self.desk.take(sent, encode(sent), HERE, done, failed, is_away=is_away)
+            lambda done, failed: self.desk.take(
+                sent, encode(sent), HERE, done, failed, is_away=is_away, is_proven=is_proven
+            )
         )
         return told
 
@@ -489,3 +492,17 @@ async def test_orders_count_towards_the_disk_quota(place: Place) -> None:  # noq
         await bench.propose()
         with pytest.raises(RateLimited):
             await bench.consent_often()
+
+
+async def test_credits_are_not_at_stake_without_a_proof_of_the_key(bench: Bench) -> None:
+    """A PROPOSE that was sent to another hall is brought here by its recipient, which would be paid twice."""
+    await bench.deposit(ALICE, 20 * CREDIT)
+    with pytest.raises(VerificationRequired):
+        await bench.propose(10 * CREDIT, is_proven=False)
+    await bench.propose(10 * CREDIT)
+    with pytest.raises(VerificationRequired):
+        await bench.send(BOB, MsgType.ACCEPT, Accept(amount=10 * CREDIT).encode(), ALICE, is_proven=False)
+    shown = await bench.ask(BOB, ShowConversation(conversation_id=TALK.hex()))
+    assert shown.conversation.state == "NEGOTIATING"
+    free = token_bytes(16)
+    assert (await bench.propose(talk=free, is_proven=False)).state == "NEGOTIATING"

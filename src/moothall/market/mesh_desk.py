@@ -10,7 +10,7 @@ Nothing here decides. Deadlines of conversations are in the store, and survive a
 from collections.abc import Callable
 from typing import Any, Final, Literal, TypeVar
 
-from moothall.errors import OutOfOrder, RateLimited
+from moothall.errors import OutOfOrder, RateLimited, VerificationRequired
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, Deadlines
 from moothall.hall.elsewhere import NOWHERE, Elsewhere, PostBooks
@@ -60,6 +60,9 @@ from moothall.wire.mesh.notaries import BidType, NotarizeAssign, NotarizeBid
 from moothall.wire.mesh.outcomes import Feedback
 
 NAME_DIGITS: Final = 8  # of the key: the name of an agent that has none (mesh wire 1)
+
+# An envelope names no hall. One that was sent to another hall must not spend credits of the same key here.
+_PROVE_FIRST: Final = "Credits are at stake in this conversation. Prove your key to this hall first, with the text frame `prove`"
 
 Result = TypeVar("Result")
 Cause = Literal["review", "timeout", "cancel", "court"]
@@ -172,6 +175,7 @@ class MeshDesk:
         failed: Failed,
         *,
         is_away: bool,
+        is_proven: bool,
     ) -> None:
         now = self._hall.timestamp()
         stamp = self._own.stamp() if envelope.msg_type is MsgType.ACCEPT else None
@@ -179,7 +183,7 @@ class MeshDesk:
         def work(books: DeskBooks) -> tuple[Told, Conversation | None]:
             if envelope.msg_type is MsgType.NOTARIZE_BID:
                 return self._bid(books, envelope, raw, now)
-            return self._take(books, envelope, raw, now, stamp, is_away=is_away)
+            return self._take(books, envelope, raw, now, stamp, is_away=is_away, is_proven=is_proven)
 
         def decided(answer: tuple[Told, Conversation | None]) -> None:
             told, conversation = answer
@@ -212,9 +216,12 @@ class MeshDesk:
         stamp: Stamp | None,
         *,
         is_away: bool,
+        is_proven: bool,
     ) -> tuple[Told, Conversation | None]:
         """In a unit of work. `stamp` is for the envelope that assigns a notary."""
         dealt = self._step(books, envelope, raw, now)
+        if not is_proven and (dealt.conversation.amount or dealt.conversation.held):
+            raise VerificationRequired(_PROVE_FIRST)
         self._log(books, envelope, raw, now)
         is_away = is_away and envelope.recipient != NO_RECIPIENT
         stored, carried = self._post(books, envelope.recipient, raw, now) if is_away else (False, False)

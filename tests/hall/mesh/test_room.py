@@ -554,3 +554,11 @@ def test_an_address_has_a_limited_number_of_connections() -> None:
     assert link.closed is not None
     first.leave()
     assert town.room.connect(MeshLink(), "192.0.2.7") is not None
+
+
+def test_the_market_is_told_which_envelopes_came_with_a_proof_of_the_key() -> None:
+    town = Town()
+    bob = town.present("bob")
+    town.present("carol").propose(bob)
+    sent = town.present("alice", proven=True).propose(bob)
+    assert town.dealings.proven == [sent]

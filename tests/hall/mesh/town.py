@@ -125,6 +125,7 @@ class MemoryDealings:
 
     def __init__(self) -> None:
         self.taken: list[tuple[Envelope, bool]] = []  # with `is_away`
+        self.proven: list[Envelope] = []  # of those taken
         self.advertised: list[tuple[Envelope, str]] = []
         self.recorded: list[Envelope] = []
         self.here: set[bytes] = set()
@@ -140,10 +141,20 @@ class MemoryDealings:
         self.carried: Callable[[bytes, bytes], None]
 
     def take(
-        self, envelope: Envelope, raw: bytes, payer: Payer, done: Any, failed: Any, *, is_away: bool
+        self,
+        envelope: Envelope,
+        raw: bytes,
+        payer: Payer,
+        done: Any,
+        failed: Any,
+        *,
+        is_away: bool,
+        is_proven: bool,
     ) -> None:
         assert encode(envelope) == raw
         self.taken.append((envelope, is_away))
+        if is_proven:
+            self.proven.append(envelope)
         self.payers.append(payer)
         self._end(done, failed, self.told)
 

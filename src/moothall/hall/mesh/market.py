@@ -53,12 +53,14 @@ class Dealings(Protocol):
         failed: Failed,
         *,
         is_away: bool,
+        is_proven: bool,
     ) -> None:
         """A bilateral envelope, FEEDBACK or NOTARIZE_BID. Those of one conversation are decided one after another.
 
         `is_away`: the recipient is not connected to this hall. With an inbox in the store, the envelope is put
-        there in the same transaction. Fails with OutOfOrder, whose `state` is the conversation's, or with a
-        Refusal.
+        there in the same transaction. `is_proven`: its sender has proven its key to this hall, on the connection
+        that it came by. Credits do not move without that. Fails with OutOfOrder, whose `state` is the
+        conversation's, or with a Refusal.
         """
 
     def advertise(

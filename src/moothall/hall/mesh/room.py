@@ -415,7 +415,12 @@ class MeshRoom:
 
         is_away = envelope.msg_type in BILATERAL and not self.connections.is_proven(envelope.recipient)
         self._dealings.take(
-            envelope, arrival.raw, guest.payer, *self._durably(guest, envelope, done), is_away=is_away
+            envelope,
+            arrival.raw,
+            guest.payer,
+            *self._durably(guest, envelope, done),
+            is_away=is_away,
+            is_proven=guest.is_proven,
         )
 
     # -- what waits for the disk -----------------------------------------------------------------
