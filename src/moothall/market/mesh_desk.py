@@ -62,7 +62,7 @@ from moothall.wire.mesh.outcomes import Feedback
 NAME_DIGITS: Final = 8  # of the key: the name of an agent that has none (mesh wire 1)
 
 # An envelope names no hall. One that was sent to another hall must not spend credits of the same key here.
-_PROVE_FIRST: Final = "Credits are at stake in this conversation. Prove your key to this hall first, with the text frame `prove`"
+_PROVE_FIRST: Final = "Credits are at stake. Prove your key to this hall first, with the text frame `prove`"
 
 Result = TypeVar("Result")
 Cause = Literal["review", "timeout", "cancel", "court"]
