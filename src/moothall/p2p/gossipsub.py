@@ -1,0 +1,339 @@
+"""gossipsub 1.1: how messages get from their author to all nodes in a topic (mesh wire 6.2).
+
+In each topic a node keeps a mesh: a few peers that it passes every message on to, in full. GRAFT takes a peer into
+the mesh, PRUNE puts it out; after that the two wait (the backoff) before they try again. Other peers are told from
+time to time which messages there are (IHAVE), and ask for those they missed (IWANT). A node sends its own messages
+to all peers in the topic (flood publish), not only to its mesh.
+
+A peer can make us work for it only within budgets, which are filled again at each heartbeat: what it may tell of,
+what it may ask for in bytes, and how many refusals it is sent. What is over is ignored.
+
+Nothing here has a clock or a die: `now` is in milliseconds, and `choose` picks so many of a list at random. Frames
+to send are collected by `outgoing`; what a slow peer cannot take may be dropped, for IHAVE brings it back.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import Final, TypeAlias, TypeVar
+
+import msgspec
+
+from moothall.p2p.message_cache import History, Seen
+from moothall.p2p.pubsub import Message, Prune, Rpc, publication
+
+MAX_BACKOFFS: Final = 10_000  # pairs of peer and topic
+_MOST_BACKOFF: Final = 600_000  # ms that a peer can make us wait
+_TOPICS_AT_ONCE: Final = 200  # in one RPC, so that it stays below 64 KiB
+_IDS_AT_ONCE: Final = 800
+
+_T = TypeVar("_T")
+Choose: TypeAlias = Callable[[Sequence[bytes], int], list[bytes]]
+
+
+class Rules(msgspec.Struct, frozen=True):
+    degree: int = 6  # peers that a mesh should have
+    low: int = 5  # with fewer, others are taken in
+    high: int = 12  # with more, some are put out
+    outbound: int = 2  # peers of a mesh that we dialled, at least: others cannot surround us
+    lazy: int = 6  # peers outside of the mesh that are told of messages, at least
+    lazy_share: float = 0.25  # of the peers outside
+    backoff: int = 60_000  # ms after PRUNE
+    unsubscribe_backoff: int = 10_000
+    topics: int = 256  # of one peer
+    # Budgets of a peer, from heartbeat to heartbeat.
+    ihaves: int = 10  # messages IHAVE that are looked at
+    asked: int = 5000  # messages that we ask it for
+    answered: int = 2 * 1024 * 1024  # bytes of messages that it gets for IWANT
+    refusals: int = 64  # PRUNEs as answers to GRAFT
+
+
+class Outcome(StrEnum):
+    """What became of a message."""
+
+    NEW = "new"  # to be looked at by the node; it was passed on
+    DUPLICATE = "duplicate"
+    OWN = "own"
+    UNWANTED = "unwanted"  # in a topic that we are not in
+    FORGED = "forged"  # its signature does not hold
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """A peer is in a topic now: what is said in it will get there."""
+
+    peer: bytes
+    topic: str
+
+
+class Left(msgspec.Struct, frozen=True):
+    peer: bytes
+    topic: str
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    peers: int
+    meshes: dict[str, int]  # topic: peers in its mesh
+    seen: int
+    kept: int
+    kept_bytes: int
+
+
+class _Peer:
+    __slots__ = ("answered", "asked", "ihaves", "is_outbound", "refusals", "topics")
+
+    def __init__(self, *, is_outbound: bool) -> None:
+        self.is_outbound = is_outbound
+        self.topics: set[str] = set()
+        self.refill()
+
+    def refill(self) -> None:
+        self.ihaves = self.asked = self.answered = self.refusals = 0
+
+
+class GossipSub:
+    """One node. Peers have the name of their key."""
+
+    def __init__(self, agent_id: bytes, *, choose: Choose, rules: Rules | None = None) -> None:
+        self._agent_id = agent_id
+        self._choose = choose
+        self._rules = rules or Rules()
+        self._peers: dict[bytes, _Peer] = {}
+        self._meshes: dict[str, set[bytes]] = {}  # our topics
+        self._backoffs: OrderedDict[tuple[bytes, str], int] = OrderedDict()  # until when
+        self._seen = Seen()
+        self._history = History()
+        self._frames: list[tuple[bytes, bytes]] = []
+        self._grafts: dict[bytes, list[str]] = {}
+        self._prunes: dict[bytes, list[Prune]] = {}
+
+    def statistics(self) -> Statistics:
+        meshes = {topic: len(mesh) for topic, mesh in self._meshes.items()}
+        return Statistics(len(self._peers), meshes, len(self._seen), len(self._history), self._history.size)
+
+    def peers_in(self, topic: str) -> list[bytes]:
+        return [name for name, peer in self._peers.items() if topic in peer.topics]
+
+    def outgoing(self) -> list[tuple[bytes, bytes]]:
+        """Frames to send, each with its peer. A message has the same frame for all."""
+        for name, topics in self._grafts.items():
+            self._frames += [(name, Rpc(graft=some).encode()) for some in _some(topics, _TOPICS_AT_ONCE)]
+        for name, prunes in self._prunes.items():
+            self._frames += [(name, Rpc(prune=some).encode()) for some in _some(prunes, _TOPICS_AT_ONCE)]
+        frames, self._frames, self._grafts, self._prunes = self._frames, [], {}, {}
+        return frames
+
+    # -- peers and topics ----------------------------------------------------------------------------------
+
+    def connect(self, name: bytes, *, is_outbound: bool) -> None:
+        """A peer is there, and is told of our topics. Its own come in an RPC."""
+        self._peers[name] = _Peer(is_outbound=is_outbound)
+        for topics in _some(list(self._meshes), _TOPICS_AT_ONCE):
+            self._frames.append((name, Rpc(subscriptions=[(True, topic) for topic in topics]).encode()))
+
+    def disconnect(self, name: bytes) -> None:
+        """A peer is gone. How long it must wait for a mesh is remembered."""
+        if self._peers.pop(name, None) is not None:
+            for mesh in self._meshes.values():
+                mesh.discard(name)
+            self._grafts.pop(name, None)
+            self._prunes.pop(name, None)
+            self._frames = [(to, frame) for to, frame in self._frames if to != name]
+
+    def join(self, topic: str, now: int) -> None:
+        if topic not in self._meshes:
+            self._meshes[topic] = set()
+            self._tell_all(Rpc(subscriptions=[(True, topic)]))
+            self._fill(topic, now)
+
+    def leave(self, topic: str, now: int) -> None:
+        mesh = self._meshes.pop(topic, None)
+        if mesh is not None:
+            for name in mesh:
+                self._prune(name, topic, now, self._rules.unsubscribe_backoff)
+            self._tell_all(Rpc(subscriptions=[(False, topic)]))
+
+    # -- messages ------------------------------------------------------------------------------------------
+
+    def publish(self, message: Message, now: int) -> int:
+        """Sends a message of our own to all peers in its topic. Returns how many there are."""
+        self._remember(message, now)
+        peers = self.peers_in(message.topic)
+        self._send(message, peers)
+        return len(peers)
+
+    def take(self, name: bytes, message: Message, now: int) -> Outcome:
+        """A message from a peer. One that is new is passed on to the mesh of its topic.
+
+        Only a message that its author signed is remembered as seen: a forged one cannot take its place.
+        """
+        if message.topic not in self._meshes:
+            return Outcome.UNWANTED
+        if message.author == self._agent_id:
+            return Outcome.OWN
+        if message.id in self._seen:
+            return Outcome.DUPLICATE
+        if not message.is_authentic:
+            return Outcome.FORGED
+        self._remember(message, now)
+        self._send(message, self._meshes[message.topic] - {name, message.author})
+        return Outcome.NEW
+
+    def _remember(self, message: Message, now: int) -> None:
+        self._seen.add(message.id, now)
+        self._history.add(message)
+
+    def _send(self, message: Message, names: Iterable[bytes]) -> None:
+        frame = publication(message)
+        self._frames += [(name, frame) for name in names]
+
+    # -- what peers say ------------------------------------------------------------------------------------
+
+    def hear(self, name: bytes, rpc: Rpc, now: int) -> list[Joined | Left]:
+        """All that an RPC says, but for its messages: those go to `take`, one by one."""
+        peer = self._peers.get(name)
+        if peer is None:
+            return []
+        events = self._hear_subscriptions(name, peer, rpc, now)
+        for topic in rpc.graft:
+            self._hear_graft(name, peer, topic, now)
+        for prune in rpc.prune:
+            self._hear_prune(name, prune, now)
+        for topic, ids in rpc.ihave:
+            self._hear_ihave(name, peer, topic, ids)
+        for message_id in rpc.iwant:
+            self._hear_iwant(name, peer, message_id)
+        return events
+
+    def _hear_subscriptions(self, name: bytes, peer: _Peer, rpc: Rpc, now: int) -> list[Joined | Left]:
+        events: list[Joined | Left] = []
+        for subscribes, topic in rpc.subscriptions:
+            if subscribes == (topic in peer.topics):
+                continue
+            if not subscribes:
+                peer.topics.discard(topic)
+                self._meshes.get(topic, set()).discard(name)
+                events.append(Left(name, topic))
+            elif topic and len(peer.topics) < self._rules.topics:
+                peer.topics.add(topic)
+                events.append(Joined(name, topic))
+                if len(self._meshes.get(topic, ())) < self._rules.low:
+                    self._graft_some(topic, [name], 1, now)
+        return events
+
+    def _hear_graft(self, name: bytes, peer: _Peer, topic: str, now: int) -> None:
+        mesh = self._meshes.get(topic)
+        # A peer that is not in the topic gets no messages of it. Neither is told that we are not in it.
+        if mesh is None or topic not in peer.topics or name in mesh:
+            return
+        is_full = len(mesh) >= self._rules.high and not peer.is_outbound
+        if is_full or self._must_wait(name, topic, now):
+            if peer.refusals < self._rules.refusals:
+                peer.refusals += 1
+                self._prune(name, topic, now, self._rules.backoff)
+        else:
+            mesh.add(name)
+
+    def _hear_prune(self, name: bytes, prune: Prune, now: int) -> None:
+        mesh = self._meshes.get(prune.topic)
+        if mesh is not None:
+            mesh.discard(name)
+            wait = self._rules.backoff if prune.backoff is None else 1000 * prune.backoff
+            self._back_off(name, prune.topic, now + min(wait, _MOST_BACKOFF))
+
+    def _hear_ihave(self, name: bytes, peer: _Peer, topic: str, ids: list[bytes]) -> None:
+        peer.ihaves += 1
+        if topic not in self._meshes or peer.ihaves > self._rules.ihaves:
+            return
+        missing = list(dict.fromkeys(each for each in ids if each not in self._seen))
+        missing = missing[: self._rules.asked - peer.asked]
+        peer.asked += len(missing)
+        self._frames += [(name, Rpc(iwant=some).encode()) for some in _some(missing, _IDS_AT_ONCE)]
+
+    def _hear_iwant(self, name: bytes, peer: _Peer, message_id: bytes) -> None:
+        message = self._history.ask(message_id, name)
+        if message is not None and peer.answered + len(message.encoded) <= self._rules.answered:
+            peer.answered += len(message.encoded)
+            self._send(message, [name])
+
+    # -- the heartbeat -------------------------------------------------------------------------------------
+
+    def heartbeat(self, now: int) -> None:
+        """Mends the meshes, tells others of messages, forgets what is old. Due every ten seconds."""
+        for peer in self._peers.values():
+            peer.refill()
+        while self._backoffs and next(iter(self._backoffs.values())) <= now:
+            self._backoffs.popitem(last=False)
+        for topic, mesh in self._meshes.items():
+            if len(mesh) < self._rules.low:
+                self._fill(topic, now)
+            elif len(mesh) > self._rules.high:
+                self._thin(topic, mesh, now)
+            self._mend_outbound(topic, mesh, now)
+            self._gossip(topic, mesh)
+        self._history.shift()
+        self._seen.forget(now)
+
+    def _fill(self, topic: str, now: int) -> None:
+        self._graft_some(topic, self.peers_in(topic), self._rules.degree - len(self._meshes[topic]), now)
+
+    def _thin(self, topic: str, mesh: set[bytes], now: int) -> None:
+        """Puts peers out until the degree is right. Some that we dialled stay."""
+        dialled = [name for name in mesh if self._peers[name].is_outbound]
+        staying = set(self._choose(dialled, min(self._rules.outbound, len(dialled))))
+        others = sorted(mesh - staying)
+        staying.update(self._choose(others, self._rules.degree - len(staying)))
+        for name in mesh - staying:
+            mesh.discard(name)
+            self._prune(name, topic, now, self._rules.backoff)
+
+    def _mend_outbound(self, topic: str, mesh: set[bytes], now: int) -> None:
+        if len(mesh) >= self._rules.low:
+            dialled = sum(self._peers[name].is_outbound for name in mesh)
+            others = [name for name in self.peers_in(topic) if self._peers[name].is_outbound]
+            self._graft_some(topic, others, self._rules.outbound - dialled, now)
+
+    def _gossip(self, topic: str, mesh: set[bytes]) -> None:
+        ids = self._history.ids(topic)
+        others = [name for name in self.peers_in(topic) if name not in mesh]
+        if not ids or not others:
+            return
+        count = max(self._rules.lazy, int(len(others) * self._rules.lazy_share))
+        for name in self._choose(others, min(count, len(others))):
+            some = ids if len(ids) <= self._rules.asked else self._choose(ids, self._rules.asked)
+            self._frames += [
+                (name, Rpc(ihave=[(topic, part)]).encode()) for part in _some(some, _IDS_AT_ONCE)
+            ]
+
+    # -- how it is done ------------------------------------------------------------------------------------
+
+    def _graft_some(self, topic: str, names: list[bytes], count: int, now: int) -> None:
+        mesh = self._meshes.get(topic)
+        if mesh is None or count <= 0:
+            return
+        able = [name for name in names if name not in mesh and not self._must_wait(name, topic, now)]
+        for name in self._choose(able, min(count, len(able))):
+            mesh.add(name)
+            self._grafts.setdefault(name, []).append(topic)
+
+    def _prune(self, name: bytes, topic: str, now: int, wait: int) -> None:
+        self._back_off(name, topic, now + wait)
+        self._prunes.setdefault(name, []).append(Prune(topic, wait // 1000))
+
+    def _back_off(self, name: bytes, topic: str, until: int) -> None:
+        """The two wait for each other's sake. A shorter wait does not replace a longer one."""
+        until = max(until, self._backoffs.pop((name, topic), 0))
+        self._backoffs[name, topic] = until
+        if len(self._backoffs) > MAX_BACKOFFS:
+            self._backoffs.popitem(last=False)
+
+    def _must_wait(self, name: bytes, topic: str, now: int) -> bool:
+        return self._backoffs.get((name, topic), 0) > now
+
+    def _tell_all(self, rpc: Rpc) -> None:
+        frame = rpc.encode()
+        self._frames += [(name, frame) for name in self._peers]
+
+
+def _some(items: list[_T], most: int) -> Iterator[list[_T]]:
+    for start in range(0, len(items), most):
+        yield items[start : start + most]
