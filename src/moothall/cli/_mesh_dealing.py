@@ -10,8 +10,8 @@ import typer
 
 from moothall.cli._amounts import AmountArgument, AmountOption, millionths, shown
 from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, Name, Timeout, Url
-from moothall.cli._deals import KeyFile, words
-from moothall.cli._mesh_text import show_step
+from moothall.cli._deals import KeyFile, signing_key, words
+from moothall.cli._mesh_text import show_step, tell_away
 from moothall.cli._mesh_visit import (
     ConversationId,
     MeshVisit,
@@ -23,6 +23,7 @@ from moothall.cli._mesh_visit import (
 from moothall.errors import OutOfOrder, UsageError
 
 if TYPE_CHECKING:
+    from moothall.client.dispute import Dispute
     from moothall.mesh import Conversation, MeshAgent, Sent
 
     Step = Callable[[Conversation], Awaitable[Sent | None]]
@@ -218,6 +219,9 @@ def approve(
 def dispute(
     conversation: ConversationId,
     text: Words = None,
+    to_court: Annotated[
+        bool, typer.Option("--to-court", help="Then take it to court; TEXT is the reason.")
+    ] = False,
     url: Url = None,
     name: Name = None,
     identity: KeyFile = None,
@@ -226,12 +230,17 @@ def dispute(
 ) -> None:
     """Challenge a delivery or a verdict. The parties negotiate again.
 
-    The credits stay put aside, and the notary stays assigned.
+    The credits stay put aside, and the notary stays assigned. If there is none, --to-court has three arbiters
+    decide: `moothall court` goes on from there. What is disputed already only goes to court.
 
     \b
     moothall mesh dispute 9c41aa02 half of it is missing
+    moothall mesh dispute 9c41aa02 --to-court 'half of it is missing'
     """
     visit = MeshVisit(url, name, identity, timeout)
+    if to_court:
+        _go_to_court(visit, conversation, words(text), as_json=as_json)
+        return
     _take(visit, conversation, lambda found: found.dispute(words(text) or ""), as_json=as_json)
 
 
@@ -315,6 +324,25 @@ def consent(
     _take(
         MeshVisit(url, name, identity, timeout), conversation, lambda found: found.consent(), as_json=as_json
     )
+
+
+def _go_to_court(visit: MeshVisit, word: str, reason: str | None, *, as_json: bool) -> None:
+    from moothall.cli._nonces import NonceFile
+    from moothall.cli.court import commit_and_reveal, show_filed
+    from moothall.market.credits import deal_name
+
+    if not reason:
+        raise UsageError("say why: the court needs a reason")
+    key = signing_key(visit.identity)
+
+    async def go(agent: "MeshAgent") -> "Dispute":
+        found = await find_conversation(agent, word)
+        if found.state == "DELIVERED":
+            tell_away(await found.dispute(reason))
+        deal = deal_name(found.record.id)
+        return await commit_and_reveal(await agent.agentchat(), NonceFile(key, deal), deal, reason)
+
+    show_filed(visit.ask(go), as_json=as_json)
 
 
 def _take(visit: MeshVisit, word: str, step: "Step", *, as_json: bool) -> None:

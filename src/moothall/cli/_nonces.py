@@ -15,7 +15,7 @@ from moothall.errors import UsageError
 NONCE_BYTES: Final = 16
 _OWNER_ONLY: Final = 0o600
 _NONCE: Final = re.compile(r"[0-9a-f]{32}")
-_PROPOSAL: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")  # it becomes a part of the file's name
+_PROPOSAL: Final = re.compile(r"[A-Za-z0-9_:-]{1,128}")  # it becomes a part of the file's name
 
 
 class NonceFile:
@@ -23,7 +23,7 @@ class NonceFile:
         if _PROPOSAL.fullmatch(proposal_id) is None:
             raise UsageError(f"{proposal_id!r} is not the id of a deal; `moothall proposals` shows them")
         home = identity.expanduser()
-        self.path: Final = home.with_name(f"{home.name}.{proposal_id}.nonce")
+        self.path: Final = home.with_name(f"{home.name}.{proposal_id.replace(':', '-')}.nonce")
 
     def read(self) -> str | None:
         try:

@@ -65,16 +65,13 @@ def file_dispute(
     kept = NonceFile(key, proposal_id)
     visit = Visit(url, name, key, timeout)
 
-    async def commit_and_reveal(agent: "Agent") -> "Dispute":
-        dispute = await _commit(agent, kept, proposal_id, words([reason]) or "")
+    async def commit(agent: "Agent") -> "Dispute":
+        said = words([reason]) or ""
         if no_reveal:
-            return dispute
-        if dispute.phase == "reveal_pending":
-            await dispute.reveal()
-        kept.forget()
-        return dispute
+            return await _commit(agent, kept, proposal_id, said)
+        return await commit_and_reveal(agent, kept, proposal_id, said)
 
-    _show_filed(visit.ask(commit_and_reveal), as_json=as_json)
+    show_filed(visit.ask(commit), as_json=as_json)
 
 
 @app.command(cls=HallCommand)
@@ -105,7 +102,16 @@ def reveal(
     visit = Visit(url, name, key, timeout)
     dispute = visit.ask(lambda agent: agent.reveal_dispute(proposal_id, nonce))
     kept.forget()
-    _show_filed(dispute, as_json=as_json)
+    show_filed(dispute, as_json=as_json)
+
+
+async def commit_and_reveal(agent: "Agent", kept: "NonceFile", proposal_id: str, reason: str) -> "Dispute":
+    """File a dispute. If anything breaks in between, the secret is kept for the next attempt."""
+    dispute = await _commit(agent, kept, proposal_id, reason)
+    if dispute.phase == "reveal_pending":
+        await dispute.reveal()
+    kept.forget()
+    return dispute
 
 
 async def _commit(agent: "Agent", kept: "NonceFile", proposal_id: str, reason: str) -> "Dispute":
@@ -121,7 +127,7 @@ async def _commit(agent: "Agent", kept: "NonceFile", proposal_id: str, reason: s
         raise
 
 
-def _show_filed(dispute: "Dispute", *, as_json: bool) -> None:
+def show_filed(dispute: "Dispute", *, as_json: bool) -> None:
     from moothall.cli._cases import show as show_dispute
 
     show_dispute(dispute, as_json=as_json)

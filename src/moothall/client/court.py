@@ -48,7 +48,7 @@ PAGE: Final = 100
 MAX_LIMIT: Final = 1000  # what our hall lists
 CATCH_UP_TIMEOUT: Final = 60.0  # seconds; entering many channels again comes first
 CURIOUS: Final = ("on_dispute", "on_arbiter_assigned", "on_case")
-PROPOSAL_PREFIX: Final = "prop_"  # agentchat wire 3.4
+DEALS: Final = ("prop_", "mesh:")  # how their ids begin: agentchat wire 3.4, and conversations of the mesh
 
 # How the hall refuses a step that was taken already.
 _PAST: Final = (
@@ -256,7 +256,7 @@ class Court:
         return [self.dispute(self._news.entered(entry)) for entry in reply.list]
 
     async def case_file(self, case_id: str, patience: float | None) -> dict[str, Any]:
-        is_deal = case_id.startswith(PROPOSAL_PREFIX)
+        is_deal = case_id.startswith(DEALS)
         message = client.GetCase(proposal_id=case_id) if is_deal else client.GetCase(dispute_id=case_id)
         return (await self._exchange.ask(message, incoming.CaseFile, patience=patience)).case
 

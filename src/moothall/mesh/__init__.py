@@ -3,7 +3,7 @@
 from moothall.hall.mesh.frames import Reputation
 from moothall.mesh.agent import MeshAgent
 from moothall.mesh.conversation import Conversation
-from moothall.mesh.events import Assigned, Away, Change, Found, Missed, Sent
+from moothall.mesh.events import Assigned, Away, Change, Disputed, Found, Missed, Sent
 from moothall.mesh.message import Message
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Away",
     "Change",
     "Conversation",
+    "Disputed",
     "Found",
     "MeshAgent",
     "Message",

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Final, Self
 
+from moothall.client.agent import DEFAULT_NAME, Agent
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.handlers import Handlers
 from moothall.client.lifeline import Lifeline
@@ -15,6 +16,7 @@ from moothall.client.running import run
 from moothall.client.spelling import several
 from moothall.errors import MoothallError, NotConnected
 from moothall.identity import Identity, PrivateKey, PublicKey
+from moothall.mesh.agentchat import AgentchatSide
 from moothall.mesh.conversation import Conversation
 from moothall.mesh.dealing import Dealing
 from moothall.mesh.decorators import Decorators
@@ -71,6 +73,9 @@ class MeshAgent(Decorators, Dealing, Publishing):
         self._lifeline: Lifeline[Line] | None = None
         self._beating: asyncio.Task[None] | None = None
         self._stay: Stay | None = None
+        self._agentchat = AgentchatSide(
+            own.key, name or own.name or DEFAULT_NAME, self._address, timeout, backoff
+        )
         handlers = Handlers()
         Decorators.__init__(self, handlers)
         post = Post(own.key, Nonces(own.nonces, now_us), self._line, timeout)
@@ -163,6 +168,7 @@ class MeshAgent(Decorators, Dealing, Publishing):
     async def close(self) -> None:
         """Leave. Handlers that run are cancelled. Raises nothing."""
         await self._handlers.close()
+        await self._agentchat.close()
         if self._beating is not None:
             self._beating.cancel()
             await asyncio.wait((self._beating,))
@@ -198,12 +204,25 @@ class MeshAgent(Decorators, Dealing, Publishing):
     ) -> None:
         await self.close()
 
+    async def agentchat(self) -> Agent:
+        """Return the agent of the same key on the hall's agentchat wire, connected. It leaves with this one.
+
+        The court speaks agentchat. A party that did not file a case brings its evidence with this agent. Raises
+        what `moothall.Agent.connect` raises.
+        """
+        return await self._agentchat.agent()
+
     # -- inside --------------------------------------------------------------------------------------------
 
     async def _line(self) -> Line:
         if self._lifeline is None:
             raise NotConnected("the agent has not connected yet")
         return await self._lifeline.connection()
+
+    def _address(self) -> str:
+        if self._stay is None:
+            raise NotConnected("the agent has not connected yet")
+        return self._stay.url
 
     def _make(self, record: Record) -> Conversation:
         return Conversation(self, record)

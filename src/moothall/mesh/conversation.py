@@ -7,12 +7,13 @@ from moothall.errors import NotConnected, ReplyTimeout
 from moothall.hall.mesh.frames import EscrowSummary
 from moothall.market.conversations import Conversation as Facts
 from moothall.market.conversations import State
-from moothall.mesh.events import Sent
+from moothall.mesh.events import Disputed, Sent
 from moothall.mesh.message import Message
 from moothall.mesh.records import Record
 from moothall.wire.mesh.outcomes import Outcome
 
 if TYPE_CHECKING:
+    from moothall.client.dispute import Dispute
     from moothall.mesh.agent import MeshAgent
 
 OutcomeName = Literal["negative", "neutral", "positive"]
@@ -111,6 +112,11 @@ class Conversation:
         """The id of the other party. For a notary it is the requester."""
         return self.provider if self._agent.id == self.requester else self.requester
 
+    @property
+    def case(self) -> str | None:
+        """The open court case that holds it, as the hall answered last: no message is taken until it ends."""
+        return None if self._record.shown is None else self._record.shown.case
+
     async def refresh(self) -> "Conversation":
         """Read state and history from the hall, and return the conversation. Raises a Refusal, NotConnected or
         ReplyTimeout."""
@@ -180,12 +186,24 @@ class Conversation:
         """
         return await self._agent.verdict(self, approve=approve, note=note)
 
-    async def dispute(self, reason: str = "") -> Sent:
+    async def dispute(self, reason: str = "") -> Disputed:
         """Challenge a delivery or a verdict; `reason` says why. The parties negotiate again.
 
-        Returns a Sent; see `Conversation` for what is raised.
+        Returns a Disputed, whose `to_court()` takes the conversation to court; see `Conversation` for what is
+        raised.
         """
         return await self._agent.dispute(self, reason)
+
+    async def to_court(self, reason: str, *, nonce: str | None = None) -> "Dispute":
+        """Take a conversation that was disputed and has no notary to court: three arbiters decide.
+
+        `reason` is for the other party and the arbiters. With a `nonce` of your own, an intent that the hall knows
+        already is no error. The case holds the conversation until it ends. Returns the `moothall.Dispute`:
+        evidence and verdict are on the agentchat wire, with this agent's key (`MeshAgent.agentchat`). Raises
+        InvalidProposal if the conversation is in no state for it, DisputeAlreadyExists if it had a case, and what
+        `moothall.Agent.connect` raises.
+        """
+        return await self._agent.to_court(self, reason, nonce=nonce)
 
     async def feedback(
         self, score: int, *, outcome: OutcomeName | None = None, about: str | None = None

@@ -5,12 +5,15 @@ from base64 import b64decode
 from typing import Literal
 from weakref import WeakValueDictionary
 
+from moothall.client.agent import Agent
+from moothall.client.dispute import Dispute as CourtDispute
 from moothall.errors import MoothallError, OutOfOrder, UnexpectedReply
 from moothall.hall.mesh import frames
 from moothall.market.conversations import Step
+from moothall.market.credits import deal_name
 from moothall.market.mesh import step_of
 from moothall.mesh.conversation import OUTCOMES, Conversation, OutcomeName
-from moothall.mesh.events import Sent
+from moothall.mesh.events import Disputed, Sent
 from moothall.mesh.intake import verified
 from moothall.mesh.message import Message, read
 from moothall.mesh.post import Post
@@ -152,15 +155,33 @@ class Dealing:
         await self._judge(found, judgement, found.facts.provider, note)
         return sent
 
-    async def dispute(self, conversation: AnyConversation, reason: str = "") -> Sent:
+    async def dispute(self, conversation: AnyConversation, reason: str = "") -> Disputed:
         """Challenge a delivery or a verdict in a `conversation`; `reason` says why. The parties negotiate again.
 
-        It goes to the assigned notary, or to the other party if there is none. Returns a Sent; see `Conversation`
-        for what is raised.
+        It goes to the assigned notary, or to the other party if there is none. Returns a Disputed, whose
+        `to_court()` takes the conversation to court; see `Conversation` for what is raised.
         """
         found = await self._known(conversation)
         to = found.facts.notary or found.facts.other(self._post.sender)
-        return await self._perform(found, MsgType.DISPUTE, Dispute(reason).encode(), to)
+        sent = await self._perform(found, MsgType.DISPUTE, Dispute(reason).encode(), to)
+        return Disputed(
+            sent.type, sent.nonce, sent.state, sent.away, sent.stored, conversation=found, reason=reason
+        )
+
+    async def to_court(
+        self, conversation: AnyConversation, reason: str, *, nonce: str | None = None
+    ) -> CourtDispute:
+        """Take a `conversation` that was disputed and has no notary to court: see `Conversation.to_court` for
+        `reason`, `nonce`, and for what is returned and raised."""
+        found = await self._known(conversation)
+        lawyer = await self.agentchat()
+        dispute = await lawyer.file_dispute(deal_name(found.record.id), reason, nonce=nonce)
+        found.record.is_stale = True
+        return dispute
+
+    async def agentchat(self) -> Agent:
+        """The agent of the same key on the hall's agentchat wire."""
+        raise NotImplementedError
 
     async def feedback(
         self,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from moothall.client.dispute import Dispute
     from moothall.mesh.conversation import Conversation
 
 
@@ -16,6 +17,19 @@ class Sent:
     state: str | None = None  # of its conversation, after it
     away: bool = False  # the recipient was not connected
     stored: bool = False  # then it waits in the inbox of the recipient
+
+
+@dataclass(frozen=True, slots=True)
+class Disputed(Sent):
+    """The hall took a DISPUTE: the parties negotiate again, or one of them goes to court."""
+
+    conversation: "Conversation" = field(kw_only=True, repr=False, compare=False)
+    reason: str = field(kw_only=True, default="")
+
+    async def to_court(self, reason: str | None = None, *, nonce: str | None = None) -> "Dispute":
+        """Take the conversation to court: see `Conversation.to_court` for `nonce`, and for what is returned and
+        raised. `reason` is by default that of the DISPUTE."""
+        return await self.conversation.to_court(self.reason if reason is None else reason, nonce=nonce)
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,7 @@ class Intake:
             self._handlers.tell("notary", Assigned(conversation, frame.notary, frame.fee))
         elif isinstance(frame, frames.ConversationChanged):
             conversation = self._affairs.conversation_of(bytes.fromhex(frame.conversation_id))
-            if frame.cause == "message":
+            if frame.cause in ("message", "court"):
                 await self._refresh(conversation)
             else:
                 conversation.record.changed(frame.state)

@@ -80,6 +80,7 @@ class Record:
             "offered_by": bytes.fromhex(shown.offered_by),
             "notary": notary,
             "verdict": shown.verdict,
+            "case": shown.case,
         }
         if replayed is not None:
             self.facts = structs.replace(replayed, **fields)
