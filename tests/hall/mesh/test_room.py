@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from moothall.errors import Banned, OutOfOrder, RateLimited
+from moothall.hall.mesh.beacons import LARGEST_AUDIENCE
 from moothall.hall.mesh.frames import ConversationChanged, NotaryAssigned
 from moothall.hall.mesh.guest import MAX_IN_FLIGHT
 from moothall.hall.mesh.market import Mail, Payer, Told
@@ -406,6 +407,18 @@ def test_presence_follows_beacons_and_connections() -> None:
     assert town.presence.present == {alice.guest: (alice.id, "alice", True)}
     alice.leave()
     assert town.presence.present == {}
+
+
+def test_a_beacon_in_a_crowd_updates_the_roster_and_goes_to_no_connection() -> None:
+    town = Town()
+    crowd = [town.present(f"agent{number}") for number in range(LARGEST_AUDIENCE)]
+    for each in crowd:
+        quiet(each)
+    late = town.present("late")
+    crowd[0].beacon("renamed")
+    assert town.presence.present[late.guest] == (late.id, "late", False)
+    assert town.presence.present[crowd[0].guest] == (crowd[0].id, "renamed", False)
+    assert not any(each.types() for each in (*crowd, late))
 
 
 # -- acks and order ------------------------------------------------------------------------------------

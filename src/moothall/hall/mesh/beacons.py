@@ -1,8 +1,9 @@
 """Whom a BEACON is relayed to.
 
 Each agent sends one every 30 seconds. If each were relayed to all, the cost would grow with the square of the
-number of agents. So a small audience gets all of them. A large one gets news: the first BEACON of an agent, and one
-with a new name. Connections that came after the last one that was relayed get the next.
+number of agents. So a small audience gets all of them. A larger one gets news: the first BEACON of an agent, and one
+with a new name. Connections that came after the last one that was relayed get the next. In a crowd a BEACON goes to
+no connection, so its cost is bounded: agents ask the directory there.
 """
 
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from itertools import takewhile
 from typing import Final, Protocol, TypeVar
 
 SMALL_AUDIENCE: Final = 64  # connections
+LARGEST_AUDIENCE: Final = 256
 
 
 class Numbered(Protocol):
@@ -30,13 +32,17 @@ Connection = TypeVar("Connection", bound=Numbered)
 
 def audience(agent: Presented, name: str, connections: dict[Connection, None]) -> int:
     """How many connections `listeners` has, without the sender's own being left out."""
+    if len(connections) > LARGEST_AUDIENCE:
+        return 0
     if _is_for_all(agent, name, len(connections)):
         return len(connections)
     return sum(1 for _ in _later(agent, connections))
 
 
 def listeners(agent: Presented, name: str, connections: dict[Connection, None]) -> list[Connection]:
-    """`connections` are in the order of arrival. Call `told` after they have the BEACON."""
+    """`connections` are in the order of arrival. Call `told` or `not_told` afterwards."""
+    if len(connections) > LARGEST_AUDIENCE:
+        return []
     if _is_for_all(agent, name, len(connections)):
         return list(connections)
     return list(_later(agent, connections))
@@ -46,6 +52,13 @@ def told(agent: Presented, name: str, newest: int) -> None:
     """The BEACON was relayed. `newest` is the number of the last connection that arrived."""
     agent.name = name
     agent.told_up_to = newest
+
+
+def not_told(agent: Presented, name: str) -> None:
+    """The BEACON was relayed to no connection. When the crowd is gone, a name that is new goes to all."""
+    if agent.name != name:
+        agent.name = name
+        agent.told_up_to = 0
 
 
 def _is_for_all(agent: Presented, name: str, connections: int) -> bool:

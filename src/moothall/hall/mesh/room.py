@@ -343,6 +343,8 @@ class MeshRoom:
         self.routing.publish(arrival.raw, listeners, envelope.sender)
         if listeners:
             beacons.told(holder, name, self._number)
+        else:
+            beacons.not_told(holder, name)
         self._presence.arrive(guest, envelope.sender, name, proven=guest.is_proven)
         self.accepted(guest, envelope)
 
