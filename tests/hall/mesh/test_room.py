@@ -411,9 +411,8 @@ def test_presence_follows_beacons_and_connections() -> None:
 
 def test_a_beacon_in_a_crowd_updates_the_roster_and_goes_to_no_connection() -> None:
     town = Town()
-    crowd = [town.present(f"agent{number}") for number in range(LARGEST_AUDIENCE)]
-    for each in crowd:
-        quiet(each)
+    crowd = [town.present(f"agent{number}", f"192.0.2.{number % 16}") for number in range(LARGEST_AUDIENCE)]
+    quiet(*crowd)
     late = town.present("late")
     crowd[0].beacon("renamed")
     assert town.presence.present[late.guest] == (late.id, "late", False)

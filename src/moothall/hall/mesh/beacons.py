@@ -1,9 +1,9 @@
 """Whom a BEACON is relayed to.
 
 Each agent sends one every 30 seconds. If each were relayed to all, the cost would grow with the square of the
-number of agents. So a small audience gets all of them. A larger one gets news: the first BEACON of an agent, and one
-with a new name. Connections that came after the last one that was relayed get the next. In a crowd a BEACON goes to
-no connection, so its cost is bounded: agents ask the directory there.
+number of agents. So a small audience gets all of them. A larger one gets news: the first BEACON of an agent, and
+one with a new name. Connections that came after the last one that was relayed get the next. In a crowd a BEACON
+goes to no connection, so its cost is bounded: agents ask the directory there.
 """
 
 from collections.abc import Iterator
