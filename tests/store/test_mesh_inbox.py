@@ -109,6 +109,18 @@ def test_a_flood_of_one_sender_pushes_out_its_own_envelopes(
         assert (len(rest.envelopes), rest.lost) == (2, 0)
 
 
+def test_offers_of_many_strangers_do_not_push_out_what_belongs_to_a_deal(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mesh_inbox, "MAX_BYTES", 10_000)
+    wanted = sent(CAROL, MsgType.DELIVER, to=ALICE)[1]
+    strangers = [PrivateKey(bytes([number]) * 32) for number in range(1, 9)]
+    with place.books() as books:
+        put(books, wanted, *(sent(key, MsgType.PROPOSE, to=ALICE)[1] for key in strangers))
+        page = read(books)
+    assert (contents(page)[0], len(page.envelopes), page.lost) == (wanted, 4, 5)
+
+
 def test_one_answer_has_so_many_bytes_and_at_least_one_envelope(place: Place) -> None:
     with place.books() as books:
         put(books, b"12345", b"12345", b"12345")

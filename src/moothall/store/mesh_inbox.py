@@ -13,12 +13,15 @@ from moothall.hall.mesh.stored_inbox import MAX_AGE, MAX_BYTES, MAX_ENVELOPES
 from moothall.market.books import what_fits
 from moothall.store.dialect import Row
 from moothall.store.work import MARKS, SqlWork, runs
-from moothall.wire.mesh.envelope import sender_of
+from moothall.wire.mesh.envelope import is_offer, sender_of
 
 AT_ONCE: Final = 100  # inboxes that are tidied in one unit: other units wait
 
 _USED: Final = "SELECT count(*), coalesce(sum(size), 0) FROM mesh_inbox WHERE recipient = ? AND size > 0"
-_ROWS: Final = "SELECT number, sender, size, lost FROM mesh_inbox WHERE recipient = ? ORDER BY number"
+_ROWS: Final = (
+    "SELECT number, sender, size, lost, substr(envelope, 1, 3) FROM mesh_inbox WHERE recipient = ?"
+    " ORDER BY number"
+)
 _PUT: Final = "INSERT INTO mesh_inbox (recipient, sender, at, size, lost, envelope) VALUES (?, ?, ?, ?, 0, ?)"
 _REMOVE: Final = f"DELETE FROM mesh_inbox WHERE number IN ({MARKS})"  # noqa: S608
 _EMPTY: Final = "UPDATE mesh_inbox SET size = 0, envelope = ? WHERE number = ?"
@@ -94,21 +97,22 @@ class InboxSql(SqlWork):
         return None if oldest is None else int(oldest)
 
     def _make_way(self, recipient: bytes, count: int, size: int) -> None:
-        """Remove at least so many envelopes, and so many bytes; but not the newest. The oldest one of the sender
-        that has most bytes in the inbox goes first."""
+        """Remove at least so many envelopes, and so many bytes; but not the newest. Offers go first, and of them
+        the oldest one of the sender that has most bytes in the inbox: see `hall.mesh.inbox`."""
         if count <= 0 and size <= 0:
             return
         rows = self._query(_ROWS, recipient)
-        by_sender: defaultdict[bytes, deque[Row]] = defaultdict(deque)
-        used: Counter[bytes] = Counter()
+        by_sender: defaultdict[tuple[bool, bytes], deque[Row]] = defaultdict(deque)
+        used: Counter[tuple[bool, bytes]] = Counter()
         for row in rows[:-1]:
             if row[2]:
-                by_sender[row[1]].append(row)
-                used[row[1]] += row[2]
+                sender = (is_offer(row[4]), row[1])
+                by_sender[sender].append(row)
+                used[sender] += row[2]
         gone: set[int] = set()
         while used and (count > 0 or size > 0):
-            sender = max(used, key=lambda each: (used[each], each))
-            number, _, length, _ = by_sender[sender].popleft()
+            sender = max(used, key=lambda each: (each[0], used[each], each))
+            number, _, length, _, _ = by_sender[sender].popleft()
             gone.add(number)
             count, size = count - 1, size - length
             used[sender] -= length
@@ -120,7 +124,7 @@ class InboxSql(SqlWork):
         """Remove these rows of an inbox, all of which are given, and count them in those that follow."""
         lost = 0
         counts: list[tuple[int, int]] = []
-        for number, _, size, before in rows:
+        for number, _, size, before, _ in rows:
             if number in gone:
                 lost += before + bool(size)
             elif lost:

@@ -123,6 +123,28 @@ def test_one_sender_does_not_push_out_what_others_have_sent() -> None:
     assert kept[1:] == [str(number).encode() for number in range(MAX_ENVELOPES + 1, 2 * MAX_ENVELOPES)]
 
 
+def test_long_envelopes_do_not_push_out_many_short_ones() -> None:
+    boxes = Boxes()
+    head = b"\x8c\x01\x07\x58\x20"
+    for number in range(50):
+        boxes.put(A, head + b"friend".ljust(32) + str(number).encode())
+    for _ in range(40):
+        boxes.put(A, head + b"flood".ljust(32) + bytes(60_000))
+    kept = [raw for _, raw in boxes.read(A, limit=MAX_ENVELOPES).envelopes]
+    assert sum(b"friend" in raw for raw in kept) == 50
+
+
+def test_offers_of_many_strangers_do_not_push_out_what_belongs_to_a_deal() -> None:
+    boxes = Boxes()
+    friend = b"\x8c\x01\x07\x58\x20" + b"friend".ljust(32)
+    assert boxes.put(A, friend + b"DELIVER")
+    for number in range(2 * MAX_ENVELOPES):
+        boxes.put(A, b"\x8c\x01\x03\x58\x20" + str(number).encode().ljust(32))
+    page = boxes.read(A, limit=MAX_ENVELOPES)
+    assert page.envelopes[0][1] == friend + b"DELIVER"
+    assert (len(page.envelopes), page.lost) == (MAX_ENVELOPES, MAX_ENVELOPES + 1)
+
+
 def test_when_memory_is_full_the_fullest_make_way() -> None:
     boxes = Boxes(limit=100_000)
     boxes.put(B, b"modest")

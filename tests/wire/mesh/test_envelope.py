@@ -22,6 +22,7 @@ from moothall.wire.mesh.envelope import (
     _decode_usual,
     decode,
     encode,
+    is_offer,
     seal,
     sender_of,
     signing_bytes,
@@ -316,5 +317,8 @@ def test_what_agents_say_is_not_in_the_repr() -> None:
 
 
 @pytest.mark.parametrize("name", ENVELOPES)
-def test_the_sender_is_in_the_same_place_of_every_envelope(name: str) -> None:
-    assert sender_of(bytes.fromhex(ENVELOPES[name]["envelope_cbor_hex"])) == vector_envelope(name).sender
+def test_sender_and_type_are_in_the_same_place_of_every_envelope(name: str) -> None:
+    raw = bytes.fromhex(ENVELOPES[name]["envelope_cbor_hex"])
+    envelope = vector_envelope(name)
+    assert sender_of(raw) == envelope.sender
+    assert is_offer(raw) == (envelope.msg_type in (MsgType.PROPOSE, MsgType.COUNTER))

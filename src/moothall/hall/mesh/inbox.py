@@ -5,7 +5,6 @@ confirms what it has read before: only then it is removed. So an agent that lose
 loses nothing.
 """
 
-from collections import deque
 from collections.abc import Callable
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
@@ -13,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from moothall.hall.mesh.frames import MAX_PAGE_BYTES
 from moothall.hall.outside import Clock
 from moothall.hall.shared_memory import SharedMemory
-from moothall.wire.mesh.envelope import MICROSECONDS, sender_of
+from moothall.wire.mesh.envelope import MICROSECONDS, is_offer, sender_of
 
 
 class Page(NamedTuple):
@@ -59,13 +58,20 @@ MAX_ENVELOPES: Final = 256  # of one agent
 MAX_BYTES: Final = 1024 * 1024  # of one agent
 MAX_TOTAL: Final = 64 * 1024 * 1024  # bytes of all
 MAX_AGE: Final = 24 * 60 * 60  # seconds
-PER_ENVELOPE: Final = 160  # bytes of memory besides the envelope itself
+PER_ENVELOPE: Final = 400  # bytes of memory besides the envelope itself, with those for its sender
 
 
 class _Entry(NamedTuple):
     cursor: int
     at: float
     raw: bytes
+
+
+class _Sender(NamedTuple):
+    """Whose envelope it is, and whether it is an offer. Strangers can send offers, under any number of keys."""
+
+    is_offer: bool
+    key: bytes
 
 
 class _Box:
@@ -75,17 +81,15 @@ class _Box:
 
     def __init__(self, memory: SharedMemory) -> None:
         self._memory = memory
-        self._senders: dict[bytes, int] = {}  # envelopes of each
-        self.entries: deque[_Entry] = deque()
+        self._senders: dict[_Sender, int] = {}  # bytes of each
+        self.entries: list[_Entry] = []  # a deque would take 600 bytes for the first one
         self.size = 0
         self.lost = 0
         memory.add(self)
 
     def add(self, entry: _Entry) -> None:
         self.entries.append(entry)
-        sender = sender_of(entry.raw)
-        self._senders[sender] = self._senders.get(sender, 0) + 1
-        self._count(len(entry.raw) + PER_ENVELOPE)
+        self._count(entry.raw, len(entry.raw) + PER_ENVELOPE)
         if len(self.entries) > MAX_ENVELOPES:
             self._lose(self._least_missed())
         self.shrink(self._memory.per_holder)
@@ -99,10 +103,11 @@ class _Box:
             self._lose(0)
 
     def _least_missed(self) -> int:
-        """The place of the oldest envelope of the sender that has most of them here: or one sender could push out
-        what all others have sent."""
-        most = max(self._senders, key=self._senders.__getitem__)
-        return next(place for place, entry in enumerate(self.entries) if sender_of(entry.raw) == most)
+        """The place of the oldest envelope of the sender that has most bytes here: or one sender could push out
+        what all others have sent. Offers make way before all else: or strangers, under many keys, could push out
+        what belongs to deals."""
+        most = max(self._senders, key=lambda sender: (sender.is_offer, self._senders[sender]))
+        return next(place for place, entry in enumerate(self.entries) if _sender(entry.raw) == most)
 
     def confirm(self, cursor: int) -> None:
         """The agent has all up to this one."""
@@ -117,15 +122,21 @@ class _Box:
     def _remove(self, place: int) -> None:
         raw = self.entries[place].raw
         del self.entries[place]
-        sender = sender_of(raw)
-        self._senders[sender] -= 1
-        if not self._senders[sender]:
-            del self._senders[sender]
-        self._count(-len(raw) - PER_ENVELOPE)
+        self._count(raw, -len(raw) - PER_ENVELOPE)
 
-    def _count(self, size: int) -> None:
+    def _count(self, raw: bytes, size: int) -> None:
         self.size += size
         self._memory.used += size
+        sender = _sender(raw)
+        held = self._senders.get(sender, 0) + size
+        if held:
+            self._senders[sender] = held
+        else:
+            del self._senders[sender]
+
+
+def _sender(raw: bytes) -> _Sender:
+    return _Sender(is_offer(raw), sender_of(raw))
 
 
 class MemoryInboxes:

@@ -33,7 +33,9 @@ NO_CONVERSATION: Final = bytes(CONVERSATION_ID_BYTES)
 MICROSECONDS: Final = 1_000_000  # in a second
 
 # After the heads of the array and of the byte string, and the version and type, of one byte each.
+_TYPE: Final = slice(2, 3)
 _SENDER: Final = slice(5, 5 + AGENT_ID_BYTES)
+_OFFERS: Final = (bytes((MsgType.PROPOSE,)), bytes((MsgType.COUNTER,)))
 
 _SIGNED_HEAD: Final = struct.Struct(">BH32s32sQQQ16s32sI")
 
@@ -157,6 +159,12 @@ def encode(envelope: Envelope) -> bytes:
 def sender_of(data: bytes) -> bytes:
     """The sender of an encoded envelope, which was decoded before: all of them have it in the same place."""
     return data[_SENDER]
+
+
+def is_offer(data: bytes) -> bool:
+    """True for an encoded PROPOSE or COUNTER, which any agent may send to any other. All other bilateral messages
+    need an answer of the recipient first, or an assignment by the hall."""
+    return data[_TYPE] in _OFFERS
 
 
 def decode(data: bytes) -> Envelope:
