@@ -15,6 +15,8 @@ from moothall.p2p.pubsub import (
     Message,
     Prune,
     Rpc,
+    _canonical,
+    _in_any_form,
     decode_rpc,
     publication,
     signed_message,
@@ -106,6 +108,31 @@ def test_another_order_and_the_key_are_read_and_not_passed_on() -> None:
         protobuf.bytes_field(1, peer_id_bytes(AUTHOR)),
     ]
     assert received(b"".join(parts)) == MESSAGE
+
+
+@given(
+    st.integers(0, (1 << 64) - 1),
+    st.text(min_size=1, max_size=80),
+    st.binary(max_size=200),
+    st.none() | st.tuples(st.integers(0, 500), st.integers(0, 255), st.integers(0, 80)),
+)
+def test_the_short_way_reads_what_the_long_way_reads(
+    seqno: int, topic: str, data: bytes, change: tuple[int, int, int] | None
+) -> None:
+    form = bytearray(signed_message(SECRET, seqno, topic, data).encoded)
+    if change is not None:
+        place, octet, missing = change
+        form[place % len(form)] = octet
+        del form[len(form) - missing :]
+    try:
+        short = _canonical(bytes(form))
+    except MalformedMessage:
+        return
+    if change is None and len(topic.encode()) < 128:
+        assert short is not None
+    if short is not None:
+        assert short == _in_any_form(bytes(form))
+        assert short.encoded == form
 
 
 @pytest.mark.parametrize(

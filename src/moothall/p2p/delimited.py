@@ -23,26 +23,27 @@ class Delimited:
 
     def receive(self, data: bytes) -> list[bytes]:
         """The messages that are complete. Raises MalformedMessage if the next one is longer than the limit."""
-        whole: bytes | bytearray = data
         if self._buffer:
             self._buffer += data
             if len(self._buffer) < self._wanted:
                 return []
-            whole, self._buffer = self._buffer, bytearray()
+            data = bytes(self._buffer)
+            self._buffer.clear()
         messages: list[bytes] = []
-        position = 0
+        position, end = 0, len(data)
         self._wanted = 0
-        while position < len(whole):
-            head = varint.read(bytes(whole[position : position + varint.WIDEST]))
+        while position < end:
+            head = varint.read(data, position)
             if head is None:
                 break
-            size, start = head[0], position + head[1]
+            size, start = head
             if size > self._limit:
                 raise MalformedMessage(f"a message of {size:,} bytes is longer than {self._limit:,}")
-            if start + size > len(whole):
+            if start + size > end:
                 self._wanted = start + size - position
                 break
-            messages.append(bytes(whole[start : start + size]))
             position = start + size
-        self._buffer += whole[position:]
+            messages.append(data[start:position])
+        if position < end:
+            self._buffer += data[position:]
         return messages

@@ -81,7 +81,8 @@ class Channel:
             if plain is None:
                 raise BrokenChannel("a frame of the secure channel does not decrypt")
             pieces.append(plain)
-        self._buffer += data[position:]
+        if position < end:
+            self._buffer += data[position:]
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from moothall.identity.signatures import SIGNATURE_BYTES, sign_expanded, verify
-from moothall.p2p import protobuf
+from moothall.p2p import protobuf, varint
 from moothall.p2p.delimited import delimit
 from moothall.p2p.faults import MalformedMessage
 from moothall.p2p.keys import decode_key
@@ -36,6 +36,15 @@ _FROM, _DATA, _SEQNO, _TOPIC, _SIGNATURE, _KEY = range(1, 7)
 _IHAVE, _IWANT, _GRAFT, _PRUNE = range(1, 5)
 _SEQNO_BYTES: Final = 8
 
+# What a canonical message begins with, up to the author's key, and where its data follow; what comes before its
+# number, and before its signature, which is the last field.
+_HEAD: Final = bytes((0x0A, 38)) + peer_id_bytes(bytes(32))[:6]
+_DATA_AT: Final = len(_HEAD) + 32
+_SEQNO_HEAD: Final = bytes((_SEQNO << 3 | 2, _SEQNO_BYTES))
+_TOPIC_TAG: Final = bytes((_TOPIC << 3 | 2,))
+_TAIL_HEAD: Final = bytes((_SIGNATURE << 3 | 2, SIGNATURE_BYTES))
+_TAIL_BYTES: Final = len(_TAIL_HEAD) + SIGNATURE_BYTES
+
 
 class Message(msgspec.Struct, frozen=True):
     """A message in a topic. `author` is the key of the agent whose node published it first.
@@ -54,10 +63,7 @@ class Message(msgspec.Struct, frozen=True):
     @property
     def is_authentic(self) -> bool:
         """True if the author signed it. Takes sixty times as long as all else here."""
-        return verify(self.author, _SIGNED + self._signed(), self.signature)
-
-    def _signed(self) -> bytes:
-        return self.encoded[: -len(protobuf.bytes_field(_SIGNATURE, self.signature))]
+        return verify(self.author, _SIGNED + self.encoded[:-_TAIL_BYTES], self.signature)
 
 
 class Prune(msgspec.Struct, frozen=True):
@@ -136,6 +142,37 @@ def decode_rpc(data: bytes) -> Rpc:
 
 
 def _message(data: bytes) -> Message:
+    return _canonical(data) or _in_any_form(data)
+
+
+def _canonical(data: bytes) -> Message | None:
+    """A message in the form that all known nodes send, which needs no other. None for other forms."""
+    tail = len(data) - _TAIL_BYTES
+    if not (
+        _DATA_AT < tail <= MAX_MESSAGE - _TAIL_BYTES
+        and data.startswith(_HEAD)
+        and data[_DATA_AT] == _DATA << 3 | 2
+        and data[tail : tail + 2] == _TAIL_HEAD
+    ):
+        return None
+    size = varint.read(data, _DATA_AT + 1)
+    if size is None:
+        return None
+    start, end = size[1], sum(size)
+    topic = end + 2 + _SEQNO_BYTES
+    if data[end : end + 2] != _SEQNO_HEAD or data[topic : topic + 1] != _TOPIC_TAG:
+        return None
+    name = data[topic + 2 : tail]
+    if not 0 < len(name) < 0x80 or data[topic + 1] != len(name):
+        return None
+    author = data[len(_HEAD) : _DATA_AT]
+    seqno = int.from_bytes(data[end + 2 : topic], "big")
+    return Message(
+        author, seqno, protobuf.as_text(name), data[start:end], data[tail + 2 :], _id(author, seqno), data
+    )
+
+
+def _in_any_form(data: bytes) -> Message:
     peer = payload = seqno = signature = key = b""
     topic = ""
     for field, value in protobuf.fields(data, most=_MAX_SMALL):

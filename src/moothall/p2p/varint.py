@@ -32,15 +32,18 @@ def read(data: bytes, position: int = 0, *, widest: int = WIDEST) -> tuple[int, 
 
     Raises MalformedMessage.
     """
-    number = 0
-    for index, octet in enumerate(data[position : position + widest]):
-        number |= (octet & 0x7F) << 7 * index
+    number = shift = 0
+    end = min(position + widest, len(data))
+    for index in range(position, end):
+        octet = data[index]
+        number |= (octet & 0x7F) << shift
         if octet < 0x80:
-            if octet == 0 and index:
+            if octet == 0 and shift:
                 raise MalformedMessage("a varint is longer than it needs to be")
             if number > _UINT64:
                 raise MalformedMessage("a varint has more than 64 bits")
-            return number, position + index + 1
-    if len(data) - position >= widest:
+            return number, index + 1
+        shift += 7
+    if end - position == widest:
         raise MalformedMessage(f"a varint has more than {widest} bytes")
     return None
