@@ -36,6 +36,7 @@ from moothall.identity import PrivateKey
 from moothall.identity.signatures import verify
 from moothall.market import credit_books
 from moothall.market.conversing import MeshRules
+from moothall.market.ledger import agent_account
 from moothall.market.mesh_desk import MeshDesk
 from moothall.market.quotas import Disk
 from moothall.market.rules import Quotas
@@ -494,15 +495,29 @@ async def test_orders_count_towards_the_disk_quota(place: Place) -> None:  # noq
             await bench.consent_often()
 
 
-async def test_credits_are_not_at_stake_without_a_proof_of_the_key(bench: Bench) -> None:
+async def test_credits_of_a_key_that_was_proven_move_only_with_a_proof(bench: Bench) -> None:
     """A PROPOSE that was sent to another hall is brought here by its recipient, which would be paid twice."""
     await bench.deposit(ALICE, 20 * CREDIT)
-    with pytest.raises(VerificationRequired):
-        await bench.propose(10 * CREDIT, is_proven=False)
     await bench.propose(10 * CREDIT)
     with pytest.raises(VerificationRequired):
-        await bench.send(BOB, MsgType.ACCEPT, Accept(amount=10 * CREDIT).encode(), ALICE, is_proven=False)
-    shown = await bench.ask(BOB, ShowConversation(conversation_id=TALK.hex()))
-    assert shown.conversation.state == "NEGOTIATING"
-    free = token_bytes(16)
-    assert (await bench.propose(talk=free, is_proven=False)).state == "NEGOTIATING"
+        await bench.propose(10 * CREDIT, talk=token_bytes(16), is_proven=False)
+    assert (await bench.propose(talk=token_bytes(16), is_proven=False)).state == "NEGOTIATING"
+    # Bob has no credits, and never proved his key.
+    told = await bench.send(BOB, MsgType.ACCEPT, Accept(amount=10 * CREDIT).encode(), ALICE, is_proven=False)
+    assert told.state == "COMMITTED"
+
+
+async def test_an_agent_that_never_proves_its_key_spends_credits(bench: Bench) -> None:
+    await bench.deposit(ALICE, 20 * CREDIT)
+    assert (await bench.propose(10 * CREDIT, is_proven=False)).state == "NEGOTIATING"
+
+
+async def test_a_proof_guards_the_credits_that_a_key_has(bench: Bench) -> None:
+    await bench.deposit(ALICE, 20 * CREDIT)
+    bench.desk.proved(ALICE.public.raw)
+    account = agent_account(ALICE.public.raw)
+    async with asyncio.timeout(PATIENCE):
+        while not await run(bench.store, lambda books: books.is_guarded(account)):
+            pass  # units of work are not in order on PostgreSQL
+    with pytest.raises(VerificationRequired):
+        await bench.propose(10 * CREDIT, is_proven=False)

@@ -22,6 +22,12 @@ class CreditBooks(Protocol):
     def balance(self, account: str) -> int:
         """What an account of the book `credits` holds."""
 
+    def is_guarded(self, account: str) -> bool:
+        """True if credits of this account move only with a proof of the key."""
+
+    def guard(self, account: str) -> None:
+        """The agent has proven its key: from now on its credits move only with a proof."""
+
     def totals(self) -> dict[str, int]:
         """What `agents` and `escrows` hold together, and the treasury; `external` is below zero by their sum."""
 

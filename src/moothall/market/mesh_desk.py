@@ -47,6 +47,7 @@ from moothall.market.credits import Authority, deal_name
 from moothall.market.desk import Online
 from moothall.market.desk_books import DeskBooks
 from moothall.market.lanes import Lanes
+from moothall.market.ledger import agent_account
 from moothall.market.mesh import authority_of, step_of
 from moothall.market.quotas import Disk
 from moothall.market.recorder import Recorder
@@ -61,7 +62,8 @@ from moothall.wire.mesh.outcomes import Feedback
 
 NAME_DIGITS: Final = 8  # of the key: the name of an agent that has none (mesh wire 1)
 
-# An envelope names no hall. One that was sent to another hall must not spend credits of the same key here.
+# An envelope names no hall. One that was sent to another hall must not spend credits of the same key here. Agents
+# that never answer a challenge, because they send envelopes alone, have to live with that.
 _PROVE_FIRST: Final = "Credits are at stake. Prove your key to this hall first, with the text frame `prove`"
 
 Result = TypeVar("Result")
@@ -138,6 +140,13 @@ class MeshDesk:
         self._carried.append(told)
 
     # -- other halls on the same store -------------------------------------------------------------
+
+    def proved(self, key: bytes) -> None:
+        def failed(error: BaseException) -> None:
+            """The next proof, or the next deal with credits, will do it."""
+            self._hall.log.warning("credits_not_guarded", error=repr(error))
+
+        self._store.submit(lambda books: books.guard(agent_account(key)), lambda _: None, failed)
 
     def present(self, key: bytes, *, is_here: bool) -> None:
         if is_here:
@@ -220,8 +229,8 @@ class MeshDesk:
     ) -> tuple[Told, Conversation | None]:
         """In a unit of work. `stamp` is for the envelope that assigns a notary."""
         dealt = self._step(books, envelope, raw, now)
-        if not is_proven and (dealt.conversation.amount or dealt.conversation.held):
-            raise VerificationRequired(_PROVE_FIRST)
+        if dealt.conversation.amount or dealt.conversation.held:
+            _require_proof(books, agent_account(envelope.sender), is_proven=is_proven)
         self._log(books, envelope, raw, now)
         is_away = is_away and envelope.recipient != NO_RECIPIENT
         stored, carried = self._post(books, envelope.recipient, raw, now) if is_away else (False, False)
@@ -479,6 +488,15 @@ def _carry_out(books: DeskBooks, key: bytes, order: Cancel | Consent, text: byte
     data = kept_json(AuditData(message={"order": text.decode(), "sig": order.signature}))
     books.save(AuditRow(at=now, operation=operation, deal=deal_name(conversation_id), actor=key, data=data))
     return dealt
+
+
+def _require_proof(books: DeskBooks, account: str, *, is_proven: bool) -> None:
+    """An agent that has proven its key to this hall spends its credits with a proof from then on."""
+    if is_proven == books.is_guarded(account):
+        return
+    if not is_proven:
+        raise VerificationRequired(_PROVE_FIRST)
+    books.guard(account)
 
 
 def _state_for(books: DeskBooks, envelope: Envelope) -> str:

@@ -53,6 +53,12 @@ class CreditSql(StandingBooks):
         waiting = [draft.moved.get(account, 0) for draft in (self._before, self._draft)]
         return (0 if row is None else int(row[0])) + sum(waiting)
 
+    def is_guarded(self, account: str) -> bool:
+        return bool(self._query("SELECT 1 FROM balances WHERE account = ? AND is_guarded = 1", account))
+
+    def guard(self, account: str) -> None:
+        self._change("UPDATE balances SET is_guarded = 1 WHERE account = ? AND is_guarded = 0", account)
+
     def totals(self) -> dict[str, int]:
         found = {"agents": 0, "escrows": 0, TREASURY: 0, EXTERNAL: 0}
         found.update((holder, int(total)) for holder, total in self._query(_TOTALS))

@@ -30,7 +30,8 @@ changes of a row: a writer that read an older one finds out when it writes (see 
     conversations       of the mesh, from PROPOSE on, for ever: an id is never used again
     notary_bids         offers to be the notary of a conversation that has none; the id of zeros is for any
     escrows             what is put aside for a conversation, and how it was settled
-    balances            what each account of the book `credits` holds: the sum of its postings
+    balances            what each account of the book `credits` holds: the sum of its postings; `is_guarded` if its
+                        agent has proven its key to a hall of this store, and credits move only with a proof
     authorisations      the envelope that authorised each entry of `credits`, for ever
     mesh_log            envelopes of the mesh in the order of arrival, for ever: the leaves of each epoch's tree
     mesh_epochs         epochs that have ended: how many envelopes each had, and the root of its tree
@@ -389,7 +390,8 @@ _MESH: Final = (
     """CREATE TABLE balances (
         account {text} PRIMARY KEY,
         amount BIGINT NOT NULL,
-        version BIGINT NOT NULL
+        version BIGINT NOT NULL,
+        is_guarded SMALLINT NOT NULL DEFAULT 0
     ){compact}""",
     "CREATE INDEX postings_credits ON postings (at, deal, operation) WHERE book = 'credits'",
     "CREATE INDEX postings_account ON postings (account, at, deal, operation) WHERE book = 'credits'",

@@ -126,6 +126,7 @@ class MemoryDealings:
     def __init__(self) -> None:
         self.taken: list[tuple[Envelope, bool]] = []  # with `is_away`
         self.proven: list[Envelope] = []  # of those taken
+        self.provers: list[bytes] = []
         self.advertised: list[tuple[Envelope, str]] = []
         self.recorded: list[Envelope] = []
         self.here: set[bytes] = set()
@@ -139,6 +140,9 @@ class MemoryDealings:
         self.waiting: list[Callable[[], None]] | None = None  # a list: the disk takes its time
         self.changed: Callable[[tuple[bytes, ...], Notice], None]
         self.carried: Callable[[bytes, bytes], None]
+
+    def proved(self, key: bytes) -> None:
+        self.provers.append(key)
 
     def take(
         self,

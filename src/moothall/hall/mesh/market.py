@@ -59,8 +59,8 @@ class Dealings(Protocol):
 
         `is_away`: the recipient is not connected to this hall. With an inbox in the store, the envelope is put
         there in the same transaction. `is_proven`: its sender has proven its key to this hall, on the connection
-        that it came by. Credits do not move without that. Fails with OutOfOrder, whose `state` is the
-        conversation's, or with a Refusal.
+        that it came by. The credits of a key that was proven here before do not move without that. Fails with
+        OutOfOrder, whose `state` is the conversation's, or with a Refusal.
         """
 
     def advertise(
@@ -91,6 +91,9 @@ class Dealings(Protocol):
     ) -> None:
         """Answer an agent that has proven this key. The signature of an order is checked. Fails with a Refusal or
         OutOfOrder."""
+
+    def proved(self, key: bytes) -> None:
+        """A connection has proven this key."""
 
     def present(self, key: bytes, *, is_here: bool) -> None:
         """An agent has proven its key to this hall, or its last connection that had is gone."""

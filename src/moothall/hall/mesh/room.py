@@ -293,6 +293,7 @@ class MeshRoom:
         if guest.key is None:
             self._give(guest, key)
         guest.is_proven = True
+        self._dealings.proved(key)
         self._dealings.present(key, is_here=True)
         if holder.name is not None:
             self._presence.arrive(guest, key, holder.name, proven=True)
