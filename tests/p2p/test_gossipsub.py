@@ -224,12 +224,23 @@ def test_how_long_a_peer_makes_us_wait(told: int | None, waits: int) -> None:
     assert not gossip._must_wait(NAMES[0], TOPIC, NOW + waits)
 
 
-def test_grafts_into_topics_that_one_side_is_not_in_are_ignored() -> None:
-    gossip = node()
+def test_grafts_into_topics_that_we_are_not_in_are_ignored() -> None:
+    gossip = node(peers=1)
+    gossip.hear(NAMES[0], Rpc(graft=["other"], prune=[Prune("other")]), NOW)
+    assert gossip.outgoing() == []
+    assert gossip.peers_in("other") == []
+
+
+def test_a_graft_counts_as_a_subscription() -> None:
+    """rust-libp2p sends it ahead of the subscriptions."""
+    gossip = node(rules=Rules(topics=1))
+    gossip.join("second", NOW)
     gossip.connect(NAMES[0], is_outbound=False)
     gossip.outgoing()
-    gossip.hear(NAMES[0], Rpc(graft=[TOPIC, "other"], prune=[Prune("other")]), NOW)
-    assert mesh(gossip) == set()
+    assert gossip.hear(NAMES[0], Rpc(graft=[TOPIC, "second"]), NOW) == [Joined(NAMES[0], TOPIC)]
+    assert gossip.hear(NAMES[0], Rpc(subscriptions=[(True, TOPIC)]), NOW) == []
+    assert mesh(gossip) == {NAMES[0]}
+    assert gossip.statistics().meshes["second"] == 0
     assert gossip.outgoing() == []
 
 

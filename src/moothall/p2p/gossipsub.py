@@ -195,7 +195,7 @@ class GossipSub:
             return []
         events = self._hear_subscriptions(name, peer, rpc, now)
         for topic in rpc.graft:
-            self._hear_graft(name, peer, topic, now)
+            events += self._hear_graft(name, peer, topic, now)
         for prune in rpc.prune:
             self._hear_prune(name, prune, now)
         for topic, ids in rpc.ihave:
@@ -207,31 +207,38 @@ class GossipSub:
     def _hear_subscriptions(self, name: bytes, peer: _Peer, rpc: Rpc, now: int) -> list[Joined | Left]:
         events: list[Joined | Left] = []
         for subscribes, topic in rpc.subscriptions:
-            if subscribes == (topic in peer.topics):
-                continue
-            if not subscribes:
+            if subscribes:
+                joined = self._subscribe(name, peer, topic)
+                events += joined
+                if joined and len(self._meshes.get(topic, ())) < self._rules.low:
+                    self._graft_some(topic, [name], 1, now)
+            elif topic in peer.topics:
                 peer.topics.discard(topic)
                 self._meshes.get(topic, set()).discard(name)
                 events.append(Left(name, topic))
-            elif topic and len(peer.topics) < self._rules.topics:
-                peer.topics.add(topic)
-                events.append(Joined(name, topic))
-                if len(self._meshes.get(topic, ())) < self._rules.low:
-                    self._graft_some(topic, [name], 1, now)
         return events
 
-    def _hear_graft(self, name: bytes, peer: _Peer, topic: str, now: int) -> None:
+    def _subscribe(self, name: bytes, peer: _Peer, topic: str) -> list[Joined | Left]:
+        if not topic or topic in peer.topics or len(peer.topics) >= self._rules.topics:
+            return []
+        peer.topics.add(topic)
+        return [Joined(name, topic)]
+
+    def _hear_graft(self, name: bytes, peer: _Peer, topic: str, now: int) -> list[Joined | Left]:
         mesh = self._meshes.get(topic)
-        # A peer that is not in the topic gets no messages of it. Neither is told that we are not in it.
-        if mesh is None or topic not in peer.topics or name in mesh:
-            return
+        if mesh is None or name in mesh:
+            return []  # a peer that guesses topics is not told which ones we are in
+        # rust-libp2p sends GRAFT ahead of its subscriptions, so it counts as one.
+        events = self._subscribe(name, peer, topic)
+        if topic not in peer.topics:
+            return []
         is_full = len(mesh) >= self._rules.high and not peer.is_outbound
-        if is_full or self._must_wait(name, topic, now):
-            if peer.refusals < self._rules.refusals:
-                peer.refusals += 1
-                self._prune(name, topic, now, self._rules.backoff)
-        else:
+        if not is_full and not self._must_wait(name, topic, now):
             mesh.add(name)
+        elif peer.refusals < self._rules.refusals:
+            peer.refusals += 1
+            self._prune(name, topic, now, self._rules.backoff)
+        return events
 
     def _hear_prune(self, name: bytes, prune: Prune, now: int) -> None:
         mesh = self._meshes.get(prune.topic)
