@@ -374,3 +374,27 @@ async def test_a_conversation_that_ends_at_its_review_is_told_at_both_halls(hall
         for party in (alice, bob):
             changed = await party.notice("conversation_changed")
             assert (changed["state"], changed["cause"]) == ("RESOLVED", "review")
+
+
+async def test_a_case_about_a_conversation_is_told_at_both_halls(halls: Halls) -> None:
+    """Nothing is revealed: the conversation goes on."""
+    for hall in halls.made:
+        hall.use("--set", "court_reveal_timeout=0.2")
+    halls.start()
+    async with mesh_peer(halls.here.url, ALICE) as alice, mesh_peer(halls.there.url, BOB) as bob:
+        await halls.present(ALICE, BOB)
+        await conversing(alice, MsgType.PROPOSE, Propose().encode(), BOB)
+        await conversing(bob, MsgType.ACCEPT, Accept().encode(), ALICE)
+        delivery = Deliver(conversation_id=TALK, inline=b"work").encode()
+        await conversing(bob, MsgType.DELIVER, delivery, ALICE)
+        await conversing(alice, MsgType.DISPUTE, b"", BOB)
+        lawyer = await AgentChat.connect(halls.here.url, "alice", ALICE)
+        intent = {"proposal_id": f"mesh:{TALK.hex()}", "reason": "no", "commitment": COMMITMENT}
+        await lawyer.send(type="DISPUTE_INTENT", **signed_step(ALICE, "DISPUTE_INTENT", **intent))
+        await lawyer.answer("DISPUTE_INTENT_ACK")
+        for _ in ("filed", "fallen back"):
+            for party in (alice, bob):
+                changed = await party.notice("conversation_changed")
+                assert (changed["state"], changed["cause"]) == ("NEGOTIATING", "court")
+        assert (await conversing(bob, MsgType.ACCEPT, Accept().encode(), ALICE))["state"] == "COMMITTED"
+        await lawyer.close()

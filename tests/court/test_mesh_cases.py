@@ -5,14 +5,27 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from moothall.court import casefile
 from moothall.court.records import SignedFile
 from moothall.court.verify import verify_case
-from moothall.errors import DisputeAlreadyExists, InvalidProposal, OutOfOrder, ProposalNotFound
+from moothall.errors import (
+    DisputeAlreadyExists,
+    InvalidProposal,
+    OutOfOrder,
+    ProposalExpired,
+    ProposalNotFound,
+    Refusal,
+)
 from moothall.identity import PrivateKey
+from moothall.market import clerk
+from moothall.market.commands import Complete
+from moothall.market.commands import Dispute as Plain
 from moothall.market.conversations import Conversation
 from moothall.market.credits import TREASURY, protocol_fee
+from moothall.market.rules import MarketRules
+from moothall.market.signed import Signed
 from moothall.wire.mesh.keccak import keccak256
 from moothall.wire.mesh.msg_types import MsgType
 from tests.identity.vectors import ALICE, BOB, CAROL
@@ -20,7 +33,7 @@ from tests.store.conftest import place, postgres, server, sqlite  # noqa: F401
 from tests.store.support import Place
 from tests.support.cases import COMMITMENT
 from tests.support.court_talks import DEAL, JUDGES, CourtTalks
-from tests.support.seals import HALL, HALL_ID
+from tests.support.seals import HALL, HALL_ID, SEAL
 from tests.support.talks import CREDIT, TALK, TIMEOUT
 
 A, B = ALICE.public.raw, BOB.public.raw
@@ -168,6 +181,29 @@ def test_nothing_happens_in_a_conversation_that_is_in_court(talks: CourtTalks) -
     assert talks.facts() == before
 
 
+def test_complete_and_the_plain_dispute_do_not_end_the_copy(talks: CourtTalks) -> None:
+    """Nor does one that fell back, or that was judged."""
+    talks.quarrel()
+
+    def refuses(error: type[Refusal], reason: str) -> None:
+        now, rules = talks.now, MarketRules()
+        completed: Signed[Complete] = Signed(Complete(deal=DEAL), A, "sig")
+        with pytest.raises(error, match=reason):
+            talks.unit(lambda books: clerk.complete(books, completed, now=now, rules=rules, seal=SEAL))
+        disputed: Signed[Plain] = Signed(Plain(deal=DEAL, reason="no"), B, "sig")
+        with pytest.raises(error, match=reason):
+            talks.unit(lambda books: clerk.dispute(books, disputed, now=now, rules=rules))
+
+    case = talks.file()
+    refuses(InvalidProposal, "PROPOSAL_FROZEN")
+    talks.lapse_case(case)
+    refuses(ProposalExpired, "deadline")
+    case = talks.file(BOB)
+    talks.reveal(BOB)
+    talks.judge(case, *HALVES)
+    refuses(InvalidProposal, "PROPOSAL_NOT_ACCEPTED")
+
+
 # -- verdicts ----------------------------------------------------------------------------------------------
 
 
@@ -310,6 +346,19 @@ def test_a_notary_may_be_asked_for_after_a_case_without_a_verdict(talks: CourtTa
     talks.ask(A)
     talks.bid(CAROL.public.raw)
     assert talks.agree().assigned == CAROL.public.raw
+
+
+# -- what a check finds ------------------------------------------------------------------------------------
+
+
+def test_a_check_finds_a_conversation_that_no_case_holds(sqlite: Place) -> None:  # noqa: F811
+    talks = CourtTalks(sqlite)
+    talks.quarrel()
+    talks.file()
+    free = structs.replace(talks.talk(), case=None)
+    talks.unit(lambda books: books.save_conversation(free))
+    talks.close()
+    assert any("not its open court case" in problem for problem in sqlite.problems())
 
 
 # -- what the file proves ----------------------------------------------------------------------------------

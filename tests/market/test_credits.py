@@ -63,6 +63,14 @@ def agent(key: bytes) -> str:
 ACCOUNT: Final = f"escrow:{A.hex()}:{B.hex()}:{TALK.hex()}"
 
 
+def test_a_conversation_has_one_name_in_the_ledger() -> None:
+    talk = bytes(range(16))
+    name = credits.deal_name(talk)
+    assert credits.conversation_named(name) == talk
+    for other in ("prop_1", "mesh:", name[:-1], f"{name}0", name.upper(), name.replace(":", "")):
+        assert credits.conversation_named(other) is None
+
+
 # -- lock_payment ----------------------------------------------------------------------------------------
 
 

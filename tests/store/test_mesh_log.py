@@ -55,6 +55,8 @@ def test_an_envelope_is_found_by_its_conversation_hash_and_epoch(place: Place) -
         after = books.logged(CONVERSATION, after=page.items[0].number)
         assert [each.envelope for each in after.items] == [second]
         assert books.logged(bytes(15) + b"\1").items == []
+        assert [books.logged_envelope(keccak256(raw)) for raw in (first, second)] == [first, second]
+        assert books.logged_envelope(bytes(32)) is None
         assert [leaf.hash for leaf in books.leaves(EPOCH)] == [merkle.leaf(first), merkle.leaf(second)]
         assert books.count_logged(EPOCH) == 2
 

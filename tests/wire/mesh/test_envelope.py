@@ -23,6 +23,7 @@ from moothall.wire.mesh.envelope import (
     decode,
     encode,
     is_offer,
+    read_signing_bytes,
     seal,
     sender_of,
     signing_bytes,
@@ -94,6 +95,19 @@ def test_envelopes_are_read_as_the_vectors_say(vector: dict[str, Any]) -> None:
         assert (field.hex() if isinstance(field, bytes) else field) == value
     assert envelope.payload.hex() == vector["payload_hex"]
     assert verify(envelope.sender, signing_bytes(envelope), envelope.signature)
+
+
+@pytest.mark.parametrize("vector", VECTORS["envelopes"], ids=lambda vector: vector["name"])
+def test_what_was_signed_can_be_read(vector: dict[str, Any]) -> None:
+    envelope = decode(bytes.fromhex(vector["envelope_cbor_hex"]))
+    unsigned = structs.replace(envelope, signature=b"")
+    assert read_signing_bytes(bytes.fromhex(vector["signing_bytes_hex"])) == unsigned
+
+
+@pytest.mark.parametrize("data", [b"", bytes(152), b"\1\xff\xff" + bytes(200)])
+def test_what_was_not_signed_as_an_envelope_is_refused(data: bytes) -> None:
+    with pytest.raises(EnvelopeRefused):
+        read_signing_bytes(data)
 
 
 def test_constants_are_those_of_the_vectors() -> None:
