@@ -329,7 +329,8 @@ async def test_a_conversation_between_agents_of_two_halls(halls: Halls) -> None:
         told = await conversing(alice, MsgType.PROPOSE, Propose().encode(), BOB)
         assert (told["type"], alice.notices) == ("accepted", [])
         assert (await bob.envelope(MsgType.PROPOSE)).sender == ALICE.public.raw
-        await bob.send(MsgType.NOTARIZE_BID, NotarizeBid(BidType.REQUEST, TALK).encode())
+        for party in (alice, bob):
+            await party.send(MsgType.NOTARIZE_BID, NotarizeBid(BidType.REQUEST, TALK).encode())
         await carol.send(MsgType.NOTARIZE_BID, NotarizeBid(BidType.OFFER, TALK).encode())
         offered = bob.seal(MsgType.COUNTER, Counter().encode(), ALICE.public.raw, TALK)
         await bob.post(offered)
