@@ -10,7 +10,8 @@ from moothall import Backoff, ConnectionFailed, ConnectionLost, PrivateKey, Rate
 from moothall.errors import EnvelopeRejected, MoothallError, NoCover, NotConnected, OutOfOrder, ReplyTimeout
 from moothall.hall.mesh import frames
 from moothall.mesh import Away, Change, MeshAgent, Message, Missed, intake
-from moothall.wire.mesh.envelope import decode, encode, seal
+from moothall.wire.mesh.envelope import Envelope, decode, encode, seal
+from moothall.wire.mesh.faults import Fault
 from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.offers import Propose
 from tests.client.meeting import Heard, soon
@@ -236,6 +237,37 @@ async def test_a_hall_that_says_nothing_is_not_waited_for_without_end(hall: Smal
         hall.is_silent = True
         with pytest.raises(ReplyTimeout, match="what became of this PROPOSE"):
             await alice.propose(BOB.public.raw, "work")
+
+
+async def test_the_wish_for_a_notary_does_not_wait_for_the_answer_to_the_offer(hall: SmallHall) -> None:
+    """Else an agent that accepts at once is faster, and there is no notary."""
+    alice = agent(ALICE)
+    async with alice.connected(hall.url):
+        hall.is_silent = True
+        waiting = asyncio.create_task(alice.propose(BOB.public.raw, "work", wants_notary=True))
+        await true_soon(lambda: hall.taken[-1].msg_type is MsgType.NOTARIZE_BID)
+        assert hall.taken[-2].msg_type is MsgType.PROPOSE
+        hall.drop(ALICE.public.raw)
+        with pytest.raises(ConnectionLost):
+            await waiting
+
+
+async def test_an_offer_with_a_wish_is_signed_anew_from_the_one_that_was_refused(hall: SmallHall) -> None:
+    refusals = [MsgType.PROPOSE, MsgType.NOTARIZE_BID]
+
+    def refuse(envelope: Envelope) -> tuple[str, str] | None:
+        if refusals and envelope.msg_type is refusals[0]:
+            refusals.pop(0)
+            return Fault.NONCE_REPLAY, "used"
+        return None
+
+    hall.refuse = refuse
+    alice = agent(ALICE)
+    async with alice.connected(hall.url):
+        deal = await alice.propose(BOB.public.raw, "work", wants_notary=True)
+        assert [each.type for each in deal.history] == ["PROPOSE", "NOTARIZE_BID"]
+        assert state(deal) == "NEGOTIATING"
+        assert hall.taken[-1].msg_type is MsgType.NOTARIZE_BID
 
 
 async def test_a_hall_with_another_key_gets_no_signature(hall: SmallHall) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from base64 import b64decode
+from collections.abc import Sequence
 from typing import Literal
 from weakref import WeakValueDictionary
 
@@ -72,9 +73,10 @@ class Dealing:
             role="provider" if role == "provider" else None,
         )
         conversation = self.conversation_of(named)
-        await self._perform(conversation, MsgType.PROPOSE, offer.encode(), agent_bytes(to))
-        if wants_notary:
-            await self.bid(conversation, offer=False)
+        # Behind the offer at once: an agent may accept as soon as it hears of it, and then it is too late to ask.
+        wish = NotarizeBid(BidType.REQUEST, named).encode()
+        behind = [self._post.draft(MsgType.NOTARIZE_BID, wish, NO_RECIPIENT, named)] if wants_notary else []
+        await self._perform(conversation, MsgType.PROPOSE, offer.encode(), agent_bytes(to), behind)
         return conversation
 
     async def counter(self, conversation: AnyConversation, amount: int, message: str = "") -> Sent:
@@ -355,22 +357,27 @@ class Dealing:
         return await self._perform(conversation, MsgType.VERDICT, verdict.encode(), to)
 
     async def _perform(
-        self, conversation: Conversation, msg_type: MsgType, payload: bytes, to: bytes
+        self,
+        conversation: Conversation,
+        msg_type: MsgType,
+        payload: bytes,
+        to: bytes,
+        behind: Sequence[Envelope] = (),
     ) -> Sent:
-        """Check a step, send it, and note what became of it. Raises OutOfOrder."""
+        """Check a step, send it, and note what became of it. `behind` are drafts of what is sent with it. Raises
+        OutOfOrder."""
         record = conversation.record
         async with conversation.turn:
-            step = step_of(self._post.draft(msg_type, payload, to, record.id))
+            draft = self._post.draft(msg_type, payload, to, record.id)
+            step = step_of(draft)
             await self._check(conversation, step)
             try:
-                envelope, sent = await self._post.send(
-                    msg_type, payload, recipient=to, conversation_id=record.id
-                )
+                (_, sent), *_ = taken = await self._post.send_together(draft, *behind)
             except MoothallError:
                 record.is_stale = record.facts is not None
                 raise
             record.took(step, sent.state)
-            self.remember(conversation, read(envelope, conversation))
+            self.remember(conversation, *(read(envelope, conversation) for envelope, _ in taken))
         conversation.notify()
         return sent
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Literal, TypeVar
 
 from moothall.errors import EnvelopeRejected, NotConnected
@@ -86,34 +86,61 @@ class Post:
         `line` is another connection than the one in use.
         Raises what `Line.send` raises, NotConnected, or ValueError for a payload that is too long.
         """
+        draft = self.draft(msg_type, payload, recipient, conversation_id)
+        [taken] = await self.send_together(draft, line=line)
+        return taken
+
+    async def send_together(
+        self, *drafts: Envelope, line: Line | None = None
+    ) -> tuple[tuple[Envelope, Sent], ...]:
+        """Send envelopes one right behind the other, so that no answer of another agent comes in between.
+
+        After one that the hall does not take, those behind it may have been taken all the same. Raises what `send`
+        does, for the first one that was not taken.
+        """
+        taken: list[tuple[Envelope, Sent]] = []
         for attempt in range(1, ATTEMPTS + 1):
             used = line or await self.line()
-            envelope, outcome = await self._dispatch(used, msg_type, payload, recipient, conversation_id)
+            sealed, outcomes = await self._dispatch(used, drafts[len(taken) :])
             try:
-                return envelope, await outcome
+                for envelope, outcome in zip(sealed, outcomes, strict=True):
+                    taken.append((envelope, await outcome))
             except EnvelopeRejected as error:
                 # It changed nothing, so it can be signed anew.
                 if error.fault != Fault.NONCE_REPLAY or attempt == ATTEMPTS:
                     raise
                 self._nonces.overtake()
+            else:
+                return tuple(taken)
+            finally:
+                await _leave(outcomes)
         raise AssertionError("the last attempt returns or raises")
 
     async def _dispatch(
-        self, line: Line, msg_type: MsgType, payload: bytes, recipient: bytes, conversation_id: bytes
-    ) -> tuple[Envelope, Awaitable[Sent]]:
+        self, line: Line, drafts: Sequence[Envelope]
+    ) -> tuple[list[Envelope], list[asyncio.Future[Sent]]]:
         """One after the other, so that envelopes leave in the order of their nonces (mesh wire 3.2)."""
+        sealed: list[Envelope] = []
+        outcomes: list[asyncio.Future[Sent]] = []
         async with self._order:
-            envelope = seal(
-                msg_type,
-                payload,
-                sender=self.sender,
-                sign=self._key.sign_bytes,
-                nonce=await self._nonces.next(),
-                now=_timestamp(line),
-                recipient=recipient,
-                conversation_id=conversation_id,
-            )
-            return envelope, await line.post(envelope)
+            try:
+                for draft in drafts:
+                    envelope = seal(
+                        draft.msg_type,
+                        draft.payload,
+                        sender=self.sender,
+                        sign=self._key.sign_bytes,
+                        nonce=await self._nonces.next(),
+                        now=_timestamp(line),
+                        recipient=draft.recipient,
+                        conversation_id=draft.conversation_id,
+                    )
+                    outcomes.append(asyncio.ensure_future(await line.post(envelope)))
+                    sealed.append(envelope)
+            except BaseException:
+                await _leave(outcomes)
+                raise
+        return sealed, outcomes
 
     async def ask(self, question: frames.Frame, answer: type[Answer]) -> Answer:
         """Raises what `Line.ask` raises, or NotConnected."""
@@ -136,3 +163,10 @@ class Post:
                 return await self._line()
         except TimeoutError:
             raise NotConnected(f"no connection came up within {self._patience:g} s") from None
+
+
+async def _leave(outcomes: list[asyncio.Future[Sent]]) -> None:
+    """Nothing more is awaited of them."""
+    for outcome in outcomes:
+        outcome.cancel()
+    await asyncio.gather(*outcomes, return_exceptions=True)
