@@ -141,7 +141,7 @@ INTERNAL: Final = frozenset(
         "SyncDispute.docket",
         *(f"{name}.facts" for name in ("FileOffer", "SyncFileOffer", "FileTransfer", "SyncFileTransfer")),
         *(f"MeshAgent.{part}" for part in ("conversation_of", "find", "refresh", "remember")),
-        *(f"Conversation.{part}" for part in ("record", "turn", "notify")),
+        *(f"Conversation.{part}" for part in ("record", "turn", "performed", "notify")),
         "Proof.claim",
         "Proof.signed",
         "Proof.vouch",

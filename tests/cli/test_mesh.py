@@ -139,10 +139,10 @@ def test_a_step_tells_what_became_of_the_envelope(mesh: Running) -> None:
 
 
 def test_a_recipient_that_is_away_is_told_of(mesh: Running) -> None:
-    mesh.propose()
-    assert mesh.run("bob", "accept", ID).stderr == (
-        "the recipient is not connected; the message waits in its inbox\n"
-    )
+    told = "the recipient is not connected; the message waits in its inbox\n"
+    assert mesh.run("alice", "propose", B, "work", "--id", ID, "--notary").stderr == told
+    assert mesh.run("bob", "accept", ID).stderr == told
+    assert mesh.fields("alice", "propose", B, "more work")["away"] is True
 
 
 def test_the_provider_may_propose(mesh: Running) -> None:
@@ -462,6 +462,8 @@ def test_a_conversation_of_others(mesh: Running) -> None:
     ("arguments", "hint"),
     [
         (("propose", B, "x", "--amount", "1e3"), "'1e3' is not an amount of credits"),
+        (("propose", B, "x", "--amount", "9" * 20), "more than a hall can keep"),
+        (("propose", "bob", "x"), "`moothall mesh discover` prints whole ids"),
         (("counter", ID, "-5"), "No such option"),
         (("propose", B, "x", "--id", "short"), "it has 32 hex digits"),
         (("feedback", ID, "101"), "101 is more than 100"),

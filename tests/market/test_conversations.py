@@ -161,6 +161,7 @@ def test_the_text_says_what_the_state_allows() -> None:
         said == "COUNTER is out of order: the conversation is COMMITTED. It allows DELIVER, NOTARIZE_ASSIGN"
     )
     assert "Start a new conversation" in out_of_order(IN_STATE["CLOSED"], step("DELIVER"))
+    assert out_of_order(IN_STATE["RESOLVED"], step("DELIVER")).endswith("It allows FEEDBACK")
 
 
 @pytest.mark.parametrize("event", EVENTS)

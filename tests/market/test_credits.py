@@ -114,6 +114,7 @@ def test_a_lock_needs_cover_for_amount_and_fee() -> None:
     assert lock(1000, notary=N, balance=1100).escrow.total == 1100
     with pytest.raises(NoCover) as caught:
         lock(1000, notary=N, balance=1099)
+    assert "and has fewer" in str(caught.value)  # the provider may be told: not how much it has
     assert caught.value.reason == "NoCover"
 
 

@@ -12,7 +12,7 @@ __all__ = ["AmountArgument", "AmountOption", "millionths", "shown"]
 
 PLACES: Final = 6
 
-_AMOUNT: Final = re.compile(r"(?P<whole>[0-9]{1,13})(?:\.(?P<part>[0-9]{1,6}))?", re.ASCII)
+_AMOUNT: Final = re.compile(r"(?P<whole>[0-9]{1,39})(?:\.(?P<part>[0-9]{1,6}))?", re.ASCII)
 
 AmountArgument = Annotated[
     str, typer.Argument(metavar="CREDITS", help="As in 20 or 2.5.", show_default=False)

@@ -87,7 +87,7 @@ def propose(
         )
 
     conversation = MeshVisit(url, name, identity, timeout).ask(offer)
-    show_step(conversation, None, as_json=as_json)
+    show_step(conversation, conversation.sent, as_json=as_json)
 
 
 def counter(

@@ -31,6 +31,8 @@ LEAST_AGENT_DIGITS: Final = 16
 PAGE: Final = 100
 MOST_COMPARED: Final = 1000  # conversations; with more of them an id is written in full
 
+_CONVERSATIONS: Final = "`moothall mesh conversations` lists yours"
+_AGENTS: Final = "`moothall mesh discover` prints whole ids"
 _HEX: Final = re.compile(r"[0-9a-f]*", re.ASCII)
 
 ConversationId = Annotated[
@@ -100,16 +102,16 @@ def explained() -> Iterator[None]:
 
 async def find_conversation(agent: "MeshAgent", word: str) -> "Conversation":
     """The agent's own conversation that this id, or its first digits, names. Raises UsageError or a Refusal."""
-    digits = _digits(word, CONVERSATION_DIGITS, LEAST_DIGITS, "a conversation")
+    digits = _digits(word, CONVERSATION_DIGITS, LEAST_DIGITS, "a conversation", _CONVERSATIONS)
     if len(digits) < CONVERSATION_DIGITS:
         own = [each.conversation_id for each in await _own_conversations(agent)]
-        digits = _only(digits, own, "conversations", "`moothall mesh conversations` lists yours")
+        digits = _only(digits, own, "conversations", _CONVERSATIONS)
     return await agent.conversation(digits)
 
 
 async def find_agent(agent: "MeshAgent", word: str) -> str:
     """The id of the agent that this id names, or its first digits if it took part in a conversation of yours."""
-    digits = _digits(word, AGENT_DIGITS, LEAST_AGENT_DIGITS, "an agent")
+    digits = _digits(word, AGENT_DIGITS, LEAST_AGENT_DIGITS, "an agent", _AGENTS)
     if len(digits) == AGENT_DIGITS:
         return digits
     met = {
@@ -118,12 +120,12 @@ async def find_agent(agent: "MeshAgent", word: str) -> str:
         for other in (each.requester, each.provider, each.notary)
         if other is not None
     }
-    return _only(digits, sorted(met), "agents", "`moothall mesh discover` prints whole ids")
+    return _only(digits, sorted(met), "agents", _AGENTS)
 
 
 def full_conversation_id(word: str) -> str:
     """Of a conversation that is not yours, so that there is nothing to compare an abbreviation with."""
-    return _digits(word, CONVERSATION_DIGITS, CONVERSATION_DIGITS, "a conversation")
+    return _digits(word, CONVERSATION_DIGITS, CONVERSATION_DIGITS, "a conversation", _CONVERSATIONS)
 
 
 async def _own_conversations(agent: "MeshAgent") -> "list[ConversationSummary]":
@@ -138,11 +140,11 @@ async def _own_conversations(agent: "MeshAgent") -> "list[ConversationSummary]":
     return found
 
 
-def _digits(word: str, most: int, least: int, what: str) -> str:
+def _digits(word: str, most: int, least: int, what: str, advice: str) -> str:
     digits = word.lower()
     if _HEX.fullmatch(digits) is None or not least <= len(digits) <= most:
         wanted = f"{most}" if least == most else f"{most}, or the first {least} or more,"
-        raise UsageError(f"{word!r} is not the id of {what}: it has {wanted} hex digits")
+        raise UsageError(f"{word!r} is not the id of {what}: it has {wanted} hex digits; {advice}")
     return digits
 
 

@@ -238,7 +238,12 @@ def _next(state: State, event: Event) -> State:
 
 
 def _allowed(state: State) -> str:
-    events = [event for known, event in TRANSITIONS if known == state and event not in ORDERS]
+    """What may come now; not the second half of a verdict."""
+    events = [
+        event
+        for known, event in TRANSITIONS
+        if known == state and event not in ORDERS and (state, event) != ("RESOLVED", "APPROVE")
+    ]
     if not events:
         return "Start a new conversation, with another id"
     return f"It allows {', '.join(events)}"

@@ -291,10 +291,11 @@ def _require_bounds(escrow: Escrow) -> None:
 
 
 def _require_cover(balance: int, amount: int) -> None:
+    """The provider that accepts is told too, so how much the requester has is not said."""
     if balance < amount:
         raise NoCover(
-            f"{shown(amount)} credits are needed, and the balance is {shown(balance)}."
-            " Ask the operator for a deposit, or agree on less"
+            f"The requester has to put {shown(amount)} credits aside, and has fewer."
+            " It asks the operator for a deposit, or the parties agree on less"
         )
 
 
@@ -345,7 +346,7 @@ def _across(operation: str, key: bytes, amount: int, reference: str, now: int, p
 
 def _require_amount(amount: int) -> None:
     if amount <= 0:
-        raise CreditsRefused("The amount is more than nothing", "ZeroAmount")
+        raise CreditsRefused("The amount must be more than 0", "ZeroAmount")
     if amount > MAX_AMOUNT:
         raise CreditsRefused(f"The amount is at most {MAX_AMOUNT} millionths", "AmountOverflow")
 

@@ -31,6 +31,7 @@ class Conversation:
     def __init__(self, agent: "MeshAgent", record: Record) -> None:
         self._agent = agent
         self._record = record
+        self._sent: Sent | None = None
         self._turn = asyncio.Lock()
         self._waiting: set[asyncio.Event] = set()
 
@@ -57,6 +58,11 @@ class Conversation:
         A participant gets only what is sent to it. `refresh` reads the others from the hall.
         """
         return tuple(self._record.history)
+
+    @property
+    def sent(self) -> Sent | None:
+        """What became of the last message that this object sent, such as the PROPOSE that opened it."""
+        return self._sent
 
     def last(self, kind: str) -> Message | None:
         """Return the last message of a `kind`, such as "DELIVER", that is in the history."""
@@ -243,6 +249,11 @@ class Conversation:
     def turn(self) -> asyncio.Lock:
         """Held while this agent sends something in the conversation."""
         return self._turn
+
+    def performed(self, sent: Sent) -> None:
+        """The hall took a message of this agent."""
+        self._sent = sent
+        self.notify()
 
     def notify(self) -> None:
         """Something has changed."""

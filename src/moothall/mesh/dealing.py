@@ -378,7 +378,7 @@ class Dealing:
                 raise
             record.took(step, sent.state)
             self.remember(conversation, *(read(envelope, conversation) for envelope, _ in taken))
-        conversation.notify()
+        conversation.performed(sent)
         return sent
 
     async def _check(self, conversation: Conversation, step: Step) -> None:
