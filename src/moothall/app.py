@@ -340,6 +340,7 @@ class App:
             self.desk.disk,
             own,
             self._others or NOWHERE,
+            new_keys=hall.new_keys,
             logs=settings.mesh_log,
             inboxes=stored,
         )

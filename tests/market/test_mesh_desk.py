@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from moothall.errors import InvalidMessage, NoCover, OutOfOrder, RateLimited, VerificationRequired
+from moothall.hall.access import NewKeys
 from moothall.hall.mesh.frames import (
     AskBalance,
     AskReputation,
@@ -184,6 +185,7 @@ async def opened(
     *,
     logs: bool = True,
     stores_inboxes: bool = False,
+    new_keys: int = 0,
 ) -> AsyncIterator[Bench]:
     async with place.opened() as store:
         world = World()
@@ -193,6 +195,7 @@ async def opened(
             MeshRules(review=60_000, quotas=quotas),
             Disk(quotas),
             own_envelopes(world),
+            new_keys=NewKeys(new_keys, 1),
             logs=logs,
             inboxes=StoredInboxes(store, world.hall) if stores_inboxes else None,
         )
@@ -447,7 +450,9 @@ async def test_a_deadline_that_passed_while_the_hall_was_closed_is_acted_upon(pl
     async with place.opened() as store:
         world = World()
         world.advance(MeshRules().escrow_timeout / 1000)
-        desk = MeshDesk(store, world.hall, MeshRules(), Disk(Quotas()), own_envelopes(world))
+        desk = MeshDesk(
+            store, world.hall, MeshRules(), Disk(Quotas()), own_envelopes(world), new_keys=NewKeys(0, 1)
+        )
         bench = Bench(store, world, desk)
         desk.open()
         while not bench.changes:
@@ -521,3 +526,24 @@ async def test_a_proof_guards_the_credits_that_a_key_has(bench: Bench) -> None:
             pass  # units of work are not in order on PostgreSQL
     with pytest.raises(VerificationRequired):
         await bench.propose(10 * CREDIT, is_proven=False)
+
+
+async def test_a_proof_that_came_before_the_credits_guards_them_too(bench: Bench) -> None:
+    bench.desk.present(ALICE.public.raw, is_here=True)
+    await bench.deposit(ALICE, 20 * CREDIT)
+    with pytest.raises(VerificationRequired):
+        await bench.propose(10 * CREDIT, is_proven=False)
+
+
+async def test_an_address_brings_a_bounded_number_of_new_keys(place: Place) -> None:  # noqa: F811
+    async with opened(place, new_keys=2) as bench:
+        await bench.propose()
+        with pytest.raises(OutOfOrder):  # which is not kept
+            await bench.send(CAROL, MsgType.ACCEPT, Accept(amount=0).encode(), ALICE)
+        await bench.advertise(BOB, Advertise(capabilities=("ocr",)).encode())
+        with pytest.raises(RateLimited, match="new keys"):
+            await bench.advertise(CAROL, Advertise(capabilities=("ocr",)).encode())
+        await bench.send(BOB, MsgType.ACCEPT, Accept(amount=0).encode(), ALICE)
+    async with opened(place, new_keys=1) as bench:  # after a restart
+        await bench.send(BOB, MsgType.DELIVER, b"work", ALICE)
+        await bench.advertise(CAROL, Advertise(capabilities=("ocr",)).encode())

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, TypeVar
 
 from moothall.errors import OutOfOrder, RateLimited, VerificationRequired
+from moothall.hall.access import NewKeys
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, Deadlines
 from moothall.hall.elsewhere import NOWHERE, Elsewhere, PostBooks
@@ -49,6 +50,7 @@ from moothall.market.desk_books import DeskBooks
 from moothall.market.lanes import Lanes
 from moothall.market.ledger import agent_account
 from moothall.market.mesh import authority_of, step_of
+from moothall.market.newcomers import Newcomers
 from moothall.market.quotas import Disk
 from moothall.market.recorder import Recorder
 from moothall.market.records import AuditRow
@@ -84,16 +86,18 @@ class MeshDesk:
         own: OwnEnvelopes,
         elsewhere: Elsewhere = NOWHERE,
         *,
+        new_keys: NewKeys,
         logs: bool = True,
         inboxes: StoredInboxes | None = None,
     ) -> None:
-        """`disk` counts what each key and address adds to the store. `own` makes envelopes that assign notaries.
-        Agents of other halls are told `elsewhere`. `logs` is the setting `mesh_log`. `inboxes` are those in the
-        store, with that setting."""
+        """`disk` counts what each key and address adds to the store, and `new_keys` the keys of an address. `own`
+        makes envelopes that assign notaries. Agents of other halls are told `elsewhere`. `logs` is the setting
+        `mesh_log`. `inboxes` are those in the store, if it has any."""
         self._store = store
         self._hall = hall
         self._rules = rules
         self._disk = disk
+        self._newcomers = Newcomers(new_keys)
         self._own = own
         self._elsewhere = elsewhere
         self._logs = logs
@@ -230,7 +234,7 @@ class MeshDesk:
         """In a unit of work. `stamp` is for the envelope that assigns a notary."""
         dealt = self._step(books, envelope, raw, now)
         if dealt.conversation.amount or dealt.conversation.held:
-            _require_proof(books, agent_account(envelope.sender), is_proven=is_proven)
+            self._require_proof(books, envelope.sender, is_proven=is_proven)
         self._log(books, envelope, raw, now)
         is_away = is_away and envelope.recipient != NO_RECIPIENT
         stored, carried = self._post(books, envelope.recipient, raw, now) if is_away else (False, False)
@@ -245,6 +249,17 @@ class MeshDesk:
             carried=carried,
         )
         return told, dealt.conversation
+
+    def _require_proof(self, books: DeskBooks, key: bytes, *, is_proven: bool) -> None:
+        """An agent that has proven its key to this hall spends its credits with a proof from then on. A key that is
+        proven right now counts too: its first credits may have come after the proof."""
+        account = agent_account(key)
+        is_guarded = books.is_guarded(account)
+        if is_proven:
+            if not is_guarded:
+                books.guard(account)
+        elif is_guarded or key in self._here:
+            raise VerificationRequired(_PROVE_FIRST)
 
     def _post(self, books: DeskBooks, recipient: bytes, raw: bytes, now: int) -> tuple[bool, bool]:
         """An envelope for an agent that is not here. Is it in the inbox now, and has another hall got it?"""
@@ -325,13 +340,25 @@ class MeshDesk:
         except RateLimited as refusal:
             failed(refusal)
             return
+        entry = self._newcomers.enter(key, payer.ip, self._hall.now())
 
-        def kept(answer: tuple[Result, int]) -> None:
-            result, size = answer
+        def unit(books: DeskBooks) -> tuple[Result, int, bool]:
+            is_new = entry is not None and self._newcomers.is_new(books, entry)
+            return *disk.metered(books, bill, work), is_new
+
+        def kept(answer: tuple[Result, int, bool]) -> None:
+            result, size, is_new = answer
             disk.pay(bill, size)
+            if entry is not None:
+                self._newcomers.came(entry, is_new=is_new)
             done(result)
 
-        self._lanes.submit(lane, self._store, lambda books: disk.metered(books, bill, work), kept, failed)
+        def undone(error: BaseException) -> None:
+            if entry is not None:
+                self._newcomers.failed(entry)
+            failed(error)
+
+        self._lanes.submit(lane, self._store, unit, kept, undone)
 
     # -- questions ---------------------------------------------------------------------------------
 
@@ -488,15 +515,6 @@ def _carry_out(books: DeskBooks, key: bytes, order: Cancel | Consent, text: byte
     data = kept_json(AuditData(message={"order": text.decode(), "sig": order.signature}))
     books.save(AuditRow(at=now, operation=operation, deal=deal_name(conversation_id), actor=key, data=data))
     return dealt
-
-
-def _require_proof(books: DeskBooks, account: str, *, is_proven: bool) -> None:
-    """An agent that has proven its key to this hall spends its credits with a proof from then on."""
-    if is_proven == books.is_guarded(account):
-        return
-    if not is_proven:
-        raise VerificationRequired(_PROVE_FIRST)
-    books.guard(account)
 
 
 def _state_for(books: DeskBooks, envelope: Envelope) -> str:
