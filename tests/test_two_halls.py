@@ -399,3 +399,60 @@ async def test_a_case_about_a_conversation_is_told_at_both_halls(halls: Halls) -
                 assert (changed["state"], changed["cause"]) == ("NEGOTIATING", "court")
         assert (await conversing(bob, MsgType.ACCEPT, Accept().encode(), ALICE))["state"] == "COMMITTED"
         await lawyer.close()
+
+
+async def test_an_envelope_to_an_agent_that_is_elsewhere_without_the_mesh_waits_for_it(halls: Halls) -> None:
+    for hall in halls.made:
+        hall.use("--set", "mesh_inbox=store")
+    halls.start()
+    async with mesh_peer(halls.here.url, ALICE) as alice, await come(halls.there, BOB):
+        await halls.present(ALICE, BOB)
+        await conversing(alice, MsgType.PROPOSE, Propose().encode(), BOB)
+        assert (await alice.notice("offline"))["stored"] is True
+        async with mesh_peer(halls.there.url, BOB) as bob:
+            assert len((await bob.ask("inbox"))["envelopes"]) == 1
+
+
+async def test_an_envelope_that_the_other_hall_brought_is_not_kept(halls: Halls) -> None:
+    for hall in halls.made:
+        hall.use("--set", "mesh_inbox=store")
+    halls.start()
+    async with mesh_peer(halls.here.url, ALICE) as alice, mesh_peer(halls.there.url, BOB) as bob:
+        await halls.present(ALICE, BOB)
+        await conversing(alice, MsgType.PROPOSE, Propose().encode(), BOB)
+        await bob.envelope(MsgType.PROPOSE)
+        # Units of a hall are done one after another.
+        await conversing(bob, MsgType.COUNTER, Counter().encode(), ALICE)
+        assert (await bob.ask("inbox"))["envelopes"] == []
+        assert alice.notices == []
+
+
+async def test_an_envelope_to_an_agent_of_a_hall_that_died_is_in_its_inbox(halls: Halls) -> None:
+    for hall in halls.made:
+        hall.use("--set", "mesh_inbox=store")
+    halls.start()
+    async with mesh_peer(halls.here.url, ALICE) as alice:
+        async with mesh_peer(halls.there.url, BOB):
+            await halls.present(ALICE, BOB)
+            halls.there.kill()
+        await conversing(alice, MsgType.PROPOSE, Propose().encode(), BOB)
+        async with mesh_peer(halls.here.url, BOB) as bob:
+            assert len((await bob.ask("inbox"))["envelopes"]) == 1
+
+
+async def test_a_sender_is_told_of_an_agent_that_left_the_other_hall_a_moment_before(halls: Halls) -> None:
+    halls.start()
+    async with mesh_peer(halls.here.url, ALICE) as alice:
+        async with mesh_peer(halls.there.url, BOB):
+            await halls.present(ALICE, BOB)
+        await halls.present(ALICE)
+        with psycopg.connect(halls.url) as connection:  # as it was before the departure was written
+            connection.execute(
+                "INSERT INTO present (hall, key, presence, on_mesh)"
+                " SELECT id, %s, 'mesh', TRUE FROM halls WHERE id NOT IN (SELECT hall FROM present)",
+                (BOB.public.raw,),
+            )
+        await conversing(alice, MsgType.PROPOSE, Propose().encode(), BOB)
+        assert (await alice.notice("offline"))["stored"] is True
+        async with mesh_peer(halls.there.url, BOB) as bob:
+            assert len((await bob.ask("inbox"))["envelopes"]) == 1

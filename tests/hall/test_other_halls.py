@@ -7,8 +7,9 @@ import pytest
 
 from moothall.hall.common import BANS, LISTS
 from moothall.hall.counts import RECOUNT_SECONDS
-from moothall.hall.elsewhere import ON_THE_MESH
+from moothall.hall.elsewhere import ON_THE_MESH, Connected
 from moothall.hall.other_halls import (
+    LETTER_SECONDS,
     MAX_NAMED,
     NEWS,
     OVERLAP,
@@ -43,7 +44,8 @@ class SharedBooks(MemoryBooks, HallBooks):
     def __init__(self) -> None:
         super().__init__()
         self.hall = ""
-        self.halls: dict[str, dict[bytes, str]] = {}
+        self.halls: dict[str, dict[bytes, Connected]] = {}
+        self.changes: dict[str, int] = {}
         self.mail: list[tuple[str, frozenset[bytes], bytes]] = []
         self.versions = dict.fromkeys(LISTS, 0)
         self.signals: list[tuple[str, str]] = []  # by whom, and what
@@ -57,10 +59,11 @@ class SharedBooks(MemoryBooks, HallBooks):
     def next_conversation_deadline(self) -> int | None:
         return None
 
-    def pulse(self, presences: Mapping[bytes, str | None]) -> News:
+    def pulse(self, presences: Mapping[bytes, Connected | None], changes: int = 0) -> News:
         if self.fails:
             raise OSError("the store cannot be reached")
         self.pulses += 1
+        self.changes[self.hall] = changes
         is_known = self.hall in self.halls
         here = self.halls.setdefault(self.hall, {})
         for key, presence in presences.items():
@@ -76,16 +79,23 @@ class SharedBooks(MemoryBooks, HallBooks):
             pinned=0,
             letters=len(self.mail),
             decisions=len(self.audit),
+            changes=sum(count for name, count in self.changes.items() if name != self.hall),
         )
 
     def leave(self) -> None:
         del self.halls[self.hall]
 
     def elsewhere(self) -> list[tuple[bytes, str]]:
-        return [entry for name, here in self.halls.items() if name != self.hall for entry in here.items()]
+        return [(key, each.presence) for key, each in self._others()]
 
     def also_elsewhere(self, keys: Collection[bytes]) -> set[bytes]:
         return {key for key, _ in self.elsewhere()}.intersection(keys)
+
+    def on_mesh_elsewhere(self, keys: Collection[bytes]) -> set[bytes]:
+        return {key for key, each in self._others() if each.on_mesh}.intersection(keys)
+
+    def _others(self) -> list[tuple[bytes, Connected]]:
+        return [entry for name, here in self.halls.items() if name != self.hall for entry in here.items()]
 
     def post(self, to: Any, body: bytes) -> None:
         self.mail.append((self.hall, frozenset(to), body))
@@ -144,7 +154,7 @@ class HallOfMany(World):
                 self.others.hear(signal)
 
     def listed(self) -> dict[bytes, str]:
-        return self.shared.halls[self.name]
+        return {key: each.presence for key, each in self.shared.halls[self.name].items()}
 
 
 @pytest.fixture
@@ -242,7 +252,7 @@ class Mesh:
     """What a hall is brought for its agents of the mesh."""
 
     def __init__(self, world: HallOfMany) -> None:
-        self.envelopes: list[tuple[bytes, bytes]] = []
+        self.envelopes: list[tuple[bytes, bytes, int]] = []
         self.frames: list[tuple[bytes, bytes]] = []
         world.others.on_mesh(
             lambda *carried: self.envelopes.append(carried), lambda *told: self.frames.append(told)
@@ -281,9 +291,69 @@ def test_envelopes_and_frames_are_brought_to_agents_of_the_mesh_elsewhere(
     here.others.notify(books, (ALICE.public.raw,), b"frame")
     there.hear_all()
     here.hear_all()
-    assert mesh.envelopes == [(BOB.public.raw, b"envelope")]
+    assert mesh.envelopes == [(BOB.public.raw, b"envelope", 0)]
     assert mesh.frames == [(BOB.public.raw, b"frame")]
     assert (own.envelopes, own.frames) == ([], [])
+
+
+def test_envelopes_are_not_carried_to_an_agent_that_is_elsewhere_without_the_mesh(
+    here: HallOfMany, there: HallOfMany
+) -> None:
+    books, key = here.shared, BOB.public.raw
+    bob = there.agent("bob", key=BOB)
+    there.advance(PRESENCE_SECONDS)
+    books.hall = "here"
+    assert not here.others.carry(books, key, b"envelope")
+    there.others.present(key, is_here=True)
+    there.advance(PRESENCE_SECONDS)
+    assert there.listed() == {key: "online"}
+    assert here.others.carry(books, key, b"envelope")
+    there.disconnect(bob)
+    there.others.present(key, is_here=False)
+    there.advance(PRESENCE_SECONDS)
+    assert not here.others.carry(books, key, b"envelope")
+
+
+def test_an_envelope_to_an_agent_that_has_just_left_is_told_where_it_was(
+    here: HallOfMany, there: HallOfMany
+) -> None:
+    mesh, books, key = Mesh(there), here.shared, BOB.public.raw
+    there.others.present(key, is_here=True)
+    there.advance(PRESENCE_SECONDS)
+    there.others.present(key, is_here=False)
+    books.hall = "here"
+    assert here.others.carry(books, key, b"envelope", 7)  # `here` does not know yet
+    there.hear_all()
+    assert mesh.envelopes == [(key, b"envelope", 7)]
+    there.advance(LETTER_SECONDS)
+    there.others.present(CAROL.public.raw, is_here=True)
+    there.others.present(CAROL.public.raw, is_here=False)
+    assert list(there.others._left) == [CAROL.public.raw]
+
+
+def test_what_is_remembered_of_agents_that_left_is_bounded(
+    here: HallOfMany, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moothall.hall.other_halls.MAX_LEFT", 3)
+    for number in range(5):
+        here.others.present(bytes([number]) * 32, is_here=True)
+        here.others.present(bytes([number]) * 32, is_here=False)
+    assert list(here.others._left) == [bytes([number]) * 32 for number in (2, 3, 4)]
+
+
+def test_conversations_that_another_hall_changed_are_counted_again(
+    here: HallOfMany, there: HallOfMany, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[object] = []
+    monkeypatch.setattr(here.desk, "recount", counted.append)
+    here.advance(PULSE_SECONDS)
+    before = len(counted)
+    there.others.changed()
+    there.advance(PULSE_SECONDS)
+    here.advance(PULSE_SECONDS)
+    assert len(counted) == before + 1
+    here.advance(PULSE_SECONDS)
+    assert len(counted) == before + 1
 
 
 def test_an_agent_of_the_mesh_is_not_drawn_as_an_arbiter(here: HallOfMany, there: HallOfMany) -> None:

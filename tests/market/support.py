@@ -114,6 +114,9 @@ class MemoryBooks(Books):
     def also_elsewhere(self, keys: Collection[bytes]) -> Collection[bytes]:
         return ()
 
+    def on_mesh_elsewhere(self, keys: Collection[bytes]) -> Collection[bytes]:
+        return ()
+
     def post(self, to: Collection[bytes], body: bytes) -> None:
         self.posted.append((frozenset(to), body))
 

@@ -25,6 +25,7 @@ from moothall.hall.mesh.frames import (
     ListConversations,
     NotaryAssigned,
     Notice,
+    Offline,
     Reputation,
     ShowConversation,
     order_text,
@@ -76,7 +77,7 @@ class Bench:
         self.world = world
         self.desk = desk
         self.nonce = 0
-        self.changes: list[tuple[tuple[bytes, ...], Notice]] = []
+        self.changes: list[tuple[tuple[bytes, ...], Notice | Offline]] = []
         desk.on_change(lambda keys, notice: self.changes.append((keys, notice)))
 
     def envelope(

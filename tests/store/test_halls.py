@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from moothall.hall.common import BANS
+from moothall.hall.elsewhere import Connected
 from moothall.hall.other_halls import EXPIRY_SECONDS, LETTER_SECONDS, NEWS, Letter, named
 from moothall.market.records import AuditRow
 from moothall.store.opening import connect, open_store, prepare
@@ -24,14 +25,14 @@ def shared(postgres: Place) -> Place:
 
 def test_a_hall_sees_the_agents_of_the_others(shared: Place) -> None:
     with shared.books(hall="a") as books:
-        news = books.pulse({KEYS[0]: "online", KEYS[1]: "away"})
+        news = books.pulse({KEYS[0]: Connected("online"), KEYS[1]: Connected("away")})
         assert (news.is_known, news.others) == (False, 0)
         assert books.elsewhere() == []
     with shared.books(hall="b") as books:
-        assert books.pulse({KEYS[2]: "online"}).others == 1
+        assert books.pulse({KEYS[2]: Connected("online")}).others == 1
         assert sorted(books.elsewhere()) == sorted([(KEYS[0], "online"), (KEYS[1], "away")])
     with shared.books(hall="a") as books:
-        news = books.pulse({KEYS[0]: None, KEYS[1]: "busy"})
+        news = books.pulse({KEYS[0]: None, KEYS[1]: Connected("busy")})
         assert (news.is_known, news.others) == (True, 1)
     with shared.books(hall="b") as books:
         assert books.elsewhere() == [(KEYS[1], "busy")]
@@ -39,12 +40,37 @@ def test_a_hall_sees_the_agents_of_the_others(shared: Place) -> None:
 
 def test_a_hall_knows_which_of_its_agents_are_connected_to_others_too(shared: Place) -> None:
     with shared.books(hall="a") as books:
-        books.pulse({KEYS[0]: "online", KEYS[1]: "online"})
+        books.pulse({KEYS[0]: Connected("online"), KEYS[1]: Connected("online")})
     with shared.books(hall="b") as books:
-        books.pulse({KEYS[1]: "away", KEYS[2]: "online"})
+        books.pulse({KEYS[1]: Connected("away"), KEYS[2]: Connected("online")})
     with shared.books(hall="a") as books:
         assert books.also_elsewhere(KEYS[:2]) == {KEYS[1]}
         assert books.also_elsewhere(KEYS[:1]) == set()
+
+
+def test_a_hall_knows_which_agents_are_on_the_mesh_of_others(shared: Place) -> None:
+    with shared.books(hall="a") as books:
+        books.pulse({KEYS[0]: Connected("mesh", on_mesh=True), KEYS[1]: Connected("online", on_mesh=True)})
+        books.pulse({KEYS[2]: Connected("online")})
+        assert books.on_mesh_elsewhere(KEYS) == set()
+    with shared.books(hall="b") as books:
+        assert books.on_mesh_elsewhere(KEYS) == set(KEYS[:2])
+        assert books.on_mesh_elsewhere(KEYS[2:]) == set()
+    with shared.books(hall="a") as books:
+        books.pulse({KEYS[1]: Connected("online"), KEYS[0]: None})
+    with shared.books(hall="b") as books:
+        assert books.on_mesh_elsewhere(KEYS) == set()
+
+
+def test_a_pulse_tells_of_changes_at_other_halls(shared: Place) -> None:
+    with shared.books(hall="a") as books:
+        assert books.pulse({}, 3).changes == 0
+    with shared.books(hall="b") as books:
+        assert books.pulse({}).changes == 3
+    with shared.books(hall="a") as books:
+        assert books.pulse({}, 4).changes == 0
+    with shared.books(hall="b") as books:
+        assert books.pulse({}).changes == 4
 
 
 def test_a_hall_alone_asks_nothing(place: Place) -> None:
@@ -54,7 +80,7 @@ def test_a_hall_alone_asks_nothing(place: Place) -> None:
 
 def test_a_hall_that_is_silent_leaves_no_ghosts(shared: Place) -> None:
     with shared.books(hall="dead") as books:
-        books.pulse({KEYS[0]: "online"})
+        books.pulse({KEYS[0]: Connected("online")})
     with shared.connected() as connection:
         connection.execute("UPDATE halls SET seen_at = seen_at - ?", (round(EXPIRY_SECONDS * 1000) + 1,))
     with shared.books(hall="alive") as books:
@@ -69,7 +95,7 @@ def test_a_hall_that_is_silent_leaves_no_ghosts(shared: Place) -> None:
 def test_a_hall_that_leaves_takes_its_agents_along(shared: Place) -> None:
     for hall in ("a", "b"):
         with shared.books(hall=hall) as books:
-            books.pulse({KEYS[0]: "online"})
+            books.pulse({KEYS[0]: Connected("online")})
     with shared.books(hall="a") as books:
         books.leave()
     assert shared.select("SELECT id FROM halls") == [("b",)]
@@ -77,11 +103,11 @@ def test_a_hall_that_leaves_takes_its_agents_along(shared: Place) -> None:
 
 
 def test_many_agents_at_once(shared: Place) -> None:
-    crowd = {number.to_bytes(32, "big"): "online" for number in range(5000)}
+    crowd = {number.to_bytes(32, "big"): Connected("online") for number in range(5000)}
     with shared.books(hall="a") as books:
         books.pulse(crowd)
     with shared.books(hall="b") as books:
-        assert dict(books.elsewhere()) == crowd
+        assert dict(books.elsewhere()) == dict.fromkeys(crowd, "online")
     with shared.books(hall="a") as books:
         books.pulse(dict.fromkeys(crowd))
     with shared.books(hall="b") as books:

@@ -200,3 +200,18 @@ async def test_what_was_kept_outlives_a_restart(place: Place) -> None:
         await run(store, lambda books: books.put_envelope(A, b"one", NOW_MS))
     async with place.opened() as store:
         assert contents(await run(store, lambda books: books.inbox(A, None, 10, MOST))) == [b"one"]
+
+
+def test_what_was_delivered_is_taken_out_and_what_was_lost_before_it_still_counts(place: Place) -> None:
+    with place.books() as books:
+        one, two = books.put_envelope(A, b"one", NOW_MS), books.put_envelope(A, b"two", NOW_MS)
+        books.take_out(B, one)
+        books.take_out(A, two)
+        assert contents(read(books)) == [b"one"]
+        books.take_out(A, two)
+        first, *_ = [books.put_envelope(A, b"%d" % number, NOW_MS) for number in range(4)]
+        page = read(books)
+        assert (contents(page), page.lost) == ([b"0", b"1", b"2", b"3"], 1)
+        books.take_out(A, first)
+        page = read(books)
+        assert (contents(page), page.lost) == ([b"1", b"2", b"3"], 1)

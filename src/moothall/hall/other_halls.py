@@ -14,7 +14,7 @@ import msgspec
 from moothall.hall import admin, revocation
 from moothall.hall.agenda import Appointment
 from moothall.hall.common import ListName
-from moothall.hall.elsewhere import ON_THE_MESH, Addressed, PostBooks
+from moothall.hall.elsewhere import ON_THE_MESH, Addressed, Carried, Connected, PostBooks
 from moothall.hall.hall import Hall
 from moothall.hall.keep.pinning import PinSaver
 from moothall.hall.outside import Store
@@ -27,6 +27,7 @@ PULSE_SECONDS: Final = 1.0
 PRESENCE_SECONDS: Final = 0.25  # arrivals and departures of this time are written together
 EXPIRY_SECONDS: Final = 10.0  # without a pulse, after which a hall and its agents count as gone
 LETTER_SECONDS: Final = 60.0  # for which letters are kept: no hall that is alive is behind by more
+MAX_LEFT: Final = 10_000  # agents of the mesh that left within that time, and are still written to
 # Another hall may commit a lower number a moment after a higher one was read here.
 OVERLAP: Final = 100
 MAX_NAMED: Final = 100  # recipients that a signal names, in 64 hex digits each; PostgreSQL takes 8,000 bytes
@@ -50,6 +51,7 @@ class News(NamedTuple):
     pinned: int
     letters: int
     decisions: int  # about deals and cases
+    changes: int = 0  # of conversations of the mesh, that other halls count
 
 
 class Desk(Protocol):
@@ -65,8 +67,9 @@ class Desk(Protocol):
 class HallBooks(PostBooks, Protocol):
     """One unit of work."""
 
-    def pulse(self, presences: Mapping[bytes, str | None]) -> News:
-        """This hall is alive. The presence of these keys has changed here; None is gone."""
+    def pulse(self, presences: Mapping[bytes, Connected | None], changes: int = 0) -> News:
+        """This hall is alive, and has changed conversations of the mesh so often. The presence of these keys has
+        changed here; None is gone."""
 
     def next_deadline(self) -> int | None:
         """Of deals, in milliseconds since the epoch."""
@@ -93,6 +96,7 @@ class _Enclosed(msgspec.Struct, frozen=True, omit_defaults=True):
     to: list[bytes]
     message: msgspec.Raw = _NULL
     envelope: bytes | None = None
+    kept: int = 0  # the number of the envelope in the inbox in the store
     frame: bytes | None = None
 
 
@@ -112,13 +116,17 @@ class OtherHalls:
         self._desks: Sequence[Desk] = ()
         self._opened: Callable[[], None] | None = None
         self._versions: dict[ListName, int] = {}
-        self._presences: dict[bytes, str | None] = {}  # that changed here since the last pulse
+        self._presences: dict[bytes, Connected | None] = {}  # that changed here since the last pulse
         self._mesh: set[bytes] = set()  # keys of agents of the mesh that are here
-        self._mesh_calls: tuple[Callable[[bytes, bytes], None], Callable[[bytes, bytes], None]] | None = None
+        # Those that left, and when, the latest last. Other halls learn of it a moment later, and may have posted
+        # envelopes to them until then: this hall keeps these, and says so.
+        self._left: dict[bytes, float] = {}
+        self._mesh_calls: tuple[Carried, Callable[[bytes, bytes], None]] | None = None
         self._next_pulse: Appointment | None = None
         self._is_pulsing = False
         self._pulses_again = False
-        self._decisions = 0
+        self._decisions = (0, 0)  # as the last pulse had it
+        self._changes = 0  # of conversations, here
         self._letters = _Numbers()
         self._is_reading = False
         self._reads_again = False
@@ -141,30 +149,45 @@ class OtherHalls:
         if enclosed:
             books.post({key for each in enclosed for key in each.to}, _encode_letter(enclosed))
 
-    def carry(self, books: PostBooks, to: bytes, envelope: bytes) -> bool:
-        if self._is_alone or self._hall is None or to not in books.also_elsewhere((to,)):
+    def carry(self, books: PostBooks, to: bytes, envelope: bytes, kept: int = 0) -> bool:
+        if self._is_alone or self._hall is None or to not in books.on_mesh_elsewhere((to,)):
             return False
-        books.post((to,), _encode_letter([_Enclosed([to], envelope=envelope)]))
+        books.post((to,), _encode_letter([_Enclosed([to], envelope=envelope, kept=kept)]))
         return True
 
     def notify(self, books: PostBooks, to: Sequence[bytes], frame: bytes) -> None:
         if self._is_alone or self._hall is None:
             return
-        if there := books.also_elsewhere(to):
+        if there := books.on_mesh_elsewhere(to):
             books.post(there, _encode_letter([_Enclosed(list(there), frame=frame)]))
 
     # -- on the event loop -------------------------------------------------------------------------
 
     def present(self, key: bytes, *, is_here: bool) -> None:
+        hall = self._hall
+        self._left.pop(key, None)
         if is_here:
             self._mesh.add(key)
         else:
             self._mesh.discard(key)
-        hall = self._hall
-        if hall is not None and key not in hall.roster.by_key:
-            self._change(key, ON_THE_MESH if is_here else None)
+            if hall is not None:
+                self._leave(key, hall.now())
+        if hall is not None:
+            agent = hall.roster.by_key.get(key)
+            self._change(key, None if agent is None else agent.presence)
 
-    def on_mesh(self, carried: Callable[[bytes, bytes], None], told: Callable[[bytes, bytes], None]) -> None:
+    def _leave(self, key: bytes, now: float) -> None:
+        self._left[key] = now
+        while self._left:
+            first, at = next(iter(self._left.items()))
+            if at > now - LETTER_SECONDS and len(self._left) <= MAX_LEFT:
+                return
+            del self._left[first]
+
+    def changed(self) -> None:
+        self._changes += 1
+
+    def on_mesh(self, carried: Carried, told: Callable[[bytes, bytes], None]) -> None:
         self._mesh_calls = (carried, told)
 
     def open(
@@ -215,7 +238,7 @@ class OtherHalls:
 
     def _concerns(self, hall: Hall, recipients: str) -> bool:
         """True also for what is not a list of keys, as a later version may send it: the store tells."""
-        here = _Here(hall.roster.by_key, self._mesh)
+        here = _Here(hall.roster.by_key, self._mesh, self._left)
         try:
             return any(bytes.fromhex(key) in here for key in recipients.split(","))
         except ValueError:
@@ -228,8 +251,8 @@ class OtherHalls:
             elif self._mesh_calls is not None:
                 carried, told = self._mesh_calls
                 for key in enclosed.to:
-                    if key in self._mesh and enclosed.envelope is not None:
-                        carried(key, enclosed.envelope)
+                    if (key in self._mesh or key in self._left) and enclosed.envelope is not None:
+                        carried(key, enclosed.envelope, enclosed.kept)
                     elif key in self._mesh and enclosed.frame is not None:
                         told(key, enclosed.frame)
 
@@ -239,13 +262,20 @@ class OtherHalls:
 
     def _forget(self, agent: Present) -> None:
         if agent.key is not None:
-            self._change(agent.key.raw, ON_THE_MESH if agent.key.raw in self._mesh else None)
+            self._change(agent.key.raw, None)
 
     def _change(self, key: bytes, presence: str | None) -> None:
+        """`presence` is that of agentchat; None if the key is not there."""
         if self._hall is not None:
-            self._presences[key] = presence
+            self._presences[key] = self._connected(key, presence)
             if not self._is_pulsing:
                 self._plan(self._hall, PRESENCE_SECONDS)
+
+    def _connected(self, key: bytes, presence: str | None) -> Connected | None:
+        on_mesh = key in self._mesh
+        if presence is None:
+            return Connected(ON_THE_MESH, on_mesh=True) if on_mesh else None
+        return Connected(presence, on_mesh)
 
     def _plan(self, hall: Hall, seconds: float) -> None:
         due, planned = hall.now() + seconds, self._next_pulse
@@ -265,9 +295,10 @@ class OtherHalls:
         self._is_pulsing = True
         self._pulses_again = False
         presences, self._presences = self._presences, {}
+        changes = self._changes
 
         def work(books: HallBooks) -> tuple[News, Sequence[int | None]]:
-            news = books.pulse(presences)
+            news = books.pulse(presences, changes)
             deadlines = books.next_deadline(), books.next_case_deadline(), books.next_conversation_deadline()
             return news, deadlines
 
@@ -297,8 +328,11 @@ class OtherHalls:
     def _act(self, hall: Hall, news: News) -> None:
         self._is_alone = not news.others
         if not news.is_known:
-            changed, self._presences = self._presences, dict.fromkeys(self._mesh, ON_THE_MESH)
-            self._presences.update((key, agent.presence) for key, agent in hall.roster.by_key.items())
+            changed, self._presences = self._presences, {}
+            for key in self._mesh:
+                self._presences[key] = self._connected(key, None)
+            for key, agent in hall.roster.by_key.items():
+                self._presences[key] = self._connected(key, agent.presence)
             self._presences.update(changed)
         for of, version in news.lists.items():
             if version != self._versions.get(of):
@@ -307,8 +341,8 @@ class OtherHalls:
             revocation.read_again(hall, self._revocations)
         if self._pins is not None and news.pinned > self._pins.last_number:
             self._pins.read_again()
-        if news.decisions != self._decisions:
-            self._decisions = news.decisions
+        if (news.decisions, news.changes) != self._decisions:
+            self._decisions = news.decisions, news.changes
             for desk in self._desks:
                 desk.recount(hall)
         if self._opened is not None:
@@ -333,7 +367,7 @@ class OtherHalls:
         self._is_reading = True
         self._reads_again = False
         after, known = self._letters.last - OVERLAP, self._letters.latest()
-        wanted = _Here(hall.roster.by_key, self._mesh)
+        wanted = _Here(hall.roster.by_key, self._mesh, self._left)
 
         def read(letters: list[Letter]) -> None:
             self._is_reading = False
@@ -353,14 +387,13 @@ class OtherHalls:
 
 
 class _Here:
-    """The keys of the agents of this hall. Threads of the store ask it too."""
+    """The keys of the agents of this hall, and of some that left. Threads of the store ask it too."""
 
-    def __init__(self, roster: Container[bytes], mesh: Container[bytes]) -> None:
-        self._roster = roster
-        self._mesh = mesh
+    def __init__(self, *keys: Container[bytes]) -> None:
+        self._keys = keys
 
     def __contains__(self, key: object) -> bool:
-        return key in self._roster or key in self._mesh
+        return any(key in some for some in self._keys)
 
 
 class _Numbers:

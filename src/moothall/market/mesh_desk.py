@@ -27,13 +27,14 @@ from moothall.hall.mesh.frames import (
     ListConversations,
     NotaryAssigned,
     Notice,
+    Offline,
     Question,
     ShowConversation,
     decode_hall_frame,
     encode_frame,
     order_text,
 )
-from moothall.hall.mesh.market import Failed, Mail, Payer, Told
+from moothall.hall.mesh.market import Carried, Failed, Mail, Payer, Told
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes, Stamp
 from moothall.hall.mesh.stored_inbox import StoredInboxes
 from moothall.hall.outside import Store
@@ -55,7 +56,7 @@ from moothall.market.quotas import Disk
 from moothall.market.recorder import Recorder
 from moothall.market.records import AuditRow
 from moothall.market.storable import kept_json
-from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope, encode
+from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope, decode, encode
 from moothall.wire.mesh.faults import PayloadParseError
 from moothall.wire.mesh.keccak import keccak256
 from moothall.wire.mesh.msg_types import MsgType
@@ -70,8 +71,7 @@ _PROVE_FIRST: Final = "Credits are at stake. Prove your key to this hall first, 
 
 Result = TypeVar("Result")
 Cause = Literal["review", "timeout", "cancel", "court"]
-Change = Callable[[tuple[bytes, ...], Notice], None]
-Carried = Callable[[bytes, bytes], None]
+Change = Callable[[tuple[bytes, ...], Notice | Offline], None]
 
 
 class MeshDesk:
@@ -159,13 +159,40 @@ class MeshDesk:
             self._here.discard(key)
         self._elsewhere.present(key, is_here=is_here)
 
-    def _take_carried(self, recipient: bytes, raw: bytes) -> None:
+    def _take_carried(self, recipient: bytes, raw: bytes, kept: int) -> None:
+        """Another hall took this envelope. `kept` is its number in the inbox in the store."""
+
+        def settled(*, is_here: bool, is_proven: bool, stored: bool) -> None:
+            if is_proven and kept and self._inboxes is not None:
+                self._inboxes.delivered(recipient, kept)
+            elif not is_here:
+                self._tell_sender(raw, stored=stored)
+
         for told in self._carried:
-            told(recipient, raw)
+            told(recipient, raw, bool(kept), settled)
+
+    def _tell_sender(self, raw: bytes, *, stored: bool) -> None:
+        """The recipient left this hall before the hall of the sender knew of it."""
+        envelope = decode(raw)
+        offline = Offline(
+            recipient=envelope.recipient.hex(),
+            msg_type=envelope.msg_type.name,
+            nonce=envelope.nonce,
+            conversation_id=envelope.conversation_id.hex(),
+            stored=stored,
+        )
+
+        def failed(error: BaseException) -> None:
+            self._hall.log.warning("mesh_sender_not_told", error=repr(error))
+
+        frame = encode_frame(offline)
+        self._store.submit(
+            lambda books: self._elsewhere.notify(books, (envelope.sender,), frame), lambda _: None, failed
+        )
 
     def _take_frame(self, recipient: bytes, frame: bytes) -> None:
         notice = decode_hall_frame(frame)
-        if isinstance(notice, Notice):
+        if isinstance(notice, Notice | Offline):
             for told in self._changed:
                 told((recipient,), notice)
 
@@ -262,13 +289,13 @@ class MeshDesk:
             raise VerificationRequired(_PROVE_FIRST)
 
     def _post(self, books: DeskBooks, recipient: bytes, raw: bytes, now: int) -> tuple[bool, bool]:
-        """An envelope for an agent that is not here. Is it in the inbox now, and has another hall got it?"""
-        if self._elsewhere.carry(books, recipient, raw):
-            return False, True
-        if self._inboxes is None:
-            return False, False
-        books.put_envelope(recipient, raw, now)
-        return True, False
+        """An envelope for an agent that is not here. Is it in the inbox now, and does another hall bring it?
+
+        With an inbox in the store it is there in both cases: the other hall takes it out when it has brought it. So
+        it is not lost if that hall dies, or if the agent has just left it.
+        """
+        kept = 0 if self._inboxes is None else books.put_envelope(recipient, raw, now)
+        return bool(kept), self._elsewhere.carry(books, recipient, raw, kept)
 
     def _assignment(self, books: DeskBooks, dealt: Dealt, now: int, stamp: Stamp | None) -> tuple[Mail, ...]:
         """The hall plays the node that assigns the notary (mesh wire 9)."""
@@ -452,6 +479,7 @@ class MeshDesk:
     def _mind(self, conversation: Conversation) -> None:
         if conversation.deadline is not None:
             self._deadlines.plan(self._hall, conversation.deadline)
+        self._elsewhere.changed()
         self._counts.changed(self._hall)
 
 

@@ -22,7 +22,10 @@ _ROWS: Final = (
     "SELECT number, sender, size, lost, substr(envelope, 1, 3) FROM mesh_inbox WHERE recipient = ?"
     " ORDER BY number"
 )
-_PUT: Final = "INSERT INTO mesh_inbox (recipient, sender, at, size, lost, envelope) VALUES (?, ?, ?, ?, 0, ?)"
+_PUT: Final = (
+    "INSERT INTO mesh_inbox (recipient, sender, at, size, lost, envelope) VALUES (?, ?, ?, ?, 0, ?)"
+    " RETURNING number"
+)
 _REMOVE: Final = f"DELETE FROM mesh_inbox WHERE number IN ({MARKS})"  # noqa: S608
 _EMPTY: Final = "UPDATE mesh_inbox SET size = 0, envelope = ? WHERE number = ?"
 _PAGE: Final = (
@@ -47,11 +50,18 @@ _FULLEST: Final = (
 class InboxSql(SqlWork):
     """What `SqlBooks` is made of besides the other parts."""
 
-    def put_envelope(self, recipient: bytes, raw: bytes, at: int) -> None:
-        self._change(_PUT, recipient, sender_of(raw), at, len(raw), raw)
+    def put_envelope(self, recipient: bytes, raw: bytes, at: int) -> int:
+        self._begin_own()
+        ((number,),) = self._query(_PUT, recipient, sender_of(raw), at, len(raw), raw)
         self._draft.size += len(raw)
         ((count, used),) = self._query(_USED, recipient)
         self._make_way(recipient, count - MAX_ENVELOPES, used - MAX_BYTES)
+        return int(number)
+
+    def take_out(self, recipient: bytes, cursor: int) -> None:
+        own = (recipient, cursor)
+        if not self._change("DELETE FROM mesh_inbox WHERE recipient = ? AND number = ? AND lost = 0", *own):
+            self._change(f"{_EMPTY} AND recipient = ?", b"", cursor, recipient)
 
     def inbox(self, recipient: bytes, after: int | None, limit: int, most: int) -> Page:
         ((newest,),) = self._query("SELECT max(number) FROM mesh_inbox WHERE recipient = ?", recipient)

@@ -433,6 +433,8 @@ _MESH: Final = (
     )""",
     "CREATE INDEX mesh_inbox_recipient ON mesh_inbox (recipient, number)",
     "CREATE INDEX mesh_inbox_at ON mesh_inbox (at)",
+    f"{SHARED}ALTER TABLE present ADD COLUMN on_mesh BOOLEAN NOT NULL DEFAULT FALSE",
+    f"{SHARED}ALTER TABLE halls ADD COLUMN changes BIGINT NOT NULL DEFAULT 0",
     f"""{SHARED}CREATE FUNCTION mesh_log_open_epoch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         NEW.epoch := greatest(NEW.epoch, (SELECT max(epoch) + 1 FROM mesh_epochs));
         RETURN NEW;

@@ -220,8 +220,23 @@ def test_an_envelope_that_another_hall_took_is_brought_here() -> None:
     bob = town.present("bob", proven=True)
     alice = Agent(Town(), "alice", "192.0.2.8")
     letter = alice.seal(MsgType.PROPOSE, bytes(16), to=bob, conversation=CONVERSATION)
-    town.dealings.carried(bob.id, encode(letter))
+    outcomes: list[dict[str, bool]] = []
+    town.dealings.carried(bob.id, encode(letter), False, lambda **each: outcomes.append(each))
     assert bob.envelopes() == [letter]
+    assert outcomes == [{"is_here": True, "is_proven": True, "stored": False}]
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_an_envelope_of_another_hall_for_an_agent_that_left_is_kept(is_kept: bool) -> None:
+    """With an inbox in the store it is there before it is brought."""
+    town = Town()
+    bob = town.connect_agent("bob")
+    alice = Agent(Town(), "alice", "192.0.2.8")
+    letter = alice.seal(MsgType.PROPOSE, bytes(16), to=bob, conversation=CONVERSATION)
+    outcomes: list[dict[str, bool]] = []
+    town.dealings.carried(bob.id, encode(letter), is_kept, lambda **each: outcomes.append(each))
+    assert outcomes == [{"is_here": False, "is_proven": False, "stored": True}]
+    assert bool(bob.prove()["cursor"]) is not is_kept
 
 
 def test_an_envelope_that_is_out_of_order_is_not_routed() -> None:

@@ -19,8 +19,12 @@ class Books(InboxBooks):
         self.asked: list[tuple[Any, ...]] = []
         self.oldest: int | None = None
 
-    def put_envelope(self, recipient: bytes, raw: bytes, at: int) -> None:
+    def put_envelope(self, recipient: bytes, raw: bytes, at: int) -> int:
         self.asked.append(("put", recipient, raw, at))
+        return 7
+
+    def take_out(self, recipient: bytes, cursor: int) -> None:
+        self.asked.append(("take out", recipient, cursor))
 
     def inbox(self, recipient: bytes, after: int | None, limit: int, most: int) -> Page:
         self.asked.append(("read", recipient, after, limit, most))
@@ -107,3 +111,13 @@ def test_they_are_tidied_when_the_oldest_envelope_is_too_old() -> None:
     assert len(store.books.asked) == 1
     world.advance(2)
     assert len(store.books.asked) == 2
+
+
+def test_what_was_delivered_elsewhere_is_taken_out() -> None:
+    world, store = World(), Store()
+    inboxes = StoredInboxes(store, world.hall)
+    inboxes.delivered(b"bob", 7)
+    assert store.books.asked == [("take out", b"bob", 7)]
+    store.fails = True
+    inboxes.delivered(b"bob", 8)
+    assert world.log.find("mesh_inbox_not_taken_out")

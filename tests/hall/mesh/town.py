@@ -14,9 +14,9 @@ from typing import Any
 from moothall.errors import Refusal
 from moothall.hall.checking import Arrival, Checks, Source
 from moothall.hall.gate import Gate
-from moothall.hall.mesh.frames import Answer, Notice, Question, proof_text
+from moothall.hall.mesh.frames import Answer, Notice, Offline, Question, proof_text
 from moothall.hall.mesh.inbox import Inboxes, MemoryInboxes
-from moothall.hall.mesh.market import Payer, Told
+from moothall.hall.mesh.market import Carried, Payer, Told
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes
 from moothall.hall.mesh.presence import Caller, Presence, Publish, Refuse
 from moothall.hall.mesh.room import MeshRoom
@@ -138,8 +138,8 @@ class MemoryDealings:
         self.queries: list[str] = []
         self.error: BaseException | None = None
         self.waiting: list[Callable[[], None]] | None = None  # a list: the disk takes its time
-        self.changed: Callable[[tuple[bytes, ...], Notice], None]
-        self.carried: Callable[[bytes, bytes], None]
+        self.changed: Callable[[tuple[bytes, ...], Notice | Offline], None]
+        self.carried: Carried
 
     def proved(self, key: bytes) -> None:
         self.provers.append(key)
@@ -186,10 +186,10 @@ class MemoryDealings:
         self.asked.append((key, question))
         self._end(done, failed, self.answer)
 
-    def on_change(self, told: Callable[[tuple[bytes, ...], Notice], None]) -> None:
+    def on_change(self, told: Callable[[tuple[bytes, ...], Notice | Offline], None]) -> None:
         self.changed = told
 
-    def on_carried(self, told: Callable[[bytes, bytes], None]) -> None:
+    def on_carried(self, told: Carried) -> None:
         self.carried = told
 
     def _end(self, done: Any, failed: Any, *result: Any) -> None:

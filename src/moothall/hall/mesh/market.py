@@ -10,10 +10,20 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from moothall.hall.mesh.frames import Answer, Notice, Question
+from moothall.hall.mesh.frames import Answer, Notice, Offline, Question
 from moothall.wire.mesh.envelope import Envelope
 
 Failed = Callable[[BaseException], None]
+
+
+class Settled(Protocol):
+    def __call__(self, *, is_here: bool, is_proven: bool, stored: bool) -> None:
+        """What became of an envelope of another hall: a connection has it; one that proved the key has it; it is in
+        the inbox."""
+
+
+# With the recipient, the envelope, whether the inbox in the store has it, and a call back.
+Carried = Callable[[bytes, bytes, bool, Settled], None]
 
 
 class Payer(NamedTuple):
@@ -39,7 +49,7 @@ class Told(Struct, frozen=True):
     notices: tuple[tuple[bytes, Notice], ...] = ()  # to these keys, besides the envelope
     mail: tuple[Mail, ...] = ()  # to the notary that was assigned
     stored: bool = False  # the envelope is in the recipient's inbox
-    # The recipient is connected to another hall of this store, which brings it the envelope.
+    # The recipient is on the mesh of another hall of this store, which brings it the envelope.
     carried: bool = False
 
 
@@ -98,8 +108,9 @@ class Dealings(Protocol):
     def present(self, key: bytes, *, is_here: bool) -> None:
         """An agent has proven its key to this hall, or its last connection that had is gone."""
 
-    def on_change(self, told: Callable[[tuple[bytes, ...], Notice], None]) -> None:
-        """Call `told` with the keys of the parties when a conversation changes without an envelope of theirs."""
+    def on_change(self, told: Callable[[tuple[bytes, ...], Notice | Offline], None]) -> None:
+        """Call `told` with the keys of the parties when a conversation changes without an envelope of theirs, and
+        with the sender of an envelope that did not find its recipient at another hall."""
 
-    def on_carried(self, told: Callable[[bytes, bytes], None]) -> None:
-        """Call `told` with a recipient and an envelope that another hall of this store has taken for it."""
+    def on_carried(self, told: Carried) -> None:
+        """Call `told` with each envelope that another hall of this store has taken for an agent of this one."""

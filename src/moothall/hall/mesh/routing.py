@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from moothall.hall.mesh.frames import Notice, Offline
 from moothall.hall.mesh.guest import Guest
 from moothall.hall.mesh.inbox import Inboxes
-from moothall.hall.mesh.market import Dealings, Told
+from moothall.hall.mesh.market import Dealings, Settled, Told
 from moothall.wire.mesh.envelope import Envelope
 from moothall.wire.outgoing import Bundle
 from moothall.wire.websocket import BINARY, encode_frame
@@ -63,7 +63,7 @@ class Routing:
             if not mail.stored and not mail.carried:
                 self._keep(mail.recipient, mail.envelope, lambda stored: None)
 
-    def tell_all(self, notices: Iterable[tuple[bytes, Notice]]) -> None:
+    def tell_all(self, notices: Iterable[tuple[bytes, Notice | Offline]]) -> None:
         for key, notice in notices:
             for receiver in self._room.connections.receivers(key):
                 receiver.tell(notice)
@@ -90,10 +90,18 @@ class Routing:
             self._room.gate.log.warning("mesh_inbox_failed", error=repr(error))
         done(False)
 
-    def _changed(self, keys: tuple[bytes, ...], notice: Notice) -> None:
+    def _changed(self, keys: tuple[bytes, ...], notice: Notice | Offline) -> None:
         self.tell_all((key, notice) for key in keys)
 
-    def _carried(self, recipient: bytes, raw: bytes) -> None:
-        """Another hall took this envelope for an agent that is here, or was until now."""
-        self._bring(recipient, raw)
-        self._keep(recipient, raw, lambda stored: None)
+    def _carried(self, recipient: bytes, raw: bytes, is_kept: bool, settled: Settled) -> None:
+        """Another hall took this envelope for an agent that is here, or was a moment ago."""
+        is_proven = self._room.connections.is_proven(recipient)
+        is_here = self._bring(recipient, raw)
+
+        def kept(stored: bool) -> None:  # a call back of the inbox
+            settled(is_here=is_here, is_proven=is_proven, stored=stored)
+
+        if is_kept:
+            kept(True)
+        else:
+            self._keep(recipient, raw, kept)

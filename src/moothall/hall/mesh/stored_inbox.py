@@ -26,8 +26,12 @@ TIDY_SECONDS: Final = 60.0  # after the first new envelope
 class InboxBooks(Protocol):
     """A part of a unit of work."""
 
-    def put_envelope(self, recipient: bytes, raw: bytes, at: int) -> None:
-        """Into the inbox of an agent. If it is full, older envelopes of the sender that has most make way."""
+    def put_envelope(self, recipient: bytes, raw: bytes, at: int) -> int:
+        """Into the inbox of an agent; return its cursor. If it is full, older envelopes of the sender that has most
+        make way."""
+
+    def take_out(self, recipient: bytes, cursor: int) -> None:
+        """The agent has this envelope. Those that had to make way before it still count."""
 
     def inbox(self, recipient: bytes, after: int | None, limit: int, most: int) -> Page:
         """See `Inboxes.read`. As many envelopes as have at most `most` bytes together, and at least one."""
@@ -61,7 +65,7 @@ class StoredInboxes:
     ) -> None:
         now = self._hall.timestamp()
 
-        def kept(_: None) -> None:
+        def kept(_: int) -> None:
             self.changed()
             done(True)
 
@@ -81,6 +85,15 @@ class StoredInboxes:
         self, recipient: bytes, done: Callable[[int], None], failed: Callable[[BaseException], None]
     ) -> None:
         self._store.submit(lambda books: books.newest_envelope(recipient), done, failed)
+
+    def delivered(self, recipient: bytes, cursor: int) -> None:
+        """The agent got this envelope without reading its inbox. If it cannot be taken out now, the agent gets it
+        again."""
+
+        def failed(error: BaseException) -> None:
+            self._hall.log.warning("mesh_inbox_not_taken_out", error=repr(error))
+
+        self._store.submit(lambda books: books.take_out(recipient, cursor), lambda _: None, failed)
 
     def changed(self) -> None:
         """An envelope was put into an inbox: tidy up soon."""
