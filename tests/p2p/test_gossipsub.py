@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from moothall.identity.signatures import expand
 from moothall.p2p.delimited import Delimited
-from moothall.p2p.gossipsub import GossipSub, Joined, Left, Outcome, Rules
+from moothall.p2p.gossipsub import MAX_BACKOFFS, GossipSub, Joined, Left, Outcome, Rules
 from moothall.p2p.pubsub import MAX_MESSAGE, MAX_RPC, Message, Prune, Rpc, decode_rpc, signed_message
 
 TOPIC = "/0x01/v1/broadcast"
@@ -222,6 +222,25 @@ def test_how_long_a_peer_makes_us_wait(told: int | None, waits: int) -> None:
     gossip.hear(NAMES[0], Rpc(prune=[Prune(TOPIC, told)]), NOW)
     assert gossip._must_wait(NAMES[0], TOPIC, NOW + waits - 1)
     assert not gossip._must_wait(NAMES[0], TOPIC, NOW + waits)
+
+
+def test_a_shorter_wait_does_not_replace_a_longer_one() -> None:
+    gossip = node(peers=1)
+    gossip.hear(NAMES[0], Rpc(prune=[Prune(TOPIC, 300), Prune(TOPIC, 1)]), NOW)
+    assert gossip._must_wait(NAMES[0], TOPIC, NOW + 299_999)
+
+
+def test_waits_are_remembered_for_peers_that_are_gone_and_not_for_ever() -> None:
+    gossip = node()
+    for number in range(MAX_BACKOFFS + 5):
+        name = b"%032d" % number
+        gossip.connect(name, is_outbound=False)
+        gossip.hear(name, Rpc(prune=[Prune(TOPIC, 60)]), NOW)
+        gossip.disconnect(name)
+    assert len(gossip._backoffs) == MAX_BACKOFFS
+    assert gossip._must_wait(name, TOPIC, NOW + 59_999)
+    gossip.heartbeat(NOW + 60_000)
+    assert len(gossip._backoffs) == 0
 
 
 def test_grafts_into_topics_that_we_are_not_in_are_ignored() -> None:

@@ -83,6 +83,12 @@ def test_a_reader_takes_so_many_fields() -> None:
         list(protobuf.fields(data + protobuf.number_field(1, 0), most=MOST))
 
 
+@pytest.mark.parametrize("form", ["0a0541", "0d000000"])
+def test_the_last_field_may_not_be_cut_off_either(form: str) -> None:
+    with pytest.raises(MalformedMessage, match="cut off"):
+        list(protobuf.fields(bytes.fromhex(form), most=1))
+
+
 def test_values_of_the_wrong_kind_are_refused() -> None:
     assert (protobuf.as_bytes(b"a"), protobuf.as_number(1), protobuf.as_text("ü".encode())) == (b"a", 1, "ü")
     with pytest.raises(MalformedMessage):

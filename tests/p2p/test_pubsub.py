@@ -135,6 +135,19 @@ def test_the_short_way_reads_what_the_long_way_reads(
         assert short.encoded == form
 
 
+@pytest.mark.parametrize("place", range(len(MESSAGE.encoded)))
+def test_both_ways_read_the_same_whatever_byte_is_changed(place: int) -> None:
+    for octet in (0, 1, 4, 0x12, 0x1A, 0x22, 0x2A, 0x7F, 0x80, 0xFF, MESSAGE.encoded[place] ^ 1):
+        form = bytearray(MESSAGE.encoded)
+        form[place] = octet
+        try:
+            short = _canonical(bytes(form))
+        except MalformedMessage:
+            short = None
+        if short is not None:
+            assert short == _in_any_form(bytes(form))
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
