@@ -520,6 +520,9 @@ def test_random_interleavings_lose_nothing(seed: int, steps: int, resets: bool) 
             for number, stream in end.streams.items():
                 end.consume(number)
                 end.session.finish(stream)
+    for end in ends:
+        for number in end.streams:
+            end.consume(number)
     lost = ends[0].lost | ends[1].lost
     assert resets or not lost
     for mine, other in (ends, ends[::-1]):
