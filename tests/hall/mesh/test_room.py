@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from moothall.errors import Banned, OutOfOrder, RateLimited
+from moothall.errors import Banned, InvalidMessage, OutOfOrder, RateLimited
 from moothall.hall.mesh.beacons import LARGEST_AUDIENCE
 from moothall.hall.mesh.frames import ConversationChanged, NotaryAssigned
 from moothall.hall.mesh.guest import MAX_IN_FLIGHT
@@ -142,9 +142,27 @@ def test_discover_is_answered_to_the_requester() -> None:
         {"type": "discover_results", "query": "translation", "results": town.dealings.found}
     ]
     assert bob.envelopes() == [sent]
-    alice.send(MsgType.DISCOVER, Discover("x" * 1000).encode())
-    assert alice.texts()[0]["results"] == []
-    assert town.dealings.queries == ["translation"]
+
+
+def test_a_discover_that_is_not_searched_for_is_refused_and_not_accepted() -> None:
+    town = Town()
+    alice, bob = town.connect_agent("alice"), town.present("bob")
+    alice.prove(acks=True)
+    quiet(alice, bob)
+    town.dealings.error = InvalidMessage("A DISCOVER asks for a capability")
+    sent = alice.send(MsgType.DISCOVER, Discover("x" * 1000).encode())
+    assert [(each["type"], each["fault"]) for each in alice.texts()] == [("refused", "INVALID_MSG")]
+    assert bob.envelopes() == [sent]
+    town.dealings.error = None
+    alice.send(MsgType.DISCOVER, Discover("translation").encode())
+    assert [each["type"] for each in alice.texts()] == ["discover_results", "accepted"]
+
+
+def test_a_broadcast_on_a_topic_without_a_name_is_refused() -> None:
+    town = Town()
+    alice = town.present("alice")
+    alice.send(MsgType.BROADCAST, Broadcast(topic="", title="", format="text", content=b"hi").encode())
+    assert alice.texts()[0]["fault"] == "WrongRoute"
 
 
 def test_an_advertisement_has_the_name_of_the_beacon_and_is_published_when_it_is_kept() -> None:

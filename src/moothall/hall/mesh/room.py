@@ -18,7 +18,7 @@ from moothall.hall.mesh import beacons
 from moothall.hall.mesh.asking import Asking
 from moothall.hall.mesh.connections import Connections
 from moothall.hall.mesh.costs import envelope_price
-from moothall.hall.mesh.frames import Accepted, DiscoverResults, Error, NotInOrder, Refused
+from moothall.hall.mesh.frames import Accepted, DiscoverResults, Error, HallFrame, NotInOrder, Refused
 from moothall.hall.mesh.guest import MAX_IN_FLIGHT, Arrival, Guest
 from moothall.hall.mesh.inbox import Inboxes
 from moothall.hall.mesh.market import Dealings, Told
@@ -30,7 +30,7 @@ from moothall.hall.outside import Entropy, Link
 from moothall.hall.waiting import WaitingLine
 from moothall.settings.limits import Rate
 from moothall.wire.authority import host_header
-from moothall.wire.mesh.announcements import Beacon, Discover
+from moothall.wire.mesh.announcements import Beacon, Discover, default_name
 from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import MAX_PUBLISHED, VERSION, Envelope
 from moothall.wire.mesh.faults import EnvelopeRefused, Fault, PayloadParseError
@@ -40,7 +40,6 @@ from moothall.wire.mesh.validation import admit
 from moothall.wire.websocket import INTERNAL_ERROR, POLICY_VIOLATION
 
 MAX_MESSAGE: Final = 128 * 1024  # bytes of a frame: one that is too long for an envelope is still told why
-MAX_QUERY: Final = 256  # characters: no capability and no name is longer
 MILLI_TO_MICRO: Final = 1000
 
 # Faults of the hall, besides those of `wire.mesh.faults`.
@@ -199,7 +198,7 @@ class MeshRoom:
             self.gate.log.warning("a frame of the mesh could not be handled", exc_info=True)
             self.fail(guest)
 
-    def _tell_fault(self, guest: Guest, fault: Any) -> None:
+    def _tell_fault(self, guest: Guest, fault: HallFrame) -> None:
         if isinstance(fault, Refused):
             self.refused[fault.fault] += 1
         elif isinstance(fault, Error):
@@ -355,31 +354,33 @@ class MeshRoom:
             self.accepted(guest, envelope)
 
         holder = self.connections.holder(envelope.sender)
-        name = (holder.name if holder is not None else None) or envelope.sender.hex()[:8]
+        name = (holder.name if holder is not None else None) or default_name(envelope.sender)
         self._dealings.advertise(
             envelope, arrival.raw, guest.payer, name, *self._durably(guest, envelope, done)
         )
 
     def _discover(self, guest: Guest, envelope: Envelope, arrival: Arrival) -> None:
-        self._announce(guest, envelope, arrival)
         try:
             query = Discover.decode(envelope.payload).query
         except PayloadParseError:
+            self._announce(guest, envelope, arrival)  # it is passed on and logged all the same (mesh wire 4)
             return
-        if len(query) > MAX_QUERY:
-            guest.tell(DiscoverResults(query=query[:MAX_QUERY], results=[]))
-            return
+        self._pass_on(guest, envelope, arrival)
 
         def found(results: list[dict[str, Any]]) -> None:
             guest.tell(DiscoverResults(query=query, results=results))
+            self.accepted(guest, envelope)
 
         self._dealings.discover(query, *self._durably(guest, envelope, found))
 
     def _announce(self, guest: Guest, envelope: Envelope, arrival: Arrival) -> None:
         """A message to all that changes nothing."""
+        self._pass_on(guest, envelope, arrival)
+        self.accepted(guest, envelope)
+
+    def _pass_on(self, guest: Guest, envelope: Envelope, arrival: Arrival) -> None:
         self.routing.publish(arrival.raw, self.listeners, envelope.sender)
         self._dealings.record(envelope, arrival.raw, guest.payer)
-        self.accepted(guest, envelope)
 
     def _broadcast(self, guest: Guest, envelope: Envelope, arrival: Arrival) -> None:
         message, raw = arrival.broadcast, arrival.raw
@@ -389,8 +390,11 @@ class MeshRoom:
         try:
             if self.topics.subscribe(guest, topic):
                 self._presence.subscribe(guest, topic)
-        except (TooManyTopics, BadTopic) as error:
+        except TooManyTopics as error:
             self.refuse(guest, envelope, TOO_MANY_TOPICS, str(error))
+            return
+        except BadTopic as error:
+            self.refuse(guest, envelope, Fault.WRONG_ROUTE, str(error))
             return
 
         def publish(published: bytes | None, *, is_chat: bool) -> None:
