@@ -14,7 +14,6 @@ from msgspec import structs
 
 from moothall.errors import OutOfOrder
 from moothall.market.conversations import (
-    MAX_AMOUNT,
     ORDERS,
     TRANSITIONS,
     Conversation,
@@ -23,6 +22,7 @@ from moothall.market.conversations import (
     Step,
     decide,
 )
+from moothall.market.credits import MAX_AMOUNT
 from moothall.wire.mesh.msg_types import BILATERAL, MsgType
 
 A, B, N, STRANGER = (letter * 32 for letter in (b"A", b"B", b"N", b"S"))

@@ -28,7 +28,6 @@ from moothall.hall.mesh.frames import (
     Offline,
     Reputation,
     ShowConversation,
-    order_text,
 )
 from moothall.hall.mesh.inbox import Page
 from moothall.hall.mesh.market import Payer, Told
@@ -421,9 +420,8 @@ async def test_an_order_is_kept_as_it_was_signed(
         await bench.order(ALICE, Cancel)
         at = bench.world.hall.timestamp() * 1000
     [(data,)] = place.select("SELECT data FROM audit WHERE operation = 'mesh_cancel'")
-    assert json.loads(data)["message"]["order"].encode() == order_text(
-        "cancel", TALK.hex(), 1, at, HALL_KEY.public.raw.hex()
-    )
+    hall = HALL_KEY.public.raw.hex()
+    assert json.loads(data)["message"]["order"] == f"MOOTHALL_MESH_ORDER|cancel|{TALK.hex()}|1|{at}|{hall}"
 
 
 # -- deadlines -------------------------------------------------------------------------------------------

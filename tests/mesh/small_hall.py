@@ -192,13 +192,7 @@ class SmallHall:
         if isinstance(question, frames.AskBalance):
             return frames.Balance(ref=ref, agent_id=agent.hex(), balance=5_000_000)
         if isinstance(question, frames.Cancel):
-            text = frames.order_text(
-                "cancel",
-                question.conversation_id,
-                question.nonce,
-                question.timestamp,
-                self.key.public.raw.hex(),
-            )
+            text = question.text(self.key.public.raw.hex())
             assert verify(agent, text, bytes.fromhex(question.signature))
             return frames.Cancelled(ref=ref, conversation_id=question.conversation_id, state="CLOSED")
         if isinstance(question, frames.Consent):

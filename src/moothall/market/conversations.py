@@ -30,7 +30,7 @@ from typing import Final, Literal
 from msgspec import Struct, structs
 
 from moothall.errors import OutOfOrder
-from moothall.market.credits import Authority
+from moothall.market.credits import MAX_AMOUNT, Authority
 from moothall.wire.mesh.envelope import NO_CONVERSATION
 
 State = Literal["IDLE", "NEGOTIATING", "COMMITTED", "DELIVERED", "RESOLVED", "CLOSED"]
@@ -93,7 +93,6 @@ ORDERS: Final[frozenset[Event]] = frozenset(
 )
 
 OPEN: Final[frozenset[State]] = frozenset(("NEGOTIATING", "COMMITTED", "DELIVERED"))
-MAX_AMOUNT: Final = 2**63 - 1  # millionths; every store can hold it
 
 
 class Step(Struct, kw_only=True, frozen=True, gc=False):

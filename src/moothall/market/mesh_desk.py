@@ -32,7 +32,6 @@ from moothall.hall.mesh.frames import (
     ShowConversation,
     decode_hall_frame,
     encode_frame,
-    order_text,
 )
 from moothall.hall.mesh.market import Carried, Failed, Mail, Payer, Told
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes, Stamp
@@ -56,14 +55,13 @@ from moothall.market.quotas import Disk
 from moothall.market.recorder import Recorder
 from moothall.market.records import AuditRow
 from moothall.market.storable import kept_json
+from moothall.wire.mesh.announcements import default_name
 from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope, decode, encode
 from moothall.wire.mesh.faults import PayloadParseError
 from moothall.wire.mesh.keccak import keccak256
 from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.notaries import BidType, NotarizeAssign, NotarizeBid
 from moothall.wire.mesh.outcomes import Feedback
-
-NAME_DIGITS: Final = 8  # of the key: the name of an agent that has none (mesh wire 1)
 
 # An envelope names no hall. One that was sent to another hall must not spend credits of the same key here. Agents
 # that never answer a challenge, because they send envelopes alone, have to live with that.
@@ -399,7 +397,7 @@ class MeshDesk:
 
     def _name_of(self, key: bytes) -> str:
         agent = self._hall.roster.holder(key)
-        return key.hex()[:NAME_DIGITS] if agent is None else agent.name
+        return default_name(key) if agent is None else agent.name
 
     def ask(
         self,
@@ -426,8 +424,7 @@ class MeshDesk:
         """The room has checked its signature and its time."""
         now = self._hall.timestamp()
         conversation_id = bytes.fromhex(order.conversation_id)
-        word: Literal["cancel", "consent"] = "cancel" if isinstance(order, Cancel) else "consent"
-        text = order_text(word, order.conversation_id, order.nonce, order.timestamp, self._own.key.hex())
+        text = order.text(self._own.key.hex())
 
         def work(books: DeskBooks) -> tuple[Dealt, ConversationChanged | None]:
             dealt = _carry_out(books, key, order, text, now)
@@ -539,9 +536,12 @@ def _carry_out(books: DeskBooks, key: bytes, order: Cancel | Consent, text: byte
     authority = Authority(keccak256(text), key, order.nonce)
     decide = conversing.cancel if isinstance(order, Cancel) else conversing.consent
     dealt = decide(books, conversation_id, key, authority, now=now)
-    operation = "mesh_cancel" if isinstance(order, Cancel) else "mesh_consent"
     data = kept_json(AuditData(message={"order": text.decode(), "sig": order.signature}))
-    books.save(AuditRow(at=now, operation=operation, deal=deal_name(conversation_id), actor=key, data=data))
+    books.save(
+        AuditRow(
+            at=now, operation=f"mesh_{order.word}", deal=deal_name(conversation_id), actor=key, data=data
+        )
+    )
     return dealt
 
 

@@ -29,7 +29,7 @@ from moothall.mesh.publishing import Publishing
 from moothall.mesh.records import Record
 from moothall.mesh.stay import Shown, Stay
 from moothall.wire.authority import DEFAULT_URL, hall_url, url_variable
-from moothall.wire.mesh.announcements import Advertise
+from moothall.wire.mesh.announcements import Advertise, default_name
 
 TIMEOUT: Final = 10.0  # seconds
 BEACON_EVERY: Final = 30.0  # seconds (mesh wire 7)
@@ -80,7 +80,7 @@ class MeshAgent(Decorators, Dealing, Publishing):
         Decorators.__init__(self, handlers)
         post = Post(own.key, Nonces(own.nonces, now_us), self._line, timeout)
         Dealing.__init__(self, post)
-        shown = Shown(name or own.name or own.key.public.raw.hex()[:8], beacon)
+        shown = Shown(name or own.name or default_name(own.key.public.raw), beacon)
         shown.topics.update(dict.fromkeys(several(topics)))
         if offered := several(capabilities):
             shown.offer = Advertise(capabilities=offered)

@@ -3,7 +3,9 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
+
+from msgspec import structs
 
 from moothall.errors import EnvelopeRejected, NotConnected
 from moothall.hall.mesh import frames
@@ -149,12 +151,10 @@ class Post:
     async def order(self, order: type[frames.Order], conversation_id: bytes, answer: type[Answer]) -> Answer:
         """Sign and send an order on the credits of a conversation."""
         line = await self.line()
-        word: Literal["cancel", "consent"] = "cancel" if order is frames.Cancel else "consent"
         nonce, now = await self._nonces.next(), _timestamp(line)
-        text = frames.order_text(word, conversation_id.hex(), nonce, now, line.hall.hex())
-        signature = self._key.sign_bytes(text).hex()
-        signed = order(conversation_id=conversation_id.hex(), nonce=nonce, timestamp=now, signature=signature)
-        return await line.ask(signed, answer)
+        draft = order(conversation_id=conversation_id.hex(), nonce=nonce, timestamp=now, signature="")
+        signature = self._key.sign_bytes(draft.text(line.hall.hex())).hex()
+        return await line.ask(structs.replace(draft, signature=signature), answer)
 
     async def line(self) -> Line:
         """The connection in use, when there is one. Raises NotConnected."""

@@ -8,7 +8,7 @@ import pytest
 
 from moothall.errors import NoCover, OutOfOrder, RateLimited
 from moothall.hall.mesh.connections import MAX_PER_KEY
-from moothall.hall.mesh.frames import Balance, Cancelled, order_text, proof_text
+from moothall.hall.mesh.frames import Balance, Cancelled, proof_text
 from moothall.settings.limits import Rate
 from moothall.wire.agentchat.signing import bound_nonce
 from moothall.wire.mesh.envelope import encode
@@ -207,7 +207,7 @@ def test_a_question_that_fails_is_answered(error: BaseException, code: str) -> N
 
 
 def order(agent: Agent, word: Any, now: int, **changes: Any) -> dict[str, Any]:
-    text = order_text(word, CONVERSATION.hex(), 7, now, HALL)
+    text = f"MOOTHALL_MESH_ORDER|{word}|{CONVERSATION.hex()}|7|{now}|{HALL}".encode()
     fields = {
         "type": word,
         "conversation_id": CONVERSATION.hex(),

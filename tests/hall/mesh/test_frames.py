@@ -14,6 +14,7 @@ from moothall.hall.mesh import frames
 from moothall.hall.mesh.frames import (
     AskReputation,
     Cancel,
+    Consent,
     ConversationChanged,
     Inbox,
     Kept,
@@ -24,7 +25,6 @@ from moothall.hall.mesh.frames import (
     decode_agent_frame,
     decode_hall_frame,
     encode_frame,
-    order_text,
     proof_text,
 )
 
@@ -94,9 +94,9 @@ def test_no_text_raises_more_than_a_decode_error(data: bytes) -> None:
 
 def test_what_is_signed_names_the_hall_and_the_order() -> None:
     assert proof_text("c0", "ha", AGENT) == f"MOOTHALL_MESH_PROOF|c0|ha|{AGENT}".encode()
-    cancel = order_text("cancel", CONVERSATION, 7, 8, "ha")
-    assert cancel == f"MOOTHALL_MESH_ORDER|cancel|{CONVERSATION}|7|8|ha".encode()
-    assert cancel != order_text("consent", CONVERSATION, 7, 8, "ha")
+    for order, word in ((Cancel, "cancel"), (Consent, "consent")):
+        text = order(conversation_id=CONVERSATION, nonce=7, timestamp=8, signature="").text("ha")
+        assert text == f"MOOTHALL_MESH_ORDER|{word}|{CONVERSATION}|7|8|ha".encode()
 
 
 # -- the docs ------------------------------------------------------------------------------------------

@@ -82,12 +82,21 @@ class AskBalance(Frame, frozen=True, tag="balance"):
 
 
 class Order(Frame, frozen=True):
-    """What a party orders besides its envelopes. `signature` is over `order_text`; `timestamp` is microseconds."""
+    """What a party orders besides its envelopes. `signature` is over `text`; `timestamp` is microseconds."""
 
     conversation_id: ConversationId
     nonce: Number
     timestamp: Number
     signature: Signature
+
+    @property
+    def word(self) -> str:
+        return str(self.__struct_config__.tag)
+
+    def text(self, hall: str) -> bytes:
+        """What is signed. It names the hall, so it is worth nothing at another one."""
+        parts = (self.word, self.conversation_id, self.nonce, self.timestamp, hall)
+        return f"MOOTHALL_MESH_ORDER|{'|'.join(map(str, parts))}".encode()
 
 
 class Cancel(Order, frozen=True, tag="cancel"):
@@ -341,9 +350,3 @@ def read_head(payload: bytes, error: Exception) -> Error:
 def proof_text(challenge: str, hall: str, agent_id: str) -> bytes:
     """What proves a key to one hall, once. No envelope and no message of another wire starts like this."""
     return f"MOOTHALL_MESH_PROOF|{challenge}|{hall}|{agent_id}".encode()
-
-
-def order_text(
-    order: Literal["cancel", "consent"], conversation_id: str, nonce: int, timestamp: int, hall: str
-) -> bytes:
-    return f"MOOTHALL_MESH_ORDER|{order}|{conversation_id}|{nonce}|{timestamp}|{hall}".encode()

@@ -4,7 +4,7 @@ Frames wait in the order of arrival until their signatures are checked (`moothal
 is over a limit is not refused: its frames wait, and nothing more is read from it.
 """
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -24,7 +24,6 @@ from moothall.hall.mesh.frames import (
     Refused,
     decode_agent_frame,
     encode_frame,
-    order_text,
     proof_text,
     read_head,
 )
@@ -237,9 +236,7 @@ class Guest:
             text = proof_text(challenged.challenge, self._room.hall_id, challenged.key.hex())
             proof = Proof(challenged.key, text, bytes.fromhex(frame.signature))
         elif isinstance(frame, Cancel | Consent) and self.is_proven and self.key is not None:
-            word: Literal["cancel", "consent"] = "cancel" if isinstance(frame, Cancel) else "consent"
-            text = order_text(word, frame.conversation_id, frame.nonce, frame.timestamp, self._room.hall_id)
-            proof = Proof(self.key, text, bytes.fromhex(frame.signature))
+            proof = Proof(self.key, frame.text(self._room.hall_id), bytes.fromhex(frame.signature))
         return Arrival(self, proof, frame=frame, challenge=challenged)
 
     # -- what it costs -----------------------------------------------------------------------------

@@ -67,9 +67,9 @@ class Dealings(Protocol):
     ) -> None:
         """A bilateral envelope, FEEDBACK or NOTARIZE_BID. Those of one conversation are decided one after another.
 
-        `is_away`: the recipient is not connected to this hall. With an inbox in the store, the envelope is put
-        there in the same transaction. `is_proven`: its sender has proven its key to this hall, on the connection
-        that it came by. The credits of a key that was proven here before do not move without that. Fails with
+        `is_away`: no connection to this hall has proven the recipient's key. With an inbox in the store, the
+        envelope is put there in the same transaction. `is_proven`: the connection that it came by has proven the
+        sender's key. The credits of a key that was proven here before do not move without that. Fails with
         OutOfOrder, whose `state` is the conversation's, or with a Refusal.
         """
 
@@ -88,7 +88,7 @@ class Dealings(Protocol):
         """Who has this capability, the best first."""
 
     def record(self, envelope: Envelope, raw: bytes, payer: Payer) -> None:
-        """Keep an envelope that changes nothing in the log: DISCOVER, BOUNTY, BROADCAST that is no chat. Not
+        """Keep an envelope that changes nothing in the log: DISCOVER, BOUNTY, BROADCAST that is not chat. Not
         BEACON."""
 
     def ask(

@@ -12,6 +12,7 @@ from moothall.wire.mesh.jsonobjects import convert, read_object, write_object
 MAX_CAPABILITIES: Final = 32  # those after them do not count
 MAX_DOWNPAYMENT_BPS: Final = 5000
 MAX_NAME: Final = 64  # bytes that are read of the name in a BEACON
+NAME_DIGITS: Final = 8  # of an id, in the name of an agent that chose none
 MAX_TASK_SUMMARY: Final = 200  # characters
 
 _CAPABILITY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
@@ -107,6 +108,11 @@ class Beacon(Struct, frozen=True):
             raise PayloadParseError("a BEACON starts with the agent id, twice")
         name = payload[start : start + MAX_NAME]
         return cls(agent_id, bytes(byte for byte in name if 0x20 <= byte < 0x7F).decode())
+
+
+def default_name(agent_id: bytes) -> str:
+    """The name of an agent that chose none (mesh wire 1)."""
+    return agent_id.hex()[:NAME_DIGITS]
 
 
 class Bounty(Struct, frozen=True, kw_only=True):
