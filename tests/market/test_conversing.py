@@ -465,8 +465,8 @@ def test_bids_end_with_the_conversation(talks: Talks) -> None:
 
 def test_to_ask_twice_is_to_ask_once(talks: Talks) -> None:
     talks.propose()
-    talks.ask(A)
     dealt = talks.ask(A)
+    assert talks.ask(A) is None
     assert dealt is not None
     assert dealt.conversation.asked == (A,)
 

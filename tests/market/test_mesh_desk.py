@@ -37,6 +37,7 @@ from moothall.identity import PrivateKey
 from moothall.identity.signatures import verify
 from moothall.market import credit_books
 from moothall.market.conversing import MeshRules
+from moothall.market.epoch_log import epoch_at
 from moothall.market.ledger import agent_account
 from moothall.market.mesh_desk import MeshDesk
 from moothall.market.quotas import Disk
@@ -98,6 +99,10 @@ class Bench:
             recipient=NO_RECIPIENT if to is None else to.public.raw,
             conversation_id=talk,
         )
+
+    def sealed(self, sender: PrivateKey, msg_type: MsgType, payload: bytes = b"") -> tuple[Envelope, bytes]:
+        envelope = self.envelope(sender, msg_type, payload)
+        return envelope, encode(envelope)
 
     async def answer(
         self, ask: Callable[[Callable[[Any], None], Callable[[BaseException], None]], None]
@@ -546,3 +551,30 @@ async def test_an_address_brings_a_bounded_number_of_new_keys(place: Place) -> N
     async with opened(place, new_keys=1) as bench:  # after a restart
         await bench.send(BOB, MsgType.DELIVER, b"work", ALICE)
         await bench.advertise(CAROL, Advertise(capabilities=("ocr",)).encode())
+
+
+async def test_strangers_and_repetitions_do_not_get_into_the_history_of_a_conversation(bench: Bench) -> None:
+    """They could hide a delivery from its notary, or be the first words that a court reads."""
+
+    async def bid(agent: PrivateKey, kind: BidType, named: bytes = TALK) -> None:
+        await bench.send(agent, MsgType.NOTARIZE_BID, NotarizeBid(kind, named).encode())
+
+    bench.desk.record(*bench.sealed(CAROL, MsgType.BOUNTY, bytes(16) + b'{"message":"more work"}'), HERE)
+    bench.desk.recorder.flush(bench.world.hall)
+    await bench.propose()
+    other = token_bytes(16)
+    await bench.send(CAROL, MsgType.PROPOSE, Propose().encode(), DAVE, talk=other)
+    await bid(CAROL, BidType.REQUEST)
+    await bid(CAROL, BidType.REQUEST, named=other)  # in an envelope that names this one
+    await bid(CAROL, BidType.OFFER)
+    await bench.send(CAROL, MsgType.NOTARIZE_BID, b"?")
+    for _ in range(3):
+        await bid(ALICE, BidType.REQUEST)
+    shown = await bench.ask(BOB, ShowConversation(conversation_id=TALK.hex()))
+    assert [(each.msg_type, each.sender) for each in shown.history] == [
+        ("PROPOSE", ALICE.public.raw.hex()),
+        ("NOTARIZE_BID", ALICE.public.raw.hex()),
+    ]
+    assert (
+        await run(bench.store, lambda books: books.count_logged(epoch_at(bench.world.hall.timestamp()))) == 10
+    )

@@ -175,7 +175,7 @@ def _review_at(conversation: Conversation, now: int, rules: MeshRules) -> int | 
 
 def bid(books: MeshBooks, conversation_id: bytes, bidder: bytes, *, offers: bool, now: int) -> Dealt | None:
     """Note an offer to be a notary, or the wish of a party for one. None: it concerns no conversation that needs a
-    notary. Offers for any conversation are kept too."""
+    notary, or the party has asked before. Offers for any conversation are kept too."""
     if conversation_id == NO_CONVERSATION:
         if offers:
             books.remove_bids(NO_CONVERSATION, now - notaries.STANDING_OFFER)
@@ -189,7 +189,7 @@ def bid(books: MeshBooks, conversation_id: bytes, bidder: bytes, *, offers: bool
         return None
     if is_party:
         if bidder in before.asked:
-            return Dealt(before, False)
+            return None
         return _kept(books, before, structs.replace(before, asked=(*before.asked, bidder)))
     _add_bid(books, conversation_id, bidder, now)
     return (

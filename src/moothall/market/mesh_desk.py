@@ -236,13 +236,16 @@ class MeshDesk:
     def _bid(
         self, books: DeskBooks, envelope: Envelope, raw: bytes, now: int
     ) -> tuple[Told, Conversation | None]:
-        self._log(books, envelope, raw, now)
         try:
             bid = NotarizeBid.decode(envelope.payload)
         except PayloadParseError:
+            self._log(books, envelope, raw, now, belongs=False)
             return Told(), None  # it is passed on and logged all the same (mesh wire 4)
         offers = bid.bid_type is BidType.OFFER
         dealt = conversing.bid(books, bid.conversation_id, envelope.sender, offers=offers, now=now)
+        # The history of a conversation has the wishes of its parties. Strangers could fill it with their offers.
+        is_wish = dealt is not None and not offers and envelope.conversation_id == bid.conversation_id
+        self._log(books, envelope, raw, now, belongs=is_wish)
         return Told(), None if dealt is None else dealt.conversation
 
     def _take(
@@ -338,16 +341,18 @@ class MeshDesk:
                 pass  # it is passed on and logged all the same (mesh wire 4)
             else:
                 advertisements.advertise(books, key, offer, agent_id=agent_id)
-            self._log(books, envelope, raw, now)
+            self._log(books, envelope, raw, now, belongs=False)
 
         self._metered(key, payer, key, work, lambda _: done(), failed)
 
     def record(self, envelope: Envelope, raw: bytes, payer: Payer) -> None:
         self.recorder.record(self._hall, envelope, raw, payer)
 
-    def _log(self, books: DeskBooks, envelope: Envelope, raw: bytes, now: int) -> None:
+    def _log(
+        self, books: DeskBooks, envelope: Envelope, raw: bytes, now: int, *, belongs: bool = True
+    ) -> None:
         if self._logs:
-            books.log(envelope, raw, now)
+            books.log(envelope, raw, now, belongs=belongs)
 
     def _metered(
         self,

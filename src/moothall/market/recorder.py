@@ -90,6 +90,6 @@ class Recorder:
                 if self._disk.is_full(books, bill):
                     continue
                 books.charge_disk(bill.account, bill.day, len(raw))
-            books.log(envelope, raw, at)
+            books.log(envelope, raw, at, belongs=False)
             logged.append((bill, len(raw)))
         return logged

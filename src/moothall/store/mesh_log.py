@@ -38,11 +38,11 @@ class LogSql(SqlWork):
 
     _cache: RowCache
 
-    def log(self, envelope: Envelope, raw: bytes, at: int) -> None:
+    def log(self, envelope: Envelope, raw: bytes, at: int, *, belongs: bool = True) -> None:
         epoch = epoch_at(at)
         if not self._connection.dialect.locks_rows:  # elsewhere a trigger does this
             epoch = max(epoch, self._last_closed() + 1)
-        self._draft.put_logged(envelope, raw, epoch=epoch, at=at)
+        self._draft.put_logged(envelope, raw, epoch=epoch, at=at, belongs=belongs)
 
     def logged(
         self, conversation_id: bytes, *, after: int = 0, limit: int = 100, most: int = MAX_READ

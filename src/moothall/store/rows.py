@@ -352,8 +352,8 @@ class Draft:
         self.added["hooks"].append(row)
         self.has_events = True
 
-    def put_logged(self, envelope: Envelope, raw: bytes, *, epoch: int, at: int) -> None:
-        conversation = envelope.conversation_id
+    def put_logged(self, envelope: Envelope, raw: bytes, *, epoch: int, at: int, belongs: bool) -> None:
+        conversation = envelope.conversation_id if belongs else NO_CONVERSATION
         self.size += len(raw)
         self.added["mesh_log"].append(
             (
