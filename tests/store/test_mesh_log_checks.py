@@ -32,7 +32,8 @@ def used(place: Place) -> Place:
                     nonce=10 * days + nonce,
                 )
                 books.log(envelope, raw, world.now_ms)
-            books.log(*sent(BOB, MsgType.DISCOVER, b"{}", nonce=days + 1), world.now_ms)
+            bounty = sent(BOB, MsgType.BOUNTY, conversation_id=CONVERSATION, nonce=days + 1)
+            books.log(*bounty, world.now_ms, belongs=False)
         if not days:
             world.advance(EPOCH_SECONDS)
             EpochEnds(PlaceStore(place), SEAL).open(world.hall)
@@ -56,6 +57,11 @@ def lift(connection: Connection, table: str) -> None:
 CHANGES = {
     "an envelope": ("mesh_log", "UPDATE mesh_log SET envelope = sender WHERE number = 1", "not an envelope"),
     "a column": ("mesh_log", "UPDATE mesh_log SET sender = leaf WHERE number = 6", "columns of number 6"),
+    "a conversation": (
+        "mesh_log",
+        "UPDATE mesh_log SET conversation_id = NULL WHERE number = 6",
+        "columns of number 6",
+    ),
     "one less": ("mesh_log", "DELETE FROM mesh_log WHERE number = 2", f"epoch {EPOCH} ended with 4"),
     "one moved": ("mesh_log", f"UPDATE mesh_log SET epoch = {EPOCH} WHERE number = 8", "now has 5"),  # noqa: S608
     "all gone": ("mesh_log", f"DELETE FROM mesh_log WHERE epoch = {EPOCH}", "they are not there"),  # noqa: S608

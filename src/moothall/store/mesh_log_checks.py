@@ -10,7 +10,7 @@ from moothall.market.epoch_log import ClosedEpoch
 from moothall.store.dialect import Connection, Row
 from moothall.store.reading_mesh_log import closed_epochs
 from moothall.wire.mesh import merkle
-from moothall.wire.mesh.envelope import NO_CONVERSATION, decode
+from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, decode
 from moothall.wire.mesh.faults import EnvelopeRefused
 from moothall.wire.mesh.keccak import keccak256
 
@@ -45,14 +45,11 @@ def _row_problems(row: Row) -> Iterator[str]:
     except EnvelopeRefused as refused:
         yield f"mesh log: number {number} is not an envelope: {refused}"
         return
-    said = (
-        keccak256(raw),
-        merkle.leaf(raw),
-        envelope.sender,
-        int(envelope.msg_type),
-        None if envelope.conversation_id == NO_CONVERSATION else envelope.conversation_id,
-    )
-    if said != (digest, leaf, sender, msg_type, conversation):
+    said = (keccak256(raw), merkle.leaf(raw), envelope.sender, int(envelope.msg_type))
+    named = {None if envelope.conversation_id == NO_CONVERSATION else envelope.conversation_id}
+    if envelope.recipient == NO_RECIPIENT:
+        named.add(None)  # a message to a topic need not belong to the conversation that it names
+    if said != (digest, leaf, sender, msg_type) or conversation not in named:
         yield f"mesh log: the columns of number {number} do not say what the envelope says"
 
 
