@@ -11,6 +11,7 @@ from moothall.cli.mesh import app
 from moothall.identity import PrivateKey
 from moothall.market.entropy import required_stake
 from moothall.market.epoch_log import epoch_at
+from moothall.market.records import Standing
 from moothall.store.files import DataDirectory
 from moothall.wire.mesh import merkle
 from moothall.wire.mesh.keccak import keccak256
@@ -95,6 +96,21 @@ def test_a_batch_from_the_log(kept: Kept, tmp_path: Path) -> None:
     assert (verifier["verifier_id"], verifier["slot"]) == (CAROL.public.raw.hex(), NOW_MS // 1000 + 60)
     assert found["log_merkle_root"] == merkle.root(list(map(merkle.leaf, kept.raws))).hex()
     assert found["batch_hash"] == keccak256(target.read_bytes()).hex()
+
+
+def test_an_agent_is_named_as_in_other_commands(kept: Kept, tmp_path: Path) -> None:
+    with kept.place.books() as books:
+        books.save_standing(Standing(key=ALICE.public.raw))
+    alice = ALICE.public.raw.hex()
+    file = tmp_path / "alice.pem"
+    file.write_text(ALICE.public.pem)
+    for word in (alice.upper(), alice[:16], alice[:17], f"@{ALICE.public.agent_id()}", str(file)):
+        assert json.loads(kept.run("batch", word).output)["agent_id"] == alice
+    assert "does not know" in kept.run("batch", alice[:15], code=2).stderr
+    with kept.place.books() as books:
+        books.save_standing(Standing(key=bytes.fromhex(alice[:20].ljust(64, "0"))))
+    assert "several keys begin with" in kept.run("batch", alice[:16], code=2).stderr
+    assert json.loads(kept.run("batch", alice[:21]).output)["agent_id"] == alice
 
 
 def test_an_agent_that_did_nothing_has_an_empty_batch(kept: Kept) -> None:

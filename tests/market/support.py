@@ -160,7 +160,8 @@ class MemoryBooks(Books):
         return set()
 
     def leaders(self, limit: int) -> list[Leader]:
-        best = sorted(self.stands.values(), key=lambda s: (s.rating, s.transactions), reverse=True)
+        ranked = [each for each in self.stands.values() if each.transactions or each.rating != 1200]
+        best = sorted(ranked, key=lambda s: (s.rating, s.transactions), reverse=True)
         return [Leader(each.key, each.rating, each.transactions) for each in best[:limit]]
 
     def history(self, key: bytes, limit: int = 100) -> list[tuple[int, int, str]]:

@@ -147,7 +147,7 @@ def test_what_the_mesh_says_of_an_agent_is_shown_under_the_same_key_as_it_is_now
         last_active_epoch=epoch,
         epoch=epoch,
     )
-    market.rated(ALICE, mesh=vector)
+    market.rated(ALICE, transactions=1, mesh=vector)
     standing, now = market.standing(ALICE), (epoch + 7) * 86_400_000
     assert frame(agentchat.ratings(address(ALICE), standing, (), now))["mesh"] == MESH
     board = frame(agentchat.leaderboard(market.books.leaders(10), {standing.key: standing}, 8, now))

@@ -31,6 +31,7 @@ from moothall.market.records import (
     SkillStanding,
     Standing,
 )
+from moothall.market.reputation_vector import UNRATED, disputed
 from moothall.market.skills import Filters
 from moothall.store.books import SqlBooks
 from moothall.store.dialect import Connection, Cursor, Value
@@ -259,6 +260,14 @@ def test_the_leaderboard_goes_by_rating_and_then_by_transactions(place: Place) -
     with place.books() as books:
         assert books.leaders(3) == [(agent.public.raw, *stands) for agent, *stands in ranking[:3]]
         assert len(books.leaders(10)) == 4
+
+
+def test_an_agent_that_was_only_rated_on_the_mesh_is_not_on_the_leaderboard(place: Place) -> None:
+    with place.books() as books:
+        books.save_standing(Standing(key=ALICE.public.raw, mesh=disputed(UNRATED)))
+        books.save(Standing(key=BOB.public.raw, rating=1100), audit())
+    with place.books() as books:
+        assert books.leaders(10) == [(BOB.public.raw, 1100, 0)]
 
 
 def test_the_history_of_a_rating_is_told_from_its_end(place: Place) -> None:

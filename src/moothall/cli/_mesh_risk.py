@@ -2,16 +2,16 @@
 
 import heapq
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from moothall.cli._agent_keys import AGENT_HELP, agent_key
 from moothall.cli._connecting import AsJson
 from moothall.cli._mesh_log import day_of, epoch_now
 from moothall.cli._options import Config
-from moothall.cli._stores import DataDir, StoreUrl, opened_store
+from moothall.cli._stores import DataDir, StoreUrl, look_into, opened_store
 from moothall.cli._tables import Right, show_table
 from moothall.errors import UsageError
 
@@ -31,9 +31,7 @@ Epoch = Annotated[
 
 
 def batch(
-    agent: Annotated[
-        str, typer.Argument(metavar="AGENT", help="Its key: 64 hex digits.", show_default=False)
-    ],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help=AGENT_HELP, show_default=False)],
     epoch: Epoch = None,
     output: Annotated[
         Path | None,
@@ -51,13 +49,11 @@ def batch(
     \b
     moothall mesh batch 03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8 --epoch 20773
     """
-    key = agent.lower().removeprefix("0x")
-    if not re.fullmatch(r"[0-9a-f]{64}", key):
-        raise UsageError("an agent of the mesh is named by its key: 64 hex digits")
     chosen = epoch_now() if epoch is None else epoch
     day_of(chosen)
+    key = look_into(data_dir, store, config, lambda books: agent_key(books, agent))
     with opened_store(data_dir, store, config) as connection:
-        made = _batch(connection, bytes.fromhex(key), chosen)
+        made = _batch(connection, key, chosen)
     if output is not None:
         try:
             output.expanduser().write_bytes(made.encode())

@@ -2,19 +2,18 @@
 
 import json
 import os
-import string
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from moothall.cli._agent_keys import AGENT_HELP, agent_key
 from moothall.cli._amounts import AmountArgument, millionths, shown
 from moothall.cli._connecting import AsJson
 from moothall.cli._deals import Count
 from moothall.cli._exits import FAILED, group
 from moothall.cli._options import Config
-from moothall.cli._reading import read_public_key
 from moothall.cli._stores import DataDir, StoreUrl, look_into, opened_store, run_unit
 from moothall.cli._tables import Right, show_table
 from moothall.errors import OutcomeUnknown, UsageError
@@ -30,9 +29,6 @@ app = group("ledger", "Credits: issue them, take them back, see where they are."
 
 PAGE: Final = 500  # entries that are read at once
 
-AGENT_HELP: Final = (
-    "The agent: its key in hex (the mesh id), its @id if the store knows it, or a file with its public key."
-)
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help=AGENT_HELP)]
 OptionalAgent = Annotated[str | None, typer.Argument(metavar="AGENT", help=f"{AGENT_HELP} Default: all.")]
 Reference = Annotated[
@@ -107,7 +103,7 @@ def balance(
     def look(books: "StoreBooks") -> tuple[bytes, int]:
         from moothall.market.ledger import agent_account
 
-        key = _key(books, agent)
+        key = agent_key(books, agent)
         return key, books.balance(agent_account(key))
 
     key, held = look_into(data_dir, store, config, look)
@@ -135,7 +131,7 @@ def journal(
     def look(books: "StoreBooks") -> "tuple[str | None, list[JournalEntry]]":
         from moothall.market.ledger import agent_account
 
-        account = None if agent is None else agent_account(_key(books, agent))
+        account = None if agent is None else agent_account(agent_key(books, agent))
         return account, _entries(books, account, limit)
 
     account, found = look_into(data_dir, store, config, look)
@@ -194,7 +190,7 @@ def _move(
         from moothall.market.credits import reference_name
         from moothall.market.ledger import agent_account
 
-        key = _key(books, agent)
+        key = agent_key(books, agent)
         repeated = books.posted(reference_name(name), operation) is not None
         entry = unit(books, key, moved, name, now=now)
         return key, entry, books.balance(agent_account(key)), repeated
@@ -219,19 +215,6 @@ def _move(
     else:
         did = "deposited" if operation == "deposit" else "withdrew"
         typer.echo(f"{did} {shown(moved)}, reference {name}; the balance is {shown(held)}")
-
-
-def _key(books: "StoreBooks", word: str) -> bytes:
-    if len(word) == 64 and all(digit in string.hexdigits for digit in word):
-        return bytes.fromhex(word)
-    if word.startswith("@") or not Path(word).expanduser().exists():
-        key = books.find_key(word.removeprefix("@").lower())
-        if key is None:
-            raise UsageError(
-                f"the store does not know {word}: give the agent's key, as 64 hex digits or in a file"
-            )
-        return key
-    return read_public_key(word).raw
 
 
 def _entries(books: "CreditBooks", account: str | None, limit: int) -> "list[JournalEntry]":

@@ -98,7 +98,8 @@ class Books(RevocationBooks, PostBooks, Protocol):
         """The 16 digits of imported rows that no key has claimed yet, and perhaps of some that one just did."""
 
     def leaders(self, limit: int) -> list[Leader]:
-        """The leaderboard: rating, then transactions, both descending."""
+        """The leaderboard: rating, then transactions, both descending. Without keys that have only been rated on
+        the mesh."""
 
     def history(self, key: bytes, limit: int = 100) -> list[tuple[int, int, str]]:
         """(at, rating, why) of the latest points, newest first."""

@@ -48,7 +48,7 @@ from moothall.store.conversations import ConversationSql
 from moothall.store.credits import CreditSql
 from moothall.store.dialect import Connection
 from moothall.store.events import EventBooks
-from moothall.store.halls import HallsSql
+from moothall.store.halls import KEY_BYTES, HallsSql
 from moothall.store.ids import IdBooks
 from moothall.store.mesh_inbox import InboxSql
 from moothall.store.mesh_log import LogSql
@@ -128,6 +128,9 @@ class StoreBooks(
 ):
     """The books of the market and the court; of conversations of the mesh, credits, its log and its inboxes; of
     the keys behind ids; of what halls have in common and tell each other; and the courier's outbox of events."""
+
+    def keys_from(self, digits: str) -> list[bytes]:
+        """Keys that begin with these hex digits: one, or two if there are several."""
 
 
 class SqlBooks(
@@ -316,6 +319,14 @@ class SqlBooks(
         )
         keys = [key for fingerprint, key in rows if fingerprint.startswith(agent_id)]
         return keys[0] if keys else None
+
+    def keys_from(self, digits: str) -> list[bytes]:
+        size = 2 * KEY_BYTES  # digits
+        first, last = (bytes.fromhex(digits.ljust(size, end)) for end in "0f")
+        return [
+            key
+            for (key,) in self._query("SELECT key FROM keys WHERE key BETWEEN ? AND ? LIMIT 2", first, last)
+        ]
 
     def receipts(
         self,

@@ -19,8 +19,10 @@ from moothall.store.work import MARKS, SqlWork, runs
 _standing: Final = msgspec.json.Decoder(Standing).decode
 _registration: Final = msgspec.json.Decoder(Registration).decode
 
+# FEEDBACK of the mesh makes a standing too. A key that has neither a deal nor moved points is not ranked.
 _LEADERS: Final = (
-    "SELECT key, rating, transactions FROM standings ORDER BY rating DESC, transactions DESC, key LIMIT ?"
+    "SELECT key, rating, transactions FROM standings WHERE transactions > 0 OR rating <> 1200"
+    " ORDER BY rating DESC, transactions DESC, key LIMIT ?"
 )
 
 
