@@ -124,6 +124,9 @@ class Bench:
         is_proven: bool = True,
     ) -> Told:
         sent = self.envelope(sender, msg_type, payload, to, talk)
+        return await self.take(sent, is_away=is_away, is_proven=is_proven)
+
+    async def take(self, sent: Envelope, *, is_away: bool = False, is_proven: bool = True) -> Told:
         told: Told = await self.answer(
             lambda done, failed: self.desk.take(
                 sent, encode(sent), HERE, done, failed, is_away=is_away, is_proven=is_proven
@@ -146,7 +149,11 @@ class Bench:
         return await self.ask(agent, order)
 
     async def advertise(self, agent: PrivateKey, payload: bytes, name: str = "agent") -> None:
-        sent = self.envelope(agent, MsgType.ADVERTISE, payload, talk=NO_CONVERSATION)
+        await self.post_advertise(
+            self.envelope(agent, MsgType.ADVERTISE, payload, talk=NO_CONVERSATION), name
+        )
+
+    async def post_advertise(self, sent: Envelope, name: str = "agent") -> None:
         await self.answer(
             lambda done, failed: self.desk.advertise(
                 sent, encode(sent), HERE, name, lambda: done(None), failed
@@ -347,6 +354,51 @@ async def test_a_notary_that_is_here_gets_its_assignment_from_the_room_alone(pla
         accepted = await bench.send(BOB, MsgType.ACCEPT, Accept(amount=0).encode(), ALICE)
         assert [mail.stored for mail in accepted.mail] == [False]
         assert await run(bench.store, lambda books: books.newest_envelope(CAROL.public.raw)) == 0
+
+
+async def test_an_envelope_that_comes_again_after_a_restart_changes_nothing(place: Place) -> None:  # noqa: F811
+    """As one that was ahead of the clock of the process before may."""
+    async with opened(place) as bench:
+        await bench.deal()
+        await bench.send(ALICE, MsgType.VERDICT, _approval(), BOB)
+        rated = bench.envelope(ALICE, MsgType.FEEDBACK, feedback(BOB))
+        offered = bench.envelope(CAROL, MsgType.NOTARIZE_BID, _any_offer(), talk=NO_CONVERSATION)
+        old = bench.envelope(BOB, MsgType.ADVERTISE, _advertised("old"), talk=NO_CONVERSATION)
+        await bench.take(rated)
+        await bench.take(offered)
+        await bench.post_advertise(old)
+        bench.world.advance(1)
+        await bench.advertise(BOB, _advertised("new"))
+        before = await _state(bench)
+    async with opened(place) as bench:
+        bench.world.advance(20)
+        with pytest.raises(OutOfOrder):
+            await bench.take(rated)
+        await bench.take(offered)
+        await bench.post_advertise(old)
+        assert await _state(bench) == before
+
+
+def _approval() -> bytes:
+    return Verdict(Judgement.APPROVE, ALICE.public.raw, BOB.public.raw).encode()
+
+
+def _any_offer() -> bytes:
+    return NotarizeBid(BidType.OFFER, NO_CONVERSATION).encode()
+
+
+def _advertised(capability: str) -> bytes:
+    return Advertise(capabilities=(capability,)).encode()
+
+
+async def _state(bench: Bench) -> Any:
+    """What a replay could change, and the log."""
+
+    def look(books: Any) -> Any:
+        tables = ("conversations", "notary_bids", "registrations", "standings", "audit", "mesh_log")
+        return [sorted(books._query(f"SELECT * FROM {table}")) for table in tables]  # noqa: S608
+
+    return await run(bench.store, look)
 
 
 async def test_without_an_inbox_in_the_store_nothing_is_kept_there(bench: Bench) -> None:

@@ -236,6 +236,8 @@ class MeshDesk:
     def _bid(
         self, books: DeskBooks, envelope: Envelope, raw: bytes, now: int
     ) -> tuple[Told, Conversation | None]:
+        if self._logs and books.logged_envelope(keccak256(raw)) is not None:
+            return Told(), None  # it was taken before a restart, or by another hall
         try:
             bid = NotarizeBid.decode(envelope.payload)
         except PayloadParseError:

@@ -41,9 +41,9 @@ class MeshAgent(Decorators, Dealing, Publishing):
     `name` is what others see in its BEACON. `key` is a key file, a file of 32 bytes, or a key; without one, a key
     is made that is not kept. With `create`, a key file that is not there is made, and the log says so. The nonces
     of a key file are kept beside it. `capabilities` are advertised on connecting, and named `topics` subscribed to.
-    With `beacon` False the agent is not shown as present, and with `inbox` False what waits in its inbox stays
-    there: for a program that does something for an agent that runs. `inbox_limit` is how many envelopes are read
-    of the inbox at most; the others stay there.
+    With `beacon` False the agent is not shown as present. With `inbox` False it gets no envelopes: those to it go
+    to its other connections, or wait in its inbox. That is for a program that does something for an agent.
+    `inbox_limit` is how many envelopes are read of the inbox at most; the others stay there.
     `timeout` is how many seconds an operation waits. After a lost connection it connects again, unless `reconnect`
     is False, after the waits of `backoff`. `url` is where the hall is.
     """
@@ -69,6 +69,7 @@ class MeshAgent(Decorators, Dealing, Publishing):
         self._url = url
         self._timeout = timeout
         self._reconnect = reconnect
+        self._receives = inbox
         self._backoff = backoff
         self._lifeline: Lifeline[Line] | None = None
         self._beating: asyncio.Task[None] | None = None
@@ -152,6 +153,7 @@ class MeshAgent(Decorators, Dealing, Publishing):
             self._intake,
             self._handlers,
             self._timeout,
+            receives=self._receives,
             on_end=self._notify_all,
         )
         self._stay = stay

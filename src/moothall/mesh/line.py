@@ -85,14 +85,22 @@ class Line:
 
     @classmethod
     async def open(
-        cls, url: str, key: PrivateKey, known_halls: KnownHalls, listener: Listener, *, patience: float
+        cls,
+        url: str,
+        key: PrivateKey,
+        known_halls: KnownHalls,
+        listener: Listener,
+        *,
+        patience: float,
+        receives: bool = True,
     ) -> Self:
-        """Resolves when the key is proven. Raises ConnectionFailed, ReplyTimeout, UntrustedHall or a Refusal."""
+        """Resolves when the key is proven. Without `receives`, envelopes to the agent go to its other connections
+        or into its inbox. Raises ConnectionFailed, ReplyTimeout, UntrustedHall or a Refusal."""
         socket = await open_socket(mesh_url(url), patience, subprotocol=frames.SUBPROTOCOL)
         line = cls(socket, url, listener, patience)
         try:
             async with asyncio.timeout(patience):
-                await line._prove(key, known_halls)
+                await line._prove(key, known_halls, receives=receives)
         except TimeoutError:
             await socket.close()
             raise ReplyTimeout(f"{shown_url(url)} did not take the proof within {patience:g} s") from None
@@ -182,9 +190,10 @@ class Line:
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    async def _prove(self, key: PrivateKey, known_halls: KnownHalls) -> None:
+    async def _prove(self, key: PrivateKey, known_halls: KnownHalls, *, receives: bool) -> None:
         agent_id = key.public.raw.hex()
-        await self._transmit(frames.encode_frame(frames.Prove(agent_id=agent_id, acks=True)), text=True)
+        question = frames.Prove(agent_id=agent_id, acks=True, receives=receives)
+        await self._transmit(frames.encode_frame(question), text=True)
         challenge = await self._next(frames.Challenge)
         text, hall = challenge.challenge, challenge.hall
         check_hall(self._url, text, hall, challenge.random, challenge.host, known_halls.read())

@@ -39,6 +39,7 @@ class Stay:
         handlers: Handlers,
         patience: float,
         *,
+        receives: bool,
         on_end: Callable[[], None],
     ) -> None:
         self.url: Final = url
@@ -49,11 +50,19 @@ class Stay:
         self._intake = intake
         self._handlers = handlers
         self._patience = patience
+        self._receives = receives
         self._on_end = on_end
 
     async def dial(self) -> Line:
         """A new connection, with the key proven."""
-        return await Line.open(self.url, self._key, KnownHalls(), self._intake, patience=self._patience)
+        return await Line.open(
+            self.url,
+            self._key,
+            KnownHalls(),
+            self._intake,
+            patience=self._patience,
+            receives=self._receives,
+        )
 
     async def settle_in(self, connection: Line, *, again: bool) -> None:
         """Be there, on the same topics and with the same offer as before."""

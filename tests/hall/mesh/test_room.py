@@ -233,6 +233,30 @@ def test_what_the_market_stored_or_carried_is_not_put_into_the_inbox_again() -> 
     assert bob.prove()["cursor"] == 0
 
 
+def test_a_connection_that_does_not_receive_takes_no_mail_of_its_agent() -> None:
+    town = Town()
+    alice = town.present("alice")
+    command = town.connect_agent("bob")
+    command.prove(acks=True, receives=False)
+    quiet(alice, command)
+    alice.propose(command)
+    assert town.dealings.taken[-1][1]  # it is away
+    assert town.dealings.here == set()
+    assert alice.texts()[0]["stored"] is True
+    assert command.envelopes() == []
+    command.propose(alice, bytes(16))
+    assert command.texts()[0]["type"] == "accepted"
+    running = town.present("bob", proven=True)
+    assert running.ask(type="inbox")["envelopes"]
+    quiet(alice, command, running)
+    alice.propose(running)
+    assert (running.types(), command.types(), alice.types()) == (["PROPOSE"], [], [])
+    command.leave()
+    assert town.dealings.here == {running.id}
+    running.leave()
+    assert town.dealings.here == set()
+
+
 def test_an_envelope_that_another_hall_took_is_brought_here() -> None:
     town = Town()
     bob = town.present("bob", proven=True)

@@ -312,8 +312,8 @@ class Agent:
     def tell(self, **frame: Any) -> None:
         self._town.room.receive(self.guest, json.dumps(frame).encode())
 
-    def prove(self, *, acks: bool = False) -> dict[str, Any]:
-        challenge = self.ask(type="prove", agent_id=self.id.hex(), acks=acks)
+    def prove(self, *, acks: bool = False, receives: bool = True) -> dict[str, Any]:
+        challenge = self.ask(type="prove", agent_id=self.id.hex(), acks=acks, receives=receives)
         text = proof_text(challenge["challenge"], challenge["hall"], self.id.hex())
         return self.ask(type="prove", signature=self.key.sign_bytes(text).hex())
 

@@ -124,7 +124,7 @@ class Asking:
         self._presence.admit(key)
         hall, host = self._room.hall_id, self._room.public_host or guest.host
         random = self._entropy(CHALLENGE_BYTES).hex()
-        guest.challenged = Challenged(key, bound_nonce(hall, random, host), frame.acks)
+        guest.challenged = Challenged(key, bound_nonce(hall, random, host), frame.acks, frame.receives)
         challenge = guest.challenged.challenge
         guest.tell(Challenge(challenge=challenge, hall=hall, random=random, host=host, ref=frame.ref))
 
@@ -137,7 +137,7 @@ class Asking:
             raise _Refused("VERIFICATION_FAILED", "The key did not sign this challenge for this hall")
         self._presence.admit(challenged.key)
         try:
-            self._room.proved(guest, challenged.key)
+            self._room.proved(guest, challenged.key, receives=challenged.receives)
         except TooManyConnections as error:
             raise _Refused("TOO_MANY_CONNECTIONS", str(error)) from None
         guest.acks = challenged.acks

@@ -2,8 +2,8 @@
 
 An envelope can be replayed from elsewhere, so it proves less than the answer to a challenge. A connection that
 proved its key comes first: as long as there is one, those that only sent an envelope of the key get none of its
-mail. Several connections may prove one key, for instance a running agent and a command line beside it. All of them
-get its mail.
+mail. Several connections may prove one key, for instance two processes of an agent. All of them get its mail, but
+those that said they do not receive: a command line that sends one envelope for an agent must not take its mail.
 """
 
 from typing import Final, Generic, Protocol, TypeVar
@@ -26,10 +26,11 @@ Connection = TypeVar("Connection", bound=Keyed)
 class Holder(Generic[Connection]):
     """A key with at least one connection."""
 
-    __slots__ = ("claimed", "name", "proven", "told_up_to")
+    __slots__ = ("claimed", "name", "proven", "sending", "told_up_to")
 
     def __init__(self) -> None:
         self.proven: tuple[Connection, ...] = ()
+        self.sending: tuple[Connection, ...] = ()  # that proved the key, and get no mail
         self.claimed: tuple[Connection, ...] = ()  # the latest last
         self.name: str | None = None  # of its last BEACON, None before the first
         self.told_up_to = 0  # connections up to this number have a BEACON of it: see `beacons`
@@ -52,7 +53,7 @@ class Connections(Generic[Connection]):
         return () if holder is None else holder.proven or holder.claimed
 
     def is_proven(self, key: bytes) -> bool:
-        """True if a connection that proved this key is here."""
+        """True if a connection that proved this key, and gets its mail, is here."""
         holder = self._holders.get(key)
         return holder is not None and bool(holder.proven)
 
@@ -63,17 +64,20 @@ class Connections(Generic[Connection]):
         holder.claimed = (*holder.claimed, connection)[-MAX_PER_KEY:]
         return holder
 
-    def prove(self, connection: Connection, key: bytes) -> Holder[Connection]:
+    def prove(self, connection: Connection, key: bytes, *, receives: bool = True) -> Holder[Connection]:
         """Raises TooManyConnections."""
         holder = self._holders.get(key)
-        if holder is not None and len(holder.proven) >= MAX_PER_KEY:
+        if holder is not None and len(holder.proven) + len(holder.sending) >= MAX_PER_KEY:
             raise TooManyConnections(
                 f"This key has proven {MAX_PER_KEY} connections, which is the limit. Close one of them"
             )
         if holder is None:
             holder = self._holders[key] = Holder()
         holder.claimed = _without(holder.claimed, connection)
-        holder.proven = (*holder.proven, connection)
+        if receives:
+            holder.proven = (*holder.proven, connection)
+        else:
+            holder.sending = (*holder.sending, connection)
         return holder
 
     def leave(self, connection: Connection) -> None:
@@ -84,7 +88,8 @@ class Connections(Generic[Connection]):
             return
         holder.claimed = _without(holder.claimed, connection)
         holder.proven = _without(holder.proven, connection)
-        if not holder.claimed and not holder.proven:
+        holder.sending = _without(holder.sending, connection)
+        if not (holder.claimed or holder.proven or holder.sending):
             del self._holders[key]
 
 

@@ -39,6 +39,7 @@ class Prove(Frame, frozen=True, tag="prove"):
 
     agent_id: AgentId | None = None
     acks: bool = False  # say `accepted` for each envelope of this connection
+    receives: bool = True  # False: envelopes to the agent go to its other connections, or into its inbox
     signature: Signature | None = None
 
 

@@ -79,6 +79,7 @@ class Challenged(NamedTuple):
     key: bytes
     challenge: str
     acks: bool
+    receives: bool
 
 
 class _Waiting(NamedTuple):
@@ -113,6 +114,7 @@ class Guest:
         "listed",
         "meter",
         "number",
+        "receives",
         "waiting_bytes",
     )
 
@@ -135,6 +137,7 @@ class Guest:
         self.meter = meter  # counts what it costs; None without limits
         self.key: bytes | None = None  # of its envelopes; it has no other from then on
         self.is_proven = False
+        self.receives = True  # envelopes to its key
         self.acks = False  # it wants to know of each envelope that was accepted
         self.challenged: Challenged | None = None
         self.line: WaitingLine[Guest] | None = None  # of connections without a key

@@ -150,7 +150,7 @@ class MeshRoom:
             guest.line.leave(guest)
         self.topics.leave(guest)
         self.connections.leave(guest)
-        if guest.is_proven and guest.key is not None and not self.connections.is_proven(guest.key):
+        if guest.is_proven and guest.receives and guest.key and not self.connections.is_proven(guest.key):
             self._dealings.present(guest.key, is_here=False)
         self._presence.depart(guest)
         guest.end()
@@ -286,14 +286,16 @@ class MeshRoom:
         self._give(guest, key)
         self.connections.claim(guest, key)
 
-    def proved(self, guest: Guest, key: bytes) -> None:
+    def proved(self, guest: Guest, key: bytes, *, receives: bool) -> None:
         """The connection has proven this key. Raises TooManyConnections."""
-        holder = self.connections.prove(guest, key)
+        holder = self.connections.prove(guest, key, receives=receives)
         if guest.key is None:
             self._give(guest, key)
         guest.is_proven = True
         self._dealings.proved(key)
-        self._dealings.present(key, is_here=True)
+        guest.receives = receives
+        if receives:
+            self._dealings.present(key, is_here=True)
         if holder.name is not None:
             self._presence.arrive(guest, key, holder.name, proven=True)
 
