@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from moothall.hall.mesh.market import Payer
+from moothall.market.epoch_log import ROW
 from moothall.market.quotas import DAY, Disk
 from moothall.market.recorder import MAX_TOGETHER, MAX_WAITING_BYTES, PAUSE_SECONDS, Recorder
 from moothall.market.rules import Quotas
@@ -106,6 +107,14 @@ def test_a_key_over_its_quota_is_not_logged_until_the_next_day(room: Room) -> No
     room.say(nonce=3)
     room.world.advance(PAUSE_SECONDS)
     assert room.logged() == 3
+
+
+def test_the_row_around_a_short_envelope_counts_too(room: Room) -> None:
+    room.recorder = Recorder(room.store, Disk(Quotas(disk_per_key=4 * ROW)))
+    for nonce in range(1, 9):
+        room.say(nonce=nonce)
+    room.world.advance(PAUSE_SECONDS)
+    assert 2 <= room.logged() <= 4
 
 
 def test_new_keys_do_not_help_an_address_over_its_quota(room: Room) -> None:

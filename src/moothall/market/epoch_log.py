@@ -5,13 +5,17 @@ is. An envelope belongs to the epoch in which it arrived. An epoch that has ende
 logged in the next one. Envelopes are leaves of the epoch's Merkle tree in the order of their numbers.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 from moothall.market.books import MAX_READ, Page
 from moothall.wire.mesh.envelope import Envelope
 from moothall.wire.mesh.epochs import epoch_of
+
+
+# Bytes of a row besides its envelope, with its part of the indexes. A short envelope takes less than half of its row.
+ROW: Final = 400
 
 
 class Logged(Struct, frozen=True, gc=False):

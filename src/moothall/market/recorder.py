@@ -12,7 +12,7 @@ from moothall.hall.agenda import Appointment
 from moothall.hall.mesh.market import Payer
 from moothall.hall.outside import Store
 from moothall.hall.services import Timekeeper
-from moothall.market.epoch_log import LogBooks
+from moothall.market.epoch_log import ROW, LogBooks
 from moothall.market.quotas import Bill, Disk
 from moothall.wire.mesh.envelope import Envelope
 
@@ -89,7 +89,7 @@ class Recorder:
             if self._disk.limits_keys and envelope.sender != self._hall_key:
                 if self._disk.is_full(books, bill):
                     continue
-                books.charge_disk(bill.account, bill.day, len(raw))
+                books.charge_disk(bill.account, bill.day, len(raw) + ROW)
             books.log(envelope, raw, at, belongs=False)
-            logged.append((bill, len(raw)))
+            logged.append((bill, len(raw) + ROW))
         return logged

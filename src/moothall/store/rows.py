@@ -19,7 +19,7 @@ from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH
 from moothall.market.conversations import Conversation
 from moothall.market.credits import Escrow
-from moothall.market.epoch_log import ClosedEpoch
+from moothall.market.epoch_log import ROW, ClosedEpoch
 from moothall.market.ledger import CREDITS
 from moothall.market.records import (
     AuditRow,
@@ -354,7 +354,7 @@ class Draft:
 
     def put_logged(self, envelope: Envelope, raw: bytes, *, epoch: int, at: int, belongs: bool) -> None:
         conversation = envelope.conversation_id if belongs else NO_CONVERSATION
-        self.size += len(raw)
+        self.size += len(raw) + ROW
         self.added["mesh_log"].append(
             (
                 epoch,
