@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from moothall.market.epoch_log import ClosedEpoch, epoch_at
+from moothall.market.epoch_log import ROW, ClosedEpoch, epoch_at
 from moothall.store import reading_mesh_log as reading
 from moothall.store.books import StoreBooks
 from moothall.store.dialect import Connection
@@ -98,7 +98,7 @@ def test_its_bytes_are_charged(place: Place) -> None:
     envelope, raw = sent(ALICE, MsgType.DISCOVER, b"{}")
     with place.books() as books:
         books.log(envelope, raw, NOW_MS)
-        assert books.spend_disk("alice", 1) == len(raw)
+        assert books.spend_disk("alice", 1) == len(raw) + ROW
 
 
 def test_the_log_cannot_be_changed(place: Place) -> None:

@@ -13,9 +13,7 @@ from moothall.market.books import MAX_READ, Page
 from moothall.wire.mesh.envelope import Envelope
 from moothall.wire.mesh.epochs import epoch_of
 
-
-# Bytes of a row besides its envelope, with its part of the indexes. A short envelope takes less than half of its row.
-ROW: Final = 400
+ROW: Final = 400  # bytes besides the envelope, with the indexes: more than a short envelope has itself
 
 
 class Logged(Struct, frozen=True, gc=False):
