@@ -6,11 +6,11 @@ import pytest
 
 from moothall.errors import OutOfOrder
 from moothall.market.conversations import ORDERS, Event, Step, decide
-from moothall.market.mesh import authority_of, step_of
+from moothall.market.mesh import authority_of, conversation_id_of, step_of
 from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope, encode, seal
 from moothall.wire.mesh.keccak import keccak256
 from moothall.wire.mesh.msg_types import BILATERAL, MsgType
-from moothall.wire.mesh.notaries import Judgement, NotarizeAssign, Verdict
+from moothall.wire.mesh.notaries import BidType, Judgement, NotarizeAssign, NotarizeBid, Verdict
 from moothall.wire.mesh.offers import Accept, Counter, Propose, encode_amount
 from moothall.wire.mesh.outcomes import Deliver, Feedback, Outcome, Role
 from moothall.wire.mesh.reasons import Dispute, Reject
@@ -135,3 +135,19 @@ def test_an_authority_is_the_hash_of_the_whole_envelope() -> None:
     sent = envelope(MsgType.REJECT, b"")
     authority = authority_of(sent, encode(sent))
     assert (authority.envelope, authority.sender, authority.nonce) == (keccak256(encode(sent)), A, NOW)
+
+
+def test_feedback_and_bids_may_name_their_conversation_in_the_payload_alone() -> None:
+    rating = Feedback(
+        conversation_id=TALK,
+        target_agent=B,
+        score=1,
+        outcome=Outcome.POSITIVE,
+        is_dispute=False,
+        role=Role.PARTICIPANT,
+    )
+    bid = NotarizeBid(BidType.OFFER, TALK)
+    for msg_type, payload in ((MsgType.FEEDBACK, rating.encode()), (MsgType.NOTARIZE_BID, bid.encode())):
+        assert conversation_id_of(envelope(msg_type, payload, talk=NO_CONVERSATION)) == TALK
+        assert conversation_id_of(envelope(msg_type, b"?", talk=NO_CONVERSATION)) == NO_CONVERSATION
+    assert conversation_id_of(envelope(MsgType.REJECT, b"")) == TALK

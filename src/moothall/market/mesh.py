@@ -14,7 +14,7 @@ from moothall.wire.mesh.envelope import NO_CONVERSATION, Envelope
 from moothall.wire.mesh.faults import PayloadParseError
 from moothall.wire.mesh.keccak import keccak256
 from moothall.wire.mesh.msg_types import MsgType
-from moothall.wire.mesh.notaries import Judgement, NotarizeAssign, Verdict
+from moothall.wire.mesh.notaries import Judgement, NotarizeAssign, NotarizeBid, Verdict
 from moothall.wire.mesh.offers import Accept, Counter, Propose
 from moothall.wire.mesh.outcomes import Feedback, Outcome, Role
 
@@ -36,6 +36,18 @@ def step_of(envelope: Envelope) -> Step:
 def authority_of(envelope: Envelope, raw: bytes) -> Authority:
     """The envelope as postings name it. `raw` is its encoding."""
     return Authority(keccak256(raw), envelope.sender, envelope.nonce)
+
+
+def conversation_id_of(envelope: Envelope) -> bytes:
+    """The id of its conversation, or that of zeros. FEEDBACK and NOTARIZE_BID may name it in the payload alone."""
+    try:
+        if envelope.msg_type is MsgType.FEEDBACK:
+            return Feedback.decode(envelope.payload).conversation_id
+        if envelope.msg_type is MsgType.NOTARIZE_BID:
+            return NotarizeBid.decode(envelope.payload).conversation_id
+    except PayloadParseError:
+        pass
+    return envelope.conversation_id
 
 
 def _step(envelope: Envelope, event: Event, **others: Any) -> Step:

@@ -10,6 +10,8 @@ from moothall.errors import OutOfOrder
 from moothall.hall.mesh.frames import (
     MAX_PAGE,
     MAX_PAGE_BYTES,
+    Answer,
+    AskBalance,
     AskReputation,
     Balance,
     Conversations,
@@ -18,7 +20,9 @@ from moothall.hall.mesh.frames import (
     EscrowSummary,
     ListConversations,
     Logged,
+    Question,
     Reputation,
+    ShowConversation,
 )
 from moothall.market.conversations import Conversation
 from moothall.market.credits import Escrow
@@ -29,6 +33,20 @@ from moothall.wire.mesh.envelope import decode
 from moothall.wire.mesh.keccak import keccak256
 
 MAX_RECORDS: Final = 1024 * 1024  # bytes of conversations that are read for one list
+
+
+def answer(books: DeskBooks, key: bytes, question: Question, now: int) -> Answer:
+    match question:
+        case ListConversations():
+            return list_conversations(books, key, question)
+        case ShowConversation():
+            return show_conversation(books, key, bytes.fromhex(question.conversation_id))
+        case AskReputation():
+            return reputation(books, key, question, now)
+        case AskBalance():
+            return balance(books, key)
+        case _:
+            raise TypeError(f"{type(question).__name__} is not a question")
 
 
 def list_conversations(books: DeskBooks, key: bytes, question: ListConversations) -> Conversations:

@@ -8,28 +8,24 @@ Nothing here decides. Deadlines of conversations are in the store, and survive a
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from moothall.errors import OutOfOrder, RateLimited, VerificationRequired
 from moothall.hall.access import NewKeys
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, Deadlines
 from moothall.hall.elsewhere import NOWHERE, Elsewhere, PostBooks
+from moothall.hall.mesh import replies
 from moothall.hall.mesh.frames import (
     Answer,
-    AskBalance,
-    AskReputation,
     Cancel,
     Cancelled,
     Consent,
     Consented,
     ConversationChanged,
-    ListConversations,
-    NotaryAssigned,
     Notice,
     Offline,
     Question,
-    ShowConversation,
     decode_hall_frame,
     encode_frame,
 )
@@ -39,36 +35,31 @@ from moothall.hall.mesh.stored_inbox import StoredInboxes
 from moothall.hall.outside import Store
 from moothall.hall.services import Services
 from moothall.identity import PublicKey
-from moothall.market import advertisements, conversing, mesh_answers
+from moothall.market import advertisements, conversing, mesh_answers, mesh_notices, mesh_orders
 from moothall.market.advertisements import Discovered, read_advertise
-from moothall.market.audit import AuditData
 from moothall.market.conversations import Conversation
 from moothall.market.conversing import Dealt, MeshRules
-from moothall.market.credits import Authority, deal_name
 from moothall.market.desk import Online
 from moothall.market.desk_books import DeskBooks
 from moothall.market.lanes import Lanes
 from moothall.market.ledger import agent_account
-from moothall.market.mesh import authority_of, step_of
+from moothall.market.mesh import authority_of, conversation_id_of, step_of
+from moothall.market.mesh_notices import Cause
 from moothall.market.newcomers import Newcomers
 from moothall.market.quotas import Disk
 from moothall.market.recorder import Recorder
-from moothall.market.records import AuditRow
-from moothall.market.storable import kept_json
 from moothall.wire.mesh.announcements import default_name
 from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope, decode, encode
 from moothall.wire.mesh.faults import PayloadParseError
 from moothall.wire.mesh.keccak import keccak256
 from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.notaries import BidType, NotarizeAssign, NotarizeBid
-from moothall.wire.mesh.outcomes import Feedback
 
 # An envelope names no hall. One that was sent to another hall must not spend credits of the same key here. Agents
 # that never answer a challenge, because they send envelopes alone, have to live with that.
 _PROVE_FIRST: Final = "Credits are at stake. Prove your key to this hall first, with the text frame `prove`"
 
 Result = TypeVar("Result")
-Cause = Literal["review", "timeout", "cancel", "court"]
 Change = Callable[[tuple[bytes, ...], Notice | Offline], None]
 
 
@@ -172,18 +163,11 @@ class MeshDesk:
     def _tell_sender(self, raw: bytes, *, stored: bool) -> None:
         """The recipient left this hall before the hall of the sender knew of it."""
         envelope = decode(raw)
-        offline = Offline(
-            recipient=envelope.recipient.hex(),
-            msg_type=envelope.msg_type.name,
-            nonce=envelope.nonce,
-            conversation_id=envelope.conversation_id.hex(),
-            stored=stored,
-        )
 
         def failed(error: BaseException) -> None:
             self._hall.log.warning("mesh_sender_not_told", error=repr(error))
 
-        frame = encode_frame(offline)
+        frame = encode_frame(replies.offline(envelope, stored=stored))
         self._store.submit(
             lambda books: self._elsewhere.notify(books, (envelope.sender,), frame), lambda _: None, failed
         )
@@ -268,7 +252,7 @@ class MeshDesk:
         self._log(books, envelope, raw, now)
         is_away = is_away and envelope.recipient != NO_RECIPIENT
         stored, carried = self._post(books, envelope.recipient, raw, now) if is_away else (False, False)
-        notices = (*_assigned(dealt), *_notices(dealt, envelope))
+        notices = mesh_notices.of_envelope(dealt, envelope)
         for key, notice in notices:
             self._elsewhere.notify(books, (key,), encode_frame(notice))
         told = Told(
@@ -418,7 +402,7 @@ class MeshDesk:
             self._order(key, question, payer, done, failed)
             return
         now = self._hall.timestamp()
-        self._store.submit(lambda books: _answer(books, key, question, now), done, failed)
+        self._store.submit(lambda books: mesh_answers.answer(books, key, question, now), done, failed)
 
     def _order(
         self,
@@ -434,7 +418,7 @@ class MeshDesk:
         text = order.text(self._own.key.hex())
 
         def work(books: DeskBooks) -> tuple[Dealt, ConversationChanged | None]:
-            dealt = _carry_out(books, key, order, text, now)
+            dealt = mesh_orders.carry_out(books, key, order, text, now)
             notice = self._change(books, dealt.conversation, "cancel") if dealt.changed else None
             return dealt, notice
 
@@ -453,7 +437,7 @@ class MeshDesk:
 
     def court_changed(self, conversation: Conversation) -> None:
         """The same, after the commit."""
-        self._decided(conversation, _noticed(conversation, "court"))
+        self._decided(conversation, mesh_notices.of_change(conversation, "court"))
 
     # -- deadlines ---------------------------------------------------------------------------------
 
@@ -469,7 +453,7 @@ class MeshDesk:
 
     def _change(self, books: PostBooks, conversation: Conversation, cause: Cause) -> ConversationChanged:
         """What the participants are told. Those of other halls are told by the commit."""
-        notice = _noticed(conversation, cause)
+        notice = mesh_notices.of_change(conversation, cause)
         self._elsewhere.notify(books, conversation.participants, encode_frame(notice))
         return notice
 
@@ -490,85 +474,20 @@ class MeshDesk:
 # -- in a unit of work -----------------------------------------------------------------------------------
 
 
-def _assigned(dealt: Dealt) -> tuple[tuple[bytes, Notice], ...]:
-    """Both parties are told of the notary."""
-    if dealt.assigned is None:
-        return ()
-    conversation = dealt.conversation
-    notice = NotaryAssigned(conversation_id=conversation.id.hex(), notary=dealt.assigned.hex(), fee=dealt.fee)
-    return tuple((party, notice) for party in conversation.parties)
-
-
-def _notices(dealt: Dealt, envelope: Envelope) -> tuple[tuple[bytes, Notice], ...]:
-    """What participants are told that do not get the envelope: there is a delivery to judge, or a DISPUTE."""
-    conversation, receiver = dealt.conversation, envelope.recipient
-    if receiver == NO_RECIPIENT or not (dealt.changed or envelope.msg_type is MsgType.DELIVER):
-        return ()
-    others = set(conversation.participants) - {envelope.sender, receiver, dealt.assigned}
-    return tuple((key, _changed(conversation, key)) for key in sorted(others))
-
-
-def _noticed(conversation: Conversation, cause: Cause) -> ConversationChanged:
-    return ConversationChanged(conversation_id=conversation.id.hex(), state=conversation.state, cause=cause)
-
-
-def _changed(conversation: Conversation, key: bytes) -> ConversationChanged:
-    return ConversationChanged(
-        conversation_id=conversation.id.hex(), state=conversation.state_of(key), cause="message"
-    )
-
-
 def _due(books: DeskBooks, now: int) -> tuple[list[str], int | None]:
     due = [conversation_id.hex() for conversation_id in books.due_conversations(now, AT_ONCE)]
     return due, books.next_conversation_deadline()
 
 
-def _answer(books: DeskBooks, key: bytes, question: Question, now: int) -> Answer:
-    match question:
-        case ListConversations():
-            return mesh_answers.list_conversations(books, key, question)
-        case ShowConversation():
-            return mesh_answers.show_conversation(books, key, bytes.fromhex(question.conversation_id))
-        case AskReputation():
-            return mesh_answers.reputation(books, key, question, now)
-        case AskBalance():
-            return mesh_answers.balance(books, key)
-        case _:
-            raise TypeError(f"{type(question).__name__} is not a question")
-
-
-def _carry_out(books: DeskBooks, key: bytes, order: Cancel | Consent, text: bytes, now: int) -> Dealt:
-    """`text` is what was signed. The audit trail keeps it, and postings name its hash."""
-    conversation_id = bytes.fromhex(order.conversation_id)
-    authority = Authority(keccak256(text), key, order.nonce)
-    decide = conversing.cancel if isinstance(order, Cancel) else conversing.consent
-    dealt = decide(books, conversation_id, key, authority, now=now)
-    data = kept_json(AuditData(message={"order": text.decode(), "sig": order.signature}))
-    books.save(
-        AuditRow(
-            at=now, operation=f"mesh_{order.word}", deal=deal_name(conversation_id), actor=key, data=data
-        )
-    )
-    return dealt
-
-
 def _state_for(books: DeskBooks, envelope: Envelope) -> str:
     """The state of the conversation as this agent may know it: for others, it does not exist."""
-    conversation = books.conversation(_lane_of(envelope), hold=False)
+    conversation = books.conversation(conversation_id_of(envelope), hold=False)
     if conversation is None or envelope.sender not in conversation.participants:
         return "IDLE"
     return conversation.state_of(envelope.sender)
 
 
 def _lane_of(envelope: Envelope) -> bytes:
-    """The conversation that it belongs to. FEEDBACK and NOTARIZE_BID may name it in the payload alone. A lane of
-    its own for what belongs to none: then it waits for nothing."""
-    conversation_id = envelope.conversation_id
-    try:
-        if envelope.msg_type is MsgType.FEEDBACK:
-            conversation_id = Feedback.decode(envelope.payload).conversation_id
-        elif envelope.msg_type is MsgType.NOTARIZE_BID:
-            conversation_id = NotarizeBid.decode(envelope.payload).conversation_id
-    except PayloadParseError:
-        pass
+    """Its conversation, or its sender if it belongs to none."""
+    conversation_id = conversation_id_of(envelope)
     return envelope.sender if conversation_id == NO_CONVERSATION else conversation_id

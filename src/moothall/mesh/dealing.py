@@ -12,7 +12,7 @@ from moothall.errors import MoothallError, OutOfOrder, UnexpectedReply
 from moothall.hall.mesh import frames
 from moothall.market.conversations import Step
 from moothall.market.credits import deal_name
-from moothall.market.mesh import step_of
+from moothall.market.mesh import conversation_id_of, step_of
 from moothall.mesh.conversation import OUTCOMES, Conversation, OutcomeName
 from moothall.mesh.events import Disputed, Sent
 from moothall.mesh.intake import verified
@@ -298,7 +298,11 @@ class Dealing:
         shown = await line.ask(question, frames.ConversationShown)
         try:
             found = [verified(b64decode(each.envelope)) for each in shown.history]
-            envelopes = [each for each in found if each is not None and _belongs(each, conversation.record)]
+            envelopes = [
+                each
+                for each in found
+                if each is not None and conversation_id_of(each) == conversation.record.id
+            ]
             conversation.record.adopt(shown, envelopes, line.hall)
         except ValueError:
             raise UnexpectedReply("the hall shows this conversation in a form unknown here") from None
@@ -412,16 +416,6 @@ def _bytes_of(given: str | bytes, length: int, what: str) -> bytes:
     if len(found) != length:
         raise ValueError(f"{given!r} is not {what}: it has {2 * length} hex digits")
     return found
-
-
-def _belongs(envelope: Envelope, record: Record) -> bool:
-    """FEEDBACK may leave its conversation out of the envelope; then it is in the payload."""
-    if envelope.msg_type is MsgType.FEEDBACK:
-        try:
-            return step_of(envelope).conversation_id == record.id
-        except OutOfOrder:
-            return False
-    return envelope.conversation_id == record.id
 
 
 def _outcome(score: int) -> Outcome:

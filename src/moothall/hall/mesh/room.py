@@ -10,20 +10,21 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from moothall.errors import CreditsRefused, OutOfOrder, Refusal
+from moothall.errors import Refusal
 from moothall.hall.access import Doorkeeper
 from moothall.hall.checking import Checks
 from moothall.hall.gate import Gate
-from moothall.hall.mesh import beacons
+from moothall.hall.mesh import beacons, replies
 from moothall.hall.mesh.asking import Asking
 from moothall.hall.mesh.connections import Connections
 from moothall.hall.mesh.costs import envelope_price
-from moothall.hall.mesh.frames import Accepted, DiscoverResults, Error, HallFrame, NotInOrder, Refused
+from moothall.hall.mesh.frames import DiscoverResults, Error, HallFrame, Refused
 from moothall.hall.mesh.guest import MAX_IN_FLIGHT, Arrival, Guest
 from moothall.hall.mesh.inbox import Inboxes
 from moothall.hall.mesh.market import Dealings, Told
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes
 from moothall.hall.mesh.presence import Presence
+from moothall.hall.mesh.replies import INTERNAL, RESERVED_KEY, TOO_MANY_TOPICS, WRONG_SENDER
 from moothall.hall.mesh.routing import Routing
 from moothall.hall.mesh.topics import BadTopic, TooManyTopics, Topics
 from moothall.hall.outside import Entropy, Link
@@ -41,13 +42,6 @@ from moothall.wire.websocket import INTERNAL_ERROR, POLICY_VIOLATION
 
 MAX_MESSAGE: Final = 128 * 1024  # bytes of a frame: one that is too long for an envelope is still told why
 MILLI_TO_MICRO: Final = 1000
-
-# Faults of the hall, besides those of `wire.mesh.faults`.
-WRONG_SENDER: Final = "WrongSender"
-RESERVED_KEY: Final = "ReservedKey"
-TOO_MANY_TOPICS: Final = "TooManyTopics"
-INTERNAL: Final = "InternalError"
-
 
 Handler = Callable[[Guest, Envelope, Arrival], None]
 
@@ -313,26 +307,11 @@ class MeshRoom:
     def refuse(self, guest: Guest, envelope: Envelope, fault: str, reason: str) -> None:
         """The envelope changes nothing, and its sender is told why."""
         self.refused[fault] += 1
-        guest.tell(
-            Refused(
-                fault=fault,
-                reason=reason,
-                msg_type=envelope.msg_type.name,
-                nonce=envelope.nonce,
-                conversation_id=envelope.conversation_id.hex(),
-            )
-        )
+        guest.tell(replies.refused(envelope, fault, reason))
 
     def accepted(self, guest: Guest, envelope: Envelope, state: str | None = None) -> None:
         if guest.acks:
-            guest.tell(
-                Accepted(
-                    msg_type=envelope.msg_type.name,
-                    nonce=envelope.nonce,
-                    conversation_id=envelope.conversation_id.hex(),
-                    state=state,
-                )
-            )
+            guest.tell(replies.accepted(envelope, state))
 
     # -- by type ---------------------------------------------------------------------------------
 
@@ -460,30 +439,12 @@ class MeshRoom:
                 self._finished()
 
     def _explain(self, guest: Guest, envelope: Envelope, error: BaseException) -> None:
-        if isinstance(error, OutOfOrder):
-            self.refused["OutOfOrder"] += 1
-            guest.tell(
-                NotInOrder(
-                    msg_type=envelope.msg_type.name,
-                    nonce=envelope.nonce,
-                    conversation_id=envelope.conversation_id.hex(),
-                    state=error.state,
-                    reason=str(error),
-                )
-            )
-        elif isinstance(error, Refusal):
-            self.refuse(guest, envelope, error.code, error.message)
-        elif isinstance(error, CreditsRefused):
-            self.refuse(guest, envelope, error.reason, str(error))
-        else:
-            if self.gate.may_log("mesh_envelope_failed"):
-                self.gate.log.warning("mesh_envelope_failed", error=repr(error))
-            self.refuse(
-                guest,
-                envelope,
-                INTERNAL,
-                "The hall could not save this. Ask for the conversation, then try again",
-            )
+        reply = replies.not_taken(envelope, error)
+        fault = reply.fault if isinstance(reply, Refused) else "OutOfOrder"
+        self.refused[fault] += 1
+        if fault == INTERNAL and self.gate.may_log("mesh_envelope_failed"):
+            self.gate.log.warning("mesh_envelope_failed", error=repr(error))
+        guest.tell(reply)
 
     # -- the end ---------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ was replayed from elsewhere is enough to look like an agent, and must not be eno
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from moothall.hall.mesh import replies
 from moothall.hall.mesh.frames import Notice, Offline
 from moothall.hall.mesh.guest import Guest
 from moothall.hall.mesh.inbox import Inboxes
@@ -41,17 +42,9 @@ class Routing:
         recipient = envelope.recipient
         is_here = self._bring(recipient, raw)
 
-        def kept(stored: bool) -> None:  # a call back of the inbox
+        def kept(stored: bool) -> None:  # a callback of the inbox
             if not is_here and not told.carried:
-                guest.tell(
-                    Offline(
-                        recipient=recipient.hex(),
-                        msg_type=envelope.msg_type.name,
-                        nonce=envelope.nonce,
-                        conversation_id=envelope.conversation_id.hex(),
-                        stored=stored,
-                    )
-                )
+                guest.tell(replies.offline(envelope, stored=stored))
 
         if told.stored or told.carried:
             kept(told.stored)
@@ -98,7 +91,7 @@ class Routing:
         is_proven = self._room.connections.is_proven(recipient)
         is_here = self._bring(recipient, raw)
 
-        def kept(stored: bool) -> None:  # a call back of the inbox
+        def kept(stored: bool) -> None:  # a callback of the inbox
             settled(is_here=is_here, is_proven=is_proven, stored=stored)
 
         if is_kept:
