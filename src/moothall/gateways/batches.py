@@ -151,8 +151,9 @@ class Batches:
 
 def _check(arrivals: Iterable[Arrival]) -> None:
     for arrival in arrivals:
-        if arrival.proof is not None:
-            arrival.valid = verify(*arrival.proof)
+        proof = arrival.proof
+        if proof is not None:
+            arrival.valid = verify(proof.key, proof.message, proof.signature)
 
 
 def _processors() -> int:

@@ -5,10 +5,12 @@ A connection keeps what arrived until its turn. Then a few messages of each conn
 """
 
 from collections.abc import MutableSequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+from msgspec import Struct
 
 
-class Proof(NamedTuple):
+class Proof(Struct, frozen=True, gc=False):
     key: bytes
     message: bytes
     signature: bytes

@@ -17,7 +17,9 @@ from moothall.market.quotas import Bill, Disk
 from moothall.wire.mesh.envelope import Envelope
 
 PAUSE_SECONDS: Final = 1.0
-MAX_TOGETHER: Final = 64  # envelopes of one unit
+# Envelopes of one unit. With 64 an envelope takes 20 us of the store, because a commit writes the same pages of the
+# index for fewer of them; with 128 it takes 15.
+MAX_TOGETHER: Final = 128
 MAX_BYTES_TOGETHER: Final = 256 * 1024
 MAX_WAITING_BYTES: Final = 4 * 1024 * 1024  # while the store is slow; the rest is not logged
 

@@ -9,7 +9,7 @@ from msgspec import structs
 from moothall.errors import Banned, InvalidMessage, OutOfOrder, RateLimited
 from moothall.hall.mesh.beacons import LARGEST_AUDIENCE
 from moothall.hall.mesh.frames import ConversationChanged, NotaryAssigned
-from moothall.hall.mesh.guest import MAX_IN_FLIGHT
+from moothall.hall.mesh.guest import BYTES_OF_ONE, MAX_IN_FLIGHT
 from moothall.hall.mesh.market import Mail, Payer, Told
 from moothall.hall.mesh.topics import MAX_TOPICS
 from moothall.settings.limits import Rate
@@ -509,7 +509,7 @@ def test_a_connection_waits_when_too_many_of_its_envelopes_wait_for_the_disk() -
     alice, bob = town.present("alice"), town.present("bob")
     quiet(alice, bob)
     town.dealings.waiting = waiting = list[Callable[[], None]]()
-    sent = [alice.propose(bob, bytes([number]) * 16) for number in range(1, 20)]
+    sent = [alice.propose(bob, bytes([number]) * 16) for number in range(1, MAX_IN_FLIGHT + 12)]
     assert len(waiting) == MAX_IN_FLIGHT
     assert alice.link.paused
     bob.beacon("other")  # others do not wait
@@ -519,6 +519,24 @@ def test_a_connection_waits_when_too_many_of_its_envelopes_wait_for_the_disk() -
         assert len(waiting) <= MAX_IN_FLIGHT
     assert bob.envelopes() == sent
     assert not alice.link.paused
+
+
+def test_a_long_envelope_that_waits_for_the_disk_counts_as_several() -> None:
+    town = Town(mesh_rate=Rate(0, 1))
+    alice, bob = town.present("alice"), town.present("bob")
+    town.dealings.waiting = waiting = list[Callable[[], None]]()
+    payload = bytes(BYTES_OF_ONE * MAX_IN_FLIGHT // 2)
+    sent = [
+        alice.send(MsgType.DELIVER, payload, to=bob, conversation=bytes([number]) * 16)
+        for number in range(1, 5)
+    ]
+    assert len(waiting) == 2
+    quiet(bob)
+    while waiting:
+        waiting.pop(0)()
+        assert len(waiting) <= 2
+    assert bob.envelopes() == sent
+    assert alice.guest.in_flight == 0
 
 
 def test_what_a_connection_sent_before_it_ended_is_still_handled() -> None:

@@ -108,7 +108,7 @@ class PromptChecks:
             for arrival in batch:
                 if arrival.proof is not None:
                     self.verified += 1
-                    arrival.valid = verify(*arrival.proof)
+                    arrival.valid = verify(arrival.proof.key, arrival.proof.message, arrival.proof.signature)
             for arrival in batch:
                 if source.checked or source.held:
                     source.checked.append(arrival)

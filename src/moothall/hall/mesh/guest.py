@@ -40,10 +40,12 @@ if TYPE_CHECKING:
     from moothall.hall.waiting import WaitingLine
 
 # Frames that were read and are not looked at yet, before reading stops.
-MAX_WAITING: Final = 16
+MAX_WAITING: Final = 64
 MAX_WAITING_BYTES: Final = 128 * 1024
-# Envelopes that wait for the disk, before the next one waits.
-MAX_IN_FLIGHT: Final = 8
+# Envelopes that wait for the disk, before the next one waits. A long one counts as several. The connection goes on
+# when half of them are done: then as many go into the next commit together, and it does not stop for each of them.
+MAX_IN_FLIGHT: Final = 32
+BYTES_OF_ONE: Final = 2048
 LONG_ANSWER: Final = 4096  # bytes; what is longer is charged to the connection that asked
 
 
@@ -63,7 +65,9 @@ class Arrival(checking.Arrival):
         challenge: "Challenged | None" = None,
         fault: HallFrame | None = None,
     ) -> None:
-        super().__init__(guest, proof)
+        self.source = guest
+        self.proof = proof
+        self.valid = False
         self.raw = raw
         self.envelope = envelope
         self.frame = frame
@@ -82,15 +86,9 @@ class Challenged(NamedTuple):
     receives: bool
 
 
-class _Waiting(NamedTuple):
-    payload: bytes
-    is_text: bool
-
-
 class Guest:
     __slots__ = (
         "_frames",
-        "_is_loopback",
         "_owes",
         "_paused",
         "_period",
@@ -106,7 +104,6 @@ class Guest:
         "held",
         "host",
         "in_flight",
-        "ip",
         "is_proven",
         "key",
         "line",
@@ -114,6 +111,7 @@ class Guest:
         "listed",
         "meter",
         "number",
+        "payer",
         "receives",
         "waiting_bytes",
     )
@@ -130,9 +128,8 @@ class Guest:
     ) -> None:
         self._room = room
         self.link = link
-        self.ip = ip
+        self.payer = Payer(ip, is_loopback)
         self.host = host  # as the client named it
-        self._is_loopback = is_loopback
         self.number = 0  # in the order in which connections got their keys
         self.meter = meter  # counts what it costs; None without limits
         self.key: bytes | None = None  # of its envelopes; it has no other from then on
@@ -141,13 +138,13 @@ class Guest:
         self.acks = False  # it wants to know of each envelope that was accepted
         self.challenged: Challenged | None = None
         self.line: WaitingLine[Guest] | None = None  # of connections without a key
-        self.in_flight = 0  # envelopes that wait for the disk
+        self.in_flight = 0  # what waits for the disk: see `MAX_IN_FLIGHT`
         self.held = 0  # reasons to leave its frames alone
         self.listed = False  # among those whose frames are checked next
         self.closing = False  # nothing more of it is handled
         self.gone = False  # it has ended; what it had sent is still handled
         self.checked: list[Arrival] = []  # whose turn came while it was held
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[tuple[bytes, bool]] = []  # payloads; True for text
         self.waiting_bytes = 0
         self._paused = False
         self._waits_for_disk = False
@@ -157,8 +154,8 @@ class Guest:
         self._frames = 0  # in this period
 
     @property
-    def payer(self) -> Payer:
-        return Payer(self.ip, self._is_loopback)
+    def ip(self) -> str:
+        return self.payer.ip
 
     # -- what the hall says ------------------------------------------------------------------------
 
@@ -187,7 +184,7 @@ class Guest:
         return bool(self._waiting) and not self._rests
 
     def receive(self, payload: bytes, *, is_text: bool) -> None:
-        self._waiting.append(_Waiting(payload, is_text))
+        self._waiting.append((payload, is_text))
         self.waiting_bytes += len(payload)
         if len(self._waiting) >= MAX_WAITING or self.waiting_bytes >= MAX_WAITING_BYTES:
             self._pause()
@@ -334,13 +331,13 @@ class Guest:
             self._room.checks.ready(self)
 
     def wait_for_disk(self) -> None:
-        """Handle nothing more of it until one of its envelopes is committed."""
+        """Handle nothing more of it until half of its envelopes are committed."""
         if not self._waits_for_disk:
             self._waits_for_disk = True
             self.hold()
 
     def disk_is_done(self) -> None:
-        if self._waits_for_disk:
+        if self._waits_for_disk and self.in_flight <= MAX_IN_FLIGHT // 2:
             self._waits_for_disk = False
             self.release()
 

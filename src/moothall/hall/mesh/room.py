@@ -19,7 +19,7 @@ from moothall.hall.mesh.asking import Asking
 from moothall.hall.mesh.connections import Connections
 from moothall.hall.mesh.costs import envelope_price
 from moothall.hall.mesh.frames import DiscoverResults, Error, HallFrame, Refused
-from moothall.hall.mesh.guest import MAX_IN_FLIGHT, Arrival, Guest
+from moothall.hall.mesh.guest import BYTES_OF_ONE, MAX_IN_FLIGHT, Arrival, Guest
 from moothall.hall.mesh.inbox import Inboxes
 from moothall.hall.mesh.market import Dealings, Told
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes
@@ -258,10 +258,11 @@ class MeshRoom:
         if guest.in_flight >= MAX_IN_FLIGHT:
             guest.wait_for_disk()
             return False
-        if not arrival.is_paid:
+        if not arrival.is_paid and guest.meter is not None:
             price = envelope_price(envelope, len(arrival.raw), self._audience(arrival, envelope, topic))
             arrival.is_paid = guest.pay(price)
-        return arrival.is_paid
+            return arrival.is_paid
+        return True
 
     def _audience(self, arrival: Arrival, envelope: Envelope, topic: str | None) -> int:
         if topic is None:
@@ -417,16 +418,14 @@ class MeshRoom:
         self, guest: Guest, envelope: Envelope, then: Callable[..., None]
     ) -> tuple[Callable[..., None], Callable[[BaseException], None]]:
         """The two calls back of something that is under way. The connection may have a few of them."""
-        guest.in_flight += 1
+        weight = 1 + envelope.payload_len // BYTES_OF_ONE
+        guest.in_flight += weight
         self._in_flight += 1
+        failed = partial(self._explain, guest, envelope)
+        return partial(self._go_on, guest, weight, then), partial(self._go_on, guest, weight, failed)
 
-        def failed(error: BaseException) -> None:
-            self._explain(guest, envelope, error)
-
-        return partial(self._go_on, guest, then), partial(self._go_on, guest, failed)
-
-    def _go_on(self, guest: Guest, then: Callable[..., None], *result: Any) -> None:
-        guest.in_flight -= 1
+    def _go_on(self, guest: Guest, weight: int, then: Callable[..., None], *result: Any) -> None:
+        guest.in_flight -= weight
         self._in_flight -= 1
         try:
             then(*result)

@@ -1,6 +1,6 @@
 """BROADCAST: content on a named topic, as a CBOR array (mesh wire 5)."""
 
-from typing import Final, Literal, Self, cast, get_args
+from typing import Any, Final, Literal, Self, cast, get_args
 
 from msgspec import Struct
 
@@ -13,6 +13,7 @@ MAX_TITLE: Final = 256  # bytes
 MAX_TAGS: Final = 32
 
 _ITEMS: Final = 11
+_NO_OTHERS: Final = cbor.encode(None) * 6  # most have nothing after the content
 
 Format = Literal["audio", "text", "data"]
 _FORMATS: Final = get_args(Format)
@@ -57,20 +58,13 @@ class Broadcast(Struct, frozen=True, kw_only=True):
         try:
             reader = Reader(payload)
             reader.array_of(_ITEMS)
-            message = cls(
-                topic=reader.text(),
-                title=reader.text(),
-                tags=tuple(reader.text() for _ in range(reader.array(MAX_TAGS))),
-                format=cast("Format", reader.text()),
-                content=None if reader.null() else reader.bytes_(),
-                content_type=None if reader.null() else reader.text(),
-                chunk_index=None if reader.null() else reader.uint(UINT32_MAX),
-                total_chunks=None if reader.null() else reader.uint(UINT32_MAX),
-                duration_ms=None if reader.null() else reader.uint(UINT32_MAX),
-                price_per_epoch_micro=None if reader.null() else reader.uint(UINT64_MAX),
-                epoch=None if reader.null() else reader.uint(UINT64_MAX),
-            )
+            topic, title = reader.text(), reader.text()
+            tags = tuple(reader.text() for _ in range(reader.array(MAX_TAGS)))
+            format_ = cast("Format", reader.text())
+            content = None if reader.null() else reader.bytes_()
+            others = {} if reader.skips(_NO_OTHERS) else _read_others(reader)
             reader.end()
+            message = cls(topic=topic, title=title, tags=tags, format=format_, content=content, **others)
         except MalformedCbor as error:
             raise PayloadParseError(f"not a BROADCAST: {error}") from None
         if fault := message._fault():
@@ -85,3 +79,14 @@ class Broadcast(Struct, frozen=True, kw_only=True):
         if self.format not in _FORMATS:
             return f"the format of a BROADCAST is one of {', '.join(_FORMATS)}"
         return None
+
+
+def _read_others(reader: Reader) -> dict[str, Any]:
+    return {
+        "content_type": None if reader.null() else reader.text(),
+        "chunk_index": None if reader.null() else reader.uint(UINT32_MAX),
+        "total_chunks": None if reader.null() else reader.uint(UINT32_MAX),
+        "duration_ms": None if reader.null() else reader.uint(UINT32_MAX),
+        "price_per_epoch_micro": None if reader.null() else reader.uint(UINT64_MAX),
+        "epoch": None if reader.null() else reader.uint(UINT64_MAX),
+    }

@@ -20,7 +20,7 @@ _UNSIGNED, _NEGATIVE, _BYTES, _TEXT, _ARRAY, _MAP = (major << 5 for major in ran
 _MAJOR: Final = 0xE0
 _FALSE: Final = 0xF4
 _TRUE: Final = 0xF5
-_NULL: Final = 0xF6
+_NULL: Final = b"\xf6"
 
 _DIRECT: Final = 24  # smaller arguments are in the head itself
 # The last five bits of a head: bytes of the argument that follows, and what is too small for so many.
@@ -46,7 +46,7 @@ def encode(value: Value) -> bytes:
 
 def _write(value: Value, parts: list[bytes]) -> None:
     if value is None:
-        parts.append(b"\xf6")
+        parts.append(_NULL)
     elif isinstance(value, bool):
         parts.append(b"\xf5" if value else b"\xf4")
     elif isinstance(value, int):
@@ -120,9 +120,8 @@ class Reader:
         return self._take(self._argument(_BYTES))
 
     def text(self) -> str:
-        data = self._take(self._argument(_TEXT))
         try:
-            return data.decode()
+            return self._take(self._argument(_TEXT)).decode()
         except UnicodeDecodeError:
             raise MalformedCbor("a text is not UTF-8") from None
 
@@ -135,9 +134,13 @@ class Reader:
 
     def null(self) -> bool:
         """True if the next item is null, which is then read."""
-        if self._peek() != _NULL:
+        return self.skips(_NULL)
+
+    def skips(self, items: bytes) -> bool:
+        """True if these encoded items come next, which are then read."""
+        if not self._data.startswith(items, self._position):
             return False
-        self._position += 1
+        self._position += len(items)
         return True
 
     def end(self) -> None:
@@ -151,7 +154,10 @@ class Reader:
             raise MalformedCbor("the encoding ends too early") from None
 
     def _argument(self, major: int) -> int:
-        head = self._peek()
+        try:
+            head = self._data[self._position]
+        except IndexError:
+            raise MalformedCbor("the encoding ends too early") from None
         if head & _MAJOR != major:
             raise MalformedCbor("an item is of another type")
         self._position += 1
