@@ -74,6 +74,7 @@ async def test_a_hall_says_where_it_is_and_what_to_try(hall: HallProcess) -> Non
     assert hall.stdout.wait_for(lambda line: "moothall send" in line)
     shown = hall.stdout.text
     assert shown.startswith(f"moothall listening on ws://127.0.0.1:{hall.port}\n")
+    assert f"  mesh     ws://127.0.0.1:{hall.port}/mesh\n" in shown
     assert f"http://127.0.0.1:{hall.port}/health" in shown
     assert f"http://127.0.0.1:{hall.port}/metrics" in shown
     assert f"moothall send ws://127.0.0.1:{hall.port} '#general' hello" in shown

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from datetime import UTC, datetime, timedelta
+from itertools import chain, islice
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -38,12 +39,13 @@ def log(
         typer.Argument(metavar="EPOCH", min=0, help="By default, list the epochs.", show_default=False),
     ] = None,
     output: Annotated[
-        Path | None,
+        str | None,  # a path would forget the slash at its end
         typer.Option(
             "--output",
             "-o",
             metavar="FILE",
             help="File to write, or a folder for a file with the usual name; else standard output.",
+            show_default=False,
         ),
     ] = None,
     data_dir: DataDir = None,
@@ -109,21 +111,30 @@ def _show_epochs(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     )
 
 
-def _write_epoch(connection: "Connection", epoch: int, output: Path | None) -> None:
+def _write_epoch(connection: "Connection", epoch: int, output: str | None) -> None:
     from moothall.store import reading_mesh_log as reading
     from moothall.store.files import replace
     from moothall.wire.mesh.epochs import log_name
     from moothall.wire.mesh.frames import frame
 
-    day_of(epoch)
-    frames = (frame(envelope) for envelope in reading.envelopes(connection, epoch))
+    day = day_of(epoch)
+    envelopes = reading.envelopes(connection, epoch)
+    first = list(islice(envelopes, 1))
+    if not first:
+        typer.echo(
+            f"the log has no envelopes of epoch {epoch} ({day}); `moothall mesh log` lists its epochs",
+            err=True,
+        )
+    frames = (frame(envelope) for envelope in chain(first, envelopes))
     if output is None:
         sys.stdout.buffer.writelines(frames)
         return
-    target = output.expanduser()
-    if target.is_dir():
-        target /= log_name(epoch)
+    target = Path(output).expanduser()
     try:
+        if output.endswith("/"):
+            target.mkdir(exist_ok=True)
+        if target.is_dir():
+            target /= log_name(epoch)
         replace(target, frames)
     except OSError as error:
         raise UsageError(f"{target}: {error.strerror}") from None

@@ -186,6 +186,8 @@ def _say_where(app: "App") -> None:
         typer.echo("  network  " + ", ".join([*outside, "every address of this machine"]))
     if app.keep is not None:
         typer.echo(f"  keep     {_openable(app.keep.url)[0]}, key {app.keep.room.bridge.pk.hex()}")
+    if settings.mesh:
+        typer.echo(f"  mesh     {url}/mesh")
     typer.echo(f"  health   {web}/health")
     typer.echo(f"  metrics  {web}/metrics")
     typer.echo(f"  data     {settings.data_dir}")
