@@ -321,7 +321,9 @@ async def test_health_has_the_reference_shape(hall: HallProcess) -> None:
         "proposals",
         "timestamp",
         "hall_key",
+        "conversations",
     ]
+    assert report["conversations"] == {"total": 0, "byState": {}}
     assert report["hall_key"] == hall.key.raw.hex()
     assert (report["status"], report["server"], report["version"]) == ("healthy", "moothall", __version__)
     assert type(report["uptime_seconds"]) is int

@@ -4,7 +4,6 @@ import json
 import re
 import sys
 from datetime import UTC, datetime, timedelta
-from itertools import chain, islice
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -118,27 +117,29 @@ def _write_epoch(connection: "Connection", epoch: int, output: str | None) -> No
     from moothall.wire.mesh.frames import frame
 
     day = day_of(epoch)
-    envelopes = reading.envelopes(connection, epoch)
-    first = list(islice(envelopes, 1))
-    if not first:
-        typer.echo(
-            f"the log has no envelopes of epoch {epoch} ({day}); `moothall mesh log` lists its epochs",
-            err=True,
-        )
-    frames = (frame(envelope) for envelope in chain(first, envelopes))
+    written = 0
+
+    def frames() -> "Iterator[bytes]":
+        nonlocal written
+        for envelope in reading.envelopes(connection, epoch):
+            written += 1
+            yield frame(envelope)
+
     if output is None:
-        sys.stdout.buffer.writelines(frames)
-        return
-    target = Path(output).expanduser()
-    try:
-        if output.endswith("/"):
-            target.mkdir(exist_ok=True)
-        if target.is_dir():
-            target /= log_name(epoch)
-        replace(target, frames)
-    except OSError as error:
-        raise UsageError(f"{target}: {error.strerror}") from None
-    typer.echo(f"wrote {target}", err=True)
+        sys.stdout.buffer.writelines(frames())
+    else:
+        target = Path(output).expanduser()
+        try:
+            if output.endswith("/"):
+                target.mkdir(exist_ok=True)
+            if target.is_dir():
+                target /= log_name(epoch)
+            replace(target, frames())
+        except OSError as error:
+            raise UsageError(f"{target}: {error.strerror}") from None
+        typer.echo(f"wrote {target}", err=True)
+    if not written:
+        typer.echo(f"epoch {epoch} ({day}) has no envelopes; `moothall mesh log` lists the epochs", err=True)
 
 
 def prove(
