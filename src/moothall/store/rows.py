@@ -194,7 +194,7 @@ class Draft:
         if table.name == "disk_usage":
             return sorted((account, day, added) for account, (day, added) in self.usage.items())
         if table.name == "balances":
-            return sorted((account, amount, 1) for account, amount in self.moved.items() if amount)
+            return sorted((account, amount) for account, amount in self.moved.items() if amount)
         # All transactions take locks in the same order, so that they do not deadlock.
         return sorted(self.rows[table.name].values(), key=itemgetter(0))
 

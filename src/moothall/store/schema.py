@@ -390,7 +390,6 @@ _MESH: Final = (
     """CREATE TABLE balances (
         account {text} PRIMARY KEY,
         amount BIGINT NOT NULL,
-        version BIGINT NOT NULL,
         is_guarded SMALLINT NOT NULL DEFAULT 0
     ){compact}""",
     "CREATE INDEX postings_credits ON postings (at, deal, operation) WHERE book = 'credits'",

@@ -130,9 +130,8 @@ TABLES: Final = (
     # Added to, not replaced: several halls may pay one agent. What would be overdrawn stays as it is.
     Table(
         "balances",
-        ("account", "amount", "version"),
-        " ON CONFLICT (account) DO UPDATE SET amount = balances.amount + excluded.amount,"
-        " version = balances.version + 1"
+        ("account", "amount"),
+        " ON CONFLICT (account) DO UPDATE SET amount = balances.amount + excluded.amount"
         " WHERE balances.amount + excluded.amount >= 0 OR balances.account = 'external'",
     ),
     # An envelope is logged once, also if two halls were sent it.
