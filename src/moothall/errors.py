@@ -41,7 +41,7 @@ In the SDK it is the other way round: an ERROR that a server sent is raised as t
 Two refusals with one code fail at import. Codes: specs of the agentchat wire, section 7.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 
 class MoothallError(Exception):
@@ -87,10 +87,25 @@ class OutOfOrder(MoothallError):
         self.state = state
 
 
+# Rules of the credits. The last two are the ledger's, for operators.
+CreditReason = Literal[
+    "NoCover",
+    "AlreadySettled",
+    "Unauthorized",
+    "TimeoutNotReached",
+    "TimeoutAlreadyReached",
+    "ZeroAmount",
+    "NotaryFeeWithoutNotary",
+    "AmountOverflow",
+    "InvalidReference",
+    "ReferenceUsed",
+]
+
+
 class CreditsRefused(MoothallError):
     """An operation on credits is against the rules. `reason` is its name (mesh wire 10.2). Nothing has changed."""
 
-    def __init__(self, message: str, reason: str = "") -> None:
+    def __init__(self, message: str, reason: CreditReason | Literal[""] = "") -> None:
         super().__init__(message)
         self.reason = reason
 

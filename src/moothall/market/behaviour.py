@@ -173,8 +173,8 @@ class RiskCount:
         scored: Callable[[bytes, Entropy], None] = lambda agent, entropy: None,
         accepted: Callable[[bytes, bytes], None] = lambda agent, other: None,
     ) -> None:
-        """`hall` is the key of the hall, which is no agent. Of agents, the first `most` are counted. `scored` hears
-        of each agent that did enough, and `accepted` of each agent that accepted an offer, and whose."""
+        """`hall` is the key of the hall, which is not an agent. Of agents, the first `most` are counted. `scored`
+        hears of each agent that did enough, and `accepted` of each agent that accepted an offer, and whose."""
         self._epoch = epoch
         self._hall = hall
         self._most = most

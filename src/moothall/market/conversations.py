@@ -11,7 +11,7 @@ FEEDBACK ends the conversation for the agent that sends it: the other party may 
 conversation itself is CLOSED when both have. A party may rate the notary besides, and the notary rates the
 parties, without changing a state.
 
-Three events are no messages. With CANCEL the requester ends a conversation that brought it nothing, or whose
+Some events are not messages. With CANCEL the requester ends a conversation that brought it nothing, or whose
 provider has given its CONSENT. At the timeout of the escrow the hall cancels for the requester, or makes the CLAIM
 of the provider. A conversation that was CLOSED by REJECT after a DISPUTE may have credits put aside. They go back
 or are claimed at the timeout, and it stays CLOSED.
@@ -303,7 +303,8 @@ def _accept(conversation: Conversation, step: Step) -> Conversation:
 
 
 def _reject(conversation: Conversation, step: Step) -> Conversation:
-    """After a DISPUTE, a provider that rejects gives back what is put aside. A requester cannot take it so."""
+    """After a DISPUTE, a provider that rejects gives back what is put aside. A requester
+    that rejects gets it back only where it may cancel."""
     _answer(conversation, step)
     if step.sender == conversation.provider or conversation.can_be_cancelled:
         return structs.replace(conversation, held=0)

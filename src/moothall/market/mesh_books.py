@@ -48,7 +48,7 @@ class ConversationBooks(market.Books, Protocol):
     def save_conversation(self, conversation: Conversation) -> None: ...
 
     def save_standing(self, standing: Standing) -> None:
-        """A change that is no decision of its own: it needs no audit row."""
+        """A change that follows from another one, and needs no audit row of its own."""
 
     def save_entry(self, entry: Entry) -> None:
         """A repeated one is a no-op."""

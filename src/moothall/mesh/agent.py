@@ -26,7 +26,6 @@ from moothall.mesh.line import Line
 from moothall.mesh.nonces import Nonces
 from moothall.mesh.post import Post, now_us
 from moothall.mesh.publishing import Publishing
-from moothall.mesh.records import Record
 from moothall.mesh.stay import Shown, Stay
 from moothall.wire.authority import DEFAULT_URL, hall_url, url_variable
 from moothall.wire.mesh.announcements import Advertise, default_name
@@ -80,7 +79,7 @@ class MeshAgent(Decorators, Dealing, Publishing):
         handlers = Handlers()
         Decorators.__init__(self, handlers)
         post = Post(own.key, Nonces(own.nonces, now_us), self._line, timeout)
-        Dealing.__init__(self, post)
+        Dealing.__init__(self, post, lambda record: Conversation(self, record), self._agentchat.agent)
         shown = Shown(name or own.name or default_name(own.key.public.raw), beacon)
         shown.topics.update(dict.fromkeys(several(topics)))
         if offered := several(capabilities):
@@ -225,9 +224,6 @@ class MeshAgent(Decorators, Dealing, Publishing):
         if self._stay is None:
             raise NotConnected("the agent has not connected yet")
         return self._stay.url
-
-    def _make(self, record: Record) -> Conversation:
-        return Conversation(self, record)
 
 
 async def _beat(stay: Stay) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from base64 import b64decode
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 from weakref import WeakValueDictionary
 
@@ -36,8 +36,17 @@ AnyConversation = Conversation | str | bytes
 
 
 class Dealing:
-    def __init__(self, post: Post) -> None:
+    def __init__(
+        self,
+        post: Post,
+        make: Callable[[Record], Conversation],
+        agentchat: Callable[[], Awaitable[Agent]],
+    ) -> None:
+        """`make` gives the conversation of a record. `agentchat` gives the agent of the same key that is on the
+        hall's agentchat wire."""
         self._post = post
+        self._make = make
+        self._agentchat_agent = agentchat
         self._records = Records()
         self._handles: WeakValueDictionary[bytes, Conversation] = WeakValueDictionary()
 
@@ -176,14 +185,10 @@ class Dealing:
         """Take a `conversation` that was disputed and has no notary to court: see `Conversation.to_court` for
         `reason`, `nonce`, and for what is returned and raised."""
         found = await self._known(conversation)
-        lawyer = await self.agentchat()
+        lawyer = await self._agentchat_agent()
         dispute = await lawyer.file_dispute(deal_name(found.record.id), reason, nonce=nonce)
         found.record.is_stale = True
         return dispute
-
-    async def agentchat(self) -> Agent:
-        """The agent of the same key on the hall's agentchat wire."""
-        raise NotImplementedError
 
     async def feedback(
         self,
@@ -334,9 +339,6 @@ class Dealing:
             conversation.notify()
 
     # -- inside ------------------------------------------------------------------------------------------
-
-    def _make(self, record: Record) -> Conversation:
-        raise NotImplementedError
 
     def _handle(self, conversation: AnyConversation) -> Conversation:
         if isinstance(conversation, Conversation):

@@ -29,7 +29,6 @@ from moothall.wire.mesh.validation import check, prove, topic_of
 MAX_WAITING: Final = 10_000  # envelopes and notices; beyond that, the agent does not read
 MAX_WAITING_BYTES: Final = 32 * 1024 * 1024  # of envelopes, likewise
 MAX_NAMES: Final = 10_000
-NO_INBOX: Final = "NO_INBOX"  # the code of a hall that keeps none
 
 
 Work = Callable[[], Awaitable[None]]
@@ -133,7 +132,7 @@ class Intake:
             try:
                 page = await line.ask(frames.ReadInbox(after=after, limit=limit), frames.Inbox)
             except UnknownRefusal as refusal:
-                if refusal.code == NO_INBOX:
+                if refusal.code == frames.NO_INBOX:
                     return
                 raise
             if page.lost:

@@ -8,7 +8,7 @@ each question by its `ref`.
 import asyncio
 from collections.abc import Awaitable
 from contextlib import suppress
-from typing import Final, NamedTuple, Protocol, Self, TypeVar
+from typing import Final, NamedTuple, Protocol, Self, TypeVar, cast, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -22,6 +22,7 @@ from moothall.client.logs import log
 from moothall.errors import (
     ConnectionFailed,
     ConnectionLost,
+    CreditReason,
     CreditsRefused,
     EnvelopeRejected,
     MoothallError,
@@ -39,7 +40,6 @@ from moothall.mesh.events import Sent
 from moothall.wire.mesh.envelope import Envelope, encode
 
 PATH: Final = "/mesh"
-OUT_OF_ORDER: Final = "OUT_OF_ORDER"  # the code of an answer
 NO_COVER: Final = "NoCover"
 Answer = TypeVar("Answer", bound=frames.Frame)
 
@@ -139,7 +139,7 @@ class Line:
         if isinstance(found, frames.Error):
             raise (
                 OutOfOrder(found.message)
-                if found.code == OUT_OF_ORDER
+                if found.code == frames.OUT_OF_ORDER
                 else refusal(found.code, found.message)
             )
         if not isinstance(found, answer):
@@ -284,7 +284,7 @@ def _resolve(future: "asyncio.Future[T]", result: T) -> None:
 def _reject(future: "asyncio.Future[T]", error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # seen: a caller that was cancelled in this very moment is no reason to complain
+        future.exception()  # seen: its caller may have been cancelled, and asyncio would complain
 
 
 def _decode(content: bytes) -> frames.HallFrame | None:
@@ -295,33 +295,22 @@ def _decode(content: bytes) -> frames.HallFrame | None:
     return frame
 
 
-# The rules of the credits that an agent of the mesh can break (mesh wire 10.2).
-_CREDITS: Final = frozenset(
-    (
-        "AlreadySettled",
-        "Unauthorized",
-        "TimeoutNotReached",
-        "TimeoutAlreadyReached",
-        "ZeroAmount",
-        "NotaryFeeWithoutNotary",
-        "AmountOverflow",
-    )
-)
+_CREDITS: Final = frozenset(get_args(CreditReason))
 
 
 def error_of(frame: frames.Refused) -> MoothallError:
     """A hall has faults of three kinds: of the wire, of its ledger, and refusals as on its other wires."""
-    if frame.fault not in (*Refusal.by_code, *_CREDITS, NO_COVER):
+    if frame.fault not in Refusal.by_code and frame.fault not in _CREDITS:
         return EnvelopeRejected(frame.fault, frame.reason)
     return refusal(frame.fault, frame.reason)
 
 
 def refusal(code: str, message: str) -> MoothallError:
-    if code == OUT_OF_ORDER:
+    if code == frames.OUT_OF_ORDER:
         return OutOfOrder(message)
     if code == NO_COVER:
         return NoCover(message)
     if code in _CREDITS:
-        return CreditsRefused(message, code)
+        return CreditsRefused(message, cast("CreditReason", code))
     known = Refusal.by_code.get(code, UnknownRefusal)
     return UnknownRefusal(message, code) if known is UnknownRefusal else known(message)

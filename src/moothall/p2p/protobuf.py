@@ -32,7 +32,7 @@ def text_field(field: int, text: str) -> bytes:
 def fields(data: bytes, *, most: int) -> Iterator[Field]:
     """The fields of a message with their values: a number, or bytes. Fields of fixed width are skipped.
 
-    Raises MalformedMessage if the message has more than `most` fields, or is no protobuf.
+    Raises MalformedMessage if the message has more than `most` fields, or is not protobuf.
     """
     position, end = 0, len(data)
     for _ in range(most):

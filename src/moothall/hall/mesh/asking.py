@@ -182,7 +182,7 @@ class Asking:
     def _read_inbox(self, guest: Guest, arrival: Arrival, frame: ReadInbox) -> None:
         key = self._key(guest)
         if self._inboxes is None:
-            raise _Refused("NO_INBOX", "This hall keeps no inbox; its operator can set `mesh_inbox`")
+            raise _Refused(frames.NO_INBOX, "This hall keeps no inbox; its operator can set `mesh_inbox`")
         if not self._pays(guest, arrival, inbox_price(frame.limit)):
             return
 
@@ -220,7 +220,7 @@ class Asking:
     def _later(
         self, guest: Guest, ref: str | UnsetType, tell: Callable[..., None]
     ) -> tuple[Callable[..., None], Callable[[BaseException], None]]:
-        """The two calls back of a question. The next frames of the connection wait for the answer."""
+        """The two callbacks of a question. The next frames of the connection wait for the answer."""
         guest.hold()
 
         def done(*answer: object) -> None:
@@ -241,7 +241,7 @@ class Asking:
         if isinstance(error, Refusal):
             self._refuse(guest, ref, error.code, error.message)
         elif isinstance(error, OutOfOrder):
-            self._refuse(guest, ref, "OUT_OF_ORDER", str(error))
+            self._refuse(guest, ref, frames.OUT_OF_ORDER, str(error))
         elif isinstance(error, CreditsRefused):
             self._refuse(guest, ref, error.reason, str(error))
         else:

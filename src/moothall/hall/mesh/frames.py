@@ -16,6 +16,10 @@ MAX_TEXT: Final = 4096  # bytes of a text frame of an agent
 MAX_PAGE: Final = 100  # conversations, or envelopes of an inbox, in one answer
 MAX_PAGE_BYTES: Final = 256 * 1024  # of envelopes in one answer, before base64
 
+# Codes of an Error that programs act upon.
+OUT_OF_ORDER: Final = "OUT_OF_ORDER"
+NO_INBOX: Final = "NO_INBOX"
+
 _MAX_NUMBER: Final = 2**63 - 1
 
 AgentId = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]

@@ -24,7 +24,7 @@ class Page(NamedTuple):
 
 
 class Inboxes(Protocol):
-    """The inboxes of all agents. Each call ends with a call back, on the event loop."""
+    """The inboxes of all agents. Each call ends with a callback, on the event loop."""
 
     def put(
         self,

@@ -1,7 +1,7 @@
 """What the mesh room asks of the market: conversations, the directory, what the hall keeps of envelopes.
 
 The room has checked an envelope before it comes here: its signature, its nonce and time, its route. The market
-decides what it does and keeps that. Each call ends with one of two calls back, on the event loop: `done` after the
+decides what it does and keeps that. Each call ends with one of two callbacks, on the event loop: `done` after the
 commit, or `failed` with the error. Then the room routes the envelope, or tells its sender why not.
 """
 
@@ -22,7 +22,7 @@ class Settled(Protocol):
         the inbox."""
 
 
-# With the recipient, the envelope, whether the inbox in the store has it, and a call back.
+# With the recipient, the envelope, whether the inbox in the store has it, and a callback.
 Carried = Callable[[bytes, bytes, bool, Settled], None]
 
 

@@ -417,7 +417,7 @@ class MeshRoom:
     def _durably(
         self, guest: Guest, envelope: Envelope, then: Callable[..., None]
     ) -> tuple[Callable[..., None], Callable[[BaseException], None]]:
-        """The two calls back of something that is under way. The connection may have a few of them."""
+        """The two callbacks of something that is under way. The connection may have a few of them."""
         weight = 1 + envelope.payload_len // BYTES_OF_ONE
         guest.in_flight += weight
         self._in_flight += 1

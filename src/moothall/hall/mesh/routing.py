@@ -38,7 +38,8 @@ class Routing:
                 self.relayed += 1
 
     def deliver(self, guest: Guest, envelope: Envelope, raw: bytes, told: Told) -> None:
-        """Bring a bilateral envelope, which the market has taken, to its recipient; and tell what came of it."""
+        """Bring a bilateral envelope, which the market has taken, to its recipient. Tell its sender if that one is
+        away."""
         recipient = envelope.recipient
         is_here = self._bring(recipient, raw)
 

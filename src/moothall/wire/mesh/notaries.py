@@ -43,6 +43,8 @@ class NotarizeBid(Struct, frozen=True):
 
 
 class NotarizeAssign(Struct, frozen=True):
+    """A node, or a party, says which agent is the notary."""
+
     notary: bytes
     opaque: bytes = b""
 
@@ -58,6 +60,8 @@ class NotarizeAssign(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
+    """The payload of VERDICT: what a notary judges, or that the requester approves. Not a verdict of the court."""
+
     judgement: Judgement
     requester: bytes
     provider: bytes
