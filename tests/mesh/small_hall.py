@@ -206,13 +206,13 @@ class SmallHall:
     def _listed(self, agent: bytes, question: frames.ListConversations) -> frames.Frame:
         """The latest first; `before` counts those that are still to come."""
         own = [each for each in self.conversations.values() if agent in each.participants]
-        rest = len(own) if question.before is None else int(question.before)
+        rest = len(own) if question.before is None else int(question.before, 16)
         start = max(0, rest - question.limit)
         page = [_summary(each) for each in reversed(own[start:rest])]
         return frames.Conversations(
             ref=question.ref,
             conversations=tuple(each for each in page if not question.open_only or each.state != "CLOSED"),
-            before=str(start) if start else None,
+            before=f"{start:032x}" if start else None,
         )
 
     def _shown(self, named: bytes, ref: str | UnsetType) -> frames.Frame:
@@ -240,6 +240,7 @@ def _summary(facts: Conversation) -> frames.ConversationSummary:
         provider=facts.provider.hex(),
         amount=facts.amount,
         notary=None if facts.notary is None else facts.notary.hex(),
+        updated_at=facts.updated_at,
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from moothall import Identity, KeyFileError, KeyFileMissing, PrivateKey
 from moothall.identity import load
-from moothall.mesh.keys import load_key
+from moothall.mesh.keys import MeshKey, load_key
 
 SEED = bytes(range(32))
 
@@ -25,6 +25,7 @@ def test_the_file_of_a_node(tmp_path: Path) -> None:
     path.chmod(0o600)
     found = load_key(path, None, create=False)
     assert (found.key, found.nonces) == (PrivateKey(SEED), tmp_path / "zerox1-identity.key.nonce")
+    assert found.marks == tmp_path / "zerox1-identity.key.seen"
     path.chmod(0o644)
     with pytest.raises(KeyFileError, match="chmod 600"):
         load_key(path, None, create=False)
@@ -44,8 +45,8 @@ def test_a_file_of_another_kind(tmp_path: Path) -> None:
 
 
 def test_a_key_that_is_given_has_no_file() -> None:
-    assert load_key(PrivateKey(SEED), None, create=False) == (PrivateKey(SEED), None, None)
-    assert load_key(Identity(PrivateKey(SEED), "al"), None, create=False) == (PrivateKey(SEED), "al", None)
+    assert load_key(PrivateKey(SEED), None, create=False) == MeshKey(PrivateKey(SEED), None)
+    assert load_key(Identity(PrivateKey(SEED), "al"), None, create=False) == MeshKey(PrivateKey(SEED), "al")
 
 
 def test_without_one_a_key_is_made() -> None:

@@ -23,6 +23,7 @@ from moothall.mesh.decorators import Decorators
 from moothall.mesh.intake import Intake
 from moothall.mesh.keys import load_key
 from moothall.mesh.line import Line
+from moothall.mesh.marks import Marks
 from moothall.mesh.nonces import Nonces
 from moothall.mesh.post import Post, now_us
 from moothall.mesh.publishing import Publishing
@@ -85,7 +86,7 @@ class MeshAgent(Decorators, Dealing, Publishing):
         if offered := several(capabilities):
             shown.offer = Advertise(capabilities=offered)
             shown.offer.encode()  # a wrong name is told where it is written
-        intake = Intake(self, handlers, inbox_limit=inbox_limit if inbox else 0)
+        intake = Intake(self, handlers, Marks(own.marks), inbox_limit=inbox_limit if inbox else 0)
         Publishing.__init__(self, post, intake, shown, timeout)
 
     def __repr__(self) -> str:

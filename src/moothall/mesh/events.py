@@ -48,11 +48,12 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Change:
     """A conversation changed without an envelope to this agent. With the cause "message", other participants
-    exchanged one, which is in the history: a delivery that this agent judges as the notary, or a DISPUTE."""
+    exchanged one, which is in the history: a delivery that this agent judges as the notary, or a DISPUTE. With the
+    cause "away", one of these happened while the agent was not connected."""
 
     conversation: "Conversation"
     state: str
-    cause: Literal["review", "timeout", "cancel", "court", "message"]
+    cause: Literal["review", "timeout", "cancel", "court", "message", "away"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,13 @@ from moothall.errors import MoothallError, OutOfOrder, UnknownRefusal
 from moothall.hall.mesh import frames
 from moothall.identity import verify
 from moothall.market.mesh import step_of
+from moothall.mesh.catching_up import MissedPart, missed
 from moothall.mesh.conversation import Conversation
 from moothall.mesh.events import Assigned, Away, Change, Missed
 from moothall.mesh.line import Line
+from moothall.mesh.marks import Marks, is_mail
 from moothall.mesh.message import Message, read
+from moothall.mesh.post import now_us
 from moothall.mesh.records import Seen
 from moothall.wire.mesh.announcements import Beacon
 from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope, decode
@@ -50,9 +53,15 @@ class Affairs(Protocol):
 
 
 class Intake:
-    def __init__(self, affairs: Affairs, handlers: Handlers, *, inbox_limit: int | None = None) -> None:
+    def __init__(
+        self, affairs: Affairs, handlers: Handlers, marks: Marks, *, inbox_limit: int | None = None
+    ) -> None:
+        """An agent that reads its inbox without a limit also learns what it missed: `marks` has what it saw."""
         self._affairs = affairs
         self._handlers = handlers
+        self._marks = marks
+        self._catches_up = inbox_limit is None
+        self._is_caught_up = False  # on this connection
         self._inbox_left = inbox_limit  # envelopes that are still read of the inbox; None for all
         self._waiting: asyncio.Queue[tuple[Work, int]] = asyncio.Queue(MAX_WAITING)
         self._bytes = 0  # of envelopes that wait
@@ -64,6 +73,8 @@ class Intake:
         self._hall = b""
 
     def begin(self) -> None:
+        if self._catches_up:
+            self._marks.load()
         if self._working is None or self._working.done():
             self._working = asyncio.create_task(self._work())
 
@@ -71,13 +82,23 @@ class Intake:
         if self._working is not None:
             self._working.cancel()
             await asyncio.wait((self._working,))
+        self._marks.save()
 
     # -- what the line tells -----------------------------------------------------------------------------
 
     async def opened(self, line: Line) -> None:
         self._hall = line.hall
+        self._is_caught_up = False
+        if self._catches_up:
+            opened_at = now_us()
+            await self._waiting.put((lambda: self._catch_up(line, opened_at), 0))
         if self._inbox_left != 0:
             await self._waiting.put((lambda: self._read_inbox(line), 0))
+
+    def is_there(self) -> None:
+        """The hall has just said something on this connection: all that it sent before has arrived."""
+        if self._is_caught_up:
+            self._marks.reached(now_us())
 
     async def received(self, raw: bytes) -> None:
         while self._bytes and self._bytes + len(raw) > MAX_WAITING_BYTES:
@@ -116,6 +137,8 @@ class Intake:
 
     async def _work(self) -> None:
         while True:
+            if self._waiting.empty():
+                self._marks.save()
             work, size = await self._waiting.get()
             try:
                 await work()
@@ -124,6 +147,24 @@ class Intake:
             finally:
                 self._bytes -= size
                 self._room.set()
+
+    async def _catch_up(self, line: Line, opened_at: int) -> None:
+        """Tell what the hall's log has and this agent has not seen. It is told in the order of the log, and what
+        was said since comes after it."""
+        if self._marks.since is None:
+            self._marks.begin(opened_at)
+        else:
+            async for part in missed(self._affairs, line, self._marks):
+                self._tell_missed(part)
+            self._marks.reached(opened_at)
+        self._is_caught_up = True
+
+    def _tell_missed(self, part: MissedPart) -> None:
+        for message in part.messages:
+            self._tell(message)
+        if part.changed:
+            change = Change(part.conversation, part.conversation.state, "away")
+            self._handlers.tell("change", change)
 
     async def _read_inbox(self, line: Line) -> None:
         after: int | None = None
@@ -152,7 +193,7 @@ class Intake:
         if envelope is None or envelope.recipient not in (NO_RECIPIENT, bytes.fromhex(self._affairs.id)):
             log.warning("the hall passed on an envelope that does not hold, or is for another agent: dropped")
             return
-        if not self._seen.is_new(envelope):
+        if not self._is_new(envelope):
             return
         conversation = await self._apply(envelope)
         message = read(envelope, conversation)
@@ -161,6 +202,14 @@ class Intake:
             conversation.notify()
         if isinstance(message.payload, Beacon):
             self._name(message.sender, message.payload.name)
+        self._tell(message)
+        self.is_there()
+
+    def _is_new(self, envelope: Envelope) -> bool:
+        """Messages of conversations are remembered apart: a crowd of BEACONs must not push them out."""
+        return self._marks.is_new(envelope) if is_mail(envelope) else self._seen.is_new(envelope)
+
+    def _tell(self, message: Message) -> None:
         self._handlers.tell(message.type, message, message.size)
         self._handlers.tell("*", message, message.size)
 

@@ -1,4 +1,4 @@
-"""The key of an agent of the mesh, and where the nonces of this key are kept."""
+"""The key of an agent of the mesh, and where its nonces, and what it has seen, are kept."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,8 @@ from moothall.identity.signatures import SEED_BYTES
 class MeshKey(NamedTuple):
     key: PrivateKey
     name: str | None  # that the key file has
-    nonces: Path | None  # None if the key is not in a file
+    nonces: Path | None = None  # None if the key is not in a file
+    marks: Path | None = None  # likewise
 
 
 def load_key(
@@ -24,16 +25,16 @@ def load_key(
     Raises KeyFileMissing or KeyFileError.
     """
     if given is None:
-        return MeshKey(PrivateKey(os.urandom(SEED_BYTES)), None, None)
+        return MeshKey(PrivateKey(os.urandom(SEED_BYTES)), None)
     if isinstance(given, Identity):
-        return MeshKey(given.key, given.name, None)
+        return MeshKey(given.key, given.name)
     if isinstance(given, PrivateKey):
-        return MeshKey(given, None, None)
+        return MeshKey(given, None)
     path = Path(given).expanduser()
-    beside = path.with_name(f"{path.name}.nonce")
+    beside = path.with_name(f"{path.name}.nonce"), path.with_name(f"{path.name}.seen")
     seed = load_seed(path)
     if seed is not None:
-        return MeshKey(seed, None, beside)
+        return MeshKey(seed, None, *beside)
     identity = load_identity(path, name, create=create)
     assert identity is not None  # noqa: S101  # a path was given
-    return MeshKey(identity.key, identity.name, beside)
+    return MeshKey(identity.key, identity.name, *beside)

@@ -200,10 +200,18 @@ class Seen:
 
     def is_new(self, envelope: Envelope) -> bool:
         """True the first time. BEACONs have nonces of their own."""
-        key = (envelope.sender, envelope.nonce, envelope.msg_type is MsgType.BEACON)
+        return self.add(envelope.sender, envelope.nonce, is_beacon=envelope.msg_type is MsgType.BEACON)
+
+    def add(self, sender: bytes, nonce: int, *, is_beacon: bool = False) -> bool:
+        """True the first time."""
+        key = (sender, nonce, is_beacon)
         if key in self._keys:
             return False
         self._keys[key] = None
         if len(self._keys) > self._most:
             self._keys.popitem(last=False)
         return True
+
+    def latest(self, most: int) -> list[tuple[bytes, int]]:
+        """Senders and nonces, the latest last."""
+        return [(sender, nonce) for sender, nonce, _ in list(self._keys)[-most:]]

@@ -78,6 +78,7 @@ class Stay:
         if self._shown.beacon:
             payload = Beacon(self._post.sender, self._shown.name).encode()
             await self._post.send(MsgType.BEACON, payload, line=connection)
+            self._intake.is_there()
 
     def arrived(self, *, again: bool) -> None:
         """The connection is in use."""
