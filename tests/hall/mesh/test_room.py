@@ -244,8 +244,11 @@ def test_a_connection_that_does_not_receive_takes_no_mail_of_its_agent() -> None
     assert town.dealings.here == set()
     assert alice.texts()[0]["stored"] is True
     assert command.envelopes() == []
-    command.propose(alice, bytes(16))
-    assert command.texts()[0]["type"] == "accepted"
+    notary = NotaryAssigned(conversation_id=CONVERSATION.hex(), notary=alice.id.hex(), fee=1)
+    town.dealings.told = Told(state="COMMITTED", notices=((command.id, notary), (alice.id, notary)))
+    command.send(MsgType.ACCEPT, bytes(16), to=alice, conversation=CONVERSATION)
+    assert command.types() == ["notary_assigned", "accepted"]
+    town.dealings.told = Told(state="NEGOTIATING")
     running = town.present("bob", proven=True)
     assert running.ask(type="inbox")["envelopes"]
     quiet(alice, command, running)

@@ -52,6 +52,10 @@ class Routing:
         else:
             self._keep(recipient, raw, kept)
         self.tell_all(told.notices)
+        if not guest.receives:  # it is told what it has caused itself
+            for key, notice in told.notices:
+                if key == guest.key:
+                    guest.tell(notice)
         for mail in told.mail:
             self._bring(mail.recipient, mail.envelope)
             if not mail.stored and not mail.carried:
