@@ -11,6 +11,9 @@
     ├── OutOfOrder                  a message of the mesh does not fit its conversation
     ├── CreditsRefused              the rules of the credits do not allow an operation
     │   └── NoCover                 an agent has fewer credits than it is to pay
+    ├── PeerError                   a peer of the mesh's own network cannot be had
+    │   ├── PeerUnreachable
+    │   └── NotDelivered            an envelope got no ACK; it may have arrived all the same
     ├── ClientError                 an agent could not do what it was asked
     │   ├── NotConnected
     │   ├── ConnectionFailed
@@ -115,6 +118,18 @@ class NoCover(CreditsRefused):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "NoCover")
+
+
+class PeerError(MoothallError):
+    """A peer of the mesh's own network is not there, or does not answer."""
+
+
+class PeerUnreachable(PeerError):
+    """There is no connection to a peer."""
+
+
+class NotDelivered(PeerError):
+    """A peer did not acknowledge an envelope. It may have arrived all the same: send again with a new nonce."""
 
 
 class ClientError(MoothallError):

@@ -18,6 +18,7 @@ from moothall.p2p.pubsub import (
     _canonical,
     _in_any_form,
     decode_rpc,
+    is_publication,
     publication,
     signed_message,
 )
@@ -83,6 +84,15 @@ def test_what_is_written_is_read(rpc: Rpc) -> None:
 
 def test_a_publication_is_an_rpc() -> None:
     assert publication(MESSAGE) == Rpc(messages=[MESSAGE]).encode()
+    assert is_publication(publication(MESSAGE))
+    for other in (
+        Rpc(),
+        Rpc(subscriptions=[(True, "x")]),
+        Rpc(graft=["x"]),
+        Rpc(prune=[Prune("x")]),
+        Rpc(iwant=[b"x"]),
+    ):
+        assert not is_publication(other.encode())
 
 
 def test_an_rpc_written_out_by_hand() -> None:

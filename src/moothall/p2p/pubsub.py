@@ -41,6 +41,7 @@ _SEQNO_BYTES: Final = 8
 _HEAD: Final = bytes((0x0A, 38)) + peer_id_bytes(bytes(32))[:6]
 _DATA_AT: Final = len(_HEAD) + 32
 _SEQNO_HEAD: Final = bytes((_SEQNO << 3 | 2, _SEQNO_BYTES))
+_PUBLISH_TAG: Final = bytes((_PUBLISH << 3 | 2,))
 _TOPIC_TAG: Final = bytes((_TOPIC << 3 | 2,))
 _TAIL_HEAD: Final = bytes((_SIGNATURE << 3 | 2, SIGNATURE_BYTES))
 _TAIL_BYTES: Final = len(_TAIL_HEAD) + SIGNATURE_BYTES
@@ -109,6 +110,12 @@ class Rpc(msgspec.Struct):
 def publication(message: Message) -> bytes:
     """The RPC that carries one message: the same bytes for all peers."""
     return delimit(protobuf.bytes_field(_PUBLISH, message.encoded))
+
+
+def is_publication(frame: bytes) -> bool:
+    """True for a frame of `publication`: if it is dropped, IHAVE brings its message back."""
+    head = varint.read(frame)
+    return head is not None and frame[head[1] : head[1] + 1] == _PUBLISH_TAG
 
 
 def signed_message(secret: bytes, seqno: int, topic: str, data: bytes) -> Message:

@@ -1,0 +1,400 @@
+"""A host: one key, its connections to peers, gossipsub over all of them, and envelopes to each.
+
+There is one connection per peer. If two peers dial each other at the same time, the one that the smaller key
+dialled stays; both sides know that. A connection that comes much later takes the place of the old one: a peer that
+dials has none that works.
+
+The clock and the timer are handed in. Time limits are looked at in ticks of a second, all of them.
+"""
+
+import asyncio
+import random
+import socket
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import Final, Protocol
+
+import msgspec
+
+from moothall.errors import PeerUnreachable
+from moothall.hall.access import AddressCounts
+from moothall.network.link import PIECE, Link
+from moothall.network.redial import Kept, Redial
+from moothall.network.resident import Resident
+from moothall.network.rules import Rules
+from moothall.network.streams import SERVED, Delivery
+from moothall.p2p import gossipsub
+from moothall.p2p.gossipsub import GossipSub, Joined, Outcome
+from moothall.p2p.handshake import Credentials
+from moothall.p2p.identify import Identification
+from moothall.p2p.multiaddr import Multiaddr
+from moothall.p2p.pubsub import decode_rpc, signed_message
+
+_BACKLOG: Final = 1024  # connections that the kernel may hold for us
+_FAMILIES: Final = {
+    "ip4": socket.AF_INET,
+    "dns4": socket.AF_INET,
+    "ip6": socket.AF_INET6,
+    "dns6": socket.AF_INET6,
+}
+
+
+class Alarm(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Outside(Protocol):
+    """Time, as a host needs it."""
+
+    def now(self) -> int:
+        """Milliseconds that never go back."""
+
+    def call_later(self, delay: int, call: Callable[[], None]) -> Alarm:
+        """Calls in so many milliseconds."""
+
+
+class LoopTime:
+    """The time of the running event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+
+    def now(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    def call_later(self, delay: int, call: Callable[[], None]) -> Alarm:
+        return self._loop.call_later(delay / 1000, call)
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """A connection, for people and metrics."""
+
+    agent_id: bytes
+    address: Multiaddr | None
+    is_outbound: bool
+    opened_at: int
+    told: Identification | None
+    waiting: int  # bytes
+    dropped: int  # messages of gossipsub that it was too slow for
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    connections: int  # also those in their handshake
+    peers: int
+    waiting: int  # bytes, for and from all peers
+    dropped: int
+    refused: int  # connections over a limit
+    outcomes: dict[str, int]  # of messages in topics
+    gossip: gossipsub.Statistics
+
+
+class Host:
+    """`secret` comes from `identity.signatures.expand`. Raises nothing because of what a peer does.
+
+    host = Host(secret, resident, agent_version="moothall/1.0")
+    await host.listen(Multiaddr.parse("/ip4/0.0.0.0/tcp/9000"))
+    host.keep(Multiaddr.parse("/ip4/192.0.2.1/tcp/9000/p2p/12D3KooW..."))
+    """
+
+    def __init__(
+        self,
+        secret: bytes,
+        resident: Resident,
+        *,
+        agent_version: str,
+        rules: Rules | None = None,
+        outside: Outside | None = None,
+    ) -> None:
+        self.rules = rules or Rules()
+        self._loop = asyncio.get_running_loop()
+        self._outside = outside or LoopTime()
+        self._secret = secret
+        self._resident = resident
+        self._agent_version = agent_version
+        die = random.SystemRandom()
+        self.credentials = Credentials(secret, die.randbytes(32))
+        self.agent_id = self.credentials.agent_id
+        self.piece = bytearray(PIECE)
+        self._gossip = GossipSub(
+            self.agent_id,
+            choose=lambda names, most: die.sample(list(names), most),
+            rules=self.rules.gossip,
+        )
+        self._seqnos = count(time.time_ns())  # goes up, also over restarts
+        self._addresses: tuple[Multiaddr, ...] = ()
+        self._servers: list[asyncio.Server] = []
+        self._all: set[Link] = set()
+        self._links: dict[bytes, Link] = {}  # one for each peer
+        self._inbound = 0
+        self._by_address = AddressCounts(self.rules.per_address)
+        self._redial = Redial(self.rules, die.random)
+        self._dials: set[asyncio.Task[None]] = set()
+        self._waiting = 0
+        self._dropped = 0
+        self._refused = 0
+        self._outcomes = dict.fromkeys((*Outcome, "malformed", "not admitted"), 0)
+        self._is_closing = False
+        self._empty = asyncio.Event()
+        self._heartbeat_at = self.now() + self.rules.first_heartbeat
+        self._alarm = self._outside.call_later(self.rules.tick, self._tick)
+
+    # -- what the program asks -----------------------------------------------------------------------------
+
+    def now(self) -> int:
+        return self._outside.now()
+
+    async def listen(self, address: Multiaddr) -> Multiaddr:
+        """Returns the address with the port that was taken. Raises OSError."""
+        server = await self._loop.create_server(
+            lambda: Link(self, is_outbound=False), address.host, address.port, backlog=_BACKLOG
+        )
+        self._servers.append(server)
+        port = server.sockets[0].getsockname()[1]
+        bound = msgspec.structs.replace(address, port=port, agent_id=self.agent_id)
+        self.announce((*self._addresses, bound))
+        return bound
+
+    def announce(self, addresses: tuple[Multiaddr, ...]) -> None:
+        """Tells peers where this host can be reached: those that are here, and those to come."""
+        self._addresses = addresses
+        for link in self._links.values():
+            link.announce()
+
+    async def dial(self, address: Multiaddr) -> bytes:
+        """The key of the peer at an address, which is connected now. Raises PeerUnreachable."""
+        if address.agent_id is not None and address.agent_id in self._links:
+            return address.agent_id
+        try:
+            async with asyncio.timeout(self.rules.handshake / 1000):
+                _, link = await self._loop.create_connection(
+                    lambda: Link(self, is_outbound=True, expected=address.agent_id),
+                    address.host,
+                    address.port,
+                    family=_FAMILIES.get(address.kind, socket.AF_UNSPEC),
+                )
+        except (OSError, UnicodeError, TimeoutError) as error:
+            raise PeerUnreachable(f"Cannot connect to {address}: {str(error) or 'no answer'}.") from None
+        await link.ready
+        return link.agent_id
+
+    def keep(self, address: Multiaddr) -> None:
+        """Connects to an address, and again whenever the connection is lost."""
+        self._redial.keep(address)
+        self._dial_due()
+
+    def peers(self) -> list[Peer]:
+        return [
+            Peer(name, link.remote, link.is_outbound, link.opened_at, link.told, link.held, link.dropped)
+            for name, link in self._links.items()
+        ]
+
+    def peers_in(self, topic: str) -> list[bytes]:
+        return self._gossip.peers_in(topic)
+
+    def statistics(self) -> Statistics:
+        return Statistics(
+            len(self._all),
+            len(self._links),
+            self._waiting,
+            self._dropped + sum(link.dropped for link in self._links.values()),
+            self._refused,
+            {str(outcome): number for outcome, number in self._outcomes.items()},
+            self._gossip.statistics(),
+        )
+
+    def join(self, topic: str) -> None:
+        self._gossip.join(topic, self.now())
+        self._pump()
+
+    def leave(self, topic: str) -> None:
+        self._gossip.leave(topic, self.now())
+        self._pump()
+
+    def publish(self, topic: str, data: bytes) -> int:
+        """Sends to all peers in a topic, and returns how many there are. Raises ValueError if it is too long."""
+        message = signed_message(self._secret, next(self._seqnos), topic, data)
+        reached = self._gossip.publish(message, self.now())
+        self._pump()
+        return reached
+
+    def send(self, peer: bytes, envelope: bytes) -> asyncio.Future[None]:
+        """Sends an envelope on a bilateral stream. The future ends with the peer's ACK, or with NotDelivered.
+
+        Envelopes leave in the order of the calls. Raises PeerUnreachable; ValueError if it is too long.
+        """
+        link = self._links.get(peer)
+        if link is None:
+            raise PeerUnreachable(f"There is no connection to the peer {peer.hex()}.")
+        delivery = Delivery(envelope, self._loop.create_future())
+        link.deliver(delivery)
+        return delivery.done
+
+    async def close(self) -> None:
+        """Requests under way get their ACK, within a time limit. Peers are told that this host goes away."""
+        self._is_closing = True
+        self._alarm.cancel()
+        for server in self._servers:
+            server.close()
+        for dial in self._dials:
+            dial.cancel()
+        await asyncio.gather(*self._dials, return_exceptions=True)
+        limit = self._outside.call_later(self.rules.closing, self._abort)
+        for link in list(self._all):
+            link.retire()
+        if self._all:
+            await self._empty.wait()
+        limit.cancel()
+        for server in self._servers:
+            await server.wait_closed()
+
+    # -- what connections tell -----------------------------------------------------------------------------
+
+    def met(self, link: Link) -> str | None:
+        self._all.add(link)
+        if self._is_closing:
+            return "the host is closing"
+        if link.is_outbound or link.remote is None:
+            return None
+        if not self._by_address.admit(link.remote.host):
+            self._refused += 1
+            return "too many connections from this address"
+        self._inbound += 1
+        link.is_counted = True
+        if self._inbound > self.rules.connections:
+            self._refused += 1
+            return "too many connections"
+        return None
+
+    def proved(self, link: Link) -> None:
+        name = link.agent_id
+        if name == self.agent_id:
+            if link.is_outbound:
+                link.abort("this is our own address")
+            return
+        old = self._links.get(name)
+        if self._is_closing or (old is not None and self._is_better(old, link)):
+            link.retire()
+            return
+        self._links[name] = link
+        if old is not None:
+            self._gossip.disconnect(name)
+            old.retire()
+        self._gossip.connect(name, is_outbound=link.is_outbound)
+        link.begin()
+        if old is None:
+            self._resident.connected(name)
+        self._pump()
+
+    def lost(self, link: Link, reason: str) -> None:
+        self._all.discard(link)
+        self._waiting -= link.counted
+        link.counted = 0
+        self._dropped += link.dropped
+        if link.is_counted and link.remote is not None:
+            self._inbound -= 1
+            self._by_address.depart(link.remote.host)
+        if self._links.get(link.agent_id) is link:
+            del self._links[link.agent_id]
+            self._gossip.disconnect(link.agent_id)
+            self._resident.disconnected(link.agent_id, reason)
+        if not self._all:
+            self._empty.set()
+
+    def settle(self, link: Link) -> None:
+        self._pump()
+        held = link.held
+        self._waiting += held - link.counted
+        link.counted = held
+        if self._waiting > self.rules.total:
+            fullest = max(self._all, key=lambda each: each.counted)
+            fullest.abort("too many bytes wait for all peers, and most of them for this one")
+
+    def identification(self, link: Link) -> bytes:
+        return Identification(
+            self.agent_id,
+            self._addresses,
+            tuple(SERVED),
+            link.remote,
+            agent_version=self._agent_version,
+        ).encode()
+
+    def identified(self, link: Link, told: Identification) -> None:
+        if self._links.get(link.agent_id) is link:
+            self._resident.identified(link.agent_id, told)
+
+    def heard(self, link: Link, rpc: bytes) -> None:
+        name, now = link.agent_id, self.now()
+        said = decode_rpc(rpc)
+        for event in self._gossip.hear(name, said, now):
+            tell = self._resident.joined if isinstance(event, Joined) else self._resident.left
+            tell(name, event.topic)
+        self._outcomes["malformed"] += said.malformed
+        for message in said.messages:
+            if not self._resident.admits(name, message):
+                self._outcomes["not admitted"] += 1
+                continue
+            outcome = self._gossip.take(name, message, now)
+            self._outcomes[outcome] += 1
+            if outcome is Outcome.NEW:
+                self._resident.message(name, message)
+
+    def arrived(self, link: Link, envelope: bytes) -> None:
+        self._resident.envelope(link.agent_id, envelope)
+
+    def again(self, link: Link, delivery: Delivery) -> bool:
+        other = self._links.get(link.agent_id)
+        if other is None or other is link:
+            return False
+        other.deliver(delivery)
+        return True
+
+    # -- how it is done ------------------------------------------------------------------------------------
+
+    def _is_better(self, old: Link, new: Link) -> bool:
+        """True if the connection that is there stays."""
+        if (
+            old.is_outbound == new.is_outbound
+            or old.is_leaving
+            or self.now() - old.opened_at > self.rules.simultaneous
+        ):
+            return False
+        return old.is_outbound == (self.agent_id < old.agent_id)
+
+    def _pump(self) -> None:
+        for name, frame in self._gossip.outgoing():
+            self._links[name].tell(frame)
+
+    def _tick(self) -> None:
+        self._alarm = self._outside.call_later(self.rules.tick, self._tick)
+        now = self.now()
+        if now >= self._heartbeat_at:
+            self._heartbeat_at = now + self.rules.heartbeat
+            self._gossip.heartbeat(now)
+            self._pump()
+        for link in list(self._all):
+            link.tick()
+        self._dial_due()
+
+    def _dial_due(self) -> None:
+        for kept in self._redial.due(self.now(), self._since):
+            kept.is_dialling = True
+            dial = self._loop.create_task(self._dial(kept))
+            self._dials.add(dial)
+            dial.add_done_callback(self._dials.discard)
+
+    async def _dial(self, kept: Kept) -> None:
+        try:
+            kept.agent_id = await self.dial(kept.address)
+        except PeerUnreachable:
+            pass  # it is dialled again
+        finally:
+            kept.is_dialling = False
+
+    def _since(self, name: bytes) -> int | None:
+        link = self._links.get(name)
+        return None if link is None else link.opened_at
+
+    def _abort(self) -> None:
+        for link in list(self._all):
+            link.abort("the host is closing")

@@ -1,0 +1,34 @@
+"""What a host tells the program that lives on it: a hall, or a node."""
+
+from typing import Protocol
+
+from moothall.p2p.identify import Identification
+from moothall.p2p.pubsub import Message
+
+
+class Resident(Protocol):
+    """All calls come from the event loop, one at a time, and must return soon. Peers have the name of their key.
+
+    What is passed on from here to a node of the reference needs care: an amount beyond 64 bits stops that program.
+    """
+
+    def connected(self, peer: bytes) -> None:
+        """There is a connection now. The peer knows our topics; its own come with `joined`."""
+
+    def identified(self, peer: bytes, told: Identification) -> None: ...
+
+    def disconnected(self, peer: bytes, reason: str) -> None: ...
+
+    def joined(self, peer: bytes, topic: str) -> None:
+        """What is published in a topic reaches this peer now."""
+
+    def left(self, peer: bytes, topic: str) -> None: ...
+
+    def admits(self, relay: bytes, message: Message) -> bool:
+        """False drops a message before its signature is checked, which is most of its price."""
+
+    def message(self, relay: bytes, message: Message) -> None:
+        """A new message in one of our topics. Its author's node signed it, and it was passed on."""
+
+    def envelope(self, peer: bytes, envelope: bytes) -> None:
+        """Bytes from a bilateral stream. They were acknowledged, and are not checked."""
