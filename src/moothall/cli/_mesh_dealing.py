@@ -142,9 +142,7 @@ def accept(
             raise OutOfOrder(
                 f"The last offer is {shown(found.amount)} credits, not {shown(wanted)}", found.state
             )
-        sent = await found.accept(words(text) or "")
-        await found.refresh()  # the notices of the hall, such as which notary there is, do not come here
-        return sent
+        return await found.accept(words(text) or "")
 
     _take(MeshVisit(url, name, identity, timeout), conversation, agree, as_json=as_json)
 
