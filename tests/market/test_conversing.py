@@ -65,7 +65,7 @@ def test_accept_of_nothing_puts_nothing_aside(talks: Talks) -> None:
 
 
 @pytest.mark.parametrize("accepting", [A, B])
-def test_the_requester_pays_whoever_accepts(talks: Talks, accepting: bytes) -> None:
+def test_the_requester_pays_if_either_party_accepts(talks: Talks, accepting: bytes) -> None:
     talks.propose()
     if accepting == A:
         talks.say("COUNTER", B, A, amount=2 * CREDIT)
@@ -136,7 +136,7 @@ def test_the_requester_may_approve_before_the_notary_which_is_paid_all_the_same(
     assert (talks.balance(B), talks.balance(N)) == (PAID, FEE)
 
 
-def test_a_rejecting_verdict_pays_nobody(talks: Talks) -> None:
+def test_a_rejecting_verdict_pays_no_agent(talks: Talks) -> None:
     talks.deliver(notary=N)
     dealt = talks.verdict("DISAPPROVE", N)
     assert (dealt.conversation.state, dealt.changed) == ("DELIVERED", False)
