@@ -49,10 +49,19 @@ class ClosedEpoch(Struct, frozen=True, gc=False):
 class LogBooks(Protocol):
     """A part of a unit of work."""
 
-    def log(self, envelope: Envelope, raw: bytes, at: int, *, belongs: bool = True) -> None:
+    def log(
+        self,
+        envelope: Envelope,
+        raw: bytes,
+        at: int,
+        *,
+        belongs: bool = True,
+        envelope_hash: bytes | None = None,
+    ) -> None:
         """Append an envelope. `raw` is the envelope as it was received, and `at` the time in ms. An envelope that
         is in the log already is not added again. `belongs`: it is a part of the conversation that it names. Any
-        agent may name any conversation in a message to a topic."""
+        agent may name any conversation in a message to a topic. `envelope_hash` is the Keccak-256 of `raw`, where
+        it is known."""
 
     def logged(
         self, conversation_id: bytes, *, after: int = 0, limit: int = 100, most: int = MAX_READ

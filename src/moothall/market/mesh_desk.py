@@ -39,6 +39,7 @@ from moothall.market import advertisements, conversing, mesh_answers, mesh_notic
 from moothall.market.advertisements import Discovered, read_advertise
 from moothall.market.conversations import Conversation
 from moothall.market.conversing import Dealt, MeshRules
+from moothall.market.credits import Authority
 from moothall.market.desk import Online
 from moothall.market.desk_books import DeskBooks
 from moothall.market.lanes import Lanes
@@ -246,10 +247,11 @@ class MeshDesk:
         is_proven: bool,
     ) -> tuple[Told, Conversation | None]:
         """In a unit of work. `stamp` is for the envelope that assigns a notary."""
-        dealt = self._step(books, envelope, raw, now)
+        authority = authority_of(envelope, raw)
+        dealt = self._step(books, envelope, authority, now)
         if dealt.conversation.amount or dealt.conversation.held:
             self._require_proof(books, envelope.sender, is_proven=is_proven)
-        self._log(books, envelope, raw, now)
+        self._log(books, envelope, raw, now, envelope_hash=authority.envelope)
         is_away = is_away and envelope.recipient != NO_RECIPIENT
         stored, carried = self._post(books, envelope.recipient, raw, now) if is_away else (False, False)
         notices = mesh_notices.of_envelope(dealt, envelope)
@@ -301,10 +303,10 @@ class MeshDesk:
         stored, carried = (False, False) if notary in self._here else self._post(books, notary, raw, now)
         return (Mail(notary, raw, stored=stored, carried=carried),)
 
-    def _step(self, books: DeskBooks, envelope: Envelope, raw: bytes, now: int) -> Dealt:
+    def _step(self, books: DeskBooks, envelope: Envelope, authority: Authority, now: int) -> Dealt:
         try:
             step = step_of(envelope)
-            return conversing.take(books, step, authority_of(envelope, raw), now=now, rules=self._rules)
+            return conversing.take(books, step, authority, now=now, rules=self._rules)
         except OutOfOrder as error:
             raise OutOfOrder(str(error), _state_for(books, envelope)) from None
 
@@ -335,10 +337,17 @@ class MeshDesk:
         self.recorder.record(self._hall, envelope, raw, payer)
 
     def _log(
-        self, books: DeskBooks, envelope: Envelope, raw: bytes, now: int, *, belongs: bool = True
+        self,
+        books: DeskBooks,
+        envelope: Envelope,
+        raw: bytes,
+        now: int,
+        *,
+        belongs: bool = True,
+        envelope_hash: bytes | None = None,
     ) -> None:
         if self._logs:
-            books.log(envelope, raw, now, belongs=belongs)
+            books.log(envelope, raw, now, belongs=belongs, envelope_hash=envelope_hash)
 
     def _metered(
         self,

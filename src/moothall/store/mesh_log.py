@@ -8,6 +8,7 @@ from moothall.market.epoch_log import Act, ClosedEpoch, Leaf, Logged, epoch_at
 from moothall.store.row_cache import RowCache
 from moothall.store.work import MARKS, SqlWork, runs
 from moothall.wire.mesh.envelope import Envelope
+from moothall.wire.mesh.keccak import keccak256
 from moothall.wire.mesh.msg_types import MsgType
 
 # As other lists: numbers and lengths first, and then the envelopes that fit.
@@ -38,11 +39,20 @@ class LogSql(SqlWork):
 
     _cache: RowCache
 
-    def log(self, envelope: Envelope, raw: bytes, at: int, *, belongs: bool = True) -> None:
+    def log(
+        self,
+        envelope: Envelope,
+        raw: bytes,
+        at: int,
+        *,
+        belongs: bool = True,
+        envelope_hash: bytes | None = None,
+    ) -> None:
         epoch = epoch_at(at)
         if not self._connection.dialect.locks_rows:  # elsewhere a trigger does this
             epoch = max(epoch, self._last_closed() + 1)
-        self._draft.put_logged(envelope, raw, epoch=epoch, at=at, belongs=belongs)
+        known_hash = envelope_hash or keccak256(raw)
+        self._draft.put_logged(envelope, raw, known_hash, epoch=epoch, at=at, belongs=belongs)
 
     def logged(
         self, conversation_id: bytes, *, after: int = 0, limit: int = 100, most: int = MAX_READ

@@ -34,7 +34,6 @@ from moothall.market.records import (
 from moothall.store.dialect import Connection, Statement, Value
 from moothall.store.tables import TABLES, Table
 from moothall.wire.mesh.envelope import NO_CONVERSATION, Envelope
-from moothall.wire.mesh.keccak import keccak256
 from moothall.wire.mesh.merkle import leaf
 
 # Rows go out in runs of 64, 32, .. 1, so that there are few statements and all of them stay prepared.
@@ -352,13 +351,15 @@ class Draft:
         self.added["hooks"].append(row)
         self.has_events = True
 
-    def put_logged(self, envelope: Envelope, raw: bytes, *, epoch: int, at: int, belongs: bool) -> None:
+    def put_logged(
+        self, envelope: Envelope, raw: bytes, envelope_hash: bytes, *, epoch: int, at: int, belongs: bool
+    ) -> None:
         conversation = envelope.conversation_id if belongs else NO_CONVERSATION
         self.size += len(raw) + ROW
         self.added["mesh_log"].append(
             (
                 epoch,
-                keccak256(raw),
+                envelope_hash,
                 leaf(raw),
                 envelope.sender,
                 int(envelope.msg_type),

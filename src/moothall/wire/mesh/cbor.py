@@ -117,11 +117,11 @@ class Reader:
         return data
 
     def bytes_(self) -> bytes:
-        return self._take(self._argument(_BYTES))
+        return self._string(_BYTES)
 
     def text(self) -> str:
         try:
-            return self._take(self._argument(_TEXT)).decode()
+            return self._string(_TEXT).decode()
         except UnicodeDecodeError:
             raise MalformedCbor("a text is not UTF-8") from None
 
@@ -171,6 +171,18 @@ class Reader:
         if number < least:
             raise MalformedCbor("a number is not in its shortest form")
         return number
+
+    def _string(self, major: int) -> bytes:
+        """Most are short, so that their length is in the head."""
+        data, start = self._data, self._position
+        length = data[start] - major if start < len(data) else -1
+        if not 0 <= length < _DIRECT:
+            return self._take(self._argument(major))
+        start += 1
+        self._position = stop = start + length
+        if stop > len(data):
+            raise MalformedCbor("the encoding ends too early")
+        return data[start:stop]
 
     def _take(self, length: int) -> bytes:
         start = self._position
