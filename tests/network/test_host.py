@@ -44,6 +44,17 @@ async def test_new_addresses_are_pushed() -> None:
         await until(lambda: alice.resident.told[bob.id].addresses == (public,))
 
 
+async def test_an_address_that_no_peer_can_dial_is_not_told() -> None:
+    async with homes("alice", "bob") as (alice, bob):
+        bound = await bob.host.listen(Multiaddr.parse("/ip4/0.0.0.0/tcp/0"))
+        assert bound.port
+        await meet(alice, bob)
+        assert alice.resident.told[bob.id].addresses == (bob.address,)
+        with pytest.raises(ValueError, match="4,096"):
+            bob.host.announce((bob.address,) * 200)
+        assert await alice.host.dial(Multiaddr.of_socket("127.0.0.1", bound.port)) == bob.id
+
+
 async def test_the_wrong_key_and_our_own_address_are_refused() -> None:
     async with homes("alice", "bob") as (alice, bob):
         wrong = Multiaddr.of_socket("127.0.0.1", bob.address.port, alice.id)
@@ -77,7 +88,7 @@ async def test_simultaneous_dials_end_with_one_connection_and_lose_nothing(names
         await until(lambda: one.knows(other) and other.knows(one))
         assert one.resident.envelopes == [(other.id, b"early")]
         assert other.resident.envelopes == [(one.id, b"early")]
-        assert [news for news, _ in one.resident.news] == ["connected"]
+        assert {news for news, _ in one.resident.news} == {"connected"}
         await until(lambda: one.host.peers_in(TOPIC) and other.host.peers_in(TOPIC))
         assert one.host.publish(TOPIC, b"hello") == 1
         await until(lambda: other.resident.messages)
@@ -239,7 +250,7 @@ async def test_a_peer_that_restarts_takes_the_place_of_its_old_connection() -> N
         await alice.host.send(again.id, b"envelope")
         assert again.resident.envelopes == [(alice.id, b"envelope")]
         assert bob.resident.envelopes == []
-        assert alice.resident.news == [("connected", bob.id)]
+        assert alice.resident.news == [("connected", bob.id)] * 2
         await again.host.close()
 
 
@@ -253,6 +264,16 @@ async def test_a_host_that_closes_has_its_requests_acknowledged() -> None:
         assert len(bob.resident.envelopes) == 50
         await until(lambda: bob.links() == 0)
         assert bob.resident.news[-1] == ("disconnected", alice.id)
+
+
+async def test_a_host_waits_for_its_last_connection_to_close() -> None:
+    async with homes("alice", "bob", "carol") as (alice, bob, carol):
+        await meet(alice, bob)
+        await bob.host.close()
+        await until(lambda: alice.links() == 0)
+        await meet(alice, carol)
+        await alice.host.close()
+        assert alice.links() == 0
 
 
 async def test_requests_without_a_stream_fail_when_the_host_closes() -> None:

@@ -31,6 +31,8 @@ from moothall.p2p.identify import Identification
 from moothall.p2p.multiaddr import Multiaddr
 from moothall.p2p.pubsub import decode_rpc, signed_message
 
+_UNSPECIFIED: Final = ("0.0.0.0", "::")  # noqa: S104  # to tell that no peer can dial them
+_NOWHERE: Final = Multiaddr("ip6", "::", 0)  # as long as an observed address gets
 _BACKLOG: Final = 1024  # connections that the kernel may hold for us
 _FAMILIES: Final = {
     "ip4": socket.AF_INET,
@@ -71,7 +73,7 @@ class Peer(msgspec.Struct, frozen=True):
     """A connection, for people and metrics."""
 
     agent_id: bytes
-    address: Multiaddr | None
+    address: Multiaddr  # of its end of the connection
     is_outbound: bool
     opened_at: int
     told: Identification | None
@@ -145,18 +147,27 @@ class Host:
         return self._outside.now()
 
     async def listen(self, address: Multiaddr) -> Multiaddr:
-        """Returns the address with the port that was taken. Raises OSError."""
+        """Returns the address with the port that was taken. Raises OSError.
+
+        Peers are told of it, unless it stands for all addresses of the machine: then `announce` those that they can
+        reach.
+        """
         server = await self._loop.create_server(
             lambda: Link(self, is_outbound=False), address.host, address.port, backlog=_BACKLOG
         )
         self._servers.append(server)
         port = server.sockets[0].getsockname()[1]
         bound = msgspec.structs.replace(address, port=port, agent_id=self.agent_id)
-        self.announce((*self._addresses, bound))
+        if address.host not in _UNSPECIFIED:
+            self.announce((*self._addresses, bound))
         return bound
 
     def announce(self, addresses: tuple[Multiaddr, ...]) -> None:
-        """Tells peers where this host can be reached: those that are here, and those to come."""
+        """Tells peers where this host can be reached: those that are here, and those to come.
+
+        Raises ValueError if there are too many addresses for one message.
+        """
+        self._identification(addresses).encode()
         self._addresses = addresses
         for link in self._links.values():
             link.announce()
@@ -239,6 +250,7 @@ class Host:
         for dial in self._dials:
             dial.cancel()
         await asyncio.gather(*self._dials, return_exceptions=True)
+        self._empty.clear()
         limit = self._outside.call_later(self.rules.closing, self._abort)
         for link in list(self._all):
             link.retire()
@@ -254,7 +266,7 @@ class Host:
         self._all.add(link)
         if self._is_closing:
             return "the host is closing"
-        if link.is_outbound or link.remote is None:
+        if link.is_outbound:
             return None
         if not self._by_address.admit(link.remote.host):
             self._refused += 1
@@ -282,8 +294,7 @@ class Host:
             old.retire()
         self._gossip.connect(name, is_outbound=link.is_outbound)
         link.begin()
-        if old is None:
-            self._resident.connected(name)
+        self._resident.connected(name)
         self._pump()
 
     def lost(self, link: Link, reason: str) -> None:
@@ -291,7 +302,7 @@ class Host:
         self._waiting -= link.counted
         link.counted = 0
         self._dropped += link.dropped
-        if link.is_counted and link.remote is not None:
+        if link.is_counted:
             self._inbound -= 1
             self._by_address.depart(link.remote.host)
         if self._links.get(link.agent_id) is link:
@@ -311,13 +322,7 @@ class Host:
             fullest.abort("too many bytes wait for all peers, and most of them for this one")
 
     def identification(self, link: Link) -> bytes:
-        return Identification(
-            self.agent_id,
-            self._addresses,
-            tuple(SERVED),
-            link.remote,
-            agent_version=self._agent_version,
-        ).encode()
+        return self._identification(self._addresses, link.remote).encode()
 
     def identified(self, link: Link, told: Identification) -> None:
         if self._links.get(link.agent_id) is link:
@@ -350,6 +355,13 @@ class Host:
         return True
 
     # -- how it is done ------------------------------------------------------------------------------------
+
+    def _identification(
+        self, addresses: tuple[Multiaddr, ...], observed: Multiaddr = _NOWHERE
+    ) -> Identification:
+        return Identification(
+            self.agent_id, addresses, tuple(SERVED), observed, agent_version=self._agent_version
+        )
 
     def _is_better(self, old: Link, new: Link) -> bool:
         """True if the connection that is there stays."""

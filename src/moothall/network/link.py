@@ -123,7 +123,7 @@ class Link(asyncio.BufferedProtocol):
         self.is_outbound = is_outbound
         self.is_open = False  # the peer has proven its key
         self.opened_at = owner.now()
-        self.remote: Multiaddr | None = None
+        self.remote = Multiaddr("ip6", "::", 0)  # until the socket is there
         self.told: Identification | None = None
         self.is_counted = False  # by the limit of connections
         self.counted = 0  # bytes that the host knows to wait here
@@ -246,8 +246,11 @@ class Link(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         self._socket: socket.socket = transport.get_extra_info("socket")
         self._transport.set_write_buffer_limits(high=_HIGH, low=_LOW)
-        host, port = transport.get_extra_info("peername")[:2]
-        self.remote = Multiaddr.of_socket(host.partition("%")[0], port)
+        name = transport.get_extra_info("peername")
+        if name is None:
+            self.abort("the peer was gone before it was met")
+            return
+        self.remote = Multiaddr.of_socket(name[0].partition("%")[0], name[1])
         reason = self._owner.met(self)
         if reason is not None:
             self.abort(reason)

@@ -13,11 +13,16 @@ class Resident(Protocol):
     """
 
     def connected(self, peer: bytes) -> None:
-        """There is a connection now. The peer knows our topics; its own come with `joined`."""
+        """There is a connection, perhaps in the place of an older one: the peer may have been restarted.
+
+        It is told our topics, and its own come with `joined`: none that it was in before counts any more. A peer of
+        the reference needs a BEACON now.
+        """
 
     def identified(self, peer: bytes, told: Identification) -> None: ...
 
-    def disconnected(self, peer: bytes, reason: str) -> None: ...
+    def disconnected(self, peer: bytes, reason: str) -> None:
+        """There is no connection any more. The peer is in no topic."""
 
     def joined(self, peer: bytes, topic: str) -> None:
         """What is published in a topic reaches this peer now."""
