@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
-from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
@@ -24,8 +23,7 @@ from msgspec import Struct
 from moothall.errors import MoothallError
 from moothall.store.books import SqlBooks, StoreBooks
 
-ANSWERS_PER_TURN: Final = 16
-ANSWER_SECONDS: Final = 0.0001  # of one turn: the loop may have to go on with each of the callers
+ANSWERS_PER_TURN: Final = 2
 STEP_BACK: Final = (
     10  # of nice: the loop interrupts, and other programs still leave it a tenth of a processor
 )
@@ -115,15 +113,9 @@ class Answers:
             self._tell()
 
     def _tell(self) -> None:
-        end = monotonic() + ANSWER_SECONDS
         for _ in range(min(ANSWERS_PER_TURN, len(self._waiting))):
             answer = self._waiting.popleft()
-            try:
-                answer.tell(answer.what)
-            except Exception as error:  # noqa: BLE001  # each fails on its own
-                self._loop.call_exception_handler({"message": "an answer of the store", "exception": error})
-            if monotonic() > end:
-                break
+            self._loop.call_soon(answer.tell, answer.what)  # each fails on its own
         if self._waiting:
             self._loop.call_soon(self._tell)
 
