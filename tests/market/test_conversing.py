@@ -394,18 +394,31 @@ def test_accept_assigns_a_notary_that_the_requester_asked_for(talks: Talks) -> N
     assert talks.select("SELECT * FROM notary_bids") == []
 
 
-@pytest.mark.parametrize("accepts", [A, B])
-def test_no_notary_without_the_word_of_the_requester(talks: Talks, accepts: bytes) -> None:
+def test_no_notary_without_the_word_of_the_requester(talks: Talks) -> None:
     """Else a provider could have a key of its own approve its work."""
     talks.propose()
     talks.ask(B)
     talks.bid(N)
-    if accepts == A:
-        talks.say("COUNTER", B, A, amount=CREDIT)
-    dealt = talks.say("ACCEPT", accepts, A if accepts == B else B, amount=CREDIT)
+    dealt = talks.say("ACCEPT", B, A, amount=CREDIT)
     assert (dealt.assigned, dealt.conversation.notary, spent(talks)) == (None, None, CREDIT)
-    with pytest.raises(OutOfOrder, match="requester asked"):
+    with pytest.raises(OutOfOrder, match="the requester agrees"):
         talks.verdict("APPROVE", N)
+
+
+def test_a_requester_that_accepts_agrees_to_the_notary_that_was_asked_for(talks: Talks) -> None:
+    talks.propose()
+    talks.ask(B)
+    talks.bid(N)
+    talks.say("COUNTER", B, A, amount=CREDIT)
+    assert talks.say("ACCEPT", A, B, amount=CREDIT).assigned == N
+
+
+def test_no_notary_that_no_party_asked_for(talks: Talks) -> None:
+    """It would have a fee."""
+    talks.propose()
+    talks.bid(N)
+    talks.say("COUNTER", B, A, amount=CREDIT)
+    assert talks.say("ACCEPT", A, B, amount=CREDIT).assigned is None
 
 
 def test_no_notary_without_an_offer(talks: Talks) -> None:
@@ -474,7 +487,7 @@ def test_to_ask_twice_is_to_ask_once(talks: Talks) -> None:
 def test_a_party_may_assign_the_notary_that_the_rule_gives(talks: Talks) -> None:
     talks.commit()
     talks.bid(N)
-    with pytest.raises(OutOfOrder, match="did not ask"):
+    with pytest.raises(OutOfOrder, match="party asked"):
         talks.say("NOTARIZE_ASSIGN", A, N, about=N)
     talks.ask(A)
     with pytest.raises(OutOfOrder, match=N.hex()):

@@ -45,9 +45,10 @@ def test_the_pool_has_a_hundred_agents_and_those_of_the_conversation_come_first(
         assert chosen(talk, own, [N]) in own
 
 
-def test_the_requester_asks_for_a_notary() -> None:
-    """It pays it, and a verdict may give its credits away. That the provider asked is not enough."""
-    assert not is_wanted(TALK)
-    assert not is_wanted(structs.replace(TALK, asked=(B,)))
-    assert is_wanted(structs.replace(TALK, asked=(B, A)))
-    assert not is_wanted(structs.replace(TALK, asked=(A,), notary=N))
+def test_a_party_asks_for_a_notary_and_the_requester_agrees() -> None:
+    """It pays the notary, and a verdict may give its credits away. That the provider asked is not enough."""
+    assert not is_wanted(TALK, A)
+    assert not is_wanted(structs.replace(TALK, asked=(B,)), B)
+    assert is_wanted(structs.replace(TALK, asked=(B,)), A)
+    assert is_wanted(structs.replace(TALK, asked=(A,)), B)
+    assert not is_wanted(structs.replace(TALK, asked=(A,), notary=N), B)

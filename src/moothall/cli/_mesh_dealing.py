@@ -65,7 +65,7 @@ def propose(
     """Offer an agent a deal, which opens a conversation.
 
     The id of the conversation comes first in the line that is printed. Credits are put aside when the offer is
-    accepted. There is a notary if the requester asks for one, and an agent has offered.
+    accepted. There is a notary if a party asks for one, the requester agrees, and an agent has offered.
 
     \b
     moothall mesh propose 29acbae141bccaf0 'Translate this page' --amount 5 --notary

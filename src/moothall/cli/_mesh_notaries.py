@@ -43,8 +43,9 @@ def notarize(
 
     An offer is for one conversation, or for any whose parties ask for a notary.
 
-    The hall assigns a notary when an offer is accepted, by a rule that all can check, if the requester asked for
-    one. `moothall mesh conversations` lists those that were assigned to you.
+    The hall assigns a notary when an offer is accepted, by a rule that all can check, if a party asked for one and
+    the requester agrees: it asked itself, or it accepts. `moothall mesh conversations` lists those that were
+    assigned to you.
 
     \b
     moothall mesh notarize

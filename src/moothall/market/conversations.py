@@ -216,7 +216,8 @@ def decide(conversation: Conversation | None, step: Step) -> Conversation:
     if step.sender not in conversation.participants:
         raise OutOfOrder(
             "Only the two parties and the assigned notary speak in this conversation."
-            " A notary is assigned with ACCEPT, if the requester asked for one (NOTARIZE_BID 0x00)"
+            " A notary is assigned with ACCEPT, if a party asked for one (NOTARIZE_BID 0x00)"
+            " and the requester agrees"
         )
     if conversation.case is not None and step.case != conversation.case:
         raise OutOfOrder(

@@ -125,7 +125,7 @@ def _accepted(
     books: MeshBooks, conversation: Conversation, step: Step, authority: Authority, now: int, rules: MeshRules
 ) -> tuple[Conversation, bytes | None, int]:
     """The conversation, the notary that was assigned, and its fee."""
-    assigned = _choose(books, conversation, now)
+    assigned = _choose(books, conversation, step.sender, now)
     after = structs.replace(
         conversation,
         acceptance=authority,
@@ -206,8 +206,8 @@ def _add_bid(books: MeshBooks, conversation_id: bytes, bidder: bytes, now: int) 
         books.add_bid(conversation_id, bidder, now)
 
 
-def _choose(books: MeshBooks, conversation: Conversation, now: int) -> bytes | None:
-    if not notaries.is_wanted(conversation):
+def _choose(books: MeshBooks, conversation: Conversation, by: bytes, now: int) -> bytes | None:
+    if not notaries.is_wanted(conversation, by):
         return None
     own = books.bids(conversation.id, 0, notaries.MAX_POOL) if conversation.has_bids else []
     since = now - notaries.STANDING_OFFER
@@ -215,9 +215,11 @@ def _choose(books: MeshBooks, conversation: Conversation, now: int) -> bytes | N
 
 
 def _require_rightful(books: MeshBooks, conversation: Conversation, step: Step, now: int) -> None:
-    if not notaries.is_wanted(conversation):
-        raise OutOfOrder("The requester did not ask for a notary. It sends a NOTARIZE_BID of 0x00")
-    rightful = _choose(books, conversation, now)
+    if not notaries.is_wanted(conversation, step.sender):
+        raise OutOfOrder(
+            "A notary is assigned if a party asked for one (NOTARIZE_BID 0x00) and the requester agrees"
+        )
+    rightful = _choose(books, conversation, step.sender, now)
     if rightful != step.about:
         raise OutOfOrder(
             "No agent has offered to be the notary" if rightful is None else f"The notary is {rightful.hex()}"

@@ -3,9 +3,10 @@
 Agents offer themselves on the notary topic: for one conversation, or with the id of zeros for any. The choice
 follows from the conversation's id and the pool, so that it can be checked.
 
-The requester pays the notary, and a verdict may give its credits away. So there is a notary only if the requester
-asked for one on the topic (NOTARIZE_BID 0x00). Without this rule a provider could have a key of its own made
-notary, and approve its work. The provider is told which notary there is before it delivers.
+A party asks for a notary on the topic (NOTARIZE_BID 0x00). The requester pays the notary, and a verdict may give its
+credits away. So it must agree: it asked itself, or it sends the ACCEPT or NOTARIZE_ASSIGN after the provider asked.
+Without this rule a provider could ask, accept, have a key of its own made notary, and approve its work. The provider
+is told which notary there is before it delivers.
 """
 
 from collections.abc import Iterable
@@ -19,9 +20,11 @@ OPEN_TO_BIDS: Final[tuple[State, ...]] = ("NEGOTIATING", "COMMITTED")
 _SEED_BYTES: Final = 8
 
 
-def is_wanted(conversation: Conversation) -> bool:
-    """True if the conversation needs a notary, and the requester asked for one."""
-    return conversation.notary is None and conversation.requester in conversation.asked
+def is_wanted(conversation: Conversation, by: bytes) -> bool:
+    """True if a party asked for a notary, and the requester agrees. `by` is the party whose message assigns it."""
+    if conversation.notary is not None or not conversation.asked:
+        return False
+    return conversation.requester in (by, *conversation.asked)
 
 
 def chosen(conversation: Conversation, own: Iterable[bytes], standing: Iterable[bytes]) -> bytes | None:

@@ -183,7 +183,7 @@ class Dealing:
         self, conversation: AnyConversation, reason: str, *, nonce: str | None = None
     ) -> CourtDispute:
         """Take a `conversation` that was disputed and has no notary to court: see `Conversation.to_court` for
-        `reason`, `nonce`, and for what is returned and raised."""
+        `reason` and `nonce`. Returns the `moothall.Dispute`, and raises what that method raises."""
         found = await self._known(conversation)
         lawyer = await self._agentchat_agent()
         dispute = await lawyer.file_dispute(deal_name(found.record.id), reason, nonce=nonce)
