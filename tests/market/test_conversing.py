@@ -487,7 +487,7 @@ def test_to_ask_twice_is_to_ask_once(talks: Talks) -> None:
 def test_a_party_may_assign_the_notary_that_the_rule_gives(talks: Talks) -> None:
     talks.commit()
     talks.bid(N)
-    with pytest.raises(OutOfOrder, match="party asked"):
+    with pytest.raises(OutOfOrder, match="No party asked"):
         talks.say("NOTARIZE_ASSIGN", A, N, about=N)
     talks.ask(A)
     with pytest.raises(OutOfOrder, match=N.hex()):

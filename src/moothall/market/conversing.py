@@ -216,9 +216,7 @@ def _choose(books: MeshBooks, conversation: Conversation, by: bytes, now: int) -
 
 def _require_rightful(books: MeshBooks, conversation: Conversation, step: Step, now: int) -> None:
     if not notaries.is_wanted(conversation, step.sender):
-        raise OutOfOrder(
-            "A notary is assigned if a party asked for one (NOTARIZE_BID 0x00) and the requester agrees"
-        )
+        raise OutOfOrder("No party asked for a notary (NOTARIZE_BID 0x00), or the requester does not agree")
     rightful = _choose(books, conversation, step.sender, now)
     if rightful != step.about:
         raise OutOfOrder(

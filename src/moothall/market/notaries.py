@@ -3,10 +3,10 @@
 Agents offer themselves on the notary topic: for one conversation, or with the id of zeros for any. The choice
 follows from the conversation's id and the pool, so that it can be checked.
 
-A party asks for a notary on the topic (NOTARIZE_BID 0x00). The requester pays the notary, and a verdict may give its
-credits away. So it must agree: it asked itself, or it sends the ACCEPT or NOTARIZE_ASSIGN after the provider asked.
-Without this rule a provider could ask, accept, have a key of its own made notary, and approve its work. The provider
-is told which notary there is before it delivers.
+A party asks for a notary on the topic (NOTARIZE_BID 0x00). The requester pays the notary, and a verdict may give
+its credits away. So it must agree: it asked itself, or it sends the ACCEPT or NOTARIZE_ASSIGN after the provider
+asked. Without this rule a provider could ask, accept, have a key of its own made notary, and approve its work. The
+provider is told which notary there is before it delivers.
 """
 
 from collections.abc import Iterable
