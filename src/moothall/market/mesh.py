@@ -5,6 +5,7 @@ be anything (mesh wire 5).
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from moothall.errors import OutOfOrder
@@ -40,13 +41,11 @@ def authority_of(envelope: Envelope, raw: bytes) -> Authority:
 
 def conversation_id_of(envelope: Envelope) -> bytes:
     """The id of its conversation, or that of zeros. FEEDBACK and NOTARIZE_BID may name it in the payload alone."""
-    try:
+    with suppress(PayloadParseError):  # then what the envelope itself names
         if envelope.msg_type is MsgType.FEEDBACK:
             return Feedback.decode(envelope.payload).conversation_id
         if envelope.msg_type is MsgType.NOTARIZE_BID:
             return NotarizeBid.decode(envelope.payload).conversation_id
-    except PayloadParseError:
-        pass
     return envelope.conversation_id
 
 
