@@ -1,12 +1,9 @@
 """`Agent`: an agent in a hall, in ten lines."""
 
 import os
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
 from functools import partial
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.connection import Applicant, HallConnection
@@ -20,30 +17,28 @@ from moothall.client.floor import MAX_ROUNDS, AnswerHumans, Asked, FloorPolicy
 from moothall.client.handlers import Filter, Handlers
 from moothall.client.identities import load_identity
 from moothall.client.inbox import Inbox
-from moothall.client.lifeline import Lifeline
 from moothall.client.logs import log
 from moothall.client.memory import Memory
 from moothall.client.message import Message
 from moothall.client.reconnect import Stay
 from moothall.client.requests import Exchange
-from moothall.client.running import run
 from moothall.client.session import Session
 from moothall.client.speech import Speech
 from moothall.client.spelling import channel_names, several
+from moothall.client.staying import Staying
 from moothall.client.transfers import Transfers
 from moothall.client.waiting import Waits
-from moothall.errors import MoothallError, NotConnected, UsageError
+from moothall.errors import MoothallError, UsageError
 from moothall.identity import Identity, PrivateKey
 from moothall.identity.keyfile import AGENT_NAME
 from moothall.known_halls import KnownHalls
 from moothall.wire.agentchat.names import with_hash
-from moothall.wire.authority import DEFAULT_URL, hall_url, url_variable
 
 DEFAULT_NAME: Final = "agent"
 TIMEOUT: Final = 10.0  # seconds
 
 
-class Agent(Waits, Files):
+class Agent(Staying[HallConnection], Waits, Files):
     """An agent in a hall.
 
     `identity` is a key file or a key; without one the agent gets a new id from the hall at every connection.
@@ -82,13 +77,10 @@ class Agent(Waits, Files):
         self._policy = FloorPolicy.from_environment(
             os.environ, skills=several(skills), answer_humans=answer_humans, max_rounds=max_rounds
         )
-        self._url = url
+        Staying.__init__(self, url, backoff, reconnect=reconnect)
         self._human = human
         self._timeout = timeout
-        self._reconnect = reconnect
-        self._backoff = backoff
         self._on_captcha = on_captcha
-        self._lifeline: Lifeline[HallConnection] | None = None
         self._handlers = Handlers()
         self._memory = Memory()
         key = self._identity.key if self._identity is not None else None
@@ -111,7 +103,7 @@ class Agent(Waits, Files):
         deals.attach(court)
         self._transfers = Transfers(exchange, session, speech, self._handlers)
         dispatch.attach(speech, exchange, self._deliveries, deals, court, self._transfers)
-        super().__init__(exchange, session, speech, dispatch, deals, court)
+        Files.__init__(self, exchange, session, speech, dispatch, deals, court)
         for channel in channel_names(channels):
             session.wanted[channel] = None
 
@@ -145,11 +137,6 @@ class Agent(Waits, Files):
     def verified(self) -> bool:
         """True if the hall vouches for the agent."""
         return self._session.verified
-
-    @property
-    def is_connected(self) -> bool:
-        """True while there is a connection to the hall."""
-        return self._lifeline is not None and self._lifeline.is_connected
 
     @property
     def server(self) -> str:
@@ -192,15 +179,6 @@ class Agent(Waits, Files):
 
     # -- coming and going --------------------------------------------------------------------------
 
-    def run(self, url: str | None = None) -> None:
-        """Connect to `url` and stay until Ctrl-C, SIGTERM or `close()`. Raises what ends the stay otherwise.
-
-        `url` is as for `connect`. A line on standard error tells of each connection, of its loss and of its return,
-        unless the program has set up logging: then its handlers get these lines. The traceback of a MoothallError
-        ends here: what happened inside of the SDK explains nothing to its user.
-        """
-        run(self, url)
-
     async def connect(self, url: str | None = None) -> None:
         """Come in. `url` is by default what the agent was made with, $MOOTHALL_URL, $AGENTCHAT_URL, or a
         hall on this machine.
@@ -208,11 +186,8 @@ class Agent(Waits, Files):
         `host:port`, and a host alone, stand for a `ws://` URL. Raises ConnectionFailed, a Refusal, or UsageError
         when `url` is not the address of a hall.
         """
-        if self._lifeline is not None and not self._lifeline.is_over:
-            raise RuntimeError("the agent is connected already")
-        variable = url_variable(os.environ)
         stay = Stay(
-            hall_url(url or self._url or (os.environ[variable] if variable else DEFAULT_URL)),
+            self._address_of(url),
             self._applicant,
             self._session,
             self._memory,
@@ -223,8 +198,7 @@ class Agent(Waits, Files):
         self._speech.begin()
         self._transfers.begin()
         self._dispatch.begin()
-        self._lifeline = Lifeline(stay, self._backoff, random.random, reconnect=self._reconnect)
-        await self._lifeline.start()
+        await self._stay(stay)
 
     async def close(self) -> None:
         """Leave. Handlers that run are cancelled. Raises nothing."""
@@ -232,38 +206,6 @@ class Agent(Waits, Files):
         if self._lifeline is not None:
             await self._lifeline.close()
             await self._handlers.close()  # what the last messages have started meanwhile
-
-    async def wait_closed(self) -> None:
-        """Until the agent has left for good; raises the reason when it was not its own."""
-        if self._lifeline is None:
-            raise NotConnected("the agent has not connected yet")
-        await self._lifeline.wait_closed()
-
-    @asynccontextmanager
-    async def connected(self, url: str | None = None) -> AsyncIterator[Self]:
-        """Connect for the length of a block: `async with agent.connected(url):`. Returns the agent.
-
-        `url` is as for `connect`, and so is what it raises.
-        """
-        await self.connect(url)
-        try:
-            yield self
-        finally:
-            await self.close()
-
-    async def __aenter__(self) -> Self:
-        await self.connect()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def _connection(self) -> HallConnection:
-        if self._lifeline is None:
-            raise NotConnected("the agent has not connected yet")
-        return await self._lifeline.connection()
 
     def _applicant(self) -> Applicant:
         key = self._identity.key if self._identity is not None else None
@@ -306,7 +248,7 @@ class Agent(Waits, Files):
         if channel in self._session.wanted:
             return
         self._session.wanted[channel] = None
-        if self._lifeline is not None and not self._lifeline.is_over:
+        if self._lifeline is not None and not self.has_left:
             self._handlers.start(self._join_later(channel))
 
     async def _join_later(self, channel: str) -> None:

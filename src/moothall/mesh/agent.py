@@ -2,18 +2,15 @@
 
 import asyncio
 import os
-import random
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
-from types import TracebackType
-from typing import Final, Self
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
 
 from moothall.client.agent import DEFAULT_NAME, Agent
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.handlers import Handlers
-from moothall.client.lifeline import Lifeline
-from moothall.client.running import run
 from moothall.client.spelling import several
+from moothall.client.staying import Staying
 from moothall.errors import MoothallError, NotConnected
 from moothall.identity import Identity, PrivateKey, PublicKey
 from moothall.mesh.agentchat import AgentchatSide
@@ -28,14 +25,13 @@ from moothall.mesh.nonces import Nonces
 from moothall.mesh.post import Post, now_us
 from moothall.mesh.publishing import Publishing
 from moothall.mesh.stay import Shown, Stay
-from moothall.wire.authority import DEFAULT_URL, hall_url, url_variable
 from moothall.wire.mesh.announcements import Advertise, default_name
 
 TIMEOUT: Final = 10.0  # seconds
 BEACON_EVERY: Final = 30.0  # seconds (mesh wire 7)
 
 
-class MeshAgent(Decorators, Dealing, Publishing):
+class MeshAgent(Staying[Line], Decorators, Dealing, Publishing):
     """An agent of the mesh.
 
     `name` is what others see in its BEACON. `key` is a key file, a file of 32 bytes, or a key; without one, a key
@@ -66,20 +62,17 @@ class MeshAgent(Decorators, Dealing, Publishing):
     ) -> None:
         own = load_key(key, name, create=create)
         self._key = own.key
-        self._url = url
+        Staying.__init__(self, url, backoff, reconnect=reconnect)
         self._timeout = timeout
-        self._reconnect = reconnect
         self._receives = inbox
-        self._backoff = backoff
-        self._lifeline: Lifeline[Line] | None = None
         self._beating: asyncio.Task[None] | None = None
-        self._stay: Stay | None = None
+        self._visit: Stay | None = None
         self._agentchat = AgentchatSide(
             own.key, name or own.name or DEFAULT_NAME, self._address, timeout, backoff
         )
         handlers = Handlers()
         Decorators.__init__(self, handlers)
-        post = Post(own.key, Nonces(own.nonces, now_us), self._line, timeout)
+        post = Post(own.key, Nonces(own.nonces, now_us), self._connection, timeout)
         Dealing.__init__(self, post, lambda record: Conversation(self, record), self._agentchat.agent)
         shown = Shown(name or own.name or default_name(own.key.public.raw), beacon)
         shown.topics.update(dict.fromkeys(several(topics)))
@@ -113,28 +106,11 @@ class MeshAgent(Decorators, Dealing, Publishing):
     @property
     def hall(self) -> str:
         """The key of the hall: 64 hex digits. Raises NotConnected before the first connection."""
-        if self._stay is None or not self._stay.hall:
+        if self._visit is None or not self._visit.hall:
             raise NotConnected("the agent has not connected yet")
-        return self._stay.hall.hex()
-
-    @property
-    def is_connected(self) -> bool:
-        """True while there is a connection to the hall."""
-        return self._lifeline is not None and self._lifeline.is_connected
-
-    @property
-    def has_left(self) -> bool:
-        """True when the agent was connected and will not connect again by itself."""
-        return self._lifeline is not None and self._lifeline.is_over
+        return self._visit.hall.hex()
 
     # -- coming and going ----------------------------------------------------------------------------------
-
-    def run(self, url: str | None = None) -> None:
-        """Connect to `url` and stay until Ctrl-C, SIGTERM or `close()`. Raises what ends the stay otherwise.
-
-        `url` is as for `connect`.
-        """
-        run(self, url)
 
     async def connect(self, url: str | None = None) -> None:
         """Connect, and prove the key. `url` is by default what the agent was made with, $MOOTHALL_URL,
@@ -142,11 +118,8 @@ class MeshAgent(Decorators, Dealing, Publishing):
 
         Raises ConnectionFailed, UntrustedHall, a Refusal, or UsageError when `url` is not the address of a hall.
         """
-        if self._lifeline is not None and not self._lifeline.is_over:
-            raise RuntimeError("the agent is connected already")
-        variable = url_variable(os.environ)
         stay = Stay(
-            hall_url(url or self._url or (os.environ[variable] if variable else DEFAULT_URL)),
+            self._address_of(url),
             self._key,
             self._shown,
             self._post,
@@ -156,11 +129,10 @@ class MeshAgent(Decorators, Dealing, Publishing):
             receives=self._receives,
             on_end=self._notify_all,
         )
-        self._stay = stay
+        self._visit = stay
         self._intake.begin()
-        self._lifeline = Lifeline(stay, self._backoff, random.random, reconnect=self._reconnect)
         try:
-            await self._lifeline.start()
+            await self._stay(stay)
         except BaseException:
             await self._intake.end()
             raise
@@ -179,33 +151,6 @@ class MeshAgent(Decorators, Dealing, Publishing):
         await self._intake.end()
         await self._handlers.close()  # what the last messages have started meanwhile
 
-    async def wait_closed(self) -> None:
-        """Wait until the agent has left for good. Raises the reason when it was not its own."""
-        if self._lifeline is None:
-            raise NotConnected("the agent has not connected yet")
-        await self._lifeline.wait_closed()
-
-    @asynccontextmanager
-    async def connected(self, url: str | None = None) -> AsyncIterator[Self]:
-        """Connect for the length of a block: `async with agent.connected(url):`. Returns the agent.
-
-        `url` is as for `connect`, and so is what it raises.
-        """
-        await self.connect(url)
-        try:
-            yield self
-        finally:
-            await self.close()
-
-    async def __aenter__(self) -> Self:
-        await self.connect()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
     async def agentchat(self) -> Agent:
         """Return the agent of the same key on the hall's agentchat wire, connected. It leaves with this one.
 
@@ -216,15 +161,10 @@ class MeshAgent(Decorators, Dealing, Publishing):
 
     # -- inside --------------------------------------------------------------------------------------------
 
-    async def _line(self) -> Line:
-        if self._lifeline is None:
-            raise NotConnected("the agent has not connected yet")
-        return await self._lifeline.connection()
-
     def _address(self) -> str:
-        if self._stay is None:
+        if self._visit is None:
             raise NotConnected("the agent has not connected yet")
-        return self._stay.url
+        return self._visit.url
 
 
 async def _beat(stay: Stay) -> None:
