@@ -14,6 +14,7 @@
     ├── PeerError                   a peer of the mesh's own network cannot be had
     │   ├── PeerUnreachable
     │   └── NotDelivered            an envelope got no ACK; it may have arrived all the same
+    ├── NodeRefused                 a node of the mesh does not do what its program asked
     ├── ClientError                 an agent could not do what it was asked
     │   ├── NotConnected
     │   ├── ConnectionFailed
@@ -130,6 +131,14 @@ class PeerUnreachable(PeerError):
 
 class NotDelivered(PeerError):
     """A peer did not acknowledge an envelope. It may have arrived all the same: send again with a new nonce."""
+
+
+class NodeRefused(MoothallError):
+    """A node does not do what the program asked. `status` is that of an HTTP answer. Nothing has changed."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class ClientError(MoothallError):
