@@ -272,12 +272,12 @@ def everything(kind: type[MoothallError]) -> list[type[MoothallError]]:
     return [kind, *(deeper for child in kind.__subclasses__() for deeper in everything(child))]
 
 
-WITH_RULE = (errors.EnvelopeRejected,)
+FIRST = {errors.EnvelopeRejected: ("Rule",), errors.NodeRefused: (409,)}  # what they say besides the reason
 
 
 @pytest.mark.parametrize("kind", everything(MoothallError), ids=lambda kind: kind.__name__)
 def test_every_error_has_an_exit_code_that_is_explained(kind: type[MoothallError]) -> None:
-    error = kind("Rule", "why") if kind in WITH_RULE else kind("why")
+    error = kind(*FIRST.get(kind, ()), "why")
     assert exit_code(error) in _exits.MEANINGS
     assert "why" in explain(error)
 
