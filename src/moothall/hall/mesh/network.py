@@ -29,6 +29,12 @@ class Network(Protocol):
         `source` is the peer that it came from, which does not get it back.
         """
 
+    def heard(self, envelope: Envelope, peer: bytes) -> None:
+        """The room has taken an envelope that came from this peer: its sender can be reached there.
+
+        Call it after signature, time and nonce were checked, or a peer could make itself the way to any agent.
+        """
+
     def watch(self, topic: str) -> None:
         """Agents of this hall hear this named topic from now on. `topic` is the full name."""
 
