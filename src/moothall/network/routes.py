@@ -1,0 +1,163 @@
+"""Which peer brings an envelope to an agent (mesh wire 6.3).
+
+There are four ways, from the surest to the least sure. A connection of the agent's own key: the handshake proved
+it. A hall that announced the agent: it says "send it to me", which proves nothing else. The peer that the
+conversation came from: replies to hosted agents go that way. The peer that relayed the agent's BEACON, which may be
+the wrong one.
+
+A hall that is not connected is reached like any agent, through the relay of its BEACON. Several halls may claim one
+agent. The first claim stays the first, so that a later one cannot take the mail of an agent away. The hall that
+publishes the BEACONs of the agent comes before the others.
+
+Only what passed all checks of an envelope may come in here. Everything is bounded: the entry that was used least
+recently goes first, and one hall has a share of the claims.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from moothall.wire.mesh.envelope import NO_CONVERSATION
+
+MAX_HALLS: Final = 1000  # that announce agents
+MAX_CLAIMS: Final = 4  # halls that claim one agent
+
+Key = TypeVar("Key", bound=Hashable)
+Entry = TypeVar("Entry")
+
+
+class Recent(Generic[Key, Entry]):
+    """A bounded table. The entry that was used least recently goes first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._entries: OrderedDict[Key, Entry] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
+    def get(self, key: Key) -> Entry | None:
+        """Counts as use."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            self._entries.move_to_end(key)
+        return entry
+
+    def put(self, key: Key, entry: Entry) -> tuple[Key, Entry] | None:
+        """Returns what had to go."""
+        self._entries[key] = entry
+        self._entries.move_to_end(key)
+        return self._entries.popitem(last=False) if len(self._entries) > self._most else None
+
+    def pop(self, key: Key) -> Entry | None:
+        return self._entries.pop(key, None)
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    """Entries of each way."""
+
+    connections: int
+    halls: int
+    hosted: int  # agents that halls announced
+    conversations: int
+    beacons: int
+
+
+class Routes:
+    """`most` bounds the table of each way. Peers have the name of their key."""
+
+    def __init__(self, most: int = 10_000) -> None:
+        self._most = most
+        self._peers: set[bytes] = set()
+        self._halls: Recent[bytes, dict[bytes, None]] = Recent(MAX_HALLS)  # the agents of each hall
+        self._claims: Recent[bytes, list[bytes]] = Recent(most)  # the halls of each agent
+        self._conversations: Recent[tuple[bytes, bytes], bytes] = Recent(most)
+        self._relays: Recent[bytes, bytes] = Recent(most)  # of BEACONs
+
+    def statistics(self) -> Statistics:
+        return Statistics(
+            len(self._peers),
+            len(self._halls),
+            len(self._claims),
+            len(self._conversations),
+            len(self._relays),
+        )
+
+    def met(self, peer: bytes) -> None:
+        """There is a connection to this peer."""
+        self._peers.add(peer)
+
+    def lost(self, peer: bytes) -> None:
+        """The connection has ended. What was learnt from the peer counts again if it comes back."""
+        self._peers.discard(peer)
+
+    def beacon(self, key: bytes, relay: bytes, author: bytes | None = None) -> None:
+        """An agent has sent a BEACON, and this peer brought it. `author` is the node that published it."""
+        self._relays.put(key, relay)
+        claims = self._claims.get(key)
+        if claims is not None and author in claims[1:]:
+            claims.remove(author)
+            claims.insert(0, author)
+
+    def hosted(self, peer: bytes, keys: Iterable[bytes]) -> None:
+        """This hall has announced that it hosts exactly these agents."""
+        before = self._halls.pop(peer) or {}
+        share = max(1, self._most // 4)
+        now: dict[bytes, None] = {}
+        for key in keys:
+            if len(now) == share:
+                break
+            now[key] = None
+        for key in before:
+            if key not in now:
+                self._disown(peer, key)
+        for key in now:
+            self._claim(peer, key)
+        gone = self._halls.put(peer, now) if now else None
+        if gone is not None:
+            for key in gone[1]:
+                self._disown(gone[0], key)
+
+    def talked(self, conversation_id: bytes, key: bytes, peer: bytes) -> None:
+        """An agent has said something in a conversation, and this peer brought it."""
+        if conversation_id != NO_CONVERSATION:
+            self._conversations.put((conversation_id, key), peer)
+
+    def find(
+        self, key: bytes, conversation_id: bytes = NO_CONVERSATION, *, but: bytes | None = None
+    ) -> bytes | None:
+        """The connected peer that an envelope to this agent goes to. `but` is a peer that must not get it."""
+        if key in self._peers and key != but:
+            return key
+        for hall in self._claims.get(key) or ():
+            for peer in (hall, self._relays.get(hall)):
+                if peer in self._peers and peer != but:
+                    return peer
+        for peer in (self._conversations.get((conversation_id, key)), self._relays.get(key)):
+            if peer in self._peers and peer != but:
+                return peer
+        return None
+
+    def _claim(self, hall: bytes, key: bytes) -> None:
+        claims = self._claims.get(key)
+        if claims is None:
+            gone = self._claims.put(key, [hall])
+            if gone is not None:
+                for each in gone[1]:
+                    hosts = self._halls.get(each)
+                    if hosts is not None:
+                        hosts.pop(gone[0], None)
+        elif hall not in claims and len(claims) < MAX_CLAIMS:
+            claims.append(hall)
+
+    def _disown(self, hall: bytes, key: bytes) -> None:
+        claims = self._claims.get(key)
+        if claims is not None and hall in claims:
+            claims.remove(hall)
+            if not claims:
+                self._claims.pop(key)

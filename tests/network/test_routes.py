@@ -1,0 +1,216 @@
+"""Which peer an envelope goes to."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from moothall.network.routes import MAX_CLAIMS, MAX_HALLS, Recent, Routes
+from moothall.wire.mesh.envelope import NO_CONVERSATION
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+AGENT, OTHER, HALL, RIVAL, RELAY, PEER = map(key, range(1, 7))
+TALK = b"t" * 16
+
+
+def routes(*peers: bytes, most: int = 10_000) -> Routes:
+    built = Routes(most)
+    for peer in peers:
+        built.met(peer)
+    return built
+
+
+def test_an_agent_that_is_not_known_has_no_route() -> None:
+    assert routes(PEER).find(AGENT) is None
+
+
+def test_the_order_of_the_ways() -> None:
+    found = routes(AGENT, HALL, PEER, RELAY)
+    found.beacon(AGENT, RELAY)
+    found.talked(TALK, AGENT, PEER)
+    found.hosted(HALL, [AGENT])
+    assert found.find(AGENT, TALK) == AGENT
+    found.lost(AGENT)
+    assert found.find(AGENT, TALK) == HALL
+    found.hosted(HALL, [])
+    assert found.find(AGENT, TALK) == PEER
+    assert found.find(AGENT) == RELAY
+    assert found.find(AGENT, b"u" * 16) == RELAY
+    found.lost(RELAY)
+    assert found.find(AGENT) is None
+    assert found.find(AGENT, TALK) == PEER
+
+
+def test_a_peer_that_comes_back_is_a_route_again() -> None:
+    found = routes(HALL)
+    found.hosted(HALL, [AGENT])
+    found.lost(HALL)
+    assert found.find(AGENT) is None
+    found.met(HALL)
+    assert found.find(AGENT) == HALL
+
+
+def test_the_peer_that_an_envelope_came_from_does_not_get_it_back() -> None:
+    found = routes(HALL, RELAY)
+    found.hosted(HALL, [AGENT])
+    found.beacon(AGENT, RELAY)
+    assert found.find(AGENT, but=HALL) == RELAY
+    found.lost(RELAY)
+    assert found.find(AGENT, but=HALL) is None
+    assert found.find(HALL, but=HALL) is None
+
+
+def test_a_hall_behind_another_peer_is_reached_through_the_relay_of_its_beacon() -> None:
+    found = routes(RELAY)
+    found.hosted(HALL, [AGENT])
+    assert found.find(AGENT) is None
+    found.beacon(HALL, RELAY)
+    assert found.find(AGENT) == RELAY
+    assert found.find(AGENT, but=RELAY) is None
+    found.met(HALL)
+    assert found.find(AGENT) == HALL
+
+
+def test_a_later_claim_does_not_take_an_agent_away() -> None:
+    found = routes(HALL, RIVAL)
+    found.hosted(HALL, [AGENT])
+    found.hosted(RIVAL, [AGENT])
+    found.hosted(HALL, [AGENT, OTHER])
+    assert found.find(AGENT) == HALL
+    found.lost(HALL)
+    assert found.find(AGENT) == RIVAL
+    found.met(HALL)
+    found.hosted(HALL, [OTHER])
+    assert found.find(AGENT) == RIVAL
+
+
+def test_the_hall_that_publishes_the_beacons_of_an_agent_comes_before_the_others() -> None:
+    found = routes(HALL, RIVAL, RELAY)
+    found.hosted(RIVAL, [AGENT])
+    found.hosted(HALL, [AGENT])
+    assert found.find(AGENT) == RIVAL
+    found.beacon(AGENT, RELAY, author=HALL)
+    assert found.find(AGENT) == HALL
+    found.beacon(AGENT, RELAY, author=PEER)  # a node that claims nothing
+    assert found.find(AGENT) == HALL
+
+
+def test_what_belongs_to_no_conversation_is_no_route() -> None:
+    found = routes(PEER)
+    found.talked(NO_CONVERSATION, AGENT, PEER)
+    assert found.find(AGENT) is None
+    found.talked(TALK, AGENT, PEER)
+    assert found.find(AGENT) is None
+    assert found.find(AGENT, TALK) == PEER
+
+
+def test_one_hall_has_a_share_of_the_claims() -> None:
+    found = routes(HALL, RIVAL, most=100)
+    found.hosted(HALL, [key(1000 + each) for each in range(10)])
+    found.hosted(RIVAL, [key(2000 + each) for each in range(1000)])
+    assert found.statistics().hosted == 10 + 25
+    assert found.find(key(1009)) == HALL
+    assert found.find(key(2024)) == RIVAL
+    assert found.find(key(2025)) is None
+
+
+def test_the_claims_and_halls_are_bounded() -> None:
+    found = routes(most=8)
+    for each in range(2 * MAX_HALLS):
+        found.hosted(key(10_000 + each), [AGENT, key(each)])
+    counts = found.statistics()
+    assert counts.halls <= MAX_HALLS
+    assert counts.hosted <= 8
+    assert len(found._claims.get(AGENT) or ()) <= MAX_CLAIMS
+
+
+def test_the_entry_that_was_used_least_recently_goes_first() -> None:
+    recent: Recent[str, int] = Recent(2)
+    assert recent.put("a", 1) is None
+    assert recent.put("b", 2) is None
+    assert recent.get("a") == 1
+    assert recent.put("c", 3) == ("b", 2)
+    assert "a" in recent
+    assert recent.get("b") is None
+    assert recent.pop("a") == 1
+    assert len(recent) == 1
+
+
+@given(st.lists(st.tuples(st.sampled_from("bt"), st.integers(0, 50), st.integers(0, 5)), max_size=200))
+def test_the_tables_are_bounded_and_the_last_entries_are_there(steps: list[tuple[str, int, int]]) -> None:
+    found = routes(*map(key, range(100, 106)), most=10)
+    last: dict[tuple[str, int], int] = {}
+    for way, agent, peer in steps:
+        if way == "b":
+            found.beacon(key(agent), key(100 + peer))
+        else:
+            found.talked(TALK, key(agent), key(100 + peer))
+        last.pop((way, agent), None)
+        last[way, agent] = peer
+    for way in "bt":
+        newest = [agent for each, agent in last if each == way][-10:]
+        kept = found._relays if way == "b" else found._conversations
+        assert len(kept) == len(newest)
+    talked = {agent: peer for (way, agent), peer in list(last.items()) if way == "t"}
+    for agent in list(talked)[-10:]:
+        assert found.find(key(agent), TALK) == key(100 + talked[agent])
+
+
+class Announcements(RuleBasedStateMachine):
+    """Halls and agents come and go. The tables of both sides agree, and a route leads to a hall that claims."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.routes = Routes(12)
+        self.connected: set[bytes] = set()
+        self.said: dict[bytes, list[bytes]] = {}
+
+    @rule(hall=st.integers(50, 54), agents=st.lists(st.integers(0, 20), max_size=6))
+    def announces(self, hall: int, agents: list[int]) -> None:
+        self.routes.hosted(key(hall), map(key, agents))
+        self.said[key(hall)] = [key(each) for each in agents]
+
+    @rule(hall=st.integers(50, 54))
+    def connects(self, hall: int) -> None:
+        self.routes.met(key(hall))
+        self.connected.add(key(hall))
+
+    @rule(hall=st.integers(50, 54))
+    def leaves(self, hall: int) -> None:
+        self.routes.lost(key(hall))
+        self.connected.discard(key(hall))
+
+    @rule(agent=st.integers(0, 20), author=st.integers(50, 54))
+    def beacons(self, agent: int, author: int) -> None:
+        self.routes.beacon(key(agent), key(99), key(author))
+
+    @invariant()
+    def routes_lead_to_halls_that_claim(self) -> None:
+        for number in range(21):
+            found = self.routes.find(key(number))
+            if found is not None:
+                assert found in self.connected
+                assert key(number) in self.said[found]
+
+    @invariant()
+    def the_tables_agree(self) -> None:
+        halls, claims = self.routes._halls._entries, self.routes._claims._entries
+        assert len(claims) <= 12
+        for agent, claiming in claims.items():
+            assert claiming
+            assert len(set(claiming)) == len(claiming) <= MAX_CLAIMS
+            assert all(agent in halls[hall] for hall in claiming)
+
+
+TestAnnouncements = Announcements.TestCase
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_small_tables_work_too(most: int) -> None:
+    found = routes(HALL, most=most)
+    found.hosted(HALL, [AGENT, OTHER])
+    assert found.find(AGENT) == HALL
