@@ -112,6 +112,41 @@ def test_the_fee_of_a_notary_needs_cover_too(talks: Talks) -> None:
     assert talks.facts() == before
 
 
+def test_with_optional_cover_a_deal_goes_on_without_escrow(talks: Talks) -> None:
+    talks.rules = MeshRules(cover="optional")
+    dealt = talks.resolve(10 * CREDIT + 1)
+    assert (dealt.conversation.state, dealt.conversation.held, dealt.conversation.deadline) == (
+        "RESOLVED",
+        0,
+        None,
+    )
+    assert (talks.escrow(), spent(talks), talks.balance(B)) == (None, 0, 0)
+
+
+def test_with_optional_cover_a_deal_that_is_covered_is_locked(talks: Talks) -> None:
+    talks.rules = MeshRules(cover="optional")
+    talks.resolve(10 * CREDIT)
+    assert spent(talks) == 10 * CREDIT
+
+
+def test_with_optional_cover_an_escrow_stays_if_the_new_amount_is_not_covered(talks: Talks) -> None:
+    talks.rules = MeshRules(cover="optional")
+    talks.deliver()
+    talks.say("DISPUTE", A, B)
+    talks.say("COUNTER", B, A, amount=11 * CREDIT)
+    accepted = talks.say("ACCEPT", A, B, amount=11 * CREDIT).conversation
+    assert (accepted.state, accepted.held, spent(talks)) == ("COMMITTED", CREDIT, CREDIT)
+    talks.say("DELIVER", B, A)
+    talks.verdict("APPROVE", A)
+    assert talks.balance(B) == PAID
+
+
+def test_with_optional_cover_a_notary_is_assigned_all_the_same(talks: Talks) -> None:
+    talks.rules = MeshRules(cover="optional")
+    dealt = talks.resolve(10 * CREDIT, notary=N)  # the fee is not covered
+    assert (dealt.conversation.notary, dealt.conversation.state, spent(talks)) == (N, "RESOLVED", 0)
+
+
 def test_approval_of_the_requester_pays_the_provider(talks: Talks) -> None:
     dealt = talks.resolve()
     assert (dealt.conversation.state, dealt.conversation.deadline, dealt.conversation.held) == (

@@ -31,6 +31,7 @@ DEPOSIT: Final = 2_500_000
 RULES: Final = (
     MeshRules(review=1000, escrow_timeout=10_000),
     MeshRules(review=20_000, escrow_timeout=10_000),
+    MeshRules(review=1000, escrow_timeout=10_000, cover="optional"),
     MeshRules(
         approval="manual",
         escrow_timeout=10_000,

@@ -11,10 +11,10 @@ from typing import Final, Literal, TypeVar
 
 from msgspec import Struct, structs
 
-from moothall.errors import OutOfOrder, RateLimited
+from moothall.errors import NoCover, OutOfOrder, RateLimited
 from moothall.market import credits, feedback, notaries
 from moothall.market.conversations import Conversation, Step, decide
-from moothall.market.credits import DEFAULT_TIMEOUT, Authority
+from moothall.market.credits import DEFAULT_TIMEOUT, Authority, Escrow
 from moothall.market.ledger import agent_account
 from moothall.market.mesh_books import MeshBooks
 from moothall.market.quotas import COUNTED_FOR, require_within
@@ -38,6 +38,9 @@ class MeshRules(Struct, kw_only=True, frozen=True):
     review: int = 60_000  # from a DELIVER without a notary to its approval
     approval: Literal["automatic", "manual"] = "automatic"
     escrow_timeout: int = DEFAULT_TIMEOUT
+    # "required": an ACCEPT that the requester's balance does not cover is refused. "optional": the conversation goes on
+    # with what is put aside already, which may be nothing.
+    cover: Literal["required", "optional"] = "required"
     ratings: RatingRules = RatingRules()
     quotas: Quotas = Quotas()
 
@@ -136,23 +139,36 @@ def _accepted(
         return after, assigned, 0
     held = books.escrow(after.id)
     own = authority if step.sender == after.requester else _known(after.offer)
-    posted = credits.lock(
-        after.id,
-        after.requester,
-        after.provider,
-        after.held,
-        balance=books.balance(agent_account(after.requester)),
-        now=now,
-        authority=own,
-        notary=after.notary,
-        timeout=rules.escrow_timeout,
-        held=held,
-    )
+    try:
+        posted = credits.lock(
+            after.id,
+            after.requester,
+            after.provider,
+            after.held,
+            balance=books.balance(agent_account(after.requester)),
+            now=now,
+            authority=own,
+            notary=after.notary,
+            timeout=rules.escrow_timeout,
+            held=held,
+        )
+    except NoCover:
+        if rules.cover == "required":
+            raise
+        return _uncovered(books, after, held, assigned), assigned, 0
     books.save_posted(posted)
     after = structs.replace(after, timeout_at=posted.escrow.ends_at)
     if assigned is not None and held is not None:
         return _appointed(books, after), assigned, 0
     return after, assigned, posted.escrow.notary_fee if assigned else 0
+
+
+def _uncovered(
+    books: MeshBooks, conversation: Conversation, held: Escrow | None, assigned: bytes | None
+) -> Conversation:
+    """The parties agreed on more than the requester has, and the rules allow that. An escrow stays as it is."""
+    after = structs.replace(conversation, held=0 if held is None else held.amount)
+    return after if assigned is None else _appointed(books, after)
 
 
 def _agreement(conversation: Conversation, acceptance: Authority) -> tuple[bytes, bytes] | None:
