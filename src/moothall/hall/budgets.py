@@ -166,8 +166,9 @@ class Budgets:
         )
         self._loopback_share = 1 / settings.loopback_factor
 
-    def meter(self, ip: str, *, is_loopback: bool) -> "Meter":
-        return Meter(self, ip, self._loopback_share if is_loopback else 1)
+    def meter(self, ip: str, *, is_loopback: bool, factor: float = 1) -> "Meter":
+        """`factor`: how many times larger the buckets of this connection are."""
+        return Meter(self, ip, (self._loopback_share if is_loopback else 1) / factor)
 
 
 class Meter:

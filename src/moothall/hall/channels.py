@@ -9,7 +9,7 @@ maker nothing, so the number of channels is limited: at the limit a new channel 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from moothall.errors import ChannelExists, ChannelNotFound
 from moothall.hall.history import History
@@ -29,6 +29,7 @@ class Channel:
         "members",
         "name",
         "nudge",
+        "occupied",
         "on_demand",
         "relays",
         "unannounced",
@@ -46,8 +47,10 @@ class Channel:
         verified_only: bool = False,
         on_demand: bool = False,
         made_by: str | None = None,
+        occupied: Iterable[Callable[["Channel"], None]] = (),
     ) -> None:
         self.name = name
+        self.occupied = occupied  # called when the first member has entered, and when the last has left
         self.made_by = made_by  # the address of its maker; None: the hall made it, and it stays
         self.on_demand = on_demand  # can be joined at any time, and is shown while it has members
         self.invite_only = invite_only
@@ -72,6 +75,8 @@ class Channel:
         else:
             self.relays[agent.relay] = self.relays.get(agent.relay, 0) + 1
         agent.channels[self.name] = self
+        if len(self.members) == 1:
+            self._tell_occupied()
 
     def leave(self, agent: Agent) -> None:
         del self.members[agent.id]
@@ -82,6 +87,12 @@ class Channel:
         else:
             del self.relays[agent.relay]
         del agent.channels[self.name]
+        if not self.members:
+            self._tell_occupied()
+
+    def _tell_occupied(self) -> None:
+        for told in self.occupied:
+            told(self)
 
     @property
     def audience(self) -> int:
@@ -97,6 +108,7 @@ class Channels:
         self.memory = memory
         self._by_name: dict[str, Channel] = {}
         self._openings: list[Callable[[Channel], None]] = []
+        self._occupied: list[Callable[[Channel], None]] = []
         self._made: Counter[str] = Counter()  # how many there are, by the address of who made them
 
     def __iter__(self) -> Iterator[Channel]:
@@ -134,6 +146,7 @@ class Channels:
             verified_only=verified_only,
             on_demand=on_demand,
             made_by=made_by,
+            occupied=self._occupied,
         )
         self._by_name[name] = channel
         if made_by is not None:
@@ -145,6 +158,10 @@ class Channels:
     def on_opening(self, told: Callable[[Channel], None]) -> None:
         """Call `told` after a channel was made."""
         self._openings.append(told)
+
+    def on_occupied(self, told: Callable[[Channel], None]) -> None:
+        """Call `told` with a channel when its first member has entered, and when its last has left."""
+        self._occupied.append(told)
 
     def made_by(self, address: str) -> int:
         return self._made[address]

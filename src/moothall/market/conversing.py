@@ -38,8 +38,8 @@ class MeshRules(Struct, kw_only=True, frozen=True):
     review: int = 60_000  # from a DELIVER without a notary to its approval
     approval: Literal["automatic", "manual"] = "automatic"
     escrow_timeout: int = DEFAULT_TIMEOUT
-    # "required": an ACCEPT that the requester's balance does not cover is refused. "optional": the conversation goes on
-    # with what is put aside already, which may be nothing.
+    # "required": an ACCEPT that the balance of the requester does not cover is refused. "optional": the deal goes
+    # on with what is put aside already, which may be nothing.
     cover: Literal["required", "optional"] = "required"
     ratings: RatingRules = RatingRules()
     quotas: Quotas = Quotas()

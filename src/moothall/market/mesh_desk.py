@@ -142,6 +142,9 @@ class MeshDesk:
 
         self._store.submit(lambda books: books.guard(agent_account(key)), lambda _: None, failed)
 
+    def is_known(self, key: bytes, done: Callable[[bool], None], failed: Failed) -> None:
+        self._store.submit(lambda books: books.is_guarded(agent_account(key)), done, failed)
+
     def present(self, key: bytes, *, is_here: bool) -> None:
         if is_here:
             self._here.add(key)
@@ -199,6 +202,7 @@ class MeshDesk:
         *,
         is_away: bool,
         is_proven: bool,
+        abroad: bytes | None = None,
     ) -> None:
         now = self._hall.timestamp()
         stamp = self._own.stamp() if envelope.msg_type is MsgType.ACCEPT else None

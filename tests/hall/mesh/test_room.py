@@ -9,8 +9,9 @@ from msgspec import structs
 from moothall.errors import Banned, InvalidMessage, OutOfOrder, RateLimited
 from moothall.hall.mesh.beacons import LARGEST_AUDIENCE
 from moothall.hall.mesh.frames import ConversationChanged, NotaryAssigned
-from moothall.hall.mesh.guest import BYTES_OF_ONE, MAX_IN_FLIGHT
+from moothall.hall.mesh.guest import MAX_IN_FLIGHT
 from moothall.hall.mesh.market import Mail, Payer, Told
+from moothall.hall.mesh.source import BYTES_OF_ONE
 from moothall.hall.mesh.topics import MAX_TOPICS
 from moothall.settings.limits import Rate
 from moothall.wire.mesh.announcements import Discover

@@ -127,6 +127,7 @@ class MemoryDealings:
         self.taken: list[tuple[Envelope, bool]] = []  # with `is_away`
         self.proven: list[Envelope] = []  # of those taken
         self.provers: list[bytes] = []
+        self.abroad: list[tuple[Envelope, bytes]] = []  # of those taken, with the key that peers reach
         self.advertised: list[tuple[Envelope, str]] = []
         self.recorded: list[Envelope] = []
         self.here: set[bytes] = set()
@@ -144,6 +145,9 @@ class MemoryDealings:
     def proved(self, key: bytes) -> None:
         self.provers.append(key)
 
+    def is_known(self, key: bytes, done: Any, failed: Any) -> None:
+        self._end(done, failed, key in self.provers)
+
     def take(
         self,
         envelope: Envelope,
@@ -154,8 +158,11 @@ class MemoryDealings:
         *,
         is_away: bool,
         is_proven: bool,
+        abroad: bytes | None = None,
     ) -> None:
         assert encode(envelope) == raw
+        if abroad is not None:
+            self.abroad.append((envelope, abroad))
         self.taken.append((envelope, is_away))
         if is_proven:
             self.proven.append(envelope)
@@ -235,7 +242,10 @@ class MemoryPresence:
         self.subscribed.discard((caller, topic))
 
     def audience(self, topic: str) -> int:
-        return 0
+        return 1 if topic in self.chat_topics else 0
+
+    def on_channels(self, said: Callable[[str, bytes], None], occupied: Callable[[str, bool], None]) -> None:
+        self.said, self.occupied = said, occupied
 
     def broadcast(
         self,

@@ -34,10 +34,11 @@ from moothall.hall.mesh.frames import (
     Subscribed,
     Unsubscribe,
 )
-from moothall.hall.mesh.guest import Arrival, Challenged, Guest
+from moothall.hall.mesh.guest import Challenged, Guest
 from moothall.hall.mesh.inbox import Inboxes, Page
 from moothall.hall.mesh.market import Dealings
 from moothall.hall.mesh.presence import Presence
+from moothall.hall.mesh.source import Arrival
 from moothall.hall.mesh.topics import BadTopic, TooManyTopics
 from moothall.hall.outside import Entropy
 from moothall.wire.agentchat.signing import bound_nonce

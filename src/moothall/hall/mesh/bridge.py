@@ -14,7 +14,7 @@ its connections has proven the key, and leaves its id to a WebSocket session tha
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from moothall.errors import InternalError, InvalidMessage, NotAllowed, RateLimited, Refusal
 from moothall.hall.bindings import Holding, IdClaim
@@ -80,13 +80,13 @@ class Resident:
         if not (isinstance(outgoing, Outgoing) and isinstance(outgoing.message, Chat)):
             return
         line = outgoing.message
-        frame = outgoing.encoded(self._bridge.line_frame) if line.to.startswith("#") else None
-        if frame is None:
+        said = outgoing.encoded(self._bridge.line_said) if line.to.startswith("#") else None
+        if said is None:
             return
         topic = line.to[1:]
         self._taken = False
         for caller, call in self.calls.items():
-            if topic in call.topics and caller.put_frame(frame):
+            if topic in call.topics and caller.put_frame(said.frame):
                 self._taken = True
 
     def when_written(self, told: Written) -> None:
@@ -116,6 +116,35 @@ class Call:
         self.resident: Resident | None = None  # None until it sends a BEACON
         self.topics: frozenset[str] = _NO_TOPICS
         self.is_proven = False
+
+
+class Said(NamedTuple):
+    """A line of a channel as a BROADCAST of the hall."""
+
+    raw: bytes
+    frame: bytes  # with `raw` in it
+
+
+class Ear:
+    """Hears the lines of channels for the network of peers. For a channel it is the relay of one more member."""
+
+    __slots__ = ("_bridge", "_said")
+
+    is_gone: bool = False
+
+    def __init__(self, bridge: "Bridge", said: Callable[[str, bytes], None]) -> None:
+        self._bridge = bridge
+        self._said = said
+
+    def put(self, outgoing: Outgoing) -> None:
+        line = outgoing.message
+        said = outgoing.encoded(self._bridge.line_said)
+        if said is not None and isinstance(line, Chat):
+            self._said(line.to[1:], said.raw)
+
+    def when_written(self, told: Written) -> None:
+        """A delivery receipt counts agents of this hall."""
+        told(False)
 
 
 class Bridge:
@@ -333,14 +362,33 @@ class Bridge:
 
     # -- from the hall to the mesh -----------------------------------------------------------------
 
-    def line_frame(self, line: ServerMessage) -> bytes | None:
-        """A line of a channel as a BROADCAST of the hall, in its frame.
+    def line_said(self, line: ServerMessage) -> Said | None:
+        """A line of a channel as a BROADCAST of the hall. It is signed once for all that get it.
 
         None for lines of mesh agents, which the room of the mesh publishes, and for those of @server.
         """
         if not isinstance(line, Chat) or line.via == MESH or line.from_ == SERVER:
             return None
-        return encode_frame(BINARY, self._broadcast_of(line))
+        raw = self._broadcast_of(line)
+        return Said(raw, encode_frame(BINARY, raw))
+
+    def on_channels(self, said: Callable[[str, bytes], None], occupied: Callable[[str, bool], None]) -> None:
+        ear = Ear(self, said)
+
+        def changed(channel: Channel) -> None:
+            topic = channel.name[1:]
+            if self._visitors.public_channel(channel.name) is not channel:
+                return
+            if channel.members:
+                channel.relays[ear] = 1
+            else:
+                channel.relays.pop(ear, None)
+            occupied(topic, bool(channel.members))
+
+        self.gate.channels.on_occupied(changed)
+        for channel in self.gate.channels:
+            if channel.members:
+                changed(channel)
 
     def _broadcast_of(self, line: Chat) -> bytes:
         message = Broadcast(

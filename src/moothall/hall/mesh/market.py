@@ -64,14 +64,19 @@ class Dealings(Protocol):
         *,
         is_away: bool,
         is_proven: bool,
+        abroad: bytes | None = None,
     ) -> None:
         """A bilateral envelope, FEEDBACK or NOTARIZE_BID. Those of one conversation are decided one after another.
 
         `is_away`: no connection to this hall has proven the recipient's key. With an inbox in the store, the
         envelope is put there in the same transaction. `is_proven`: the connection that it came by has proven the
-        sender's key. The credits of a key that was proven here before do not move without that. Fails with
-        OutOfOrder, whose `state` is the conversation's, or with a Refusal.
+        sender's key. The credits of a key that was proven here before do not move without that. `abroad` is the key
+        that the network of peers reaches: the sender of an envelope that came from there, or the recipient of one
+        that goes there. Fails with OutOfOrder, whose `state` is the conversation's, or with a Refusal.
         """
+
+    def is_known(self, key: bytes, done: Callable[[bool], None], failed: Failed) -> None:
+        """Has this key been proven to this hall, or to another one of its store?"""
 
     def advertise(
         self,

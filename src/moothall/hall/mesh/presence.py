@@ -77,3 +77,8 @@ class Presence(Protocol):
         Ends with one call of `publish` or `refuse`, mostly at once, unless the connection ends before. What is
         published may differ from `raw`: where a secret was taken out of a text, the hall signs what is left.
         """
+
+    def on_channels(self, said: Callable[[str, bytes], None], occupied: Callable[[str, bool], None]) -> None:
+        """Call `said` with the topic and the envelope of each line that the hall signs for a topic: once, however
+        many subscribe to it. Call `occupied` with the topic of a public channel and True when it gets its first
+        member, and with False when its last one has left."""

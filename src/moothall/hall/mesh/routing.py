@@ -6,14 +6,15 @@ was replayed from elsewhere is enough to look like an agent, and must not be eno
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moothall.hall.mesh import replies
 from moothall.hall.mesh.frames import Notice, Offline
 from moothall.hall.mesh.guest import Guest
 from moothall.hall.mesh.inbox import Inboxes
-from moothall.hall.mesh.market import Dealings, Settled, Told
-from moothall.wire.mesh.envelope import Envelope
+from moothall.hall.mesh.market import Dealings, Mail, Settled, Told
+from moothall.hall.mesh.source import Source
+from moothall.wire.mesh.envelope import Envelope, decode
 from moothall.wire.outgoing import Bundle
 from moothall.wire.websocket import BINARY, encode_frame
 
@@ -26,6 +27,7 @@ class Routing:
         self.relayed = 0  # frames put into outboxes
         self._room = room
         self._inboxes = inboxes
+        self._dealings = dealings
         dealings.on_change(self._changed)
         dealings.on_carried(self._carried)
 
@@ -37,29 +39,60 @@ class Routing:
                 guest.link.put(bundle)
                 self.relayed += 1
 
-    def deliver(self, guest: Guest, envelope: Envelope, raw: bytes, told: Told) -> None:
+    def deliver(
+        self, source: Source[Any], envelope: Envelope, raw: bytes, told: Told, *, is_abroad: bool = False
+    ) -> None:
         """Bring a bilateral envelope, which the market has taken, to its recipient. Tell its sender if that one is
-        away."""
+        away. `is_abroad`: a peer of the network reaches the recipient."""
         recipient = envelope.recipient
         is_here = self._bring(recipient, raw)
 
         def kept(stored: bool) -> None:  # a callback of the inbox
             if not is_here and not told.carried:
-                guest.tell(replies.offline(envelope, stored=stored))
+                source.tell(replies.offline(envelope, stored=stored))
 
         if told.stored or told.carried:
             kept(told.stored)
+        elif is_abroad and not self._room.connections.is_proven(recipient):
+            self._send_abroad(envelope, raw, kept)
         else:
             self._keep(recipient, raw, kept)
         self.tell_all(told.notices)
-        if not guest.receives:  # it is told what it has caused itself
+        if not source.receives:  # it is told what it has caused itself
             for key, notice in told.notices:
-                if key == guest.key:
-                    guest.tell(notice)
+                if key == source.key:
+                    source.tell(notice)
         for mail in told.mail:
-            self._bring(mail.recipient, mail.envelope)
-            if not mail.stored and not mail.carried:
-                self._keep(mail.recipient, mail.envelope, lambda stored: None)
+            self._bring_mail(mail)
+
+    def _send_abroad(self, envelope: Envelope, raw: bytes, failed: Callable[[bool], None]) -> None:
+        """By a peer of the network. If that fails, it is kept for a recipient that has proven its key here before:
+        others do not come here to read it."""
+
+        def known(is_known: bool) -> None:
+            if is_known:
+                self._keep(envelope.recipient, raw, failed)
+            else:
+                failed(False)
+
+        def carried(delivered: bool) -> None:
+            if not delivered:
+                self._dealings.is_known(
+                    envelope.recipient, known, lambda error: self._not_kept(error, failed)
+                )
+
+        self._room.border.carry(envelope, raw, carried)
+
+    def _bring_mail(self, mail: Mail) -> None:
+        """An envelope of the hall itself. With no peer to bring it, it waits in the inbox."""
+        is_here = self._bring(mail.recipient, mail.envelope)
+        border = self._room.border
+        if border.network is not None and not is_here and not mail.carried:
+            envelope = decode(mail.envelope)
+            if border.reaches(envelope):
+                border.carry(envelope, mail.envelope, lambda delivered: None)
+        if not mail.stored and not mail.carried:
+            self._keep(mail.recipient, mail.envelope, lambda stored: None)
 
     def tell_all(self, notices: Iterable[tuple[bytes, Notice | Offline]]) -> None:
         for key, notice in notices:

@@ -3,7 +3,7 @@
 The three fixed topics are not here: every connection with a key hears them.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final, Generic, TypeVar
 
 from moothall.wire.mesh.broadcast import MAX_TOPIC
@@ -22,7 +22,9 @@ class BadTopic(Exception):
 
 
 class Topics(Generic[Member]):
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[str], None] = lambda topic: None) -> None:
+        """`changed` is called with a topic when the first connection hears it, and when the last one has left."""
+        self._changed = changed
         self._members: dict[str, dict[Member, None]] = {}  # by topic; none is empty
         self._topics: dict[Member, dict[str, None]] = {}  # in the order of subscription; none is empty
 
@@ -46,7 +48,10 @@ class Topics(Generic[Member]):
         if len(topics) >= MAX_TOPICS:
             raise TooManyTopics(f"A connection hears at most {MAX_TOPICS} named topics; unsubscribe from one")
         self._topics.setdefault(member, {})[topic] = None
-        self._members.setdefault(topic, {})[member] = None
+        members = self._members.setdefault(topic, {})
+        members[member] = None
+        if len(members) == 1:
+            self._changed(topic)
         return True
 
     def unsubscribe(self, member: Member, topic: str) -> bool:
@@ -70,3 +75,4 @@ class Topics(Generic[Member]):
         del members[member]
         if not members:
             del self._members[topic]
+            self._changed(topic)

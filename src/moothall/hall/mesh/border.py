@@ -1,0 +1,142 @@
+"""The border between `/mesh` and the network of peers: what crosses it, and which agents and topics peers know of.
+
+Without a network nothing crosses, and all calls return at once.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from moothall.hall.mesh.abroad import Abroad
+from moothall.hall.mesh.network import Delivered, Network
+from moothall.hall.mesh.presence import Presence
+from moothall.hall.mesh.relay import Relay
+from moothall.wire.mesh.cbor import UINT64_MAX
+from moothall.wire.mesh.envelope import Envelope
+from moothall.wire.mesh.msg_types import NAMED_TOPIC, MsgType
+from moothall.wire.mesh.offers import decode_amount
+
+MAX_WATCHED: Final = 1024  # named topics that the hall hears from the network
+
+# Why an envelope of a peer goes nowhere, besides the faults of `wire.mesh.faults` and `replies`.
+UNKNOWN_RECIPIENT: Final = "UnknownRecipient"
+UNDELIVERED: Final = "Undelivered"
+AMOUNT_OVERFLOW: Final = "AmountOverflow"
+
+_WITH_AMOUNT: Final = frozenset((MsgType.PROPOSE, MsgType.COUNTER, MsgType.ACCEPT))
+
+
+class Border:
+    def __init__(self, presence: Presence, abroad: Abroad, is_subscribed: Callable[[str], bool]) -> None:
+        """`is_subscribed`: connections of `/mesh` hear this named topic."""
+        self.abroad = abroad
+        self.relays: set[Relay] = set()
+        self.received: Counter[str] = Counter()  # envelopes of peers that passed all checks, by type
+        self.dropped: Counter[str] = Counter()  # those of peers that were refused or lost, by reason
+        self.published = 0
+        self.carried = 0  # bilateral envelopes of agents here that were handed to the network
+        self.forwarded = 0  # those of peers, for other peers
+        self._network: Network | None = None
+        self._presence = presence
+        self._is_subscribed = is_subscribed
+        self._occupied: set[str] = set()  # topics whose public channel has a member
+        self._watched: set[str] = set()
+        self._unwatched: dict[str, None] = {}  # that agents here hear, and there was no room for
+        self._announced: set[bytes] = set()  # keys that peers know to be here
+
+    @property
+    def network(self) -> Network | None:
+        return self._network
+
+    def open(self, network: Network) -> None:
+        """Call it once, before the first connection."""
+        self._network = network
+        self._presence.on_channels(self._said, self._has_members)
+
+    # -- topics ----------------------------------------------------------------------------------------
+
+    def publish(self, topic: str, raw: bytes) -> None:
+        """`topic` is the full name."""
+        if self._network is not None:
+            self.published += 1
+            self._network.publish(topic, raw)
+
+    def _said(self, topic: str, raw: bytes) -> None:
+        self.publish(NAMED_TOPIC + topic, raw)
+
+    def _has_members(self, topic: str, is_occupied: bool) -> None:
+        if is_occupied:
+            self._occupied.add(topic)
+        else:
+            self._occupied.discard(topic)
+        self.topic_changed(topic)
+
+    def topic_changed(self, topic: str) -> None:
+        """The first agent here hears this topic, or the last one no longer does."""
+        if self._network is None:
+            return
+        if self._is_subscribed(topic) or topic in self._occupied:
+            if topic not in self._watched:
+                self._watch(topic)
+        elif topic in self._watched:
+            self._watched.remove(topic)
+            self._network.unwatch(NAMED_TOPIC + topic)
+            if self._unwatched:
+                self._watch(next(iter(self._unwatched)))
+        else:
+            self._unwatched.pop(topic, None)
+
+    def _watch(self, topic: str) -> None:
+        if len(self._watched) >= MAX_WATCHED or self._network is None:
+            self._unwatched[topic] = None
+            return
+        self._unwatched.pop(topic, None)
+        self._watched.add(topic)
+        self._network.watch(NAMED_TOPIC + topic)
+
+    # -- agents ----------------------------------------------------------------------------------------
+
+    def agent_changed(self, key: bytes, *, is_here: bool) -> None:
+        """`is_here`: a connection gets the envelopes to this key."""
+        if self._network is None or (key in self._announced) == is_here:
+            return
+        if is_here:
+            self._announced.add(key)
+        else:
+            self._announced.remove(key)
+        self._network.present(key, is_here=is_here)
+
+    # -- bilateral envelopes ---------------------------------------------------------------------------
+
+    def reaches(self, envelope: Envelope) -> bool:
+        return self._network is not None and is_safe(envelope) and self._network.reaches(envelope)
+
+    def carry(self, envelope: Envelope, raw: bytes, done: Delivered, *, source: bytes | None = None) -> None:
+        """`source` is the peer that it came from; None: it is of an agent of this hall."""
+        if self._network is None or not is_safe(envelope):
+            done(False)
+            return
+        if source is None:
+            self.carried += 1
+        else:
+            self.forwarded += 1
+        self._network.carry(envelope, raw, done, source=source)
+
+    # -- what operators see ----------------------------------------------------------------------------
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "relays": len(self.relays),
+            "relay_waiting": sum(relay.waiting for relay in self.relays),
+            "relay_waiting_bytes": sum(relay.waiting_bytes for relay in self.relays),
+            "abroad": len(self.abroad),
+            "watched": len(self._watched),
+            "published": self.published,
+            "carried": self.carried,
+            "forwarded": self.forwarded,
+        }
+
+
+def is_safe(envelope: Envelope) -> bool:
+    """False if it has an amount that does not fit 64 bits. The reference node crashes when it reads one."""
+    return envelope.msg_type not in _WITH_AMOUNT or 0 <= decode_amount(envelope.payload) <= UINT64_MAX

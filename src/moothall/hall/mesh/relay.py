@@ -1,0 +1,90 @@
+"""One peer of the network, as a source of envelopes of many senders (mesh wire 6).
+
+A peer has no key here, asks nothing and is told nothing: why an envelope is refused is counted, and not said (mesh
+wire 3.1). To stop reading from it would stop others behind it. So its queue is bounded, and what exceeds it is
+dropped.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from moothall.hall.budgets import Meter
+from moothall.hall.mesh.costs import frame_price
+from moothall.hall.mesh.market import Payer
+from moothall.hall.mesh.replies import INTERNAL
+from moothall.hall.mesh.source import Arrival, Source
+
+if TYPE_CHECKING:
+    from moothall.hall.mesh.room import MeshRoom
+
+# A peer carries what many agents send. It pays a quarter of what a connection of its address pays, so with the
+# default settings its address brings 2,000 envelopes in a second.
+RELAY_FACTOR: Final = 4
+# What was received and is not looked at yet, before more is dropped: half a second of those.
+MAX_RELAY_WAITING: Final = 1024
+MAX_RELAY_WAITING_BYTES: Final = 4 * 1024 * 1024
+MAX_RELAY_IN_FLIGHT: Final = 256  # envelopes that wait for the disk; see `guest.MAX_IN_FLIGHT`
+
+QUEUE_FULL: Final = "QueueFull"
+
+
+class Relay(Source[str | None]):
+    """Implements `network.Relay`. Its frames are envelopes with the topic on which they came."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        room: "MeshRoom",
+        peer: bytes,
+        payer: Payer,
+        meter: Meter | None,
+        *,
+        received: Counter[str],
+        dropped: Counter[str],
+    ) -> None:
+        super().__init__(
+            room,
+            payer,
+            meter,
+            most_in_flight=MAX_RELAY_IN_FLIGHT,
+            received=received,
+            refused=dropped,
+            peer=peer,
+        )
+
+    @property
+    def waiting(self) -> int:
+        """Envelopes that are not looked at yet."""
+        return len(self._waiting)
+
+    def receive(self, raw: bytes, topic: str | None) -> bool:
+        is_full = (
+            len(self._waiting) >= MAX_RELAY_WAITING or self.waiting_bytes + len(raw) > MAX_RELAY_WAITING_BYTES
+        )
+        if is_full or self.gone:
+            self.refused[QUEUE_FULL] += 1
+            return False
+        self._waiting.append((raw, topic))
+        self.waiting_bytes += len(raw)
+        self._go_on()
+        return True
+
+    def end(self) -> None:
+        super().end()
+        self._room.disconnect_peer(self)
+
+    def fail(self) -> None:
+        self.refused[INTERNAL] += 1
+
+    def _read(self, payload: bytes, way: str | None) -> Arrival:
+        return self._read_envelope(payload, way)
+
+    def _pay_frame(self, payload: bytes, way: str | None) -> bool:
+        if self.meter is None:
+            return True
+        shortage = self.meter.charge(frame_price(len(payload), is_text=False), self._room.now())
+        if shortage is None:
+            return True
+        self._rest_for(shortage.seconds)
+        return False
