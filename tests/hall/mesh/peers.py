@@ -30,6 +30,9 @@ class FakeNetwork:
         self.carried: list[tuple[Envelope, bytes | None]] = []
         self.watched: list[str] = []  # in the order of asking
         self.here: set[bytes] = set()
+        self.senders: list[
+            tuple[bytes, bytes]
+        ] = []  # of envelopes that were taken, with the peer that brought them
         self.reachable: set[bytes] = set()
         self.delivers: bool | None = True  # None: the answer waits
         self.waiting: list[Delivered] = []
@@ -47,6 +50,9 @@ class FakeNetwork:
             self.waiting.append(done)
         else:
             done(self.delivers)
+
+    def heard(self, envelope: Envelope, peer: bytes) -> None:
+        self.senders.append((envelope.sender, peer))
 
     def watch(self, topic: str) -> None:
         assert topic not in self.watched

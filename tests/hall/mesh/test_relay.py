@@ -18,7 +18,7 @@ from moothall.settings.limits import Rate
 from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import Envelope, encode
 from moothall.wire.mesh.msg_types import BROADCAST_TOPIC, NAMED_TOPIC, NOTARY_TOPIC, MsgType
-from tests.hall.mesh.peers import Distant, FakeNetwork, Peer, networked
+from tests.hall.mesh.peers import PEER, Distant, FakeNetwork, Peer, networked
 from tests.hall.mesh.town import PromptChecks, Town
 from tests.support.world import HALL_KEY
 
@@ -202,6 +202,7 @@ def test_envelopes_are_checked_as_those_of_a_connection(world: World) -> None:
     }
     assert not town.room.refused
     assert network.carried == []
+    assert network.senders == [(distant.id, PEER)]  # only of the one that passed all checks
 
 
 def test_an_envelope_counts_once_whichever_way_it_comes(world: World) -> None:

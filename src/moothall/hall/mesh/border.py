@@ -106,6 +106,11 @@ class Border:
             self._announced.remove(key)
         self._network.present(key, is_here=is_here)
 
+    def heard(self, envelope: Envelope, peer: bytes) -> None:
+        """An envelope of this peer has passed all checks."""
+        if self._network is not None:
+            self._network.heard(envelope, peer)
+
     # -- bilateral envelopes ---------------------------------------------------------------------------
 
     def reaches(self, envelope: Envelope) -> bool:

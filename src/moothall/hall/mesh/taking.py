@@ -84,7 +84,9 @@ class Taking:
             self.refuse(source, envelope, refusal.code, refusal.message)
             return
         source.received[envelope.msg_type.name] += 1
-        if isinstance(source, Guest) and source.key is None and not source.gone:
+        if source.peer is not None:
+            room.border.heard(envelope, source.peer)
+        elif isinstance(source, Guest) and source.key is None and not source.gone:
             room.bind(source, envelope.sender)
         self._handlers.get(envelope.msg_type, self._converse)(source, envelope, arrival)
 
