@@ -1,0 +1,1 @@
+"""Agents as processes: the supervisor restarts the runner, and the runner starts a model under the guard."""
