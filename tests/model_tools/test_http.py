@@ -8,12 +8,10 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-import uvicorn
 
-from moothall import Agent
+from moothall import Agent, asgi
 from moothall.tools import http
 from moothall.tools.admission import Admission
-from moothall.wire.authority import Authority
 from tests.support.mcp_host import http_host, http_server, running_host
 from tests.support.server import PATIENCE, HallProcess, run_moothall, running_hall
 
@@ -144,51 +142,21 @@ def test_a_place_that_is_taken(hall: HallProcess, tmp_path: Path) -> None:
 
 
 async def test_a_body_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "REQUEST_TIME", 0.01)
+    monkeypatch.setattr(asgi, "REQUEST_TIME", 0.01)
     answers: list[dict[str, object]] = []
 
-    async def app(scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
+    async def app(scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         raise AssertionError("the request is not complete")
 
-    async def receive() -> http.Message:
+    async def receive() -> asgi.Message:
         return await asyncio.Future()
 
-    async def send(message: http.Message) -> None:
+    async def send(message: asgi.Message) -> None:
         answers.append(dict(message))
 
     scope = {"type": "http", "method": "POST", "headers": [], "server": ("127.0.0.1", 1)}
     await http.guarded(app, Admission())(scope, receive, send)
     assert answers[0]["status"] == 408
-
-
-@pytest.mark.parametrize("requests_before", [0, 1])
-@pytest.mark.parametrize("beginning", [b"", b"POST /mcp HTTP/1.1\r\nHost: local"])
-async def test_a_connection_that_does_not_say_what_it_wants(
-    beginning: bytes, requests_before: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http, "REQUEST_TIME", 0.05)
-
-    async def app(scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
-        await send({"type": "http.response.body", "body": b"done"})
-
-    config = uvicorn.Config(app, http=http.ImpatientProtocol, log_config=None, timeout_keep_alive=1)
-    listening = http.bound(Authority("127.0.0.1", 0))
-    server = uvicorn.Server(config)
-    serving = asyncio.create_task(server._serve([listening]))
-    try:
-        reader, writer = await asyncio.open_connection(*listening.getsockname())
-        for _ in range(requests_before):
-            writer.write(b"GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            await reader.readuntil(b"done")
-        writer.write(beginning)
-        async with asyncio.timeout(PATIENCE):
-            await reader.read()  # until the server closes the connection
-        writer.close()
-        await writer.wait_closed()
-    finally:
-        server.should_exit = True
-        await serving
 
 
 async def test_a_call_ends_with_its_client_and_nothing_is_lost(hall: HallProcess, address: str) -> None:

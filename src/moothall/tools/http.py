@@ -6,15 +6,13 @@ listened to counts as heard for the others. Sessions of MCP are bounded, and so 
 
 import asyncio
 import logging
-import socket
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import uvicorn
 from starlette.responses import PlainTextResponse
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from moothall.errors import UsageError
+from moothall.asgi import CLOSE_TIME, App, ImpatientProtocol, Message, Receive, Scope, Send, bound, whole_body
 from moothall.tools.admission import Admission, Denial
 from moothall.tools.leaving import LEFT
 from moothall.tools.options import Options
@@ -27,21 +25,13 @@ MAX_BODY: Final = 1024 * 1024
 MAX_SESSIONS: Final = 64
 MAX_CONNECTIONS: Final = 128
 SESSION_IDLE: Final = 30 * 60.0  # seconds without a request or an open stream
-REQUEST_TIME: Final = 10.0  # seconds for the head of a request, and again for its body
-CLOSE_TIME: Final = 3  # seconds that answers may take after the order to stop
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 async def serve(
     options: Options, place: Authority, admission: Admission, ready: Callable[[str], None]
 ) -> None:
     """Serve until a signal ends the process. `ready` is told the address. Raises UsageError if it is taken."""
-    listening = bound(place)
+    listening = bound(place, "--http")
     session = Session(options)
     server = build(session)
     app = server.streamable_http_app(
@@ -72,17 +62,6 @@ async def serve(
         await session.close()
 
 
-def bound(place: Authority) -> socket.socket:
-    """A socket that listens there. Raises UsageError."""
-    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
-    try:
-        return socket.create_server((place.host, place.port), family=family)
-    except OSError as error:
-        raise UsageError(
-            f"cannot listen on {place}: {error.strerror}. Choose another port with --http"
-        ) from None
-
-
 def guarded(app: App, admission: Admission) -> App:
     """The app behind the checks of a request, with a bound on how long its body takes to come."""
 
@@ -95,7 +74,7 @@ def guarded(app: App, admission: Admission) -> App:
             await _refuse(denial, scope, receive, send)
             return
         try:
-            body = await asyncio.wait_for(_body(receive), REQUEST_TIME)
+            body = await whole_body(receive, MAX_BODY)
         except TimeoutError:
             await _refuse(Denial(408, "The body of the request took too long."), scope, receive, send)
             return
@@ -106,23 +85,6 @@ def guarded(app: App, admission: Admission) -> App:
         await app(scope, _replayed(body, receive, left), send)
 
     return handle
-
-
-async def _body(receive: Receive) -> bytes | None:
-    """The body of a request; None if it is too long. One that breaks off is handed on as far as it came."""
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return b"".join(parts)
-        part = message.get("body", b"")
-        size += len(part)
-        if size > MAX_BODY:
-            return None
-        parts.append(part)
-        if not message.get("more_body", False):
-            return b"".join(parts)
 
 
 def _replayed(body: bytes, receive: Receive, left: asyncio.Event) -> Receive:
@@ -145,40 +107,3 @@ async def _refuse(denial: Denial, scope: Scope, receive: Receive, send: Send) ->
     if denial.status == 401:
         headers["www-authenticate"] = "Bearer"
     await PlainTextResponse(f"{denial.text}\n", denial.status, headers)(scope, receive, send)
-
-
-class ImpatientProtocol(H11Protocol):
-    """Closes a connection that takes longer than REQUEST_TIME to say what it wants."""
-
-    _deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._set_deadline()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._is_served():
-            self._clear_deadline()
-        elif self._deadline is None:  # the head of another request has begun; more pieces of it gain no time
-            self._set_deadline()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._clear_deadline()
-        super().connection_lost(exc)
-
-    def _is_served(self) -> bool:
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is not None and not cycle.response_complete
-
-    def _set_deadline(self) -> None:
-        self._deadline = self.loop.call_later(REQUEST_TIME, self._give_up)
-
-    def _clear_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _give_up(self) -> None:
-        if not self._is_served():
-            self.transport.close()
