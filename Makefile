@@ -33,7 +33,7 @@ $(VENV)/installed: $(VENV)/python requirements/runtime.lock pyproject.toml
 	$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-# What `moothall mcp` needs besides; containers that only run a hall go without.
+# What `moothall mcp` and `moothall mesh node` need besides; containers that only run a hall go without.
 $(VENV)/tools: $(VENV)/installed requirements/mcp.lock
 	$(PIP) install --require-hashes -r requirements/mcp.lock
 	@touch $@
@@ -76,7 +76,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 lock: $(VENV)/python
 	$(PIP) install uv
 	$(COMPILE) pyproject.toml requirements/build.in -o requirements/runtime.lock
-	$(COMPILE) pyproject.toml requirements/build.in --extra mcp -c requirements/runtime.lock -o requirements/mcp.lock
+	$(COMPILE) pyproject.toml requirements/build.in --extra mcp --extra node -c requirements/runtime.lock -o requirements/mcp.lock
 	$(COMPILE) pyproject.toml requirements/build.in --extra test -c requirements/runtime.lock -o requirements/test.lock
 	$(COMPILE) requirements/bench.in -o requirements/bench.lock
 

@@ -22,12 +22,18 @@ def peer_id_bytes(agent_id: bytes) -> bytes:
 
 def peer_id(agent_id: bytes) -> str:
     """The peer id as text. Raises ValueError if this is not the id of an agent."""
-    number = int.from_bytes(peer_id_bytes(agent_id), "big")
+    return base58(peer_id_bytes(agent_id))
+
+
+def base58(data: bytes) -> str:
+    """Each zero byte at the beginning is a digit of its own."""
+    number = int.from_bytes(data, "big")
     digits: list[str] = []
     while number:
         number, value = divmod(number, len(_DIGITS))
         digits.append(_DIGITS[value])
-    return _DIGITS[0] + "".join(reversed(digits))  # the first digit is the zero byte
+    zeros = len(data) - len(data.lstrip(b"\0"))
+    return _DIGITS[0] * zeros + "".join(reversed(digits))
 
 
 def agent_id_of(peer: str | bytes) -> bytes:
