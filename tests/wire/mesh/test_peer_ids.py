@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.wire.mesh.peer_ids import agent_id_of, message_id, peer_id, peer_id_bytes
+from moothall.wire.mesh.peer_ids import agent_id_of, base58, message_id, peer_id, peer_id_bytes
 from tests.support.mesh import VECTORS
 
 A = VECTORS["keys"]["A"]
@@ -54,3 +54,17 @@ def test_near_misses_are_refused(peer: str) -> None:
 def test_an_agent_id_has_32_bytes(size: int) -> None:
     with pytest.raises(ValueError, match="32 bytes"):
         peer_id(bytes(size))
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", ""),
+        (b"\0", "1"),
+        (b"\0\0\1", "112"),
+        (b"hello world", "StV1DL6CwTryKyV"),
+        (bytes.fromhex("73696d706c792061206c6f6e6720737472696e67"), "2cFupjhnEsSn59qHXstmK2ffpLv2"),
+    ],
+)
+def test_base58(data: bytes, text: str) -> None:
+    assert base58(data) == text
