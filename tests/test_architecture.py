@@ -146,7 +146,7 @@ def listed() -> dict[str, set[str]]:
     table: dict[str, set[str]] = {}
     room = ""
     for rooms, modules in re.findall(r"^\| (.*?) ?\| .* \| (.*) \|$", RULES, re.MULTILINE):
-        (room,) = re.findall(r"^`([a-z0-9/]+)/`$", rooms) or (room,)
+        (room,) = re.findall(r"^`([a-z0-9_/]+)/`$", rooms) or (room,)
         table.setdefault(room, set()).update(re.findall(r"`(\w+\.py)`", modules))
     return table
 
