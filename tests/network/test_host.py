@@ -6,6 +6,7 @@ import itertools
 import pytest
 
 from moothall.errors import NotDelivered, PeerUnreachable
+from moothall.network.host import KeptPeer
 from moothall.network.rules import Rules
 from moothall.p2p import bilateral, identify, ping, pubsub
 from moothall.p2p.multiaddr import Multiaddr
@@ -92,6 +93,20 @@ async def test_simultaneous_dials_end_with_one_connection_and_lose_nothing(names
         await until(lambda: one.host.peers_in(TOPIC) and other.host.peers_in(TOPIC))
         assert one.host.publish(TOPIC, b"hello") == 1
         await until(lambda: other.resident.messages)
+
+
+async def test_a_message_can_go_to_one_peer_first() -> None:
+    async with homes("alice", "bob", "carol") as (alice, bob, carol):
+        for home in (alice, bob, carol):
+            home.host.join(TOPIC)
+        await meet(alice, bob)
+        await meet(alice, carol)
+        await until(lambda: len(alice.host.peers_in(TOPIC)) == 2)
+        assert alice.host.publish(TOPIC, b"for bob", only=bob.id) == 1
+        assert alice.host.publish(TOPIC, b"for all") == 2
+        assert alice.host.publish(TOPIC, b"for no peer", only=alice.id) == 0
+        await until(lambda: len(bob.resident.messages) == 2 and carol.resident.messages)
+        assert [message.data for message in carol.resident.messages] == [b"for all"]
 
 
 async def test_what_is_said_gets_through_a_relay() -> None:
@@ -222,10 +237,13 @@ async def test_a_kept_peer_is_dialled_again_when_it_comes_back() -> None:
         await bob.open()
         alice.host.keep(bob.address)
         await until(lambda: alice.knows(bob))
+        assert alice.host.kept() == [KeptPeer(bob.address, bob.id, True, "")]
         for _ in range(3):
             await bob.host.close()
             await until(lambda: alice.links() == 0)
             alice.time.pass_by(1000)  # nothing listens
+            await until(lambda: "Cannot connect" in alice.host.kept()[0].error)
+            assert not alice.host.kept()[0].is_connected
             place = bob.address
             bob = Home("bob")
             await bob.open(place)
@@ -233,6 +251,8 @@ async def test_a_kept_peer_is_dialled_again_when_it_comes_back() -> None:
                 alice.time.pass_by(1000)
                 await asyncio.sleep(0)
             await until(lambda: alice.links() == 1)
+            await until(lambda: not alice.host.kept()[0].error)
+            assert alice.host.kept() == [KeptPeer(place, bob.id, True, "")]
             await alice.host.send(bob.id, b"again")
             assert bob.resident.envelopes == [(alice.id, b"again")]
         await bob.host.close()

@@ -192,6 +192,11 @@ class PrivateKey:
         """Return the 64 bytes of the signature of `message`, for wires that are not text."""
         return sign_expanded(self._secret, message)
 
+    @property
+    def expanded(self) -> bytes:
+        """The secret as `signatures.expand` makes it, for a host of the mesh: nothing else may see it."""
+        return self._secret
+
     def __eq__(self, other: object) -> bool:
         # The public half decides, so that comparing takes no time that depends on the secret.
         return isinstance(other, PrivateKey) and self.public == other.public

@@ -81,6 +81,15 @@ class Peer(msgspec.Struct, frozen=True):
     dropped: int  # messages of gossipsub that it was too slow for
 
 
+class KeptPeer(msgspec.Struct, frozen=True):
+    """A configured address, for people and metrics."""
+
+    address: Multiaddr
+    agent_id: bytes | None  # as the address says it, or as it was found there
+    is_connected: bool
+    error: str  # of the last attempt; empty if it succeeded, or is the first and under way
+
+
 class Statistics(msgspec.Struct, frozen=True):
     connections: int  # also those in their handshake
     peers: int
@@ -194,11 +203,20 @@ class Host:
         self._redial.keep(address)
         self._dial_due()
 
-    def peers(self) -> list[Peer]:
+    def kept(self) -> list[KeptPeer]:
+        """The addresses that were given to `keep`."""
         return [
-            Peer(name, link.remote, link.is_outbound, link.opened_at, link.told, link.held, link.dropped)
-            for name, link in self._links.items()
+            KeptPeer(kept.address, kept.agent_id, kept.agent_id in self._links, kept.error)
+            for kept in self._redial.kept()
         ]
+
+    def peers(self) -> list[Peer]:
+        return [self.peer(name) for name in self._links]
+
+    def peer(self, name: bytes) -> Peer:
+        """One that is connected."""
+        link = self._links[name]
+        return Peer(name, link.remote, link.is_outbound, link.opened_at, link.told, link.held, link.dropped)
 
     def peers_in(self, topic: str) -> list[bytes]:
         return self._gossip.peers_in(topic)
@@ -222,10 +240,13 @@ class Host:
         self._gossip.leave(topic, self.now())
         self._pump()
 
-    def publish(self, topic: str, data: bytes) -> int:
-        """Sends to all peers in a topic, and returns how many there are. Raises ValueError if it is too long."""
+    def publish(self, topic: str, data: bytes, *, only: bytes | None = None) -> int:
+        """Sends to all peers in a topic, or first to one of them. Returns how many there are.
+
+        Raises ValueError if it is too long.
+        """
         message = signed_message(self._secret, next(self._seqnos), topic, data)
-        reached = self._gossip.publish(message, self.now())
+        reached = self._gossip.publish(message, self.now(), only)
         self._pump()
         return reached
 
@@ -398,8 +419,9 @@ class Host:
     async def _dial(self, kept: Kept) -> None:
         try:
             kept.agent_id = await self.dial(kept.address)
-        except PeerUnreachable:
-            pass  # it is dialled again
+            kept.error = ""
+        except PeerUnreachable as error:
+            kept.error = str(error)  # it is dialled again
         finally:
             kept.is_dialling = False
 

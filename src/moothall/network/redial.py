@@ -15,6 +15,7 @@ class Kept:
         self.is_dialling = False
         self.attempts = 0
         self.due = 0
+        self.error = ""  # of the last attempt
 
 
 class Redial:
@@ -27,6 +28,9 @@ class Redial:
 
     def keep(self, address: Multiaddr) -> None:
         self._kept.setdefault(address, Kept(address))
+
+    def kept(self) -> list[Kept]:
+        return list(self._kept.values())
 
     def due(self, now: int, since: Callable[[bytes], int | None]) -> list[Kept]:
         """What to dial now. `since` says when the connection to a peer was opened, None if there is none."""

@@ -14,7 +14,7 @@ recently goes first, and one hall has a share of the claims.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, ItemsView, Iterable
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -56,6 +56,10 @@ class Recent(Generic[Key, Entry]):
 
     def pop(self, key: Key) -> Entry | None:
         return self._entries.pop(key, None)
+
+    def items(self) -> ItemsView[Key, Entry]:
+        """From the least recently used on."""
+        return self._entries.items()
 
 
 class Statistics(msgspec.Struct, frozen=True):

@@ -154,10 +154,10 @@ class GossipSub:
 
     # -- messages ------------------------------------------------------------------------------------------
 
-    def publish(self, message: Message, now: int) -> int:
-        """Sends a message of our own to all peers in its topic. Returns how many there are."""
+    def publish(self, message: Message, now: int, only: bytes | None = None) -> int:
+        """Sends a message of our own to all peers in its topic, or to one of them. Returns how many there are."""
         self._remember(message, now)
-        peers = self.peers_in(message.topic)
+        peers = [name for name in self.peers_in(message.topic) if only in (None, name)]
         self._send(message, peers)
         return len(peers)
 

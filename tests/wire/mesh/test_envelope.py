@@ -22,6 +22,7 @@ from moothall.wire.mesh.envelope import (
     _decode_usual,
     decode,
     encode,
+    is_beacon,
     is_offer,
     read_signing_bytes,
     seal,
@@ -336,3 +337,4 @@ def test_sender_and_type_are_in_the_same_place_of_every_envelope(name: str) -> N
     envelope = vector_envelope(name)
     assert sender_of(raw) == envelope.sender
     assert is_offer(raw) == (envelope.msg_type in (MsgType.PROPOSE, MsgType.COUNTER))
+    assert is_beacon(raw) == (envelope.msg_type is MsgType.BEACON)

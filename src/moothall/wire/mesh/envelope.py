@@ -37,6 +37,8 @@ _TYPE: Final = slice(2, 3)
 _SENDER: Final = slice(5, 5 + AGENT_ID_BYTES)
 _OFFERS: Final = (bytes((MsgType.PROPOSE,)), bytes((MsgType.COUNTER,)))
 
+_BEACON: Final = bytes((MsgType.BEACON,))
+
 _SIGNED_HEAD: Final = struct.Struct(">BH32s32sQQQ16s32sI")
 
 
@@ -159,6 +161,11 @@ def encode(envelope: Envelope) -> bytes:
 def sender_of(data: bytes) -> bytes:
     """The sender of an encoded envelope, which was decoded before: all of them have it in the same place."""
     return data[_SENDER]
+
+
+def is_beacon(data: bytes) -> bool:
+    """True for an encoded BEACON."""
+    return data[_TYPE] == _BEACON
 
 
 def is_offer(data: bytes) -> bool:

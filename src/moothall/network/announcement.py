@@ -1,0 +1,210 @@
+"""Which agents a hall hosts, in messages on a topic of halls.
+
+The topic has a name outside of the 0x01 protocol, because nodes of the reference have no part in it: `/0x01/v1/...`
+stays free for what that protocol may add.
+
+A message says: "Of all keys from `first` to `last`, I host exactly these." A hall with few agents sends one message
+about all keys. A hall with many cuts the range, and after a change sends only the parts that changed. So a message
+stands for itself: one that is lost is made up for by the next about the same range. All of it is repeated, and
+expires after three periods without repetition.
+
+What it proves: the hall's key signed it (the signature of pubsub, whose author must be the hall that is named
+inside), lately and not before (`at`, Unix microseconds, rises with each message of a hall). It does not prove that
+an agent is at the hall: a hall can claim any key. So it gives a route and nothing else, of a lower rank than a
+connection of the agent's own key. Envelopes are signed by their senders. A hall that claims falsely can withhold
+them, as any relay can, and cannot change them.
+"""
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from moothall.network.routes import MAX_HALLS, Recent
+from moothall.wire.mesh import cbor
+from moothall.wire.mesh.cbor import UINT8_MAX, UINT64_MAX, MalformedCbor, Reader
+from moothall.wire.mesh.envelope import AGENT_ID_BYTES
+from moothall.wire.mesh.nonces import within_tolerance
+
+HALLS: Final = "/moothall/halls/1"  # the topic
+
+VERSION: Final = 1
+MAX_KEYS: Final = 1800  # of a message, with 34 bytes each: below 65,536 with all that is around them
+MAX_HOSTED: Final = 10_000  # agents of one hall that others remember
+PERIOD: Final = 45_000  # ms after which all is repeated
+EXPIRY: Final = 3 * PERIOD
+DEBOUNCE: Final = 1000  # ms in which changes are collected
+
+FIRST: Final = bytes(AGENT_ID_BYTES)
+LAST: Final = b"\xff" * AGENT_ID_BYTES
+
+
+class MalformedAnnouncement(ValueError):
+    """The bytes are not an announcement in its one canonical form."""
+
+
+class Announcement(msgspec.Struct, frozen=True):
+    """Of all keys from `first` to `last`, this hall hosts exactly `keys`, which rise."""
+
+    hall: bytes
+    at: int  # Unix microseconds
+    first: bytes
+    last: bytes
+    keys: tuple[bytes, ...]
+
+    def encode(self) -> bytes:
+        return cbor.encode((VERSION, self.hall, self.at, self.first, self.last, self.keys))
+
+
+def decode(data: bytes) -> Announcement:
+    """Raises MalformedAnnouncement."""
+    try:
+        return _decode(Reader(data))
+    except MalformedCbor as error:
+        raise MalformedAnnouncement(str(error)) from None
+
+
+def _decode(reader: Reader) -> Announcement:
+    reader.array_of(6)
+    if reader.uint(UINT8_MAX) != VERSION:
+        raise MalformedAnnouncement(f"the version is not {VERSION}")
+    hall = reader.bytes_of(AGENT_ID_BYTES)
+    at = reader.uint(UINT64_MAX)
+    first = reader.bytes_of(AGENT_ID_BYTES)
+    last = reader.bytes_of(AGENT_ID_BYTES)
+    keys = tuple(reader.bytes_of(AGENT_ID_BYTES) for _ in range(reader.array(MAX_KEYS)))
+    reader.end()
+    if first > last or any(not first <= key <= last for key in keys):
+        raise MalformedAnnouncement("a key is outside of its range")
+    if any(key >= following for key, following in pairwise(keys)):
+        raise MalformedAnnouncement("the keys do not rise")
+    return Announcement(hall, at, first, last, keys)
+
+
+class Hosted:
+    """The agents of this hall, and when to tell of them. `now` is in milliseconds, `at` in Unix microseconds."""
+
+    def __init__(self, hall: bytes) -> None:
+        self._hall = hall
+        self._keys: set[bytes] = set()
+        self._changed: set[bytes] = set()
+        self._changed_at: int | None = None
+        self._repeat_at = 0
+        self._last = 0  # `at` of the last message
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._keys
+
+    def change(self, key: bytes, now: int, *, is_here: bool) -> None:
+        if is_here == (key in self._keys):
+            return
+        if is_here:
+            self._keys.add(key)
+        else:
+            self._keys.discard(key)
+        self._changed.add(key)
+        if self._changed_at is None:
+            self._changed_at = now
+
+    def repeat(self, now: int) -> None:
+        """Another hall is there, and knows nothing yet."""
+        self._repeat_at = min(self._repeat_at, now + DEBOUNCE)
+
+    def due(self, now: int, at: int) -> list[Announcement]:
+        """What to send now."""
+        if now >= self._repeat_at:
+            self._repeat_at = now + PERIOD
+            parts: Iterable[int] = range(1 << self._bits())
+        elif self._changed_at is not None and now - self._changed_at >= DEBOUNCE:
+            parts = sorted({_part(key, self._bits()) for key in self._changed})
+        else:
+            return []
+        self._changed.clear()
+        self._changed_at = None
+        return self._announce(parts, at)
+
+    def farewell(self, at: int) -> list[Announcement]:
+        """This hall closes, and hosts no agents."""
+        self._keys.clear()
+        return self._announce((0,), at)
+
+    def _announce(self, parts: Iterable[int], at: int) -> list[Announcement]:
+        bits = self._bits()
+        within: dict[int, list[bytes]] = {part: [] for part in parts}
+        for key in self._keys:
+            part = _part(key, bits)
+            if part in within:
+                within[part].append(key)
+        found = []
+        for part, keys in within.items():
+            self._last = max(self._last + 1, at)
+            told = tuple(sorted(keys)[:MAX_KEYS])  # agents could choose keys that are not spread
+            found.append(Announcement(self._hall, self._last, *_range(part, bits), told))
+        return found
+
+    def _bits(self) -> int:
+        """How many first bits of the keys make parts that fit a message. Keys that are random spread evenly."""
+        bits = 0
+        while len(self._keys) >> bits > MAX_KEYS // 2:
+            bits += 1
+        return bits
+
+
+def _part(key: bytes, bits: int) -> int:
+    return int.from_bytes(key[:4], "big") >> (32 - bits)
+
+
+def _range(part: int, bits: int) -> tuple[bytes, bytes]:
+    rest = 8 * AGENT_ID_BYTES - bits
+    first = part << rest
+    last = first + (1 << rest) - 1
+    return first.to_bytes(AGENT_ID_BYTES, "big"), last.to_bytes(AGENT_ID_BYTES, "big")
+
+
+class _Hall:
+    __slots__ = ("at", "expiry", "keys")
+
+    def __init__(self) -> None:
+        self.at = 0
+        self.expiry = 0
+        self.keys: dict[bytes, int] = {}  # until when
+
+
+class Halls:
+    """What other halls have announced. Bounded in halls, and in the agents of each."""
+
+    def __init__(self) -> None:
+        self._halls: Recent[bytes, _Hall] = Recent(MAX_HALLS)
+
+    def __len__(self) -> int:
+        return len(self._halls)
+
+    def hear(self, said: Announcement, now: int, at: int) -> Iterable[bytes] | None:
+        """The agents of this hall after the announcement. None: it is old, or was heard before."""
+        hall = self._halls.get(said.hall) or _Hall()
+        if said.at <= hall.at or not within_tolerance(said.at, at):
+            return None
+        hall.at = said.at
+        hall.expiry = now + EXPIRY
+        hall.keys = {
+            key: until
+            for key, until in hall.keys.items()
+            if not said.first <= key <= said.last and until > now
+        }
+        for key in said.keys:
+            if len(hall.keys) >= MAX_HOSTED:
+                break
+            hall.keys[key] = hall.expiry
+        self._halls.put(said.hall, hall)
+        return hall.keys.keys()
+
+    def expire(self, now: int) -> list[bytes]:
+        """Halls that have told nothing for too long. They are forgotten."""
+        silent = [name for name, hall in self._halls.items() if hall.expiry <= now]
+        for name in silent:
+            self._halls.pop(name)
+        return silent

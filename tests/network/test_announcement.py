@@ -1,0 +1,236 @@
+"""Which agents halls host: messages, when they are sent, what is remembered."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moothall.identity.signatures import expand
+from moothall.network.announcement import (
+    DEBOUNCE,
+    EXPIRY,
+    FIRST,
+    HALLS,
+    LAST,
+    MAX_HOSTED,
+    MAX_KEYS,
+    PERIOD,
+    VERSION,
+    Announcement,
+    Halls,
+    Hosted,
+    MalformedAnnouncement,
+    decode,
+)
+from moothall.network.routes import MAX_HALLS
+from moothall.p2p.pubsub import MAX_MESSAGE, signed_message
+from moothall.wire.mesh import cbor
+from moothall.wire.mesh.envelope import MICROSECONDS
+from moothall.wire.mesh.nonces import TOLERANCE
+
+HALL = b"h" * 32
+AT = 1_790_000_000 * MICROSECONDS
+KEYS = st.binary(min_size=32, max_size=32)
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(4, "big") + bytes(28)
+
+
+def spread(number: int) -> bytes:
+    return (number * 0x9E3779B1 % 2**32).to_bytes(4, "big") + bytes(28)
+
+
+def said(
+    *keys: bytes, at: int = AT, hall: bytes = HALL, first: bytes = FIRST, last: bytes = LAST
+) -> Announcement:
+    return Announcement(hall, at, first, last, tuple(sorted(keys)))
+
+
+@given(KEYS, st.integers(0, 2**64 - 1), st.lists(KEYS, unique=True, max_size=50))
+def test_what_is_encoded_is_decoded(hall: bytes, at: int, keys: list[bytes]) -> None:
+    announcement = said(*keys, at=at, hall=hall)
+    assert decode(announcement.encode()) == announcement
+
+
+@given(st.binary(max_size=200))
+def test_other_bytes_are_refused(data: bytes) -> None:
+    try:
+        announcement = decode(data)
+    except MalformedAnnouncement:
+        return
+    assert announcement.encode() == data
+
+
+@given(st.lists(KEYS, unique=True, max_size=5), st.data())
+def test_a_changed_byte_is_refused_or_means_something_else(keys: list[bytes], data: st.DataObject) -> None:
+    encoded = bytearray(said(*keys).encode())
+    place = data.draw(st.integers(0, len(encoded) - 1))
+    encoded[place] ^= data.draw(st.integers(1, 255))
+    try:
+        announcement = decode(bytes(encoded))
+    except MalformedAnnouncement:
+        return
+    assert announcement != said(*keys)
+    assert announcement.encode() == encoded
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ((VERSION + 1, HALL, AT, FIRST, LAST, ()), "version"),
+        ((VERSION, HALL[1:], AT, FIRST, LAST, ()), "32 bytes"),
+        ((VERSION, HALL, -1, FIRST, LAST, ()), "another type"),
+        ((VERSION, HALL, AT, LAST, FIRST, ()), "outside"),
+        ((VERSION, HALL, AT, FIRST, key(5), (key(6),)), "outside"),
+        ((VERSION, HALL, AT, key(5), LAST, (key(4),)), "outside"),
+        ((VERSION, HALL, AT, FIRST, LAST, (key(2), key(1))), "rise"),
+        ((VERSION, HALL, AT, FIRST, LAST, (key(1), key(1))), "rise"),
+        ((VERSION, HALL, AT, FIRST, LAST, (b"short",)), "32 bytes"),
+        ((VERSION, HALL, AT, FIRST, LAST, tuple(map(key, range(MAX_KEYS + 1)))), "items"),
+        ((VERSION, HALL, AT, FIRST, LAST), "6 items"),
+        ((VERSION, HALL, AT, FIRST, LAST, (), 1), "6 items"),
+    ],
+)
+def test_what_is_refused(fields: tuple[cbor.Value, ...], why: str) -> None:
+    with pytest.raises(MalformedAnnouncement, match=why):
+        decode(cbor.encode(fields))
+    with pytest.raises(MalformedAnnouncement, match="follow"):
+        decode(said().encode() + b"\0")
+
+
+def test_the_longest_message_can_be_published() -> None:
+    longest = said(*map(key, range(MAX_KEYS)), at=2**64 - 1)
+    assert decode(longest.encode()) == longest
+    message = signed_message(expand(HALL), 2**64 - 1, HALLS, longest.encode())
+    assert len(message.encoded) < MAX_MESSAGE
+
+
+# -- when a hall tells of its agents ------------------------------------------------------------------------
+
+
+def test_changes_are_collected_and_all_is_repeated() -> None:
+    hosted = Hosted(HALL)
+    now = 1_000_000
+    assert hosted.due(now, AT) == [said()]
+    hosted.change(key(1), now, is_here=True)
+    hosted.change(key(2), now + 500, is_here=True)
+    hosted.change(key(2), now + 600, is_here=True)
+    assert hosted.due(now + DEBOUNCE - 1, AT) == []
+    assert hosted.due(now + DEBOUNCE, AT) == [said(key(1), key(2), at=AT + 1)]
+    assert hosted.due(now + PERIOD - 1, AT) == []
+    assert hosted.due(now + PERIOD, AT + 50) == [said(key(1), key(2), at=AT + 50)]
+    hosted.change(key(1), now + PERIOD, is_here=False)
+    hosted.change(key(9), now + PERIOD, is_here=False)
+    assert key(2) in hosted
+    assert len(hosted) == 1
+    assert hosted.due(now + PERIOD + DEBOUNCE, AT + 60) == [said(key(2), at=AT + 60)]
+
+
+def test_a_hall_that_comes_is_told_soon() -> None:
+    hosted = Hosted(HALL)
+    hosted.due(0, AT)
+    hosted.change(key(1), 0, is_here=True)
+    hosted.due(DEBOUNCE, AT)
+    for _ in range(10):
+        hosted.repeat(2000)
+    assert hosted.due(2000 + DEBOUNCE - 1, AT) == []
+    assert len(hosted.due(2000 + DEBOUNCE, AT)) == 1
+    assert hosted.due(2001 + DEBOUNCE, AT) == []
+
+
+def test_a_hall_that_closes_hosts_nothing() -> None:
+    hosted = Hosted(HALL)
+    for each in range(5000):
+        hosted.change(spread(each), 0, is_here=True)
+    assert hosted.farewell(AT) == [said()]
+
+
+def test_a_large_hall_tells_in_parts_and_only_of_parts_that_changed() -> None:
+    hosted = Hosted(HALL)
+    agents = {spread(each) for each in range(9000)}
+    for agent in agents:
+        hosted.change(agent, 0, is_here=True)
+    messages = hosted.due(0, AT)
+    assert len(messages) == 16
+    assert [message.at for message in messages] == list(range(AT, AT + 16))
+    assert {agent for message in messages for agent in message.keys} == agents
+    assert messages[0].first == FIRST
+    assert messages[-1].last == LAST
+    assert all(decode(message.encode()) == message for message in messages)
+    hosted.change(key(7), 0, is_here=True)
+    (message,) = hosted.due(DEBOUNCE, AT)
+    assert key(7) in message.keys
+    assert len(message.keys) < MAX_KEYS
+
+
+def test_agents_with_chosen_keys_cannot_make_a_message_too_long() -> None:
+    hosted = Hosted(HALL)
+    for each in range(2 * MAX_KEYS):
+        hosted.change(bytes(28) + each.to_bytes(4, "big"), 0, is_here=True)
+    assert all(decode(message.encode()) == message for message in hosted.due(0, AT))
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.booleans(), st.integers(0, 2000)), max_size=100))
+def test_a_hall_that_hears_all_knows_all(steps: list[tuple[int, bool, int]]) -> None:
+    hosted, halls, known = Hosted(HALL), Halls(), set[bytes]()
+    now, here = 0, set[bytes]()
+    for number, is_here, pause in [*steps, (0, False, DEBOUNCE), (0, False, DEBOUNCE)]:
+        now += pause
+        for message in hosted.due(now, AT + now * 1000):
+            heard = halls.hear(decode(message.encode()), now, AT + now * 1000)
+            assert heard is not None
+            known = set(heard)
+        hosted.change(spread(number), now, is_here=is_here)
+        (here.add if is_here else here.discard)(spread(number))
+    for message in hosted.due(now + DEBOUNCE, AT + now * 1000):
+        known = set(halls.hear(message, now, AT + now * 1000) or ())
+    assert known == here
+
+
+# -- what is remembered of other halls ----------------------------------------------------------------------
+
+
+def test_an_announcement_replaces_what_was_in_its_range() -> None:
+    halls = Halls()
+    assert set(halls.hear(said(key(1), key(5), key(9)), 0, AT) or ()) == {key(1), key(5), key(9)}
+    part = said(key(4), at=AT + 1, first=key(3), last=key(6))
+    assert set(halls.hear(part, 0, AT) or ()) == {key(1), key(4), key(9)}
+
+
+def test_a_replayed_or_old_announcement_changes_nothing() -> None:
+    halls = Halls()
+    assert halls.hear(said(key(1)), 0, AT) is not None
+    assert halls.hear(said(), 0, AT) is None
+    assert halls.hear(said(at=AT - 1), 0, AT) is None
+    late = AT + (TOLERANCE + 1) * MICROSECONDS
+    assert halls.hear(said(at=AT + 1), 0, late) is None
+    assert halls.hear(said(at=late + MICROSECONDS), 0, AT) is None
+    assert halls.hear(said(at=AT + 2), 0, AT) is not None
+
+
+def test_a_hall_that_is_silent_expires() -> None:
+    halls = Halls()
+    halls.hear(said(key(1)), 0, AT)
+    halls.hear(said(key(2), hall=b"g" * 32), 1000, AT)
+    assert halls.expire(EXPIRY - 1) == []
+    assert halls.expire(EXPIRY) == [HALL]
+    assert halls.expire(EXPIRY) == []
+    assert len(halls) == 1
+
+
+def test_agents_that_are_not_repeated_expire() -> None:
+    halls = Halls()
+    halls.hear(said(key(1), key(9)), 0, AT)
+    only_low = said(key(1), at=AT + 1, last=key(5))
+    assert set(halls.hear(only_low, EXPIRY, AT) or ()) == {key(1)}
+
+
+def test_halls_and_their_agents_are_bounded() -> None:
+    halls = Halls()
+    for part in range(20):
+        keys = [key(part * MAX_KEYS + each) for each in range(MAX_KEYS)]
+        heard = halls.hear(said(*keys, at=AT + part, first=keys[0], last=keys[-1]), 0, AT)
+    assert len(list(heard or ())) == MAX_HOSTED
+    for each in range(2 * MAX_HALLS):
+        halls.hear(said(key(1), hall=key(each)), 0, AT)
+    assert len(halls) == MAX_HALLS
