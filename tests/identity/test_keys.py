@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from moothall.errors import InvalidKey
 from moothall.identity import PrivateKey, PublicKey
-from moothall.identity.keys import MAX_PEM_LENGTH
+from moothall.identity.keys import MAX_PEM_LENGTH, expanded
+from moothall.identity.signatures import expand
 from tests.identity.vectors import ALICE, BOB, SEEDS, VECTORS
 
 PEM = ALICE.public.pem
@@ -300,3 +301,8 @@ def test_importing_the_package_does_not_load_cryptography() -> None:
     # It would cost every agent's start a tenth of a second.
     program = "import sys, moothall.identity; sys.exit('cryptography' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@given(seeds)
+def test_a_host_of_the_mesh_gets_the_expanded_secret(seed: bytes) -> None:
+    assert expanded(PrivateKey(seed)) == expand(seed)

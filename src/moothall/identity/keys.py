@@ -192,11 +192,6 @@ class PrivateKey:
         """Return the 64 bytes of the signature of `message`, for wires that are not text."""
         return sign_expanded(self._secret, message)
 
-    @property
-    def expanded(self) -> bytes:
-        """The secret as `signatures.expand` makes it, for a host of the mesh: nothing else may see it."""
-        return self._secret
-
     def __eq__(self, other: object) -> bool:
         # The public half decides, so that comparing takes no time that depends on the secret.
         return isinstance(other, PrivateKey) and self.public == other.public
@@ -221,3 +216,8 @@ class PrivateKey:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a private key is not pickled: save it in a key file")
+
+
+def expanded(key: PrivateKey) -> bytes:
+    """The secret as `signatures.expand` makes it, for a host of the mesh: nothing else may see it."""
+    return key._secret  # noqa: SLF001  # a method would offer it to every program that has the key
