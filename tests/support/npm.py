@@ -24,7 +24,10 @@ class Packages(NamedTuple):
 
 
 def installed(pinned: Path) -> Packages:
-    """The packages that a folder pins, from an earlier run if they are the same. Skips the test if there are none."""
+    """The packages that a folder pins, from an earlier run if they are the same.
+
+    Skips the test if there are none.
+    """
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         pytest.skip("not run: node and npm are not installed")
