@@ -27,6 +27,9 @@ def test_a_message_that_is_cut_off_is_noticed() -> None:
     stream = Delimited(LIMIT)
     assert stream.receive(delimit(b"whole") + delimit(b"not whole")[:-1]) == [b"whole"]
     assert not stream.is_between_messages
+    assert stream.size == len(delimit(b"not whole")) - 1
+    stream.clear()
+    assert (stream.size, stream.receive(delimit(b"again"))) == (0, [b"again"])
 
 
 def test_a_message_over_the_limit_is_refused_before_it_arrives() -> None:

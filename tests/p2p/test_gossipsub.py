@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +11,17 @@ from hypothesis import strategies as st
 from moothall.identity.signatures import expand
 from moothall.p2p.delimited import Delimited
 from moothall.p2p.gossipsub import MAX_BACKOFFS, GossipSub, Joined, Left, Outcome, Rules
-from moothall.p2p.pubsub import MAX_MESSAGE, MAX_RPC, Message, Prune, Rpc, decode_rpc, signed_message
+from moothall.p2p.message_cache import OVERHEAD
+from moothall.p2p.pubsub import (
+    MAX_MESSAGE,
+    MAX_RPC,
+    Message,
+    Prune,
+    Rpc,
+    decode_rpc,
+    publication,
+    signed_message,
+)
 
 TOPIC = "/0x01/v1/broadcast"
 SECRETS = [expand(bytes([number]) * 32) for number in range(1, 40)]
@@ -311,7 +322,42 @@ def test_a_peer_gets_so_many_bytes_for_asking() -> None:
     gossip.heartbeat(NOW)
     gossip.outgoing()
     gossip.hear(NAMES[7], Rpc(iwant=[messages[49].id] * 9), NOW)
-    assert len(gossip.outgoing()) == 0  # it has asked for this one often enough
+    assert len(gossip.outgoing()) == 1  # the same message once per RPC
+
+
+def test_a_mesh_peer_that_missed_a_message_is_told_of_it_for_three_heartbeats() -> None:
+    gossip = node(peers=3)
+    message = said(1)
+    gossip.publish(message, NOW)
+    gossip.outgoing()
+    gossip.heartbeat(NOW)
+    assert sent(gossip) == {}
+    gossip.missed(NAMES[1])
+    gossip.missed(b"unknown")
+    for _ in range(2):
+        gossip.heartbeat(NOW)
+        assert sent(gossip) == {NAMES[1]: [Rpc(ihave=[(TOPIC, [message.id])])]}
+    later = said(2)
+    gossip.publish(later, NOW)
+    gossip.outgoing()
+    gossip.heartbeat(NOW)
+    assert sent(gossip) == {NAMES[1]: [Rpc(ihave=[(TOPIC, [later.id])])]}
+    gossip.heartbeat(NOW)
+    assert sent(gossip) == {}
+
+
+def test_a_peer_with_too_many_forged_messages_in_a_heartbeat_is_a_forger() -> None:
+    gossip = node(peers=2, rules=Rules(forged=3))
+    forged = msgspec.structs.replace(said(1), signature=bytes(64))
+    for name in (*NAMES[:1] * 3, b"unknown"):
+        assert gossip.take(name, forged, NOW) is Outcome.FORGED
+    assert not gossip.is_forger(NAMES[0])
+    gossip.heartbeat(NOW)
+    for _ in range(4):
+        assert not gossip.is_forger(NAMES[0])
+        assert gossip.take(NAMES[0], forged, NOW) is Outcome.FORGED
+    assert [gossip.is_forger(name) for name in (*NAMES[:2], b"unknown")] == [True, False, False]
+    assert gossip.take(NAMES[1], said(1), NOW) is Outcome.NEW
 
 
 def test_endless_grafts_get_few_answers() -> None:
@@ -328,7 +374,8 @@ def test_endless_grafts_get_few_answers() -> None:
 def test_a_long_list_of_messages_is_told_in_several_rpcs() -> None:
     gossip = node(peers=8)
     for number in range(2000):
-        gossip._remember(Message(b"a", number, TOPIC, b"", b"", b"12D3KooW%064d" % number, b"x"), NOW)
+        message = Message(b"a", number, TOPIC, b"", b"", b"12D3KooW%064d" % number, b"x")
+        gossip._history.add(message)
     gossip.heartbeat(NOW)
     told = sent(gossip)[NAMES[7]]
     assert [len(rpc.ihave[0][1]) for rpc in told] == [800, 800, 400]
@@ -339,7 +386,7 @@ def test_statistics() -> None:
     gossip.take(NAMES[0], said(1), NOW)
     numbers = gossip.statistics()
     assert (numbers.peers, numbers.meshes, numbers.seen, numbers.kept) == (3, {TOPIC: 3}, 1, 1)
-    assert numbers.kept_bytes == len(said(1).encoded)
+    assert numbers.kept_bytes == len(publication(said(1))) + OVERHEAD
 
 
 # -- networks ------------------------------------------------------------------------------------------------

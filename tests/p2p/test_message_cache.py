@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.p2p.message_cache import GOSSIP, HISTORY, RETRANSMISSIONS, SEEN_FOR, History, Seen
-from moothall.p2p.pubsub import Message
+from moothall.p2p.message_cache import GOSSIP, HISTORY, OVERHEAD, SEEN_FOR, History, Seen
+from moothall.p2p.pubsub import Message, publication
 
 
 def message(number: int, topic: str = "t", size: int = 10) -> Message:
@@ -31,15 +31,15 @@ def test_the_oldest_ids_make_way() -> None:
 
 def test_a_message_is_told_of_and_kept_for_some_heartbeats() -> None:
     history = History()
-    history.add(message(1))
-    history.add(message(1))
+    frame = history.add(message(1))
+    assert history.add(message(1)) is frame == publication(message(1))
     assert len(history) == 1
     for beat in range(HISTORY):
         assert history.ids("t") == ([b"id1"] if beat < GOSSIP else [])
-        assert history.ask(b"id1", b"peer %d" % beat) is not None
+        assert history.frame(b"id1") is frame
         history.shift()
-    assert history.ask(b"id1", b"peer") is None
-    assert (len(history), history.size, history._asked) == (0, 0, {})
+    assert history.frame(b"id1") is None
+    assert (len(history), history.size) == (0, 0)
 
 
 def test_peers_are_told_of_their_topics() -> None:
@@ -51,24 +51,16 @@ def test_peers_are_told_of_their_topics() -> None:
     assert history.ids("a") == [b"id3", b"id1"]
 
 
-def test_a_peer_gets_a_message_so_often() -> None:
-    history = History()
-    history.add(message(1))
-    answers = [history.ask(b"id1", b"peer") for _ in range(5)]
-    assert [answer is not None for answer in answers] == [True] * RETRANSMISSIONS + [False] * 2
-    assert history.ask(b"id1", b"another") is not None
-    assert history.ask(b"unknown", b"peer") is None
-    assert b"unknown" not in history._asked
-
-
-@given(st.lists(st.none() | st.integers(0, 150), max_size=60))
+@given(st.lists(st.none() | st.integers(0, 2 * OVERHEAD), max_size=60))
 def test_the_bytes_that_are_kept_are_bounded(steps: list[int | None]) -> None:
-    history = History(most_bytes=200)
+    most = 4 * OVERHEAD
+    history = History(most_bytes=most)
     for number, size in enumerate(steps):
         if size is None:
             history.shift()
         else:
             history.add(message(number, size=size))
-        assert history.size == sum(len(each.encoded) for each in history._messages.values()) <= 200
+        kept = history._messages.values()
+        assert history.size == sum(len(frame) + OVERHEAD for _, frame in kept) <= most
         assert len(history) == sum(map(len, history._windows))
         assert len(history._windows) <= HISTORY

@@ -18,6 +18,7 @@ from moothall.p2p.pubsub import (
     _canonical,
     _in_any_form,
     decode_rpc,
+    is_offer,
     is_publication,
     publication,
     signed_message,
@@ -93,6 +94,20 @@ def test_a_publication_is_an_rpc() -> None:
         Rpc(iwant=[b"x"]),
     ):
         assert not is_publication(other.encode())
+
+
+def test_what_tells_of_messages_or_asks_for_them_is_an_offer() -> None:
+    ids = [b"x" * 60] * 20  # with a length of two bytes
+    for offer in (Rpc(ihave=[("x", [])]), Rpc(ihave=[("x", ids)]), Rpc(iwant=[b"x"]), Rpc(iwant=ids)):
+        assert is_offer(offer.encode())
+    for other in (
+        Rpc(),
+        Rpc(subscriptions=[(True, "x")]),
+        Rpc(messages=[MESSAGE]),
+        Rpc(graft=["x"]),
+        Rpc(prune=[Prune("x")]),
+    ):
+        assert not is_offer(other.encode())
 
 
 def test_an_rpc_written_out_by_hand() -> None:
@@ -206,6 +221,8 @@ def test_a_message_that_is_too_long_cannot_be_made() -> None:
         protobuf.number_field(1, 0) * 5001,
         protobuf.bytes_field(3, protobuf.bytes_field(2, protobuf.bytes_field(1, b"") * 20_100)),
         protobuf.bytes_field(3, protobuf.bytes_field(1, protobuf.bytes_field(2, b"") * 11_000) * 2),
+        protobuf.bytes_field(3, protobuf.bytes_field(1, protobuf.bytes_field(2, b"") * 11_000)) * 2,
+        protobuf.bytes_field(3, protobuf.bytes_field(3, b"") * 100) * 51,
         protobuf.bytes_field(3, protobuf.bytes_field(2, protobuf.bytes_field(1, b"x" * 129))),
         protobuf.bytes_field(3, protobuf.bytes_field(3, protobuf.bytes_field(1, b"x" * 257))),
         protobuf.bytes_field(3, protobuf.bytes_field(4, protobuf.bytes_field(3, b""))),

@@ -138,6 +138,7 @@ class Host:
         self._all: set[Link] = set()
         self._links: dict[bytes, Link] = {}  # one for each peer
         self._inbound = 0
+        self._unproven: dict[Link, None] = {}  # inbound connections in their handshake, oldest first
         self._by_address = AddressCounts(self.rules.per_address)
         self._redial = Redial(self.rules, die.random)
         self._dials: set[asyncio.Task[None]] = set()
@@ -294,12 +295,19 @@ class Host:
             return "too many connections from this address"
         self._inbound += 1
         link.is_counted = True
+        self._unproven[link] = None
         if self._inbound > self.rules.connections:
             self._refused += 1
-            return "too many connections"
+            oldest = next(iter(self._unproven))
+            if oldest is link:
+                return "too many connections"
+            # A peer that finishes its handshake soon gets a place, however many others do not.
+            oldest.abort("a newer connection took the place of this one, which was in its handshake")
+            self._uncount(oldest)
         return None
 
     def proved(self, link: Link) -> None:
+        self._unproven.pop(link, None)
         name = link.agent_id
         if name == self.agent_id:
             if link.is_outbound:
@@ -323,9 +331,7 @@ class Host:
         self._waiting -= link.counted
         link.counted = 0
         self._dropped += link.dropped
-        if link.is_counted:
-            self._inbound -= 1
-            self._by_address.depart(link.remote.host)
+        self._uncount(link)
         if self._links.get(link.agent_id) is link:
             del self._links[link.agent_id]
             self._gossip.disconnect(link.agent_id)
@@ -364,6 +370,9 @@ class Host:
             self._outcomes[outcome] += 1
             if outcome is Outcome.NEW:
                 self._resident.message(name, message)
+            elif outcome is Outcome.FORGED and self._gossip.is_forger(name):
+                link.end("the peer sent too many messages whose signatures do not hold")
+                return
 
     def arrived(self, link: Link, envelope: bytes) -> None:
         self._resident.envelope(link.agent_id, envelope)
@@ -394,9 +403,18 @@ class Host:
             return False
         return old.is_outbound == (self.agent_id < old.agent_id)
 
+    def _uncount(self, link: Link) -> None:
+        """A connection of a peer does not count any more."""
+        if link.is_counted:
+            link.is_counted = False
+            self._inbound -= 1
+            self._by_address.depart(link.remote.host)
+            self._unproven.pop(link, None)
+
     def _pump(self) -> None:
         for name, frame in self._gossip.outgoing():
-            self._links[name].tell(frame)
+            if not self._links[name].tell(frame):
+                self._gossip.missed(name)
 
     def _tick(self) -> None:
         self._alarm = self._outside.call_later(self.rules.tick, self._tick)

@@ -146,7 +146,8 @@ class Link(asyncio.BufferedProtocol):
         if not self.is_open:
             return 0
         queued = self._telling.size if self._telling is not None else 0
-        return self.session.unread + self.session.unsent + queued + self._waiting_bytes
+        partial = self._hearing.size if self._hearing is not None else 0
+        return self.session.unread + self.session.unsent + queued + partial + self._waiting_bytes
 
     @property
     def dropped(self) -> int:
@@ -175,11 +176,12 @@ class Link(asyncio.BufferedProtocol):
         self._open((identify.IDENTIFY_PUSH,), Announcing)
         self.flush_soon()
 
-    def tell(self, frame: bytes) -> None:
-        """Sends a frame of gossipsub."""
-        if self._telling is not None:
-            self._telling.tell(frame)
-            self.flush_soon()
+    def tell(self, frame: bytes) -> bool:
+        """Sends a frame of gossipsub. False if it was a message, and the peer is too slow for it."""
+        if self._telling is None:
+            return True
+        self.flush_soon()
+        return self._telling.tell(frame)
 
     def deliver(self, delivery: Delivery) -> None:
         """Sends an envelope as soon as there is a stream for it."""

@@ -88,7 +88,9 @@ class Identifying(Serving):
 
 
 class Learning(Serving):
-    """The peer tells who it is, in a push or because we asked."""
+    """The peer tells who it is, in a push or because we asked. Its bytes count as unread until the end."""
+
+    holds = True
 
     def __init__(self, line: Line, stream: Stream) -> None:
         super().__init__(line, stream)
@@ -120,12 +122,24 @@ class Hearing(Serving):
         self.deadline = None
         self._rpcs = Delimited(pubsub.MAX_RPC)
 
+    @property
+    def size(self) -> int:
+        """Bytes of an RPC that is not complete."""
+        return self._rpcs.size
+
     def begin(self) -> None:
         self.line.hears_on(self)
 
     def receive(self, data: bytes) -> None:
         for rpc in self._rpcs.receive(data):
             self.line.heard(rpc)
+
+    def finished(self) -> None:
+        self.finish()
+        self._rpcs.clear()
+
+    def ended(self, reason: str) -> None:
+        self._rpcs.clear()
 
 
 class Receiving(Serving):
@@ -205,20 +219,28 @@ class Telling(Serving):
         self._is_open = True
         self.pump()
 
-    def tell(self, frame: bytes) -> None:
-        """Queues a frame. A message is dropped if there is no room; a peer without room for control is cut off."""
+    def tell(self, frame: bytes) -> bool:
+        """Queues a frame. False if a message was dropped, because there is no room.
+
+        What tells of messages is dropped too. A peer without room for other control is cut off.
+        """
         if self._is_over:
-            return
+            return True
         rules = self.line.rules
         size = self.size + len(frame)
-        if size > rules.gossip_queue and pubsub.is_publication(frame):
-            self.dropped += 1
-        elif size > rules.gossip_queue + rules.control_queue:
-            self.line.end("the peer does not read what gossipsub says")
-        else:
-            self._frames.append(frame)
-            self.size = size
-            self.pump()
+        if size > rules.gossip_queue:
+            if pubsub.is_publication(frame):
+                self.dropped += 1
+                return False
+            if pubsub.is_offer(frame):
+                return True
+            if size > rules.gossip_queue + rules.control_queue:
+                self.line.end("the peer does not read what gossipsub says")
+                return True
+        self._frames.append(frame)
+        self.size = size
+        self.pump()
+        return True
 
     def pump(self) -> None:
         while self._is_open and self._frames and self.line.session.send(self.stream, self._frames[0]):

@@ -21,6 +21,16 @@ class Delimited:
         """False while the end of a message is missing: the stream must not end here."""
         return not self._buffer
 
+    @property
+    def size(self) -> int:
+        """Bytes that are kept."""
+        return len(self._buffer)
+
+    def clear(self) -> None:
+        """Forgets a message that will not be complete."""
+        self._buffer.clear()
+        self._wanted = 0
+
     def receive(self, data: bytes) -> list[bytes]:
         """The messages that are complete. Raises MalformedMessage if the next one is longer than the limit."""
         if self._buffer:

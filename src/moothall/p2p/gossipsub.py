@@ -6,10 +6,13 @@ time to time which messages there are (IHAVE), and ask for those they missed (IW
 to all peers in the topic (flood publish), not only to its mesh.
 
 A peer can make us work for it only within budgets, which are filled again at each heartbeat: what it may tell of,
-what it may ask for in bytes, and how many refusals it is sent. What is over is ignored.
+what it may ask for in bytes, how many refusals it is sent, and how many signatures may not hold. What is over is
+ignored; a peer over the last of them is to be cut off. That one is wide: an honest relay may have checked a
+signature by looser rules than ours.
 
 Nothing here has a clock or a die: `now` is in milliseconds, and `choose` picks so many of a list at random. Frames
-to send are collected by `outgoing`; what a slow peer cannot take may be dropped, for IHAVE brings it back.
+to send are collected by `outgoing`; what a slow peer cannot take may be dropped. Say `missed`, and IHAVE brings it
+back.
 """
 
 from collections import OrderedDict
@@ -19,8 +22,8 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
-from moothall.p2p.message_cache import History, Seen
-from moothall.p2p.pubsub import Message, Prune, Rpc, publication
+from moothall.p2p.message_cache import GOSSIP, History, Seen
+from moothall.p2p.pubsub import Message, Prune, Rpc
 
 MAX_BACKOFFS: Final = 10_000  # pairs of peer and topic
 _MOST_BACKOFF: Final = 600_000  # ms that a peer can make us wait
@@ -46,6 +49,7 @@ class Rules(msgspec.Struct, frozen=True):
     asked: int = 5000  # messages that we ask it for
     answered: int = 2 * 1024 * 1024  # bytes of messages that it gets for IWANT
     refusals: int = 64  # PRUNEs as answers to GRAFT
+    forged: int = 500  # messages whose signature does not hold: 30 ms of work
 
 
 class Outcome(StrEnum):
@@ -79,15 +83,16 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 class _Peer:
-    __slots__ = ("answered", "asked", "ihaves", "is_outbound", "refusals", "topics")
+    __slots__ = ("answered", "asked", "forged", "ihaves", "is_outbound", "missed", "refusals", "topics")
 
     def __init__(self, *, is_outbound: bool) -> None:
         self.is_outbound = is_outbound
         self.topics: set[str] = set()
+        self.missed = 0  # heartbeats that it is told of messages, though it is in the mesh
         self.refill()
 
     def refill(self) -> None:
-        self.ihaves = self.asked = self.answered = self.refusals = 0
+        self.ihaves = self.asked = self.answered = self.refusals = self.forged = 0
 
 
 class GossipSub:
@@ -156,9 +161,8 @@ class GossipSub:
 
     def publish(self, message: Message, now: int, only: bytes | None = None) -> int:
         """Sends a message of our own to all peers in its topic, or to one of them. Returns how many there are."""
-        self._remember(message, now)
         peers = [name for name in self.peers_in(message.topic) if only in (None, name)]
-        self._send(message, peers)
+        self._send(message, peers, now)
         return len(peers)
 
     def take(self, name: bytes, message: Message, now: int) -> Outcome:
@@ -173,17 +177,25 @@ class GossipSub:
         if message.id in self._seen:
             return Outcome.DUPLICATE
         if not message.is_authentic:
+            if name in self._peers:
+                self._peers[name].forged += 1
             return Outcome.FORGED
-        self._remember(message, now)
-        self._send(message, self._meshes[message.topic] - {name, message.author})
+        self._send(message, self._meshes[message.topic] - {name, message.author}, now)
         return Outcome.NEW
 
-    def _remember(self, message: Message, now: int) -> None:
-        self._seen.add(message.id, now)
-        self._history.add(message)
+    def is_forger(self, name: bytes) -> bool:
+        """True if a peer sent too many messages whose signatures do not hold."""
+        peer = self._peers.get(name)
+        return peer is not None and peer.forged > self._rules.forged
 
-    def _send(self, message: Message, names: Iterable[bytes]) -> None:
-        frame = publication(message)
+    def missed(self, name: bytes) -> None:
+        """A message for a peer was dropped. It is told of messages like those outside of the mesh, for a while."""
+        if name in self._peers:
+            self._peers[name].missed = GOSSIP
+
+    def _send(self, message: Message, names: Iterable[bytes], now: int) -> None:
+        self._seen.add(message.id, now)
+        frame = self._history.add(message)
         self._frames += [(name, frame) for name in names]
 
     # -- what peers say ------------------------------------------------------------------------------------
@@ -200,7 +212,7 @@ class GossipSub:
             self._hear_prune(name, prune, now)
         for topic, ids in rpc.ihave:
             self._hear_ihave(name, peer, topic, ids)
-        for message_id in rpc.iwant:
+        for message_id in dict.fromkeys(rpc.iwant):
             self._hear_iwant(name, peer, message_id)
         return events
 
@@ -257,10 +269,10 @@ class GossipSub:
         self._frames += [(name, Rpc(iwant=some).encode()) for some in _some(missing, _IDS_AT_ONCE)]
 
     def _hear_iwant(self, name: bytes, peer: _Peer, message_id: bytes) -> None:
-        message = self._history.ask(message_id, name)
-        if message is not None and peer.answered + len(message.encoded) <= self._rules.answered:
-            peer.answered += len(message.encoded)
-            self._send(message, [name])
+        frame = self._history.frame(message_id)
+        if frame is not None and peer.answered + len(frame) <= self._rules.answered:
+            peer.answered += len(frame)
+            self._frames.append((name, frame))
 
     # -- the heartbeat -------------------------------------------------------------------------------------
 
@@ -277,6 +289,8 @@ class GossipSub:
                 self._thin(topic, mesh, now)
             self._mend_outbound(topic, mesh, now)
             self._gossip(topic, mesh)
+        for peer in self._peers.values():
+            peer.missed = max(0, peer.missed - 1)
         self._history.shift()
         self._seen.forget(now)
 
@@ -301,11 +315,14 @@ class GossipSub:
 
     def _gossip(self, topic: str, mesh: set[bytes]) -> None:
         ids = self._history.ids(topic)
-        others = [name for name in self.peers_in(topic) if name not in mesh]
-        if not ids or not others:
+        if not ids:
             return
+        peers = self.peers_in(topic)
+        others = [name for name in peers if name not in mesh]
         count = max(self._rules.lazy, int(len(others) * self._rules.lazy_share))
-        for name in self._choose(others, min(count, len(others))):
+        chosen = self._choose(others, min(count, len(others)))
+        chosen += [name for name in peers if self._peers[name].missed and name not in chosen]
+        for name in chosen:
             some = ids if len(ids) <= self._rules.asked else self._choose(ids, self._rules.asked)
             self._frames += [
                 (name, Rpc(ihave=[(topic, part)]).encode()) for part in _some(some, _IDS_AT_ONCE)

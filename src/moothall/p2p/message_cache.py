@@ -7,14 +7,14 @@ asked for. Envelopes have nonces, so one that arrives twice is dropped behind th
 from collections import OrderedDict, deque
 from typing import Final
 
-from moothall.p2p.pubsub import Message
+from moothall.p2p.pubsub import Message, publication
 
 SEEN_FOR: Final = 60_000  # ms (mesh wire 6.2, duplicate cache)
-MAX_SEEN: Final = 200_000  # messages, with about 200 bytes each
+MAX_SEEN: Final = 200_000  # messages, with about 350 bytes each
 HISTORY: Final = 5  # heartbeats that a message is kept for
 GOSSIP: Final = 3  # heartbeats that peers are told of it
-MAX_KEPT: Final = 16 * 1024 * 1024  # bytes of messages
-RETRANSMISSIONS: Final = 3  # of a message to one peer that asks
+MAX_KEPT: Final = 32 * 1024 * 1024  # bytes of messages
+OVERHEAD: Final = 300  # bytes that a message takes beside its frame: its id, and its places here
 
 
 class Seen:
@@ -42,26 +42,29 @@ class Seen:
 
 
 class History:
-    """The messages of the last heartbeats."""
+    """The messages of the last heartbeats, each as the frame that goes to peers."""
 
     def __init__(self, most_bytes: int = MAX_KEPT) -> None:
         self._most_bytes = most_bytes
         self._windows: deque[deque[bytes]] = deque([deque()])  # ids; the newest window is the first
-        self._messages: dict[bytes, Message] = {}
-        self._asked: dict[bytes, dict[bytes, int]] = {}  # id: how often each peer asked
+        self._messages: dict[bytes, tuple[str, bytes]] = {}  # id: topic and frame
         self.size = 0  # bytes
 
     def __len__(self) -> int:
         return len(self._messages)
 
-    def add(self, message: Message) -> None:
-        if message.id in self._messages:
-            return
-        self._messages[message.id] = message
+    def add(self, message: Message) -> bytes:
+        """Keeps a message, and returns its frame."""
+        known = self._messages.get(message.id)
+        if known is not None:
+            return known[1]
+        frame = publication(message)
+        self._messages[message.id] = (message.topic, frame)
         self._windows[0].append(message.id)
-        self.size += len(message.encoded)
+        self.size += len(frame) + OVERHEAD
         while self.size > self._most_bytes:
             self._drop_oldest()
+        return frame
 
     def ids(self, topic: str) -> list[bytes]:
         """Messages of a topic that peers are told of."""
@@ -69,17 +72,13 @@ class History:
             each
             for window in list(self._windows)[:GOSSIP]
             for each in window
-            if self._messages[each].topic == topic
+            if self._messages[each][0] == topic
         ]
 
-    def ask(self, message_id: bytes, peer: bytes) -> Message | None:
-        """The message, if it is here and the peer has not asked too often."""
-        message = self._messages.get(message_id)
-        if message is None:
-            return None
-        asked = self._asked.setdefault(message_id, {})
-        asked[peer] = asked.get(peer, 0) + 1
-        return message if asked[peer] <= RETRANSMISSIONS else None
+    def frame(self, message_id: bytes) -> bytes | None:
+        """The frame of a message, if it is here."""
+        found = self._messages.get(message_id)
+        return None if found is None else found[1]
 
     def shift(self) -> None:
         """A heartbeat has passed."""
@@ -94,5 +93,4 @@ class History:
         self._drop(self._windows[-1].popleft())
 
     def _drop(self, message_id: bytes) -> None:
-        self.size -= len(self._messages.pop(message_id).encoded)
-        self._asked.pop(message_id, None)
+        self.size -= len(self._messages.pop(message_id)[1]) + OVERHEAD

@@ -25,8 +25,9 @@ MAX_RPC: Final = 512 * 1024
 MAX_TOPIC: Final = 256  # bytes of a topic's name
 MAX_ID: Final = 128  # bytes of a message id; ours have up to 72
 
-# Fields of one RPC that are read. Each costs about a microsecond; messages have a price of their own.
-_MAX_FIELDS: Final = 5000
+# Fields of one RPC that are read. Each costs about a microsecond; messages have a price of their own. An RPC of any
+# form is read in less than a tenth of a second.
+_MAX_FIELDS: Final = 5000  # of the RPC itself, and as many of all its control messages
 _MAX_IDS: Final = 20_000  # of all control messages of an RPC
 _MAX_SMALL: Final = 32
 
@@ -42,9 +43,12 @@ _HEAD: Final = bytes((0x0A, 38)) + peer_id_bytes(bytes(32))[:6]
 _DATA_AT: Final = len(_HEAD) + 32
 _SEQNO_HEAD: Final = bytes((_SEQNO << 3 | 2, _SEQNO_BYTES))
 _PUBLISH_TAG: Final = bytes((_PUBLISH << 3 | 2,))
+_CONTROL_TAG: Final = bytes((_CONTROL << 3 | 2,))
+_OFFER_TAGS: Final = tuple(bytes((field << 3 | 2,)) for field in (_IHAVE, _IWANT))
 _TOPIC_TAG: Final = bytes((_TOPIC << 3 | 2,))
 _TAIL_HEAD: Final = bytes((_SIGNATURE << 3 | 2, SIGNATURE_BYTES))
 _TAIL_BYTES: Final = len(_TAIL_HEAD) + SIGNATURE_BYTES
+_LEAST_MESSAGE: Final = _DATA_AT + len(_SEQNO_HEAD) + _SEQNO_BYTES + _TAIL_BYTES  # with no topic yet
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -118,6 +122,15 @@ def is_publication(frame: bytes) -> bool:
     return head is not None and frame[head[1] : head[1] + 1] == _PUBLISH_TAG
 
 
+def is_offer(frame: bytes) -> bool:
+    """True for a frame that tells of messages, or asks for them: if it is dropped, others do the same."""
+    head = varint.read(frame)
+    if head is None or frame[head[1] : head[1] + 1] != _CONTROL_TAG:
+        return False
+    size = varint.read(frame, head[1] + 1)
+    return size is not None and frame[size[1] : size[1] + 1] in _OFFER_TAGS
+
+
 def signed_message(secret: bytes, seqno: int, topic: str, data: bytes) -> Message:
     """A message of our own. `secret` comes from `identity.signatures.expand`.
 
@@ -135,21 +148,29 @@ def signed_message(secret: bytes, seqno: int, topic: str, data: bytes) -> Messag
 def decode_rpc(data: bytes) -> Rpc:
     """Reads an RPC without its length. Raises MalformedMessage. Signatures are not checked here."""
     rpc = Rpc()
+    control = _Control(rpc)
     for field, value in protobuf.fields(data, most=_MAX_FIELDS):
         if field == _PUBLISH:
-            try:
-                rpc.messages.append(_message(protobuf.as_bytes(value)))
-            except MalformedMessage:
+            message = _message(protobuf.as_bytes(value))
+            if message is None:
                 rpc.malformed += 1
+            else:
+                rpc.messages.append(message)
         elif field == _SUBSCRIPTIONS:
             rpc.subscriptions.append(_subscription(protobuf.as_bytes(value)))
         elif field == _CONTROL:
-            _read_control(rpc, protobuf.as_bytes(value))
+            control.read(protobuf.as_bytes(value))
     return rpc
 
 
-def _message(data: bytes) -> Message:
-    return _canonical(data) or _in_any_form(data)
+def _message(data: bytes) -> Message | None:
+    """None for a message that is malformed."""
+    if len(data) < _LEAST_MESSAGE:
+        return None
+    try:
+        return _canonical(data) or _in_any_form(data)
+    except MalformedMessage:
+        return None
 
 
 def _canonical(data: bytes) -> Message | None:
@@ -242,22 +263,32 @@ def _subscription(data: bytes) -> tuple[bool, str]:
     return subscribes, topic
 
 
-def _read_control(rpc: Rpc, data: bytes) -> None:
-    room = _MAX_IDS
-    for field, value in protobuf.fields(data, most=_MAX_FIELDS):
-        if field == _IHAVE:
-            topic, ids, _ = _control(value, room, topic=1, ids=2)
-            rpc.ihave.append((topic, ids))
-            room -= len(ids)
-        elif field == _IWANT:
-            _, ids, _ = _control(value, room, ids=1)
-            rpc.iwant += ids
-            room -= len(ids)
-        elif field == _GRAFT:
-            rpc.graft.append(_control(value, 0, topic=1)[0])
-        elif field == _PRUNE:
-            topic, _, backoff = _control(value, 0, topic=1, number=3)
-            rpc.prune.append(Prune(topic, backoff))
+class _Control:
+    """Reads the control messages of an RPC. There may be several; their fields and ids are counted together."""
+
+    def __init__(self, rpc: Rpc) -> None:
+        self._rpc = rpc
+        self._fields = _MAX_FIELDS
+        self._ids = _MAX_IDS
+
+    def read(self, data: bytes) -> None:
+        """Raises MalformedMessage."""
+        rpc = self._rpc
+        for field, value in protobuf.fields(data, most=self._fields):
+            self._fields -= 1
+            if field == _IHAVE:
+                topic, ids, _ = _control(value, self._ids, topic=1, ids=2)
+                rpc.ihave.append((topic, ids))
+                self._ids -= len(ids)
+            elif field == _IWANT:
+                _, ids, _ = _control(value, self._ids, ids=1)
+                rpc.iwant += ids
+                self._ids -= len(ids)
+            elif field == _GRAFT:
+                rpc.graft.append(_control(value, 0, topic=1)[0])
+            elif field == _PRUNE:
+                topic, _, backoff = _control(value, 0, topic=1, number=3)
+                rpc.prune.append(Prune(topic, backoff))
 
 
 def _control(
