@@ -451,7 +451,8 @@ class Link(asyncio.BufferedProtocol):
         self._owner.identified(self, told)
 
     def heard(self, rpc: bytes) -> None:
-        self._owner.heard(self, rpc)
+        if not self._is_ending:
+            self._owner.heard(self, rpc)
 
     def arrived(self, envelope: bytes) -> None:
         self._owner.arrived(self, envelope)
