@@ -15,6 +15,7 @@ from moothall.p2p.pubsub import Rpc
 from moothall.p2p.yamux import Limits
 from moothall.p2p.yamux_frames import DATA, Flag, Why, header
 from moothall.p2p.yamux_streams import WINDOW, WentAway
+from moothall.wire.mesh.frames import ACK, frame
 from tests.support.network import Home, Stranger, homes, meet, until, visited
 
 TOPIC = "/0x01/v1/broadcast"
@@ -144,6 +145,39 @@ async def test_any_other_answer_is_a_failure(answer: bytes) -> None:
             with pytest.raises(NotDelivered):
                 await sent
         assert alice.links() == 1
+
+
+async def test_an_ack_in_pieces_that_arrive_with_the_end_of_the_stream() -> None:
+    """The reference writes the length and the word apart. Both, and the end, may be there in one read."""
+    async with homes("alice") as (alice,), visited(alice) as stranger:
+        sent = await asked(alice, stranger)
+        stream = stranger.accept(bilateral.PROTOCOL)
+        await stranger.read_until(lambda: stream.peer_finished)
+        stranger.say(stream, ACK[:4])
+        stranger.say(stream, ACK[4:])
+        stranger.session.finish(stream)
+        stranger.flush()
+        await until(sent.done)
+        await sent
+
+
+async def test_streams_that_are_gone_are_forgotten_after_the_last_event_of_a_read() -> None:
+    async with homes("alice") as (alice,), visited(alice) as stranger:
+        sent = await asked(alice, stranger)
+        stream = stranger.accept(bilateral.PROTOCOL)
+        await stranger.read_until(lambda: stream.peer_finished)
+        for _ in range(90):  # no event tells the host that these are gone
+            stranger.session.finish(stranger.speak(bilateral.PROTOCOL, frame(b"envelope")))
+        stranger.flush()
+        await stranger.read_until(lambda: stranger.session.streams < 10)
+        stranger.say(stream, ACK[:4])
+        stranger.speak(ping.PROTOCOL)
+        stranger.say(stream, ACK[4:])
+        stranger.session.finish(stream)
+        stranger.flush()
+        await until(sent.done)
+        await sent
+        assert len(link_of(alice, stranger.id)._talks) < 90
 
 
 async def test_a_crash_fails_what_is_under_way() -> None:

@@ -375,11 +375,12 @@ class Link(asyncio.BufferedProtocol):
             self._take(event)
         if not self._is_ending:
             self._flush()
+            if events:
+                self._forget_gone()
             self._owner.settle(self)
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Opened):
-            self._forget_gone()
             self._talks[event.stream] = Answering(self, event.stream)
         elif isinstance(event, Received | Finished | Reset):
             talk = self._talks.get(event.stream)
@@ -404,7 +405,8 @@ class Link(asyncio.BufferedProtocol):
                 talk.finished()
         except PeerFault as fault:
             self._cut(talk, str(fault))
-        if talk.stream.is_gone:
+        # A stream is gone as soon as its last frame is read, and more of its data may be among the events.
+        if talk.stream.is_gone and (isinstance(event, Finished) or not talk.stream.peer_finished):
             self._talks.pop(talk.stream, None)
 
     def _cut(self, talk: Talk, reason: str) -> None:
