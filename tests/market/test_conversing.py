@@ -13,7 +13,7 @@ from msgspec import structs
 
 from moothall.errors import CreditsRefused, NoCover, OutOfOrder, RateLimited
 from moothall.market.conversations import ORDERS, TRANSITIONS, Event, State, Step
-from moothall.market.conversing import MAX_RECENT, REPLAY_WINDOW, MeshRules
+from moothall.market.conversing import MAX_RECENT, MAX_RECENT_FOR_RESENDS, REPLAY_WINDOW, MeshRules
 from moothall.market.credits import TREASURY
 from moothall.market.rules import Quotas
 from moothall.store.files import DataDirectory
@@ -685,3 +685,145 @@ def test_an_offer_of_work_counts_for_the_agent_that_made_it(talks: Talks) -> Non
     talks.propose(talk=OTHER_TALK)
     with pytest.raises(RateLimited):
         talks.say("PROPOSE", B, N, b"3" * 16)
+
+
+# -- resends -------------------------------------------------------------------------------------------------
+
+
+def test_a_resend_changes_nothing_but_is_remembered(talks: Talks) -> None:
+    talks.propose()
+    talks.say("COUNTER", B, A, amount=2 * CREDIT, mark=b"counter")
+    first = talks.conversation()
+    talks.now += 1000
+    again = envelope(B)
+    step = Step(
+        event="COUNTER", conversation_id=TALK, sender=B, recipient=A, amount=2 * CREDIT, mark=b"counter"
+    )
+    dealt = talks.take(step, again)
+    assert first is not None
+    assert (dealt.resent, dealt.changed, dealt.assigned) == (True, False, None)
+    assert structs.replace(dealt.conversation, recent=first.recent) == first
+    talks.restart()
+    talks.say("COUNTER", A, B, amount=CREDIT, mark=b"another")
+    with pytest.raises(OutOfOrder, match="taken before"):
+        talks.take(step, again)  # a replay of the resend
+
+
+def test_only_the_last_message_is_sent_again(talks: Talks) -> None:
+    talks.propose(mark=b"propose")
+    talks.say("ACCEPT", B, A, amount=CREDIT, mark=b"accept")
+    with pytest.raises(OutOfOrder):
+        talks.propose(mark=b"propose")
+    assert talks.say("ACCEPT", B, A, amount=CREDIT, mark=b"accept").resent
+    assert spent(talks) == CREDIT
+
+
+def test_a_resend_does_not_put_off_the_review(talks: Talks) -> None:
+    talks.commit()
+    talks.say("DELIVER", B, A, mark=b"work")
+    talks.now += REVIEW - 1
+    assert talks.say("DELIVER", B, A, mark=b"work").resent
+    talks.wait(1)
+    assert (talks.state(), talks.balance(B)) == ("RESOLVED", PAID)
+    assert talks.say("DELIVER", B, A, mark=b"work").conversation.state == "RESOLVED"
+
+
+def test_resends_leave_room_for_the_other_party(talks: Talks) -> None:
+    """A party that sends its ACCEPT again and again does not keep the other one from delivering."""
+    talks.propose()
+    talks.say("COUNTER", B, A, amount=CREDIT)
+    for _ in range(MAX_RECENT_FOR_RESENDS - 2):
+        talks.say("ACCEPT", A, B, amount=CREDIT, mark=b"accept")
+    with pytest.raises(RateLimited, match="Wait a minute"):
+        talks.say("ACCEPT", A, B, amount=CREDIT, mark=b"accept")
+    assert talks.say("DELIVER", B, A).conversation.state == "DELIVERED"
+
+
+# -- credits that are elsewhere --------------------------------------------------------------------------------
+
+
+def test_a_conversation_of_a_requester_abroad_moves_no_credits(talks: Talks) -> None:
+    talks.deposit(B, 10 * CREDIT)
+    talks.abroad = A
+    opened = talks.propose().conversation
+    talks.abroad = None
+    assert opened.elsewhere
+    accepted = talks.say("ACCEPT", B, A, amount=CREDIT).conversation
+    assert (accepted.state, accepted.held, accepted.deadline, accepted.elsewhere) == (
+        "COMMITTED",
+        0,
+        None,
+        True,
+    )
+    talks.say("DELIVER", B, A)
+    talks.verdict("APPROVE", A)
+    assert (talks.state(), spent(talks), talks.balance(B), talks.escrow()) == (
+        "RESOLVED",
+        0,
+        10 * CREDIT,
+        None,
+    )
+
+
+def test_a_requester_here_pays_a_provider_abroad(talks: Talks) -> None:
+    talks.abroad = B
+    talks.resolve()
+    assert (spent(talks), talks.balance(B)) == (CREDIT, PAID)
+
+
+def test_work_that_is_offered_from_abroad_is_paid_here(talks: Talks) -> None:
+    talks.abroad = B
+    talks.say("PROPOSE", B, A, amount=CREDIT, offers_work=True)
+    talks.say("ACCEPT", A, B, amount=CREDIT)
+    assert spent(talks) == CREDIT
+
+
+def test_work_that_is_offered_to_a_requester_abroad_is_paid_there(talks: Talks) -> None:
+    talks.abroad = A
+    talks.say("PROPOSE", B, A, amount=CREDIT, offers_work=True)
+    accepted = talks.say("ACCEPT", A, B, amount=CREDIT).conversation
+    assert (accepted.elsewhere, accepted.held, spent(talks)) == (True, 0, 0)
+
+
+def test_a_message_in_between_does_not_change_where_the_credits_are(talks: Talks) -> None:
+    talks.propose()
+    talks.abroad = A
+    assert not talks.say("COUNTER", B, A, amount=2 * CREDIT).conversation.elsewhere
+
+
+def test_no_notary_is_assigned_for_credits_elsewhere(talks: Talks) -> None:
+    talks.abroad = A
+    talks.propose()
+    assert talks.ask(A) is None
+    assert talks.bid(N) is None
+    accepted = talks.say("ACCEPT", B, A, amount=CREDIT)
+    assert (accepted.assigned, accepted.conversation.notary) == (None, None)
+    with pytest.raises(OutOfOrder, match="No party asked for a notary"):
+        talks.say("NOTARIZE_ASSIGN", B, N, about=N)
+
+
+def test_a_delivery_elsewhere_counts_as_approved_when_the_other_hall_must_have_settled_it(
+    talks: Talks,
+) -> None:
+    talks.abroad = A
+    delivered = talks.deliver().conversation
+    assert delivered.deadline == talks.now + TIMEOUT
+    talks.wait(REVIEW)
+    assert talks.state() == "DELIVERED"  # the other hall may have a longer review: a DISPUTE may come
+    talks.wait(TIMEOUT - REVIEW)
+    assert (talks.state(), spent(talks)) == ("RESOLVED", 0)
+
+
+def test_feedback_of_the_requester_says_that_the_other_hall_has_resolved_it(talks: Talks) -> None:
+    talks.abroad = A
+    talks.deliver()
+    with pytest.raises(OutOfOrder):
+        talks.feedback(B, A)
+    assert talks.feedback(A, B).conversation.state == "RESOLVED"
+    assert talks.feedback(B, A).conversation.state == "CLOSED"
+
+
+def test_feedback_before_the_approval_is_refused_where_the_credits_are(talks: Talks) -> None:
+    talks.deliver()
+    with pytest.raises(OutOfOrder):
+        talks.feedback(A, B)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from moothall.errors import CreditsRefused, OutOfOrder, RateLimited
 from moothall.market.conversations import ORDERS, TRANSITIONS, Conversation, Event, State, Step, decide
@@ -273,4 +274,70 @@ def test_no_credit_is_lost_made_or_paid_twice(
         assert place.problems() == []
     finally:
         talks.close()
+        shutil.rmtree(folder)
+
+
+# -- resends -------------------------------------------------------------------------------------------------
+
+MAX_STEPS: Final = 10  # with two resends of each, they are fewer than the limit of recent envelopes
+resent_histories = st.lists(
+    st.tuples(
+        st.integers(0, 2**16), st.sampled_from(AMOUNTS), st.integers(0, 2), st.sampled_from((0, *WAITS))
+    ),
+    max_size=MAX_STEPS,
+)
+
+
+def _is_same(one: Talks, other: Talks) -> bool:
+    """Whatever a step can change, but for the envelopes that could be replayed, and how often it was written."""
+    conversations = [talks.conversation(TALKS[0]) for talks in (one, other)]
+    known = [None if each is None else structs.replace(each, recent=()) for each in conversations]
+    tables = ("balances", "postings", "escrows", "standings", "authorisations")
+    rows = [[sorted(talks.select(f"SELECT * FROM {table}")) for table in tables] for talks in (one, other)]  # noqa: S608
+    return known[0] == known[1] and rows[0] == rows[1]
+
+
+@given(st.sampled_from(RULES), st.booleans(), resent_histories, st.uuids())
+@settings(max_examples=60)
+def test_resends_anywhere_leave_the_same_conversation_and_balances(
+    empty_store: Path,
+    rules: MeshRules,
+    is_abroad: bool,
+    history: list[tuple[int, int, int, int]],
+    name: object,
+) -> None:
+    folder = empty_store.parent.parent / str(name)
+    both: list[Talks] = []
+    try:
+        for part in ("plain", "resent"):
+            place = Place(DataDirectory(folder / part), "")
+            shutil.copyfile(empty_store, place.directory.path / FILE)
+            both.append(Talks(place, rules, prepared=True))
+            both[-1].abroad = A if is_abroad else None
+        plain, resent = both
+        for choice, amount, times, wait in history:
+            conversation = plain.conversation(TALKS[0])
+            steps = [
+                step
+                for step in _next_steps(conversation, TALKS[0], amount)
+                if _is_allowed(conversation, step) and step.event != "NOTARIZE_ASSIGN"
+            ]
+            if steps:
+                step = steps[choice % len(steps)]
+                step = structs.replace(step, mark=repr(step).encode())
+                shown = envelope(step.sender)
+                try:
+                    plain.take(step, shown)
+                except CreditsRefused:
+                    continue
+                resent.take(step, shown)
+                for _ in range(times):
+                    again = resent.take(step)
+                    assert again.resent
+            for talks in both:
+                talks.wait(wait)
+            assert _is_same(plain, resent)
+    finally:
+        for talks in both:
+            talks.close()
         shutil.rmtree(folder)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from moothall.errors import OutOfOrder
 from moothall.market.conversations import ORDERS, Event, Step, decide
@@ -34,6 +35,10 @@ def envelope(msg_type: MsgType, payload: bytes, *, recipient: bytes = B, talk: b
     )
 
 
+def unmarked(step: Step) -> Step:
+    return structs.replace(step, mark=b"")
+
+
 MESSAGES: list[tuple[Event, MsgType, Any, dict[str, Any]]] = [
     (
         "PROPOSE",
@@ -57,12 +62,26 @@ def test_a_bilateral_message_is_a_step(
     event: Event, msg_type: MsgType, payload: Any, fields: dict[str, Any]
 ) -> None:
     expected = Step(event=event, conversation_id=TALK, sender=A, recipient=B, **fields)
-    assert step_of(envelope(msg_type, payload.encode())) == expected
+    assert unmarked(step_of(envelope(msg_type, payload.encode()))) == expected
 
 
 def test_every_bilateral_message_is_one_and_no_order_is() -> None:
     assert {msg_type for _, msg_type, _, _ in MESSAGES} == BILATERAL
     assert not {event for event, _, _, _ in MESSAGES} & ORDERS
+
+
+def test_a_message_that_is_sent_again_has_the_same_mark() -> None:
+    sent = envelope(MsgType.DELIVER, b"work")
+    mark = step_of(sent).mark
+    assert mark
+    assert step_of(structs.replace(sent, nonce=NOW + 1, timestamp=NOW + 1)).mark == mark
+    others = (
+        envelope(MsgType.DELIVER, b"other work"),
+        envelope(MsgType.REJECT, b"work"),
+        envelope(MsgType.DELIVER, b"work", recipient=N),
+        structs.replace(sent, sender=N),
+    )
+    assert mark not in [step_of(other).mark for other in others]
 
 
 def feedback(**fields: Any) -> Feedback:
@@ -78,7 +97,7 @@ def feedback(**fields: Any) -> Feedback:
 @pytest.mark.parametrize("talk", [TALK, NO_CONVERSATION])
 def test_feedback_is_about_the_conversation_in_its_payload(talk: bytes) -> None:
     step = step_of(envelope(MsgType.FEEDBACK, feedback(role=Role.NOTARY).encode(), talk=talk))
-    assert step == Step(
+    assert unmarked(step) == Step(
         event="FEEDBACK", conversation_id=TALK, sender=A, about=B, about_notary=True, score=-7
     )
     good = feedback(outcome=Outcome.POSITIVE, score=100)

@@ -323,7 +323,7 @@ async def test_an_envelope_is_kept_for_a_recipient_that_is_away(place: Place) ->
         [(_, kept)] = inbox.envelopes
         assert decode(kept).msg_type is MsgType.PROPOSE
         with pytest.raises(OutOfOrder):
-            await bench.send(BOB, MsgType.ACCEPT, Accept(amount=0).encode(), ALICE, is_away=True)
+            await bench.send(BOB, MsgType.ACCEPT, Accept(message="yes").encode(), ALICE, is_away=True)
         assert await run(bench.store, lambda books: books.newest_envelope(ALICE.public.raw)) == 0
 
 

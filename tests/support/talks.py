@@ -41,6 +41,7 @@ class Talks:
         self.place = place
         self.rules = rules
         self.now = NOW_MS
+        self.abroad: bytes | None = None  # the agent that other peers reach
         self._connection = connect(place.directory.path, place.url, create=True)
         self._cache = RowCache()
         if not prepared:
@@ -96,8 +97,10 @@ class Talks:
         return self.take(step)
 
     def take(self, step: Step, authority: Authority | None = None) -> Dealt:
-        shown = authority or envelope(step.sender)
-        return self.unit(lambda books: conversing.take(books, step, shown, now=self.now, rules=self.rules))
+        shown, rules = authority or envelope(step.sender), self.rules
+        return self.unit(
+            lambda books: conversing.take(books, step, shown, now=self.now, rules=rules, abroad=self.abroad)
+        )
 
     def bid(self, bidder: bytes, talk: bytes = TALK, *, offers: bool = True) -> Dealt | None:
         return self.unit(lambda books: conversing.bid(books, talk, bidder, offers=offers, now=self.now))

@@ -75,7 +75,7 @@ def _cells(summary: "ConversationSummary", own: str) -> tuple[object, ...]:
         roles.get(own, "notary"),
         short(summary.requester),
         short(summary.provider),
-        shown(summary.amount),
+        shown(summary.amount) + (" elsewhere" if summary.elsewhere else ""),
         None if summary.notary is None else short(summary.notary),
         moment_text(summary.updated_at),
     )

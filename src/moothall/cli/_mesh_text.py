@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from moothall.wire.mesh.payloads import Payload
 
 RIGHT: Final = "→"
+ELSEWHERE: Final = "credits: elsewhere"  # on the ledger of another hall
 SHORT: Final = 16  # digits of an agent's id, as many as commands take
 _IDS: Final = frozenset(("agent_id", "conversation_id", "target_agent", "notary", "requester", "provider"))
 
@@ -33,6 +34,8 @@ def line(conversation: "Conversation") -> str:
     words = [conversation.id, f"{state:<11}", parties, price(conversation.amount)]
     if conversation.notary is not None:
         words.append(f"notary {short(conversation.notary)}")
+    if conversation.facts.elsewhere:
+        words.append(ELSEWHERE)
     return "  ".join(words)
 
 
@@ -49,6 +52,7 @@ def described(conversation: "Conversation") -> dict[str, Any]:
         "provider": conversation.provider,
         "notary": conversation.notary,
         "amount": conversation.amount,
+        "elsewhere": conversation.facts.elsewhere,
     }
 
 

@@ -21,6 +21,13 @@ open it holds the conversation: no message, no order and no deadline changes any
 credits back to the requester (COURT_REFUND), also if both are at fault, or pays the provider (COURT_AWARD). A
 case without a verdict gives the conversation back as it was (COURT_FALLBACK).
 
+Over a network a message may not arrive, and its sender sends it again with a new nonce. So a message that repeats
+the last one of the conversation is a resend: it is in order, and changes nothing.
+
+Two halls have two ledgers, and a conversation may cross between them. The hall of the requester is the hall of the
+conversation. At the hall of the provider the credits are elsewhere: it keeps to the same states, puts nothing
+aside, and takes no court case.
+
 All ways are in TRANSITIONS, for messages that were sent or received alike. What is not there changes nothing.
 """
 
@@ -113,6 +120,7 @@ class Step(Struct, kw_only=True, frozen=True, gc=False):
     positive: bool = False  # of FEEDBACK: its outcome
     timed_out: bool = False  # of CANCEL: by the hall, at the timeout of the escrow
     case: str | None = None  # of what the court does: the id of the case
+    mark: bytes = b""  # of a message: two with the same sender, type, recipient and payload have the same
 
 
 class Conversation(Struct, kw_only=True, frozen=True, gc=False):
@@ -139,6 +147,8 @@ class Conversation(Struct, kw_only=True, frozen=True, gc=False):
     held: int = 0  # millionths put aside, without a fee: 0 before ACCEPT and after the settlement
     case: str | None = None  # the open court case that holds this conversation
     judged: bool = False  # a verdict of the court has ended it
+    elsewhere: bool = False  # its credits are on the ledger of another hall
+    last: bytes = b""  # the mark of the last message
     # Moments in milliseconds, and the envelopes that later postings name. The hall keeps them; `decide` does not.
     proposer: bytes = b""
     created_at: int = 0
@@ -207,12 +217,24 @@ class Conversation(Struct, kw_only=True, frozen=True, gc=False):
 
 
 def decide(conversation: Conversation | None, step: Step) -> Conversation:
-    """The conversation after this message. None is one that does not exist: IDLE.
+    """The conversation after this message. None is one that does not exist: IDLE. A resend changes nothing.
 
     Raises OutOfOrder if the state does not allow the message, or a rule does not.
     """
     if conversation is None:
-        return _open(step)
+        return structs.replace(_open(step), last=step.mark)
+    if is_resend(conversation, step):
+        return conversation
+    after = _decide(conversation, step)
+    return structs.replace(after, last=step.mark) if step.mark else after
+
+
+def is_resend(conversation: Conversation | None, step: Step) -> bool:
+    """True if the message repeats the last one of the conversation."""
+    return conversation is not None and bool(step.mark) and step.mark == conversation.last
+
+
+def _decide(conversation: Conversation, step: Step) -> Conversation:
     if step.sender not in conversation.participants:
         raise OutOfOrder(
             "Only the two parties and the assigned notary speak in this conversation."
@@ -300,7 +322,8 @@ def _accept(conversation: Conversation, step: Step) -> Conversation:
         )
     if conversation.held and not step.amount:
         raise OutOfOrder("Credits are put aside. To work for nothing, the provider consents to a cancel")
-    return structs.replace(conversation, held=step.amount, consented=False)
+    held = 0 if conversation.elsewhere else step.amount
+    return structs.replace(conversation, held=held, consented=False)
 
 
 def _reject(conversation: Conversation, step: Step) -> Conversation:
@@ -413,6 +436,10 @@ def _claim(conversation: Conversation, step: Step) -> Conversation:
 
 
 def _court_case(conversation: Conversation, step: Step) -> Conversation:
+    if conversation.elsewhere:
+        raise OutOfOrder(
+            "The credits of this conversation are at another hall. File the case at the requester's"
+        )
     if conversation.notary is not None:
         raise OutOfOrder("The notary judges this conversation: the court takes those without one")
     if step.sender not in conversation.parties or not conversation.deliveries or step.case is None:
@@ -453,8 +480,8 @@ _RULES: Final[Mapping[Event, Callable[[Conversation, Step], Conversation]]] = {
 
 def _rate(conversation: Conversation, step: Step) -> Conversation:
     """FEEDBACK on another participant, once for each (mesh wire 3.4)."""
-    if not conversation.ratings:  # else it was resolved, whatever the state is by now
-        _next(conversation.state, "FEEDBACK")
+    if not conversation.ratings and not _is_resolved_elsewhere(conversation, step):
+        _next(conversation.state, "FEEDBACK")  # with ratings it was resolved, whatever the state is by now
     if step.about == step.sender or step.about not in conversation.participants:
         raise OutOfOrder("FEEDBACK is about another participant of the conversation")
     if step.about_notary != (step.about == conversation.notary):
@@ -466,6 +493,12 @@ def _rate(conversation: Conversation, step: Step) -> Conversation:
     senders = {sender for sender, _ in ratings}
     ended = senders.issuperset(conversation.parties)
     return structs.replace(conversation, ratings=ratings, state="CLOSED" if ended else "RESOLVED")
+
+
+def _is_resolved_elsewhere(conversation: Conversation, step: Step) -> bool:
+    """The hall of the requester may approve a delivery without a message. It takes FEEDBACK only after that."""
+    is_open = conversation.elsewhere and conversation.state == "DELIVERED"
+    return is_open and step.sender == conversation.requester
 
 
 def _between_parties(conversation: Conversation, step: Step) -> None:

@@ -4,7 +4,8 @@ These run where the books are, inside a transaction; whatever they raise undoes 
 what is put aside for it and what agents think of each other change together or not at all.
 
 The hall plays the requester's node. So it locks the credits at ACCEPT, approves a delivery after the review time,
-and settles what is left at the timeout. It is also the node that assigns the notary.
+and settles what is left at the timeout. It is also the node that assigns the notary. If the requester is abroad, on
+the network of peers, its own node does all of that: the credits are elsewhere.
 """
 
 from typing import Final, Literal, TypeVar
@@ -13,7 +14,7 @@ from msgspec import Struct, structs
 
 from moothall.errors import NoCover, OutOfOrder, RateLimited
 from moothall.market import credits, feedback, notaries
-from moothall.market.conversations import Conversation, Step, decide
+from moothall.market.conversations import Conversation, Step, decide, is_resend
 from moothall.market.credits import DEFAULT_TIMEOUT, Authority, Escrow
 from moothall.market.ledger import agent_account
 from moothall.market.mesh_books import MeshBooks
@@ -27,6 +28,8 @@ REPLAY_WINDOW: Final = 2 * 60 * 1000  # ms
 MAX_RECENT: Final = (
     64  # envelopes of one conversation within that time, before more work or offers are refused
 )
+# Resends are refused earlier: or a party could leave the other one no room for its DELIVER.
+MAX_RECENT_FOR_RESENDS: Final = 32
 _HASH_BYTES: Final = 8
 
 Known = TypeVar("Known")
@@ -53,20 +56,35 @@ class Dealt(Struct, frozen=True, gc=False):
     changed: bool  # the state is another one than before
     assigned: bytes | None = None
     fee: int = 0
+    resent: bool = False  # it repeats the last message, and changes nothing
 
 
 # -- messages ----------------------------------------------------------------------------------------------
 
 
-def take(books: MeshBooks, step: Step, authority: Authority, *, now: int, rules: MeshRules) -> Dealt:
-    """Take a message of a conversation. `authority` is its envelope.
+def take(
+    books: MeshBooks,
+    step: Step,
+    authority: Authority,
+    *,
+    now: int,
+    rules: MeshRules,
+    abroad: bytes | None = None,
+) -> Dealt:
+    """Take a message of a conversation. `authority` is its envelope. `abroad` is the agent that other peers reach,
+    if the message came from the network or goes there.
 
     Raises OutOfOrder, CreditsRefused (NoCover if the requester cannot pay) or RateLimited; then nothing changes.
     """
     before = books.conversation(step.conversation_id)
     recent = _recent(before, step, authority, now)
+    if before is not None and is_resend(before, step):
+        same = structs.replace(before, recent=recent)
+        books.save_conversation(same)
+        return Dealt(same, changed=False, resent=True)
     after = structs.replace(decide(before, step), updated_at=now, recent=recent)
     if before is None:
+        after = structs.replace(after, elsewhere=after.requester == abroad)
         return _opened(books, after, authority, now, rules)
     feedback.note_activity(books, step.sender, now)
     assigned, fee = None, 0
@@ -98,15 +116,17 @@ def _recent(
     """The latest envelopes, with this one. Each is taken once, also after a restart, and if another hall on the
     same store was sent it before: a window of nonces is one hall's, and in memory.
 
-    Every cycle of the table has a COUNTER or a DELIVER in it. Only these are refused if there are too many: a party
-    must be able to answer, and to DISPUTE in time.
+    Every cycle of the table has a COUNTER or a DELIVER in it. Only these and resends are refused if there are too
+    many: a party must be able to answer, and to DISPUTE in time.
     """
     mark = authority.envelope[:_HASH_BYTES]
     known = () if conversation is None else conversation.recent
     if any(mark == each for _, each in known):
         raise OutOfOrder("This envelope was taken before")
     latest = [(at, each) for at, each in known if at > now - REPLAY_WINDOW]
-    if len(latest) >= MAX_RECENT and step.event in ("COUNTER", "DELIVER"):
+    resent = is_resend(conversation, step)
+    most = MAX_RECENT_FOR_RESENDS if resent else MAX_RECENT
+    if len(latest) >= most and (resent or step.event in ("COUNTER", "DELIVER")):
         raise RateLimited("There were too many envelopes in this conversation lately. Wait a minute")
     return (*latest, (now, mark))
 
@@ -181,6 +201,10 @@ def _agreement(conversation: Conversation, acceptance: Authority) -> tuple[bytes
 
 
 def _review_at(conversation: Conversation, now: int, rules: MeshRules) -> int | None:
+    if conversation.elsewhere:
+        return (
+            now + rules.escrow_timeout
+        )  # the hall of the requester has settled it by then, and need not say so
     if conversation.notary is not None or rules.approval == "manual":
         return None
     return now + rules.review
@@ -199,6 +223,8 @@ def bid(books: MeshBooks, conversation_id: bytes, bidder: bytes, *, offers: bool
         return None
     before = books.conversation(conversation_id)
     if before is None or before.notary is not None or before.state not in notaries.OPEN_TO_BIDS:
+        return None
+    if before.elsewhere:
         return None
     is_party = bidder in before.parties
     if offers == is_party:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from msgspec import structs
+
 from moothall.errors import OutOfOrder
 from moothall.market.conversations import Event, Step
 from moothall.market.credits import Authority
@@ -19,6 +21,8 @@ from moothall.wire.mesh.notaries import Judgement, NotarizeAssign, NotarizeBid, 
 from moothall.wire.mesh.offers import Accept, Counter, Propose
 from moothall.wire.mesh.outcomes import Feedback, Outcome, Role
 
+_MARK_BYTES: Final = 16
+
 
 def step_of(envelope: Envelope) -> Step:
     """The step that an envelope asks for. Its signature was checked.
@@ -29,7 +33,7 @@ def step_of(envelope: Envelope) -> Step:
     if read is None:
         raise OutOfOrder(f"{envelope.msg_type.name} is not a message of a conversation")
     try:
-        return read(envelope)
+        return structs.replace(read(envelope), mark=_mark(envelope))
     except PayloadParseError as error:
         raise OutOfOrder(f"The payload of this {envelope.msg_type.name} cannot be read: {error}") from None
 
@@ -47,6 +51,12 @@ def conversation_id_of(envelope: Envelope) -> bytes:
         if envelope.msg_type is MsgType.NOTARIZE_BID:
             return NotarizeBid.decode(envelope.payload).conversation_id
     return envelope.conversation_id
+
+
+def _mark(envelope: Envelope) -> bytes:
+    """The same for a message that is sent again, with another nonce and time."""
+    parts = (bytes((envelope.msg_type,)), envelope.sender, envelope.recipient, envelope.payload_hash)
+    return keccak256(b"".join(parts))[:_MARK_BYTES]
 
 
 def _step(envelope: Envelope, event: Event, **others: Any) -> Step:

@@ -111,6 +111,7 @@ def summary(conversation: Conversation, key: bytes) -> ConversationSummary:
         amount=conversation.amount,
         notary=None if conversation.notary is None else conversation.notary.hex(),
         deadline=conversation.deadline,
+        elsewhere=conversation.elsewhere,
         created_at=conversation.created_at,
         updated_at=conversation.updated_at,
     )

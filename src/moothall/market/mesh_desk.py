@@ -1,8 +1,8 @@
 """Where agents of the mesh and the market meet: one unit of work per envelope (mesh wire 8 to 11).
 
-The room of the mesh has checked an envelope before it comes here. A unit of work decides what it does
-(`conversing`), appends it to the log, and puts it into the inbox of a recipient that is away: all of it is on the
-disk, or nothing is. Then the room routes it. Envelopes of one conversation are decided in the order of arrival.
+The room of the mesh has checked an envelope before it comes here. A unit of work does what follows from it
+(`mesh_units`): all of it is on the disk, or nothing is. Then the room routes it. Envelopes of one conversation are
+decided in the order of arrival.
 
 Nothing here decides. Deadlines of conversations are in the store, and survive a restart.
 """
@@ -10,7 +10,7 @@ Nothing here decides. Deadlines of conversations are in the store, and survive a
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from moothall.errors import OutOfOrder, RateLimited, VerificationRequired
+from moothall.errors import RateLimited
 from moothall.hall.access import NewKeys
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, Deadlines
@@ -29,8 +29,8 @@ from moothall.hall.mesh.frames import (
     decode_hall_frame,
     encode_frame,
 )
-from moothall.hall.mesh.market import Carried, Failed, Mail, Payer, Told
-from moothall.hall.mesh.own_envelopes import OwnEnvelopes, Stamp
+from moothall.hall.mesh.market import Carried, Failed, Payer, Told
+from moothall.hall.mesh.own_envelopes import OwnEnvelopes
 from moothall.hall.mesh.stored_inbox import StoredInboxes
 from moothall.hall.outside import Store
 from moothall.hall.services import Services
@@ -39,26 +39,23 @@ from moothall.market import advertisements, conversing, mesh_answers, mesh_notic
 from moothall.market.advertisements import Discovered, read_advertise
 from moothall.market.conversations import Conversation
 from moothall.market.conversing import Dealt, MeshRules
-from moothall.market.credits import Authority
 from moothall.market.desk import Online
 from moothall.market.desk_books import DeskBooks
 from moothall.market.lanes import Lanes
 from moothall.market.ledger import agent_account
-from moothall.market.mesh import authority_of, conversation_id_of, step_of
+from moothall.market.mesh import conversation_id_of
 from moothall.market.mesh_notices import Cause
+from moothall.market.mesh_units import EnvelopeUnits
 from moothall.market.newcomers import Newcomers
 from moothall.market.quotas import Disk
 from moothall.market.recorder import Recorder
 from moothall.wire.mesh.announcements import default_name
-from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope, decode, encode
+from moothall.wire.mesh.envelope import NO_CONVERSATION, Envelope, decode
 from moothall.wire.mesh.faults import PayloadParseError
-from moothall.wire.mesh.keccak import keccak256
 from moothall.wire.mesh.msg_types import MsgType
-from moothall.wire.mesh.notaries import BidType, NotarizeAssign, NotarizeBid
 
-# An envelope names no hall. One that was sent to another hall must not spend credits of the same key here. Agents
-# that never answer a challenge, because they send envelopes alone, have to live with that.
-_PROVE_FIRST: Final = "Credits are at stake. Prove your key to this hall first, with the text frame `prove`"
+# Keys that are remembered as those of agents of this hall. The store remembers those that have credits.
+MAX_PROVEN: Final = 10_000
 
 Result = TypeVar("Result")
 Change = Callable[[tuple[bytes, ...], Notice | Offline], None]
@@ -85,14 +82,16 @@ class MeshDesk:
         `mesh_log`. `inboxes` are those in the store, if it has any."""
         self._store = store
         self._hall = hall
-        self._rules = rules
         self._disk = disk
         self._newcomers = Newcomers(new_keys)
         self._own = own
         self._elsewhere = elsewhere
-        self._logs = logs
         self._inboxes = inboxes
         self._here: set[bytes] = set()  # keys that are proven to this hall
+        self._units = EnvelopeUnits(
+            rules, own, elsewhere, self._here, logs=logs, stores_inboxes=inboxes is not None
+        )
+        self._proven: dict[bytes, None] = {}  # keys that were proven to this hall, the latest last
         self._lanes = Lanes()
         self.recorder: Final = Recorder(store, disk, hall_key=own.key, is_on=logs)
         self._changed: list[Change] = []
@@ -136,6 +135,11 @@ class MeshDesk:
     # -- other halls on the same store -------------------------------------------------------------
 
     def proved(self, key: bytes) -> None:
+        self._proven.pop(key, None)
+        self._proven[key] = None
+        if len(self._proven) > MAX_PROVEN:
+            del self._proven[next(iter(self._proven))]
+
         def failed(error: BaseException) -> None:
             """The next proof, or the next deal with credits, will do it."""
             self._hall.log.warning("credits_not_guarded", error=repr(error))
@@ -143,6 +147,9 @@ class MeshDesk:
         self._store.submit(lambda books: books.guard(agent_account(key)), lambda _: None, failed)
 
     def is_known(self, key: bytes, done: Callable[[bool], None], failed: Failed) -> None:
+        if key in self._proven:
+            done(True)
+            return
         self._store.submit(lambda books: books.is_guarded(agent_account(key)), done, failed)
 
     def present(self, key: bytes, *, is_here: bool) -> None:
@@ -208,9 +215,9 @@ class MeshDesk:
         stamp = self._own.stamp() if envelope.msg_type is MsgType.ACCEPT else None
 
         def work(books: DeskBooks) -> tuple[Told, Conversation | None]:
-            if envelope.msg_type is MsgType.NOTARIZE_BID:
-                return self._bid(books, envelope, raw, now)
-            return self._take(books, envelope, raw, now, stamp, is_away=is_away, is_proven=is_proven)
+            return self._units.take(
+                books, envelope, raw, now, stamp, is_away=is_away, is_proven=is_proven, abroad=abroad
+            )
 
         def decided(answer: tuple[Told, Conversation | None]) -> None:
             told, conversation = answer
@@ -221,98 +228,6 @@ class MeshDesk:
             done(told)
 
         self._metered(envelope.sender, payer, _lane_of(envelope), work, decided, failed)
-
-    def _bid(
-        self, books: DeskBooks, envelope: Envelope, raw: bytes, now: int
-    ) -> tuple[Told, Conversation | None]:
-        if self._logs and books.logged_envelope(keccak256(raw)) is not None:
-            return Told(), None  # it was taken before a restart, or by another hall
-        try:
-            bid = NotarizeBid.decode(envelope.payload)
-        except PayloadParseError:
-            self._log(books, envelope, raw, now, belongs=False)
-            return Told(), None  # it is passed on and logged all the same (mesh wire 4)
-        offers = bid.bid_type is BidType.OFFER
-        dealt = conversing.bid(books, bid.conversation_id, envelope.sender, offers=offers, now=now)
-        # The history of a conversation has the wishes of its parties. Strangers could fill it with their offers.
-        is_wish = dealt is not None and not offers and envelope.conversation_id == bid.conversation_id
-        self._log(books, envelope, raw, now, belongs=is_wish)
-        return Told(), None if dealt is None else dealt.conversation
-
-    def _take(
-        self,
-        books: DeskBooks,
-        envelope: Envelope,
-        raw: bytes,
-        now: int,
-        stamp: Stamp | None,
-        *,
-        is_away: bool,
-        is_proven: bool,
-    ) -> tuple[Told, Conversation | None]:
-        """In a unit of work. `stamp` is for the envelope that assigns a notary."""
-        authority = authority_of(envelope, raw)
-        dealt = self._step(books, envelope, authority, now)
-        if dealt.conversation.amount or dealt.conversation.held:
-            self._require_proof(books, envelope.sender, is_proven=is_proven)
-        self._log(books, envelope, raw, now, envelope_hash=authority.envelope)
-        is_away = is_away and envelope.recipient != NO_RECIPIENT
-        stored, carried = self._post(books, envelope.recipient, raw, now) if is_away else (False, False)
-        notices = mesh_notices.of_envelope(dealt, envelope)
-        for key, notice in notices:
-            self._elsewhere.notify(books, (key,), encode_frame(notice))
-        told = Told(
-            state=dealt.conversation.state_of(envelope.sender),
-            notices=notices,
-            mail=self._assignment(books, dealt, now, stamp),
-            stored=stored,
-            carried=carried,
-        )
-        return told, dealt.conversation
-
-    def _require_proof(self, books: DeskBooks, key: bytes, *, is_proven: bool) -> None:
-        """An agent that has proven its key to this hall spends its credits with a proof from then on. A key that is
-        proven right now counts too: its first credits may have come after the proof."""
-        account = agent_account(key)
-        is_guarded = books.is_guarded(account)
-        if is_proven:
-            if not is_guarded:
-                books.guard(account)
-        elif is_guarded or key in self._here:
-            raise VerificationRequired(_PROVE_FIRST)
-
-    def _post(self, books: DeskBooks, recipient: bytes, raw: bytes, now: int) -> tuple[bool, bool]:
-        """An envelope for an agent that is not here. Is it in the inbox now, and does another hall bring it?
-
-        With an inbox in the store it is there in both cases: the other hall takes it out when it has brought it. So
-        it is not lost if that hall dies, or if the agent has just left it.
-        """
-        kept = 0 if self._inboxes is None else books.put_envelope(recipient, raw, now)
-        return bool(kept), self._elsewhere.carry(books, recipient, raw, kept)
-
-    def _assignment(self, books: DeskBooks, dealt: Dealt, now: int, stamp: Stamp | None) -> tuple[Mail, ...]:
-        """The hall plays the node that assigns the notary (mesh wire 9)."""
-        notary = dealt.assigned
-        if notary is None:
-            return ()
-        envelope = self._own.make(
-            MsgType.NOTARIZE_ASSIGN,
-            NotarizeAssign(notary).encode(),
-            recipient=notary,
-            conversation_id=dealt.conversation.id,
-            stamp=stamp,
-        )
-        raw = encode(envelope)
-        self._log(books, envelope, raw, now)
-        stored, carried = (False, False) if notary in self._here else self._post(books, notary, raw, now)
-        return (Mail(notary, raw, stored=stored, carried=carried),)
-
-    def _step(self, books: DeskBooks, envelope: Envelope, authority: Authority, now: int) -> Dealt:
-        try:
-            step = step_of(envelope)
-            return conversing.take(books, step, authority, now=now, rules=self._rules)
-        except OutOfOrder as error:
-            raise OutOfOrder(str(error), _state_for(books, envelope)) from None
 
     def advertise(
         self,
@@ -333,25 +248,12 @@ class MeshDesk:
                 pass  # it is passed on and logged all the same (mesh wire 4)
             else:
                 advertisements.advertise(books, key, offer, agent_id=agent_id)
-            self._log(books, envelope, raw, now, belongs=False)
+            self._units.log(books, envelope, raw, now, belongs=False)
 
         self._metered(key, payer, key, work, lambda _: done(), failed)
 
     def record(self, envelope: Envelope, raw: bytes, payer: Payer) -> None:
         self.recorder.record(self._hall, envelope, raw, payer)
-
-    def _log(
-        self,
-        books: DeskBooks,
-        envelope: Envelope,
-        raw: bytes,
-        now: int,
-        *,
-        belongs: bool = True,
-        envelope_hash: bytes | None = None,
-    ) -> None:
-        if self._logs:
-            books.log(envelope, raw, now, belongs=belongs, envelope_hash=envelope_hash)
 
     def _metered(
         self,
@@ -490,14 +392,6 @@ class MeshDesk:
 def _due(books: DeskBooks, now: int) -> tuple[list[str], int | None]:
     due = [conversation_id.hex() for conversation_id in books.due_conversations(now, AT_ONCE)]
     return due, books.next_conversation_deadline()
-
-
-def _state_for(books: DeskBooks, envelope: Envelope) -> str:
-    """The state of the conversation as this agent may know it: for others, it does not exist."""
-    conversation = books.conversation(conversation_id_of(envelope), hold=False)
-    if conversation is None or envelope.sender not in conversation.participants:
-        return "IDLE"
-    return conversation.state_of(envelope.sender)
 
 
 def _lane_of(envelope: Envelope) -> bytes:

@@ -13,7 +13,9 @@ Addressed = tuple[bytes, Notice]  # to the agent with this key
 
 
 def of_envelope(dealt: Dealt, envelope: Envelope) -> tuple[Addressed, ...]:
-    """What an envelope that was taken gives to tell."""
+    """What an envelope that was taken gives to tell. A resend gives nothing."""
+    if dealt.resent:
+        return ()
     return *_assigned(dealt), *_message(dealt, envelope)
 
 

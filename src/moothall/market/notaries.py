@@ -21,8 +21,11 @@ _SEED_BYTES: Final = 8
 
 
 def is_wanted(conversation: Conversation, by: bytes) -> bool:
-    """True if a party asked for a notary, and the requester agrees. `by` is the party whose message assigns it."""
-    if conversation.notary is not None or not conversation.asked:
+    """True if a party asked for a notary, and the requester agrees. `by` is the party whose message assigns it.
+
+    The hall of the conversation assigns it, and no other.
+    """
+    if conversation.notary is not None or not conversation.asked or conversation.elsewhere:
         return False
     return conversation.requester in (by, *conversation.asked)
 

@@ -81,6 +81,7 @@ class Record:
             "notary": notary,
             "verdict": shown.verdict,
             "case": shown.case,
+            "elsewhere": summary.elsewhere,
         }
         if replayed is not None:
             self.facts = structs.replace(replayed, **fields)

@@ -53,7 +53,9 @@ def conversation_problems(connection: Connection) -> Iterator[str]:
 def _escrow_problems(name: str, conversation: Conversation, escrow: Escrow | None) -> Iterator[str]:
     is_open = escrow is not None and escrow.settled is None
     held = escrow.amount if escrow is not None and is_open else 0
-    if conversation.held != held:
+    if conversation.elsewhere and escrow is not None:
+        yield f"conversation {name}: its credits are elsewhere, and it has an escrow"
+    elif conversation.held != held:
         yield f"conversation {name}: {conversation.held} is put aside, and its escrow has {held}"
     elif escrow is not None and is_open:
         parties = (escrow.requester, escrow.provider, escrow.notary, escrow.ends_at)

@@ -161,6 +161,7 @@ class ConversationSummary(Struct, kw_only=True, frozen=True):
     amount: int
     notary: str | None = None
     deadline: int | None = None  # when the hall acts, if no agent does
+    elsewhere: bool = False  # its credits are on the ledger of another hall
     created_at: int = 0
     updated_at: int = 0
 

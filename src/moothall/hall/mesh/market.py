@@ -76,7 +76,7 @@ class Dealings(Protocol):
         """
 
     def is_known(self, key: bytes, done: Callable[[bool], None], failed: Failed) -> None:
-        """Has this key been proven to this hall, or to another one of its store?"""
+        """Has this key been proven to this hall? A hall that was restarted remembers those that have credits."""
 
     def advertise(
         self,
