@@ -126,6 +126,7 @@ def test_a_step_tells_what_became_of_the_envelope(mesh: Running) -> None:
     nonce = mesh.hall.taken[-1].nonce
     assert found == {
         "conversation_id": ID,
+        "elsewhere": False,
         "state": "CLOSED",
         "requester": A,
         "provider": B,
@@ -290,6 +291,14 @@ def test_a_conversation_is_shown_with_its_history(mesh: Running) -> None:
     assert found["escrow"]["notary_fee"] == 500_000
     assert [each["type"] for each in found["history"]] == ["PROPOSE", "ACCEPT"]
     assert found["history"][0]["payload"]["message"] == "translate it"
+
+
+def test_credits_at_another_hall_are_shown_as_such(mesh: Running) -> None:
+    mesh.propose()
+    mesh.change(elsewhere=True)
+    assert mesh.printed("bob", "show", ID).splitlines()[0].endswith("5 credits  credits: elsewhere")
+    assert mesh.fields("bob", "show", ID)["elsewhere"]
+    assert "5 elsewhere" in mesh.printed("bob", "conversations")
 
 
 def test_the_work_alone_is_shown_as_it_is(mesh: Running) -> None:

@@ -240,6 +240,7 @@ def _summary(facts: Conversation) -> frames.ConversationSummary:
         provider=facts.provider.hex(),
         amount=facts.amount,
         notary=None if facts.notary is None else facts.notary.hex(),
+        elsewhere=facts.elsewhere,
         updated_at=facts.updated_at,
     )
 
