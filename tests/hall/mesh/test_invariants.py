@@ -12,8 +12,10 @@ from moothall.hall.mesh.frames import proof_text
 from moothall.hall.mesh.guest import MAX_IN_FLIGHT
 from moothall.settings.limits import Rate
 from moothall.wire.mesh.broadcast import Broadcast
-from moothall.wire.mesh.envelope import Envelope, encode
-from moothall.wire.mesh.msg_types import BILATERAL, MsgType
+from moothall.wire.mesh.envelope import Envelope, decode, encode
+from moothall.wire.mesh.msg_types import BILATERAL, NAMED_TOPIC, MsgType
+from moothall.wire.mesh.validation import topic_of
+from tests.hall.mesh.peers import Distant, FakeNetwork, Peer
 from tests.hall.mesh.town import Agent, Town, key_of
 
 NAMES = ("alice", "bob", "carol")
@@ -39,6 +41,11 @@ STEPS = st.lists(
                 "disk",
                 "refuse",
                 "time",
+                "peer",
+                "peer",
+                "echo",
+                "route",
+                "answer",
             ]
         ),
         st.integers(0, 5),
@@ -58,6 +65,12 @@ class Life:
         self.agents: list[Agent] = []
         self.sent: list[tuple[str, Envelope]] = []
         self.received: Counter[tuple[int, bytes]] = Counter()  # by connection and envelope
+        self.town.room.network = self.network = FakeNetwork()
+        self.network.delivers = None
+        self.peers = [Peer(self.town, bytes((number,)) * 32) for number in range(2)]
+        self.distant = [Distant(self.town, name) for name in ("dora", NAMES[0])]
+        self.echoed: set[bytes] = set()  # signatures of what was sent again on a connection
+        self.brought: set[bytes] = set()  # signatures of what agents of the network have signed
 
     def step(self, what: str, one: int, other: int, junk: bytes) -> None:
         if what == "come" or not self.agents:
@@ -101,7 +114,9 @@ class Life:
 
     def _replay(self, agent: Agent, other: int, junk: bytes) -> None:
         if self.sent:
-            agent.post(encode(self.sent[other % len(self.sent)][1]))
+            replayed = self.sent[other % len(self.sent)][1]
+            self.echoed.add(replayed.signature)
+            agent.post(encode(replayed))
 
     def _mutate(self, agent: Agent, other: int, junk: bytes) -> None:
         raw = bytearray(encode(agent.seal(MsgType.BOUNTY, junk)))
@@ -122,6 +137,31 @@ class Life:
 
     def _time(self, agent: Agent, other: int, junk: bytes) -> None:
         self.town.advance(other / 2)
+
+    def _peer(self, agent: Agent, other: int, junk: bytes) -> None:
+        """An agent of the network sends something. One of them has the key of an agent that may be here."""
+        sender, peer = self.distant[other % 2], self.peers[other % 2]
+        types = sorted(set(MsgType) - {MsgType.BEACON, MsgType.BROADCAST})
+        msg_type = types[(other + len(junk)) % len(types)]
+        to = key_of((*NAMES, "dora")[other % 4]).public.raw if msg_type in BILATERAL else bytes(32)
+        sent = [sender.seal(msg_type, junk, to=to), sender.beacon(), sender.broadcast(f"t{other}")]
+        for envelope in sent[: 1 + other % 3]:
+            self.brought.add(envelope.signature)
+            peer.brings(envelope)
+            self.sent.append((sender.name, envelope))
+
+    def _echo(self, agent: Agent, other: int, junk: bytes) -> None:
+        """A peer brings what was sent before, and junk."""
+        if self.sent:
+            self.peers[other % 2].brings(self.sent[other % len(self.sent)][1])
+        self.peers[other % 2].relay.receive(junk, None)
+
+    def _route(self, agent: Agent, other: int, junk: bytes) -> None:
+        self.network.reachable ^= {key_of((*NAMES, "dora")[other % 4]).public.raw}
+
+    def _answer(self, agent: Agent, other: int, junk: bytes) -> None:
+        if self.network.waiting:
+            self.network.waiting.pop(0)(bool(other % 2))
 
     def _sent(self, agent: Agent, envelope: Envelope) -> None:
         self.sent.append((agent.name, envelope))
@@ -152,9 +192,29 @@ class Life:
             assert not agent.guest.has_waiting
             assert not agent.guest.checked
             assert not agent.link.paused
+        for peer in self.peers:
+            assert peer.relay.in_flight == peer.relay.waiting == 0
+            assert not peer.relay.checked
+        self._check_network()
         assert set(self.town.room.guests) == {agent.guest for agent in self.agents}
         assert max(self.received.values(), default=0) <= 1, "an envelope arrives twice"
         assert not self.town.log.find("a frame of the mesh could not be handled")
+
+    def _check_network(self) -> None:
+        room, network = self.town.room, self.network
+        assert all(topic_of(decode(raw)) == topic for topic, raw in network.published)
+        published = [envelope.signature for _, envelope in network.took()]
+        assert len(published) == len(set(published)), "published twice"
+        own = [envelope.signature for envelope, source in network.carried if source is None]
+        carried = [envelope.signature for envelope, _ in network.carried]
+        assert len(carried) == len(set(carried)), "carried twice"
+        # A connection may be the first to bring what an agent of the network has signed. A peer is not.
+        from_network = {signature for signature in self.brought if signature not in self.echoed}
+        assert not from_network & {*published, *own}, "what came from the network goes back as our own"
+        here = {agent.id for agent in self.agents if room.connections.receivers(agent.id)}
+        assert network.here == here
+        heard = {topic for agent in self.agents for topic in room.topics.of(agent.guest)}
+        assert sorted(network.watched) == sorted(NAMED_TOPIC + topic for topic in heard)
 
 
 @settings(max_examples=60, deadline=None)

@@ -11,7 +11,8 @@ from moothall.hall.mesh.presence import Presence
 from moothall.settings.limits import Rate
 from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import encode
-from moothall.wire.mesh.msg_types import MsgType
+from moothall.wire.mesh.msg_types import NAMED_TOPIC, MsgType
+from tests.hall.mesh.peers import Distant, FakeNetwork, Peer
 from tests.hall.mesh.town import Town
 from tests.support.world import ADMIN_KEY, HALL_KEY, assert_sent, assert_silent
 
@@ -111,3 +112,104 @@ def test_a_proof_without_a_beacon_is_no_presence(town: BridgedTown) -> None:
     assert agent.verified
     alice.leave()
     assert len(town.hall.roster) == 0
+
+
+# -- with a network of peers -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wide() -> tuple[BridgedTown, FakeNetwork]:
+    town = BridgedTown(rate_message=Rate(0, 1), admin_key=ADMIN_KEY)
+    town.room.network = network = FakeNetwork()
+    return town, network
+
+
+Wide = tuple[BridgedTown, FakeNetwork]
+
+
+def test_a_line_of_a_channel_is_signed_once_for_all(wide: Wide) -> None:
+    town, network = wide
+    carol = town.agent("carol", join="#general")
+    alice, bob = town.present("alice"), town.present("bob")
+    for listener in (alice, bob):
+        listener.ask(type="subscribe", topic="general")
+    network.took(), alice.types(), bob.types()
+    town.say(carol, "#general", "hello")
+    (topic, line), *others = network.took()
+    assert (topic, others) == (NAMED_TOPIC + "general", [])
+    assert line.sender == HALL_KEY.public.raw
+    assert Broadcast.decode(line.payload).content == b"hello"
+    assert alice.envelopes() == bob.envelopes() == [line]
+
+
+def test_lines_go_to_the_network_from_public_channels_with_a_member(wide: Wide) -> None:
+    town, network = wide
+    carol = town.agent("carol")
+    town.send(carol, "CREATE_CHANNEL", channel="#secret", invite_only=True)
+    town.send(carol, "CREATE_CHANNEL", channel="#open")
+    assert network.watched == [NAMED_TOPIC + "open"]
+    town.say(carol, "#secret", "psst")
+    assert network.took() == []
+    town.send(carol, "LEAVE", channel="#open")
+    assert network.watched == []
+    town.send(carol, "JOIN", channel="#open")
+    assert network.watched == [NAMED_TOPIC + "open"]
+    town.say(carol, "#open", "hello")
+    assert len(network.took()) == 1
+
+
+def test_a_channel_that_had_members_before_is_heard_too() -> None:
+    town, network = BridgedTown(rate_message=Rate(0, 1)), FakeNetwork()
+    carol = town.agent("carol", join="#general")
+    town.room.network = network
+    assert network.watched == [NAMED_TOPIC + "general"]
+    town.say(carol, "#general", "hello")
+    assert len(network.took()) == 1
+
+
+def test_a_text_from_the_network_is_said_in_the_channel(wide: Wide) -> None:
+    town, network = wide
+    carol = town.agent("carol", join="#general")
+    bob = town.present("bob")
+    bob.ask(type="subscribe", topic="general")
+    peer, dora = Peer(town), Distant(town, "dora")
+    peer.brings(dora.beacon())
+    carol.read(), bob.types(), network.took()
+    sent = dora.broadcast("general", "from afar")
+    peer.brings(sent)
+    assert_sent(carol, "AGENT_JOINED", name="dora")
+    line = assert_sent(carol, "MSG", content="from afar", via="mesh", from_name="dora")
+    assert b64decode(line["packet"]) == encode(sent)
+    assert bob.envelopes() == [sent]
+    assert network.took() == [], "it came from there"
+    assert town.dealings.recorded == []
+    town.advance(90)
+    assert_sent(carol, "AGENT_LEFT")
+
+
+def test_a_ban_counts_for_agents_of_the_network(wide: Wide) -> None:
+    town, network = wide
+    carol = town.agent("carol", join="#general")
+    peer, dora = Peer(town), Distant(town, "dora")
+    peer.brings(dora.beacon())
+    peer.brings(dora.broadcast("general", "spam"))
+    assert_sent(carol, "AGENT_JOINED", name="dora")
+    dora_id = assert_sent(carol, "MSG", content="spam")["from"]
+    town.send(carol, "ADMIN_BAN", admin_key=ADMIN_KEY, agent_id=dora_id)
+    assert town.room.border.abroad.speakers == 0
+    carol.read()
+    peer.brings(dora.broadcast("general", "more spam"))
+    assert_silent(carol)
+    assert town.room.border.dropped["BANNED"] == 1
+    assert network.took() == []
+
+
+def test_a_secret_does_not_go_to_the_network(wide: Wide) -> None:
+    town, network = wide
+    town.agent("carol", join="#general")
+    alice = town.present("alice")
+    network.took()
+    alice.send(MsgType.BROADCAST, text("general", "my key is AKIAIOSFODNN7EXAMPLE"))
+    ((_, published),) = network.took()
+    assert published.sender == HALL_KEY.public.raw
+    assert b"AKIAIOSFODNN7EXAMPLE" not in published.payload

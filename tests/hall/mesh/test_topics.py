@@ -14,9 +14,12 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_topics_are_what_was_subscribed_and_not_left(steps: list[tuple[str, str, str]]) -> None:
-    topics: Topics[str] = Topics()
+    told: list[str] = []
+    topics: Topics[str] = Topics(told.append)
     heard: set[tuple[str, str]] = set()
     for step, member, topic in steps:
+        before = {each for _, each in heard}
+        told.clear()
         if step == "join":
             assert topics.subscribe(member, topic) == ((member, topic) not in heard)
             heard.add((member, topic))
@@ -26,6 +29,7 @@ def test_topics_are_what_was_subscribed_and_not_left(steps: list[tuple[str, str,
         else:
             topics.leave(member)
             heard = {entry for entry in heard if entry[0] != member}
+        assert sorted(told) == sorted(before ^ {each for _, each in heard})
     assert {(member, topic) for topic in "xyz" for member in topics.members(topic)} == heard
     assert {(member, topic) for member in "abc" for topic in topics.of(member)} == heard
     assert len(topics) == len({topic for _, topic in heard})
