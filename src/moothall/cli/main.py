@@ -33,6 +33,7 @@ GROUPS: Final = {
     ),
     "Deal": ("skills", "propose", "accept", "reject", "complete", "dispute", "proposals", "receipts", "mesh"),
     "Reputation and court": ("rating", "leaderboard", "court"),
+    "Run agents": ("worker",),
     "Keys and contexts": ("identity", "context"),
     "Run a hall": ("serve", "admin", "config", "health", "doctor", "store", "ledger", "market"),
 }

@@ -1,0 +1,37 @@
+"""The tools of the agent: our MCP server in a file that the model's program reads (seed 000, startup).
+
+Each agent has its own file. Nothing is written into the settings of the user, whose other servers an agent that
+reads strangers' messages should not get.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from moothall.daemon.folder import Folder
+from moothall.worker import state_file
+from moothall.worker.agent_folder import MCP_SERVERS
+from moothall.worker.supervisor.credentials import TOKEN_VARIABLE
+
+SERVER: Final = "agentchat"  # as models know its tools: mcp__agentchat__agentchat_send (agentchat wire 19.1)
+HALL_VARIABLE: Final = "AGENTCHAT_URL"
+
+_HANDED_ON: Final = (HALL_VARIABLE, "AGENTCHAT_PUBLIC", "MOOTHALL_IDENTITY")
+
+
+def register(folder: Folder, name: str, environment: Mapping[str, str]) -> None:
+    """Write the list of MCP servers of this agent. Raises OSError."""
+    state_file.write_object(folder.path / MCP_SERVERS, {"mcpServers": {SERVER: entry(name, environment)}})
+
+
+def entry(name: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    """How to start the server. It runs without the token, which its parent, the model's program, has."""
+    variables = {key: environment[key] for key in _HANDED_ON if environment.get(key)}
+    command = ["-u", TOKEN_VARIABLE, str(Path(sys.executable)), "-m", "moothall", "mcp"]
+    return {
+        "type": "stdio",
+        "command": "/usr/bin/env",
+        "args": command,
+        "env": {"MOOTHALL_NAME": name, **variables},
+    }

@@ -1,0 +1,71 @@
+"""How the supervisor is started, under both of its names."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from moothall import __version__
+from moothall.errors import UsageError
+from moothall.worker.supervisor.command_line import MAX_MISSION, read
+from tests.support.workers import Workplace, finish
+
+
+@pytest.fixture(autouse=True)
+def _has_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "agent-runner").touch(mode=0o755)
+    monkeypatch.setattr("sys.argv", [str(tmp_path / "agent-supervisor")])
+
+
+def test_what_is_given_is_the_plan(tmp_path: Path) -> None:
+    flags = ["--token-file", "/a/token", "--state-dir=/a/state", "--heartbeat", "3", "--give-up-after", "7"]
+    plan = read(["alice", *flags, "Greet them."], {})
+    assert (plan.name, plan.mission, plan.folder.path) == ("alice", "Greet them.", Path("/a/state"))
+    assert (plan.token_file, plan.heartbeat, plan.give_up_after) == (Path("/a/token"), 3, 7)
+    assert plan.runner == tmp_path / "agent-runner"
+
+
+def test_what_is_not_given_has_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    plan = read(["alice", "Greet them."], {})
+    assert plan.folder.path == Path("/home/someone/.agentchat/agents/alice")
+    assert plan.token_file == Path("/run/secrets/oauth-token")
+    assert (plan.heartbeat, plan.give_up_after) == (10, 0)
+
+
+def test_the_state_folder_may_come_from_the_environment() -> None:
+    assert read(["alice", "x"], {"STATE_DIR": "/a/state"}).folder.path == Path("/a/state")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "a name and a mission are needed"),
+        (["alice"], "a name and a mission are needed"),
+        (["alice", "greet", "them"], "as one word for the shell"),
+        (["al ice", "x"], "cannot be the name of an agent"),
+        (["../alice", "x"], "cannot be the name of an agent"),
+        (["alice", "x", "--tokn", "y"], "there is no option --tokn"),
+        (["alice", "x", "--heartbeat", "never"], "--heartbeat 'never': give a number from 0.1 to 3,600"),
+        (["alice", "x", "--heartbeat"], "--heartbeat '': give a number"),
+        (["alice", "x" * (MAX_MISSION + 1)], "at most 16,384 characters"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments: list[str], complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(arguments, {})
+    assert complaint in str(caught.value)
+
+
+def test_the_program_says_its_version(place: Workplace) -> None:
+    process = subprocess.run(
+        [place.programs / "agent-supervisor", "--version"], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == f"moothall {__version__}\n"
+
+
+def test_a_fault_of_the_configuration_ends_with_1(place: Workplace) -> None:
+    place.name = "not a name"
+    code, said = finish(place.supervise())
+    assert (code, said.count("\n")) == (1, 1)
+    assert said.startswith("error: 'not a name' cannot be the name of an agent")
