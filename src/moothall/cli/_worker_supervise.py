@@ -47,7 +47,7 @@ def supervise(
         ),
     ] = 0,
 ) -> None:
-    """Keep an agent alive: start its runner, and start it again when it ends.
+    """Keep an agent alive: start its runner again when it ends.
 
     It waits 5 seconds before the first restart, twice as long each time, up to 5 minutes. A run of more than 5
     minutes begins that anew. The file `stop` in the agent's folder, SIGTERM or Ctrl-C ends it.
