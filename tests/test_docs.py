@@ -62,7 +62,7 @@ async def test_every_metric_has_its_row_with_its_labels(tmp_path: Path) -> None:
         name.removesuffix("_total"): set(filter(None, labels.strip("{}").split(",")))
         for name, labels in re.findall(r"^\| `(moothall_\w+)(\{[\w,]*\})?` \|", text, re.MULTILINE)
     }
-    with running_hall(tmp_path) as hall:
+    with running_hall(tmp_path, "--mesh-port", "0") as hall:
         _, _, body = await hall.get("/metrics")
     families = [
         family

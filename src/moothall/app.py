@@ -22,6 +22,7 @@ from moothall.gateways.callables import Hook, HookListener, name_of
 from moothall.gateways.keep_port import KeepPort
 from moothall.gateways.lag import LagMeter
 from moothall.gateways.mesh import MESH_PATH, Mesh
+from moothall.gateways.mesh_network import build, is_wanted, open_network
 from moothall.gateways.port import Port
 from moothall.gateways.webhooks import Webhooks
 from moothall.hall import revocation
@@ -61,11 +62,14 @@ from moothall.market.hooks import EVENTS, Subscription
 from moothall.market.mesh_desk import MeshDesk
 from moothall.market.reputation import RatingRules
 from moothall.market.rules import MarketRules, Quotas
+from moothall.network.peering import Peering
 from moothall.settings import Settings
 from moothall.store.files import DataDirectory
 from moothall.store.journal import KeyJournal
+from moothall.store.network_claim import NetworkClaim
 from moothall.store.opening import (
     bound_ids,
+    claim_network,
     common_lists,
     open_signals,
     open_store,
@@ -144,6 +148,8 @@ class App:
         )
         self._others = OtherHalls(self._market_store) if settings.store else None
         self._journal: KeyJournal | None = None
+        self._network_claim: NetworkClaim | None = None
+        self.network: Peering | None = None
         try:
             await self._open_rooms(directory, listeners, name)
         except BaseException:
@@ -210,12 +216,17 @@ class App:
             self.courier,
             self.keep,
             self.mesh,
+            self.network,
         )
         try:
             await self.port.open()
             if self.keep is not None:
                 await self.keep.open()
+            if self.network is not None:
+                await self._open_network(self.network)
         except BaseException:
+            if self.network is not None:
+                await self.network.close()
             await self.port.close("Server shutting down")
             raise
         self._webhooks.start()
@@ -227,6 +238,12 @@ class App:
         if self._others is not None:
             await self._join(self._others, name, versions)
         self._lag.start()
+
+    async def _open_network(self, network: Peering) -> None:
+        """The halls on one store have one key, and so only one of them can be a peer."""
+        if self.settings.store:
+            self._network_claim = claim_network(self.settings.store)
+        await open_network(network, self.settings)
 
     async def _join(self, others: OtherHalls, name: str, versions: Mapping[ListName, int]) -> None:
         """A hall is open when other halls on its store know of it."""
@@ -252,6 +269,8 @@ class App:
         await asyncio.gather(self._webhooks.close(), *(hook.close() for hook in self._hooks.values()))
         if self.keep is not None:
             await self.keep.close()
+        if self.network is not None:
+            await self.network.close()
         await self._finish_commands()
         await self.port.close("Server shutting down")
         self._batches.close()
@@ -269,6 +288,8 @@ class App:
         self._close_store()
 
     def _close_store(self) -> None:
+        if self._network_claim is not None:
+            self._network_claim.close()
         self._market_store.close()
         if self._journal is not None:
             self._journal.close()
@@ -347,6 +368,8 @@ class App:
         self.court.mesh = desk
         inboxes = MemoryInboxes(hall.clock) if settings.mesh_inbox == "memory" else stored
         room = MeshRoom(gate, hall.door, self._batches, desk, MeshBridge(gate, own), own, inboxes, os.urandom)
+        if is_wanted(settings):
+            self.network = build(settings, key, room, own, hall.clock, self.log)
         return Mesh(room, desk, EpochEnds(store, seal), inboxes)
 
     def _set_alarm(self, due: float) -> None:

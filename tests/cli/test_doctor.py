@@ -81,6 +81,7 @@ def test_a_sound_set_up_is_all_ok(home: Path, hall: HallProcess) -> None:
         "commands use": "ok",
         "port": "ok",
         "keep port": "ok",
+        "mesh port": "ok",
         "hall": "ok",
         "websocket": "ok",
         "clock": "ok",
@@ -94,7 +95,7 @@ def test_a_sound_set_up_is_all_ok(home: Path, hall: HallProcess) -> None:
 
 def test_each_check_is_one_line_for_people(home: Path, hall: HallProcess) -> None:
     lines = doctor(hall.url).stdout.splitlines()
-    assert len(lines) == 14
+    assert len(lines) == 15
     assert all(line.split()[0] in ("ok", "warn", "fail") for line in lines)
 
 
@@ -205,6 +206,24 @@ def test_a_keep_port_of_another_machine(unused_tcp_port: int) -> None:
 def test_both_wires_on_one_port(unused_tcp_port: int) -> None:
     settings = Settings(port=unused_tcp_port, keep_port=unused_tcp_port)
     assert _remote_checks.own_keep_port(settings, 1.0).level is Level.FAIL
+
+
+def test_a_mesh_port_that_is_free_taken_wrong_or_closed(
+    listener: socket.socket, unused_tcp_port: int
+) -> None:
+    check, taken = _remote_checks.own_mesh_port, listener.getsockname()[1]
+    peer = "/ip4/192.0.2.1/tcp/9000"
+    for settings, level, told in (
+        (Settings(), Level.OK, "none: peers cannot dial"),
+        (Settings(mesh_peers=(peer,)), Level.OK, "none: peers cannot dial; 1 peers are dialled"),
+        (Settings(mesh_port=unused_tcp_port), Level.OK, f"127.0.0.1:{unused_tcp_port} is free"),
+        (Settings(mesh_port=taken), Level.OK, f"127.0.0.1:{taken} is taken, perhaps by a hall"),
+        (Settings(mesh_port=9, port=9), Level.FAIL, "127.0.0.1:9 is the hall's own port"),
+        (Settings(mesh_port=9000, host="192.0.2.1"), Level.FAIL, "192.0.2.1:9000: "),
+    ):
+        finding = check(settings)
+        assert finding.level is level
+        assert finding.found.startswith(told)
 
 
 def test_a_keep_port_that_nobody_needs(listener: socket.socket) -> None:

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from moothall import __version__
+from moothall.cli.health import Report, describe
 from moothall.cli.main import app
 from tests.support.server import HallProcess, running_hall
 
@@ -77,6 +78,16 @@ def test_health_for_people(hall: HallProcess) -> None:
     assert shown["status"] == "healthy"
     assert shown["server"] == f"townhall {__version__}"
     assert shown["agents"] == "0 connected, 0 with a key"
+
+
+def test_peers_are_shown_of_a_hall_on_the_network() -> None:
+    def shown(network: dict[str, object]) -> dict[str, str]:
+        return dict(describe(Report({"status": "healthy", "mesh_network": network}, 0.0, 0.0)))
+
+    place = "/ip4/127.0.0.1/tcp/9000"
+    assert shown({"peers": 2, "unreachable": 1, "address": place})["peers"] == f"2, 1 unreachable; {place}"
+    assert shown({"peers": 0, "unreachable": 0, "address": None})["peers"] == "0; no port of its own"
+    assert "peers" not in shown({})
 
 
 def test_health_for_programs(hall: HallProcess) -> None:

@@ -32,6 +32,7 @@ from websockets.exceptions import InvalidStatus
 
 from moothall import __version__
 from moothall.identity import PrivateKey
+from moothall.p2p.multiaddr import Multiaddr
 from tests.identity.vectors import ALICE
 from tests.support.agentchat import AgentChat
 from tests.support.server import (
@@ -109,10 +110,17 @@ async def test_what_is_dangerous_is_pointed_out(tmp_path: Path) -> None:
 async def test_a_hall_on_all_addresses_prints_those_that_can_be_opened(tmp_path: Path, host: str) -> None:
     if host == "::" and not has_ipv6():
         pytest.skip("this machine has no IPv6")
-    with running_hall(tmp_path, "--host", host) as hall:
+    with running_hall(tmp_path, "--host", host, "--mesh-port", "0") as hall:
         assert hall.stdout.wait_for(lambda line: "send" in line)
         shown = hall.stdout.text
+        peers = next(line for line in shown.splitlines() if line.startswith("  peers    "))
+        for place in map(Multiaddr.parse, peers.removeprefix("  peers    ").split(", ")):
+            assert place.agent_id == hall.key.raw
+            with socket.create_connection((place.host, place.port), SECONDS_TO_STOP):
+                pass
         assert "//0.0.0.0" not in shown
+        assert "/0.0.0.0/" not in shown
+        assert "/ip6/::/" not in shown
         assert "[::]" not in shown
         network = next(line for line in shown.splitlines() if line.startswith("  network  "))
         assert network.endswith("every address of this machine")

@@ -19,7 +19,8 @@ NOTABLE_SKEW: Final = 2.0  # the earliest claim gets the floor, by the agents' o
 
 
 def hall(given: str | None, settings: Settings, timeout: float) -> list[Finding]:
-    return [own_port(settings, timeout), own_keep_port(settings, timeout), *reach(given, timeout)]
+    ports = [own_port(settings, timeout), own_keep_port(settings, timeout), own_mesh_port(settings)]
+    return [*ports, *reach(given, timeout)]
 
 
 def own_port(settings: Settings, timeout: float) -> Finding:
@@ -58,6 +59,23 @@ def own_keep_port(settings: Settings, timeout: float) -> Finding:
         advice = "`moothall serve --keep-port 9010`, or --no-keep, or end it"
         return warn("keep port", f"{where} is taken by another program", advice)
     return ok("keep port", f"{where} is a keep server already: {version}")
+
+
+def own_mesh_port(settings: Settings) -> Finding:
+    """The same for peers of the mesh's network."""
+    name, port = "mesh port", settings.mesh_port
+    if port is None:
+        dials = f"; {len(settings.mesh_peers)} peers are dialled" if settings.mesh_peers else ""
+        return ok(name, f"none: peers cannot dial{dials}")
+    where = f"{settings.host}:{port}"
+    if port and port == settings.port:
+        return fail(name, f"{where} is the hall's own port", "choose another --mesh-port")
+    taken = _why_taken(settings.host, port)
+    if taken is None:
+        return ok(name, f"{where} is free for `moothall serve`")
+    if taken != errno.EADDRINUSE:
+        return fail(name, f"{where}: {os.strerror(taken)}", "choose another --host or --mesh-port")
+    return ok(name, f"{where} is taken, perhaps by a hall: it is not asked")
 
 
 def _keep_version(host: str, port: int, timeout: float) -> str | None:

@@ -111,8 +111,18 @@ def describe(report: Report) -> list[tuple[str, str]]:
         ("up", _duration(fields.get("uptime_seconds"))),
         ("agents", f"{agents.get('connected')} connected, {agents.get('with_identity')} with a key"),
         ("channels", f"{channels.get('total')}, {channels.get('public')} of them public"),
+        *_network(fields),
         ("answered", f"in {report.round_trip * 1000:.0f} ms"),
     ]
+
+
+def _network(fields: dict[str, Any]) -> list[tuple[str, str]]:
+    """Of a hall that is on the network of the mesh."""
+    network = _part(fields, "mesh_network")
+    if not network:
+        return []
+    away = f", {network.get('unreachable')} unreachable" if network.get("unreachable") else ""
+    return [("peers", f"{network.get('peers')}{away}; {network.get('address') or 'no port of its own'}")]
 
 
 def _parsed(content: bytes, address: str) -> dict[str, Any]:

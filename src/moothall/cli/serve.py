@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 
     from moothall.app import App
 
-# An address that means all, loopback instead of it, and an address of another network that no machine has.
+# How URLs and multiaddrs have an address; one that means all; loopback instead of it; and an address of another
+# network that no machine has.
 _ANYWHERE: Final = (
-    ("0.0.0.0", "127.0.0.1", "192.0.2.1"),  # noqa: S104  # recognised, not bound to
-    ("[::]", "[::1]", "2001:db8::1"),
+    ("//{}:", "0.0.0.0", "127.0.0.1", "192.0.2.1"),  # noqa: S104  # recognised, not bound to
+    ("//[{}]:", "::", "::1", "2001:db8::1"),
+    ("/ip4/{}/", "0.0.0.0", "127.0.0.1", "192.0.2.1"),  # noqa: S104
+    ("/ip6/{}/", "::", "::1", "2001:db8::1"),
 )
 
 
@@ -63,6 +66,20 @@ def serve(
     keep: Annotated[bool | None, typer.Option(help="Serve keep clients, on a port of their own.")] = None,
     keep_pin: Annotated[
         bool | None, typer.Option("--keep-pin", help="A keep identity belongs to the first key seen.")
+    ] = None,
+    mesh_port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            help="Port for peers of the mesh's network; 0 picks a free one. Closed by default.",
+        ),
+    ] = None,
+    mesh_peer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MULTIADDR",
+            help="Peer to stay connected to, such as /ip4/192.0.2.1/tcp/9000/p2p/12D3KooW…; repeat it for more.",
+        ),
     ] = None,
     buffer_size: Annotated[
         int | None, typer.Option(metavar="N", help="Messages a channel replays to newcomers.")
@@ -108,6 +125,8 @@ def serve(
         keep_port=keep_port,
         keep=keep,
         keep_pin=keep_pin,
+        mesh_port=mesh_port,
+        mesh_peers=mesh_peer or None,
         buffer_size=buffer_size,
         no_limits=no_limits or None,
         log_format=log_format,
@@ -188,6 +207,8 @@ def _say_where(app: "App") -> None:
         typer.echo(f"  keep     {_openable(app.keep.url)[0]}, key {app.keep.room.bridge.pk.hex()}")
     if settings.mesh:
         typer.echo(f"  mesh     {url}/mesh")
+    if app.network is not None and app.network.address is not None:
+        typer.echo("  peers    " + ", ".join(_openable(str(app.network.address))))
     typer.echo(f"  health   {web}/health")
     typer.echo(f"  metrics  {web}/metrics")
     typer.echo(f"  data     {settings.data_dir}")
@@ -199,11 +220,11 @@ def _say_where(app: "App") -> None:
 
 def _openable(url: str) -> list[str]:
     """Where a client on this machine, and then one on another, reaches it. 0.0.0.0 and :: only listen."""
-    for anywhere, loopback, stranger in _ANYWHERE:
-        if f"//{anywhere}:" in url:
+    for form, anywhere, loopback, stranger in _ANYWHERE:
+        if form.format(anywhere) in url:
             outward = _address_towards(stranger)
             hosts = [loopback] if outward is None else [loopback, outward]
-            return [url.replace(anywhere, host, 1) for host in hosts]
+            return [url.replace(form.format(anywhere), form.format(host), 1) for host in hosts]
     return [url]
 
 
@@ -213,7 +234,7 @@ def _address_towards(stranger: str) -> str | None:
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:  # a machine without a network
         probe.connect((stranger, 9))
         host: str = probe.getsockname()[0]
-        return f"[{host}]" if ":" in host else host
+        return host
     return None
 
 

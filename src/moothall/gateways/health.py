@@ -14,6 +14,7 @@ from moothall.errors import RateLimited, Refusal
 from moothall.gateways.keep_port import KeepPort
 from moothall.gateways.lag import LagMeter
 from moothall.gateways.mesh import Mesh, MeshMetrics
+from moothall.gateways.mesh_network import NetworkMetrics, network_report
 from moothall.gateways.port import Port, Route
 from moothall.hall.access import Doorkeeper
 from moothall.hall.admin import check_key
@@ -22,6 +23,7 @@ from moothall.hall.session import Tier
 from moothall.identity.certificates import timestamp_text
 from moothall.market.courier import Courier
 from moothall.market.desk import MarketDesk
+from moothall.network.peering import Peering
 from moothall.store.opening import Store
 from moothall.wire.http import Request, Response
 
@@ -160,6 +162,7 @@ def routes(
     courier: Courier,
     keep: KeepPort | None = None,
     mesh: Mesh | None = None,
+    network: Peering | None = None,
 ) -> Mapping[str, Route]:
     registry = CollectorRegistry()
     registry.register(HallMetrics(hall, port, lag, keep))
@@ -167,13 +170,15 @@ def routes(
         registry.register(KeepMetrics(keep))
     if mesh is not None:
         registry.register(MeshMetrics(mesh))
+    if network is not None:
+        registry.register(NetworkMetrics(network))
     registry.register(StoreMetrics(store, desk, court))
     registry.register(HookMetrics(hall, courier))
     ProcessCollector(namespace="moothall", registry=registry)
     started = hall.clock.time()
 
     def health(request: Request, ip: str) -> Response:
-        return _json(200, health_report(hall, desk, started, mesh))
+        return _json(200, health_report(hall, desk, started, mesh, network))
 
     def metrics(request: Request, ip: str) -> Response:
         return Response(200, generate_latest(registry), "text/plain; version=0.0.4; charset=utf-8")
@@ -195,7 +200,11 @@ def routes(
 
 
 def health_report(
-    hall: Hall, desk: MarketDesk, started: float, mesh: Mesh | None = None
+    hall: Hall,
+    desk: MarketDesk,
+    started: float,
+    mesh: Mesh | None = None,
+    network: Peering | None = None,
 ) -> dict[str, object]:
     now = hall.clock.time()
     report: dict[str, object] = {
@@ -223,6 +232,8 @@ def health_report(
     if mesh is not None:
         counts = mesh.desk.counts
         report["conversations"] = {"total": sum(counts.values()), "byState": counts}
+    if network is not None:
+        report["mesh_network"] = network_report(network)
     return report
 
 

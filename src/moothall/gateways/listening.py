@@ -40,18 +40,25 @@ async def listen(
     protocol: Any = guest if tls is None else behind_tls(loop, guest, tls, TLS_TIMEOUT)
     try:
         server = await loop.create_server(protocol, host, port, backlog=BACKLOG)
-    except socket.gaierror:
-        raise SettingsError(f"cannot listen on {host}:{port}{purpose}: no such host") from None
-    except UnicodeError:
-        raise SettingsError(f"cannot listen on {host!a}{purpose}: not the name of a host") from None
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        if error.errno == EADDRNOTAVAIL:
-            advice = "; use an address of this machine, or 0.0.0.0 for all of them"
-        raise SettingsError(f"cannot listen on {host}:{port}{purpose}: {reason}{advice}") from None
+    except (OSError, UnicodeError) as error:
+        raise cannot_listen(error, host, port, purpose, advice) from None
     for listening in server.sockets:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, READ_AHEAD)  # connections inherit it
     return server
+
+
+def cannot_listen(
+    error: OSError | UnicodeError, host: str, port: int, purpose: str, advice: str
+) -> SettingsError:
+    """What to tell an operator whose address is not to be had."""
+    if isinstance(error, UnicodeError):
+        return SettingsError(f"cannot listen on {host!a}{purpose}: not the name of a host")
+    if isinstance(error, socket.gaierror):
+        return SettingsError(f"cannot listen on {host}:{port}{purpose}: no such host")
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno == EADDRNOTAVAIL:
+        advice = "; use an address of this machine, or 0.0.0.0 for all of them"
+    return SettingsError(f"cannot listen on {host}:{port}{purpose}: {reason}{advice}")
 
 
 def address_of(server: asyncio.Server | None) -> tuple[str, int]:

@@ -40,6 +40,10 @@ class Limits(msgspec.Struct, frozen=True):
     sender: Allowance = Allowance(Rate(4000, 10), Rate(16 * _MIB, 8))
 
 
+_FREE: Final = Allowance(Rate(0, 1), Rate(0, 1))
+UNLIMITED: Final = Limits(peer=_FREE, author=_FREE, sender=_FREE)
+
+
 class PeerLimits:
     """`now` is in milliseconds, and never goes back."""
 

@@ -25,7 +25,7 @@ from moothall.hall.outside import Log
 from moothall.network import announcement, host, outbox, routes
 from moothall.network.announcement import HALLS, Halls, Hosted, MalformedAnnouncement
 from moothall.network.host import Alarm, Host, LoopTime, Outside
-from moothall.network.limits import PeerLimits
+from moothall.network.limits import Limits, PeerLimits
 from moothall.network.outbox import Outbox
 from moothall.network.routes import Recent, Routes
 from moothall.network.rules import Rules
@@ -97,6 +97,7 @@ class Peering:
         version: str,
         time: Callable[[], float],
         log: Log,
+        limits: Limits | None = None,
         rules: Rules | None = None,
         outside: Outside | None = None,
     ) -> None:
@@ -109,7 +110,7 @@ class Peering:
         self._loop = asyncio.get_running_loop()
         self.host = Host(secret, self, agent_version=f"{AGENT}/{version}", rules=rules, outside=self._outside)
         self.address: Multiaddr | None = None  # where this hall listens
-        self._limits = PeerLimits(self.host.now)
+        self._limits = PeerLimits(self.host.now, limits)
         self._routes = Routes(MAX_ROUTES)
         self._outbox = Outbox(self.host, self.host.now, needs_order=lambda peer: not self._is_ours(peer))
         self._hosted = Hosted(own.key)

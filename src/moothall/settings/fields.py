@@ -338,6 +338,13 @@ class Settings:
         "memory", "where envelopes for mesh agents that are away are kept"
     )
     mesh_log: bool = option(True, "keep the envelopes of the mesh, with their payloads, in the epoch log")
+    mesh_port: int | None = option(
+        None,
+        "port for peers of the mesh's network, on the address `host`; 0 picks a free one; none is closed",
+    )
+    mesh_peers: tuple[str, ...] = option(
+        (), "peers to stay connected to, such as /ip4/192.0.2.1/tcp/9000/p2p/12D3KooW…"
+    )
 
     # -- the floor, and callbacks
     floor: bool = option(True, "track RESPONDING_TO claims", known_as="AGENTCHAT_RESPOND_ENABLED")

@@ -13,6 +13,8 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 from urllib.parse import urlsplit
 
 from moothall.errors import SettingsError
+from moothall.p2p.faults import MalformedAddress
+from moothall.p2p.multiaddr import Multiaddr
 from moothall.settings.fields import Settings, Variable, described
 from moothall.settings.limits import Rate
 from moothall.settings.profiles import NOT_SERVED, PROFILES, WITH_REFERENCE_VARIABLES
@@ -47,6 +49,7 @@ ENVELOPE: Final = 16 * 1024
 RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "port": (0, 65535),
     "keep_port": (0, 65535),
+    "mesh_port": (0, 65535),
     "max_known_keys": (1, 100_000_000),  # a filter of all ids is in memory: 256 MB then
     "loopback_factor": (1, 1_000_000),
     "max_content": (1, 16 * 1024 * 1024),
@@ -197,7 +200,7 @@ def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
         raise SettingsError("TLS needs both --cert and --key: the files of the certificate and of its key")
     for name, (least, most) in RANGES.items():
         value = getattr(settings, name)
-        if not least <= value <= most:
+        if value is not None and not least <= value <= most:
             raise SettingsError(f"{name} from {origins[name]}: {value} is not between {least} and {most}")
     for name in ("max_channels", "max_frame", "outbox_limit", "keep_outbox"):
         if getattr(settings, name) < 1:
@@ -219,6 +222,7 @@ def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
     _check_webhooks(settings, origins)
     _check_court(settings, origins)
     _check_keep(settings, origins)
+    _check_mesh(settings, origins)
     return settings
 
 
@@ -316,6 +320,20 @@ def _check_keep(settings: Settings, origins: Mapping[str, str]) -> None:
     for name in ("keep_heartbeat", "keep_write_timeout"):
         if getattr(settings, name) <= 0:
             raise SettingsError(f"{name} from {origins[name]}: must be more than 0")
+
+
+def _check_mesh(settings: Settings, origins: Mapping[str, str]) -> None:
+    for name in ("mesh_port", "mesh_peers"):
+        if getattr(settings, name) not in (None, ()) and not settings.mesh:
+            raise SettingsError(f"{name} from {origins[name]}: needs mesh, which is off")
+    for peer in settings.mesh_peers:
+        try:
+            Multiaddr.parse(peer)
+        except MalformedAddress as error:
+            raise SettingsError(
+                f"mesh_peers from {origins['mesh_peers']}: {peer!r} is not the address of a peer, such as"
+                f" /ip4/192.0.2.1/tcp/9000/p2p/12D3KooW…: {error}"
+            ) from None
 
 
 def _check_webhooks(settings: Settings, origins: Mapping[str, str]) -> None:

@@ -24,6 +24,7 @@ from moothall.store.schema import VERSION
 from moothall.store.units import Engine, Result, Statistics
 
 if TYPE_CHECKING:
+    from moothall.store.network_claim import NetworkClaim
     from moothall.store.signals import Signals
 
 SCHEMES: Final = ("postgresql://", "postgres://")
@@ -113,6 +114,13 @@ def open_signals(url: str, hall: str, heard: Callable[[str], None]) -> "Signals"
     from moothall.store.signals import Signals
 
     return Signals(url, hall, heard)
+
+
+def claim_network(url: str) -> "NetworkClaim":
+    """For one hall of those on this PostgreSQL. Raises SettingsError if another one has it."""
+    from moothall.store.network_claim import NetworkClaim
+
+    return NetworkClaim(url)
 
 
 def common_lists(
