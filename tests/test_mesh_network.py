@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from moothall.app import App
 from moothall.errors import SettingsError
@@ -16,6 +17,7 @@ from moothall.network.announcement import HALLS
 from moothall.network.peering import Peering
 from moothall.settings import Settings, load
 from moothall.wire.mesh.broadcast import Broadcast
+from moothall.wire.mesh.envelope import encode
 from moothall.wire.mesh.msg_types import BROADCAST_TOPIC, NAMED_TOPIC, MsgType
 from moothall.wire.mesh.offers import Counter, Propose
 from moothall.wire.mesh.peer_ids import peer_id
@@ -138,7 +140,16 @@ async def test_operators_see_the_network(pair: Pair) -> None:
     assert report["address"] == f"/ip4/{host}/tcp/{port}/p2p/{peer_id(hall_key)}"
     assert (report["peers"], report["unreachable"], report["halls"]) == (1, 0, 1)
     assert json.loads(await fetch(pair.here, "/health"))["mesh_network"]["address"] is None
+    await pair.alice.send(MsgType.ADVERTISE, b"{}")
+    await pair.bob.envelope(MsgType.ADVERTISE)
+    forged = structs.replace(pair.alice.seal(MsgType.BOUNTY, b"{}"), signature=bytes(64))
+    network_of(pair.here).publish(BROADCAST_TOPIC, encode(forged))
+    assert pair.there.mesh is not None
+    faults = pair.there.mesh.room.border.dropped
+    await until(lambda: faults["InvalidSignature"])
     shown = await fetch(pair.there, "/metrics")
+    assert 'moothall_network_received_total{type="ADVERTISE"} 1.0' in shown
+    assert 'moothall_network_faults_total{fault="InvalidSignature"} 1.0' in shown
     assert 'moothall_network_peers{direction="inbound"} 1.0' in shown
     assert 'moothall_network_peers{direction="outbound"} 0.0' in shown
     assert "moothall_network_announced 1.0" in shown

@@ -170,8 +170,8 @@ def routes(
         registry.register(KeepMetrics(keep))
     if mesh is not None:
         registry.register(MeshMetrics(mesh))
-    if network is not None:
-        registry.register(NetworkMetrics(network))
+        if network is not None:
+            registry.register(NetworkMetrics(network, mesh.room))
     registry.register(StoreMetrics(store, desk, court))
     registry.register(HookMetrics(hall, courier))
     ProcessCollector(namespace="moothall", registry=registry)

@@ -1,6 +1,6 @@
 """The network of the mesh in a hall: built from the settings, and what operators see of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -86,8 +86,9 @@ def _dropped(network: Peering) -> dict[str, int]:
 class NetworkMetrics(Collector):
     """Reads the counts of the network when it is asked."""
 
-    def __init__(self, network: Peering) -> None:
+    def __init__(self, network: Peering, room: MeshRoom) -> None:
         self._network = network
+        self._border = room.border
 
     def collect(self) -> Iterator[Metric]:
         seen = self._network.statistics()
@@ -108,6 +109,8 @@ class NetworkMetrics(Collector):
         }
         yield _gauges("routes", "Agents that a way is known to", "way", ways)
         yield _counts("envelopes", "Envelopes from and to peers, by way", "way", seen.counts)
+        yield _counts("received", "Envelopes of peers that passed all checks", "type", self._border.received)
+        yield _counts("faults", "Envelopes of peers that the room refused", "fault", self._border.dropped)
         yield _counts("messages", "Messages of topics, by outcome", "outcome", host.outcomes)
         yield _counts("dropped", "Envelopes and messages dropped", "reason", _dropped(self._network))
         yield _count("retried", "Bilateral envelopes sent once more", seen.outbox.counts["retried"])
@@ -129,7 +132,7 @@ def _gauges(name: str, help_text: str, label: str, values: dict[str, int]) -> Me
     return family
 
 
-def _counts(name: str, help_text: str, label: str, values: dict[str, int]) -> Metric:
+def _counts(name: str, help_text: str, label: str, values: Mapping[str, int]) -> Metric:
     family = CounterMetricFamily(f"moothall_network_{name}", help_text, labels=(label,))
     for key in sorted(values):
         family.add_metric((key,), values[key])

@@ -16,7 +16,8 @@ from moothall.wire.mesh.envelope import Envelope
 from moothall.wire.mesh.msg_types import NAMED_TOPIC, MsgType
 from moothall.wire.mesh.offers import decode_amount
 
-MAX_WATCHED: Final = 1024  # named topics that the hall hears from the network
+# Named topics that the hall hears from the network. Peers look at 256 of each other, the fixed ones included.
+MAX_WATCHED: Final = 248
 
 # Why an envelope of a peer goes nowhere, besides the faults of `wire.mesh.faults` and `replies`.
 UNKNOWN_RECIPIENT: Final = "UnknownRecipient"
