@@ -198,6 +198,20 @@ async def test_a_hall_that_restarts_is_a_peer_again(tmp_path: Path) -> None:
                 assert network_of(here).statistics().unreachable == 0
 
 
+async def test_a_hall_that_is_killed_is_a_peer_again(tmp_path: Path, unused_tcp_port: int) -> None:
+    with running_hall(tmp_path, "--mesh-port", str(unused_tcp_port)) as there:
+        place = f"/ip4/127.0.0.1/tcp/{unused_tcp_port}/p2p/{peer_id(there.key.raw)}"
+        async with opened(tmp_path / "here", place, port=None) as here, mesh_peer(here.url, BOB) as bob:
+            await until(lambda: network_of(here).statistics().host.peers == 1)
+            await asyncio.to_thread(there.kill)
+            await until(lambda: network_of(here).statistics().host.peers == 0)
+            await asyncio.to_thread(there.start)
+            async with mesh_peer(there.url, ALICE) as alice:
+                await until(lambda: reaches(here, ALICE))
+                await bob.send(MsgType.PROPOSE, Propose(message="work").encode(), ALICE.public.raw, TALK)
+                assert (await alice.envelope(MsgType.PROPOSE)).sender == BOB.public.raw
+
+
 async def test_a_peer_given_twice_is_one_and_the_hall_itself_is_none(tmp_path: Path) -> None:
     async with opened(tmp_path / "there") as there:
         place = address_of(there)

@@ -126,16 +126,14 @@ def test_changes_are_collected_and_all_is_repeated() -> None:
     assert hosted.due(now + PERIOD + DEBOUNCE, AT + 60) == [said(key(2), at=AT + 60)]
 
 
-def test_a_hall_that_comes_is_told_soon() -> None:
+def test_a_hall_that_comes_is_told_all_and_the_others_of_changes() -> None:
     hosted = Hosted(HALL)
     hosted.due(0, AT)
     hosted.change(key(1), 0, is_here=True)
-    hosted.due(DEBOUNCE, AT)
-    for _ in range(10):
-        hosted.repeat(2000)
-    assert hosted.due(2000 + DEBOUNCE - 1, AT) == []
-    assert len(hosted.due(2000 + DEBOUNCE, AT)) == 1
-    assert hosted.due(2001 + DEBOUNCE, AT) == []
+    assert hosted.whole(AT) == [said(key(1), at=AT + 1)]
+    assert hosted.due(DEBOUNCE, AT) == [said(key(1), at=AT + 2)]
+    assert hosted.due(PERIOD - 1, AT) == []
+    assert len(hosted.due(PERIOD, AT)) == 1
 
 
 def test_a_hall_that_closes_hosts_nothing() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.network import limits
-from moothall.network.limits import Allowance, Limits, PeerLimits
+from moothall.network.limits import UNLIMITED, Allowance, Limits, PeerLimits
 from moothall.settings.limits import Rate
 
 RELAY, PEER, AUTHOR, OTHER = (bytes((each,)) * 32 for each in range(1, 5))
@@ -74,6 +74,12 @@ def test_a_burst_of_three_thousand_is_not_lost() -> None:
     found = PeerLimits(Clock())
     assert admitted(found, RELAY, AUTHOR, 3000, size=500) == 3000
     assert all(found.admits_sender(RELAY, AUTHOR, 500) for _ in range(3000))
+
+
+def test_without_limits_all_is_admitted() -> None:
+    found = PeerLimits(Clock(), UNLIMITED)
+    assert admitted(found, RELAY, AUTHOR, 50_000, size=65_536) == 50_000
+    assert all(found.admits_sender(RELAY, AUTHOR, 65_536) for _ in range(10_000))
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 400), st.integers(1, 65_536)), max_size=300))

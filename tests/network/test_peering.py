@@ -265,8 +265,7 @@ async def test_an_agent_of_another_hall_is_reached_through_its_announcement() ->
         assert results == []  # it is told later, in all cases
         await until(lambda: results == [False])
         await meet(alice, bob)
-        await announced(bob, alice)
-        assert alice.network.reaches(envelope)
+        await until(lambda: alice.network.reaches(envelope))
         alice.network.carry(envelope, encode(envelope), results.append)
         await until(lambda: results == [False, True])
         assert (alice.id, encode(envelope), None) in bob.room.received
@@ -329,7 +328,7 @@ async def test_a_hall_that_vanishes_takes_its_agents_away_later() -> None:
     async with houses("alice", "bob") as (alice, bob):
         bob.network.present(Agent("b").key, is_here=True)
         await meet(alice, bob)
-        await announced(bob, alice)
+        await until(lambda: alice.network.statistics().routes.hosted)
         assert alice.network.statistics().halls == 1
         silent = MadeUpTime()
         bob.network._alarm, bob.network._outside = silent.call_later(0, lambda: None), silent  # it hangs
@@ -382,6 +381,24 @@ async def test_a_hall_is_not_sent_the_beacons_that_announcements_stand_for() -> 
         alice.network.publish(BROADCAST_TOPIC, after)
         await until(lambda: after in bob.room.raws())
         assert [sender_of(raw) for raw in bob.room.raws()] == [alice.id, Agent("a").key]
+
+
+async def test_a_peer_that_comes_and_goes_in_topics_is_greeted_once() -> None:
+    async with houses("alice") as (alice,), homes("node") as (node,):
+        alice.network.publish(BROADCAST_TOPIC, encode(Agent("a").beacon(alice.now())))
+        await node.host.dial(alice.address)
+        for _ in range(5):
+            for topic in (BROADCAST_TOPIC, HALLS):
+                node.host.join(topic)
+            await until(lambda: alice.is_in(HALLS, node) and alice.is_in(BROADCAST_TOPIC, node))
+            await until(lambda: len(node.resident.messages) == 3)
+            for topic in (BROADCAST_TOPIC, HALLS):
+                node.host.leave(topic)
+            await until(lambda: not alice.is_in(HALLS, node) and not alice.is_in(BROADCAST_TOPIC, node))
+        seen = alice.network.statistics().host.gossip.seen
+        assert (
+            seen == 4
+        )  # its own: the first announcement, to no peer; a BEACON, the agent's, an announcement
 
 
 async def test_a_greeting_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

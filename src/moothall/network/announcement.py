@@ -110,9 +110,9 @@ class Hosted:
         if self._changed_at is None:
             self._changed_at = now
 
-    def repeat(self, now: int) -> None:
-        """Another hall is there, and knows nothing yet."""
-        self._repeat_at = min(self._repeat_at, now + DEBOUNCE)
+    def whole(self, at: int) -> list[Announcement]:
+        """For another hall that has come, and knows nothing yet. The others are told as before."""
+        return self._announce(range(1 << self._bits()), at)
 
     def due(self, now: int, at: int) -> list[Announcement]:
         """What to send now."""

@@ -77,11 +77,14 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 class _Peer:
-    __slots__ = ("is_ours", "relay")
+    __slots__ = ("greeted", "is_ours", "relay")
 
     def __init__(self, relay: Relay) -> None:
         self.relay = relay
         self.is_ours = False  # until it has identified itself
+        self.greeted: set[str] = (
+            set()
+        )  # topics: to come and go costs a peer little, and a greeting costs us much
 
 
 class Peering:
@@ -232,10 +235,10 @@ class Peering:
 
     def joined(self, peer: bytes, topic: str) -> None:
         self._outbox.joined(topic)
-        if topic == BROADCAST_TOPIC:
-            self._greet(peer)
-        elif topic == HALLS:
-            self._hosted.repeat(self.host.now())
+        greeted = self._peers[peer].greeted
+        if topic in (BROADCAST_TOPIC, HALLS) and topic not in greeted:
+            greeted.add(topic)
+            self._greet(peer, topic)
 
     def left(self, peer: bytes, topic: str) -> None:
         """There is nothing to do: the host knows who is in a topic."""
@@ -288,13 +291,16 @@ class Peering:
         self._routes.beacon(said.hall, relay)
         self._routes.hosted(said.hall, agents)
 
-    def _greet(self, peer: bytes) -> None:
-        """The peer can hear BEACONs now."""
-        beacons = [self._beacon()]
-        if peer not in self.host.peers_in(HALLS):
-            beacons += [raw for _, raw in self._beacons.items() if self._young(raw)][-MAX_GREETING:]
-        for raw in beacons:
-            self.host.publish(BROADCAST_TOPIC, raw, only=peer)
+    def _greet(self, peer: bytes, topic: str) -> None:
+        """The peer can hear BEACONs now, or announcements."""
+        if topic == HALLS:
+            greeting = [each.encode() for each in self._hosted.whole(self._microseconds())]
+        else:
+            greeting = [self._beacon()]
+            if peer not in self.host.peers_in(HALLS):
+                greeting += [raw for _, raw in self._beacons.items() if self._young(raw)][-MAX_GREETING:]
+        for data in greeting:
+            self.host.publish(topic, data, only=peer)
 
     def _is_ours(self, peer: bytes) -> bool:
         place = self._peers.get(peer)
