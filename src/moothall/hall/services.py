@@ -36,7 +36,15 @@ class Timekeeper(Protocol):
         """Milliseconds since the Unix epoch."""
 
 
-class Services(Timekeeper, Protocol):
+class Caretaker(Timekeeper, Protocol):
+    """What goes on for as long as a hall, or a node, is open."""
+
+    @property
+    def is_closing(self) -> bool:
+        """True if nothing new is begun, because the hall is about to close."""
+
+
+class Services(Caretaker, Protocol):
     """What the handlers of market and court need."""
 
     @property
@@ -62,10 +70,6 @@ class Services(Timekeeper, Protocol):
 
     @property
     def revoked(self) -> RevokedKeys: ...
-
-    @property
-    def is_closing(self) -> bool:
-        """True if nothing new is begun, because the hall is about to close."""
 
     def agent_of(self, session: Session) -> Agent:
         """The agent behind a session that passed the tier check."""

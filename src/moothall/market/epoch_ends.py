@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from moothall.hall.outside import Store
-from moothall.hall.services import Services
+from moothall.hall.services import Caretaker
 from moothall.identity.seals import Seal
 from moothall.market.behaviour import Risk, RiskCount
 from moothall.market.epoch_log import Act, ClosedEpoch, Leaf, LogBooks, epoch_at
@@ -60,7 +60,7 @@ class EpochEnds:
         self._seal = seal
         self.latest: Risk | None = None  # of the last epoch that has ended
 
-    def open(self, hall: Services) -> None:
+    def open(self, hall: Caretaker) -> None:
         def found(closed: ClosedEpoch | None) -> None:
             if closed is not None:
                 self.latest = read_record(closed).risk
@@ -70,7 +70,7 @@ class EpochEnds:
             lambda books: books.closed_epoch(), found, lambda error: self._try_again(hall, error)
         )
 
-    def _look(self, hall: Services) -> None:
+    def _look(self, hall: Caretaker) -> None:
         """End what is over, then wait for the end of this epoch."""
         if hall.is_closing:
             return
@@ -87,7 +87,7 @@ class EpochEnds:
             lambda books: books.first_open_epoch(), found, lambda error: self._try_again(hall, error)
         )
 
-    def _read_leaves(self, hall: Services, ending: _Ending) -> None:
+    def _read_leaves(self, hall: Caretaker, ending: _Ending) -> None:
         if hall.is_closing:
             return
 
@@ -106,7 +106,7 @@ class EpochEnds:
             lambda error: self._try_again(hall, error),
         )
 
-    def _read_acts(self, hall: Services, ending: _Ending) -> None:
+    def _read_acts(self, hall: Caretaker, ending: _Ending) -> None:
         if hall.is_closing:
             return
 
@@ -124,7 +124,7 @@ class EpochEnds:
             lambda error: self._try_again(hall, error),
         )
 
-    def _end(self, hall: Services, ending: _Ending, risk: Risk) -> None:
+    def _end(self, hall: Caretaker, ending: _Ending, risk: Risk) -> None:
         if hall.is_closing:
             return
         at = hall.timestamp()
@@ -163,7 +163,7 @@ class EpochEnds:
         books.close_epoch(closed)
         return closed
 
-    def _try_again(self, hall: Services, error: BaseException) -> None:
+    def _try_again(self, hall: Caretaker, error: BaseException) -> None:
         hall.log.warning("mesh_epoch_failed", error=repr(error))
         hall.agenda.at(hall.now() + RETRY_SECONDS, lambda: self._look(hall))
 
