@@ -28,6 +28,7 @@ from moothall.market.credit_books import CreditBooks
 from moothall.market.epoch_log import LogBooks
 from moothall.market.hooks import Subscription
 from moothall.market.mesh_books import ConversationBooks
+from moothall.market.node_books import NodeBooks
 from moothall.market.records import (
     AuditRow,
     Entry,
@@ -52,6 +53,7 @@ from moothall.store.halls import KEY_BYTES, HallsSql
 from moothall.store.ids import IdBooks
 from moothall.store.mesh_inbox import InboxSql
 from moothall.store.mesh_log import LogSql
+from moothall.store.node import NodeSql
 from moothall.store.row_cache import RowCache
 from moothall.store.rows import Draft, Stored
 from moothall.store.standings import StandingBooks
@@ -124,10 +126,12 @@ class StoreBooks(
     CommonBooks,
     PinBooks,
     HallBooks,
+    NodeBooks,
     Protocol,
 ):
-    """The books of the market and the court; of conversations of the mesh, credits, its log and its inboxes; of
-    the keys behind ids; of what halls have in common and tell each other; and the courier's outbox of events."""
+    """The books of the market and the court; of conversations of the mesh, credits, its log and its inboxes; of a
+    node; of the keys behind ids; of what halls have in common and tell each other; and the courier's outbox of
+    events."""
 
     def keys_from(self, digits: str) -> list[bytes]:
         """Keys that begin with these hex digits: one, or two if there are several."""
@@ -139,6 +143,7 @@ class SqlBooks(
     CreditSql,
     LogSql,
     InboxSql,
+    NodeSql,
     EventBooks,
     IdBooks,
     CommonSql,

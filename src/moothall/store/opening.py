@@ -95,6 +95,29 @@ def open_store(
     return Store(PostgresStore(url, committed, subscriptions, hall=hall), mirror)
 
 
+def open_node_store(directory: DataDirectory) -> sqlite.SqliteStore:
+    """The store of a node of the mesh: a file with the same tables, without the files of a hall beside it. So the
+    commands for credits and for the log of the mesh work on it. Call it on the running loop."""
+    path = directory.path / sqlite.FILE
+    connection = sqlite.connect(path, create=True)
+    broken: tuple[type[Exception], ...] = (*connection.errors, UnicodeDecodeError)
+    try:
+        connection.execute(connection.dialect.begin)
+        found = migrations.upgrade(connection, int(time() * 1000))
+        if found == 0:
+            _sign(connection)
+        connection.execute("COMMIT")
+    except broken as error:
+        connection.close()
+        what = " ".join(str(error).split())
+        raise UsageError(f"{path}: the store cannot be made ready: {what}; {sqlite.REMEDY}") from error
+    except BaseException:
+        connection.close()
+        raise
+    directory.sync()  # the file's name must survive a power cut too
+    return sqlite.SqliteStore(connection, lambda changes: None)
+
+
 def bound_ids(directory: DataDirectory) -> Iterator[str]:
     """Of a store in a file, which no other hall uses: all ids that have a key."""
     with closing(connect(directory.path, "")) as connection:
@@ -170,9 +193,7 @@ def prepare(connection: Connection, directory: DataDirectory, log: Log) -> None:
     now = int(time() * 1000)
     migrations.upgrade(connection, now)
     if found == 0:
-        connection.execute(
-            "INSERT INTO meta (name, value) VALUES ('created_by', ?)", (f"moothall {__version__}",)
-        )
+        _sign(connection)
         reference.bring_in(connection, directory, log)
     else:
         reference.keep_unknown(connection, directory, log)
@@ -183,3 +204,9 @@ def prepare(connection: Connection, directory: DataDirectory, log: Log) -> None:
     access_files.AccessMirror(directory.path).follow(connection)
     if 0 < found < VERSION:
         log.info("store_upgraded", engine=connection.dialect.name, found=found, version=VERSION)
+
+
+def _sign(connection: Connection) -> None:
+    connection.execute(
+        "INSERT INTO meta (name, value) VALUES ('created_by', ?)", (f"moothall {__version__}",)
+    )

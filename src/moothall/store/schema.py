@@ -36,6 +36,11 @@ changes of a row: a writer that read an older one finds out when it writes (see 
     mesh_log            envelopes of the mesh in the order of arrival, for ever: the leaves of each epoch's tree
     mesh_epochs         epochs that have ended: how many envelopes each had, and the root of its tree
     mesh_inbox          envelopes for agents of the mesh that are away, with `mesh_inbox = "store"`
+    node_inbox          of a node of the mesh, like the rest: which envelopes of the log came for its agents
+    node_outbox         messages of its agents that no peer has acknowledged yet
+    node_failures       the latest of those that were given up
+    node_hosted         agents that the node hosts: the hashes of their tokens, and their keys, encrypted
+    node_tasks          what the owner of the node noted of its jobs
 """
 
 from typing import Final
@@ -432,6 +437,49 @@ _MESH: Final = (
     )""",
     "CREATE INDEX mesh_inbox_recipient ON mesh_inbox (recipient, number)",
     "CREATE INDEX mesh_inbox_at ON mesh_inbox (at)",
+    """CREATE TABLE node_inbox (
+        number {cursor},
+        recipient {bytes} NOT NULL,
+        at BIGINT NOT NULL,
+        hash {bytes} NOT NULL REFERENCES mesh_log (hash),
+        note {text}
+    )""",
+    "CREATE INDEX node_inbox_recipient ON node_inbox (recipient, number)",
+    "CREATE INDEX node_inbox_at ON node_inbox (at)",
+    """CREATE TABLE node_outbox (
+        number {cursor},
+        sender {bytes} NOT NULL,
+        recipient {bytes} NOT NULL,
+        msg_type SMALLINT NOT NULL,
+        conversation_id {bytes} NOT NULL,
+        is_logged SMALLINT NOT NULL,
+        at BIGINT NOT NULL,
+        payload {bytes} NOT NULL
+    )""",
+    """CREATE TABLE node_failures (
+        number {cursor},
+        sender {bytes} NOT NULL,
+        recipient {bytes} NOT NULL,
+        msg_type SMALLINT NOT NULL,
+        conversation_id {bytes} NOT NULL,
+        nonce {text} NOT NULL,
+        reason {text} NOT NULL,
+        at BIGINT NOT NULL,
+        payload {bytes} NOT NULL
+    )""",
+    "CREATE INDEX node_failures_conversation ON node_failures (conversation_id)",
+    """CREATE TABLE node_hosted (
+        agent {bytes} PRIMARY KEY,
+        token {bytes} NOT NULL UNIQUE,
+        secret {bytes} NOT NULL,
+        ends_at BIGINT NOT NULL
+    )""",
+    """CREATE TABLE node_tasks (
+        number {cursor},
+        at BIGINT NOT NULL,
+        shared SMALLINT NOT NULL,
+        fields {bytes} NOT NULL
+    )""",
     f"{SHARED}ALTER TABLE present ADD COLUMN on_mesh BOOLEAN NOT NULL DEFAULT FALSE",
     f"{SHARED}ALTER TABLE halls ADD COLUMN changes BIGINT NOT NULL DEFAULT 0",
     f"""{SHARED}CREATE FUNCTION mesh_log_open_epoch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
