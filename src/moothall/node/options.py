@@ -12,8 +12,8 @@ from moothall.p2p.multiaddr import Multiaddr
 LISTEN: Final = Multiaddr.parse("/ip4/0.0.0.0/tcp/9000")  # mesh wire 6.1
 
 # A delivery is approved with a VERDICT of the requester, which the other node gets: a node that approved by itself
-# would know another state than its peer.
-RULES: Final = MeshRules(approval="manual")
+# would know another state than its peer. A deal needs no credits: the ledger is the node's own.
+RULES: Final = MeshRules(approval="manual", cover="optional")
 
 
 class NodeOptions(Struct, frozen=True, kw_only=True):

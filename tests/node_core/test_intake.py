@@ -1,0 +1,78 @@
+"""What a node does not take: broken rules, other recipients, replays, floods."""
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from moothall.network import limits
+from moothall.network.limits import Allowance, Limits
+from moothall.settings.limits import Rate
+from moothall.wire.mesh.envelope import Envelope, encode
+from moothall.wire.mesh.msg_types import BROADCAST_TOPIC, MsgType
+from moothall.wire.mesh.offers import Propose
+from tests.support.nodes import TALK, Life, two, until
+
+OFFER = Propose(amount=5, message="x").encode()
+
+
+def sealed(
+    bob: Life, recipient: bytes, msg_type: MsgType = MsgType.PROPOSE, payload: bytes = OFFER
+) -> Envelope:
+    return bob.node._signers.seal(bob.id, msg_type, payload, recipient=recipient, conversation_id=TALK)
+
+
+async def bring(bob: Life, alice: Life, raw: bytes) -> None:
+    await bob.node._host.send(alice.id, raw)
+
+
+async def refused(alice: Life, name: str) -> None:
+    await until(lambda: alice.node.statistics().refused.get(name) == 1)
+    assert alice.received == []
+
+
+async def test_envelopes_that_break_a_rule_are_counted_by_its_name(tmp_path: Path) -> None:
+    async with two(tmp_path) as (alice, bob):
+        good = sealed(bob, alice.id)
+        await bring(bob, alice, b"\x8c")
+        await refused(alice, "CborDecode")
+        await bring(bob, alice, encode(structs.replace(good, signature=bytes(64))))
+        await refused(alice, "InvalidSignature")
+        await bring(bob, alice, encode(sealed(bob, b"x" * 32)))
+        await refused(alice, "WrongRecipient")
+        own = alice.node._signers.seal(
+            alice.id, MsgType.PROPOSE, OFFER, recipient=bob.id, conversation_id=TALK
+        )
+        await bring(bob, alice, encode(own))
+        await refused(alice, "OwnEnvelope")
+        bob.node._host.publish(BROADCAST_TOPIC, encode(good))
+        await refused(alice, "WrongRoute")
+        old = structs.replace(good, version=2)
+        await bring(bob, alice, encode(old))
+        await refused(alice, "UnsupportedVersion")
+
+
+async def test_a_replay_is_not_taken_also_after_a_restart(tmp_path: Path) -> None:
+    async with two(tmp_path) as (alice, bob):
+        raw = encode(sealed(bob, alice.id))
+        await bring(bob, alice, raw)
+        await until(lambda: alice.types == ["PROPOSE"])
+        await replayed(bob, alice, raw)
+    async with two(tmp_path) as (alice, bob):
+        await replayed(bob, alice, raw)
+
+
+async def replayed(bob: Life, alice: Life, raw: bytes) -> None:
+    await bring(bob, alice, raw)
+    await until(lambda: alice.node.statistics().refused.get("NonceReplay") == 1)
+    assert len(await alice.node.read_inbox(0, 10)) == 1
+
+
+async def test_a_flood_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = Allowance(Rate(10, 1000), Rate(1_000_000, 1000))
+    monkeypatch.setattr(limits, "Limits", lambda: Limits(sender=few))
+    async with two(tmp_path) as (alice, bob):
+        for _ in range(30):
+            await bring(bob, alice, encode(sealed(bob, alice.id)))
+        await until(lambda: alice.node.statistics().limited >= 15)
+        assert len(alice.received) <= 12
