@@ -98,11 +98,7 @@ class Asking:
 
     def _pays(self, guest: Guest, arrival: Arrival, price: Price) -> bool:
         """False: the frame waits until the connection can pay."""
-        if not arrival.is_paid:
-            arrival.is_paid = guest.pay(price)
-            if not arrival.is_paid:
-                guest.put_back(arrival)
-        return arrival.is_paid
+        return arrival.is_paid or guest.pays_for(arrival, price)
 
     # -- the proof of a key ------------------------------------------------------------------------
 

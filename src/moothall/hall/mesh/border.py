@@ -37,7 +37,7 @@ class Border:
         self.published = 0
         self.carried = 0  # bilateral envelopes of agents here that were handed to the network
         self.forwarded = 0  # those of peers, for other peers
-        self._network: Network | None = None
+        self.network: Network | None = None  # set by `open`
         self._presence = presence
         self._is_subscribed = is_subscribed
         self._occupied: set[str] = set()  # topics whose public channel has a member
@@ -45,22 +45,18 @@ class Border:
         self._unwatched: dict[str, None] = {}  # that agents here hear, and there was no room for
         self._announced: set[bytes] = set()  # keys that peers know to be here
 
-    @property
-    def network(self) -> Network | None:
-        return self._network
-
     def open(self, network: Network) -> None:
         """Call it once, before the first connection."""
-        self._network = network
+        self.network = network
         self._presence.on_channels(self._said, self._has_members)
 
     # -- topics ----------------------------------------------------------------------------------------
 
     def publish(self, topic: str, raw: bytes) -> None:
         """`topic` is the full name."""
-        if self._network is not None:
+        if self.network is not None:
             self.published += 1
-            self._network.publish(topic, raw)
+            self.network.publish(topic, raw)
 
     def _said(self, topic: str, raw: bytes) -> None:
         self.publish(NAMED_TOPIC + topic, raw)
@@ -74,59 +70,59 @@ class Border:
 
     def topic_changed(self, topic: str) -> None:
         """The first agent here hears this topic, or the last one no longer does."""
-        if self._network is None:
+        if self.network is None:
             return
         if self._is_subscribed(topic) or topic in self._occupied:
             if topic not in self._watched:
                 self._watch(topic)
         elif topic in self._watched:
             self._watched.remove(topic)
-            self._network.unwatch(NAMED_TOPIC + topic)
+            self.network.unwatch(NAMED_TOPIC + topic)
             if self._unwatched:
                 self._watch(next(iter(self._unwatched)))
         else:
             self._unwatched.pop(topic, None)
 
     def _watch(self, topic: str) -> None:
-        if len(self._watched) >= MAX_WATCHED or self._network is None:
+        if len(self._watched) >= MAX_WATCHED or self.network is None:
             self._unwatched[topic] = None
             return
         self._unwatched.pop(topic, None)
         self._watched.add(topic)
-        self._network.watch(NAMED_TOPIC + topic)
+        self.network.watch(NAMED_TOPIC + topic)
 
     # -- agents ----------------------------------------------------------------------------------------
 
     def agent_changed(self, key: bytes, *, is_here: bool) -> None:
         """`is_here`: a connection gets the envelopes to this key."""
-        if self._network is None or (key in self._announced) == is_here:
+        if self.network is None or (key in self._announced) == is_here:
             return
         if is_here:
             self._announced.add(key)
         else:
             self._announced.remove(key)
-        self._network.present(key, is_here=is_here)
+        self.network.present(key, is_here=is_here)
 
     def heard(self, envelope: Envelope, peer: bytes) -> None:
         """An envelope of this peer has passed all checks."""
-        if self._network is not None:
-            self._network.heard(envelope, peer)
+        if self.network is not None:
+            self.network.heard(envelope, peer)
 
     # -- bilateral envelopes ---------------------------------------------------------------------------
 
     def reaches(self, envelope: Envelope) -> bool:
-        return self._network is not None and is_safe(envelope) and self._network.reaches(envelope)
+        return self.network is not None and is_safe(envelope) and self.network.reaches(envelope)
 
     def carry(self, envelope: Envelope, raw: bytes, done: Delivered, *, source: bytes | None = None) -> None:
         """`source` is the peer that it came from; None: it is of an agent of this hall."""
-        if self._network is None or not is_safe(envelope):
+        if self.network is None or not is_safe(envelope):
             done(False)
             return
         if source is None:
             self.carried += 1
         else:
             self.forwarded += 1
-        self._network.carry(envelope, raw, done, source=source)
+        self.network.carry(envelope, raw, done, source=source)
 
     # -- what operators see ----------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ more is read from a connection. A peer is read on, and what exceeds its queue is
 """
 
 from collections import Counter
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from moothall.hall import checking
@@ -167,15 +166,20 @@ class Source(Generic[Way]):
         if not self.closing:
             self._room.handle(self, arrival)
 
-    def can_begin(self, arrival: Arrival, price: Callable[[], Price]) -> bool:
-        """False: the envelope waits, because the source cannot pay, or has too many envelopes under way."""
-        if self.in_flight >= self._most_in_flight:
-            self.wait_for_disk()
-        elif arrival.is_paid or self.meter is None or self.pay(price()):
-            arrival.is_paid = True
-            return True
+    def is_busy(self, arrival: Arrival) -> bool:
+        """True: the envelope waits, because too many of the source are under way."""
+        if self.in_flight < self._most_in_flight:
+            return False
+        self.wait_for_disk()
         self.put_back(arrival)
-        return False
+        return True
+
+    def pays_for(self, arrival: Arrival, price: Price) -> bool:
+        """False: the frame waits until the source can pay."""
+        arrival.is_paid = self.pay(price)
+        if not arrival.is_paid:
+            self.put_back(arrival)
+        return arrival.is_paid
 
     def put_back(self, arrival: Arrival) -> None:
         """Handle it when the source is released, before all others."""

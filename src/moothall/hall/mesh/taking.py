@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from moothall.errors import OutOfOrder, Refusal
-from moothall.hall.budgets import Price
 from moothall.hall.mesh import beacons, replies
 from moothall.hall.mesh.abroad import Remote
 from moothall.hall.mesh.border import AMOUNT_OVERFLOW, UNDELIVERED, UNKNOWN_RECIPIENT, is_safe
@@ -71,7 +70,7 @@ class Taking:
         try:
             self._check_sender(source, envelope, is_signed=arrival.valid)
             topic = self._topic(source, arrival, envelope)
-            if not source.can_begin(arrival, partial(self._price, source, arrival, envelope, topic)):
+            if source.is_busy(arrival) or not self._pays(source, arrival, envelope, topic):
                 return
             admit(envelope, topic=topic, guard=self.guard, now=room.microseconds(), is_read=True)
         except EnvelopeRefused as refused:
@@ -141,9 +140,12 @@ class Taking:
                 Fault.WRONG_ROUTE, "a BROADCAST does not belong on a topic that it does not name"
             )
 
-    def _price(self, source: Source[Any], arrival: Arrival, envelope: Envelope, topic: str | None) -> Price:
+    def _pays(self, source: Source[Any], arrival: Arrival, envelope: Envelope, topic: str | None) -> bool:
+        """False: the envelope waits until the source can."""
+        if arrival.is_paid or source.meter is None:
+            return True
         audience = self._audience(source, arrival, envelope, topic)
-        return envelope_price(envelope, len(arrival.raw), audience)
+        return source.pays_for(arrival, envelope_price(envelope, len(arrival.raw), audience))
 
     def _audience(self, source: Source[Any], arrival: Arrival, envelope: Envelope, topic: str | None) -> int:
         room = self._room
@@ -175,12 +177,10 @@ class Taking:
 
     def _publish(self, source: Source[Any], envelope: Envelope, raw: bytes) -> None:
         """To all connections, and to the network unless it came from there."""
-        self._room.routing.publish(raw, self._room.listeners, envelope.sender)
-        self._to_network(source, TOPICS[envelope.msg_type], raw)
-
-    def _to_network(self, source: Source[Any], topic: str, raw: bytes) -> None:
-        if source.peer is None:
-            self._room.border.publish(topic, raw)
+        room = self._room
+        room.routing.publish(raw, room.listeners, envelope.sender)
+        if source.peer is None and room.border.network is not None:
+            room.border.publish(TOPICS[envelope.msg_type], raw)
 
     # -- by type -----------------------------------------------------------------------------------
 
@@ -201,9 +201,9 @@ class Taking:
             beacons.not_told(known, name)
         if isinstance(source, Guest):
             self._presence.arrive(source, key, name, proven=source.is_proven)
+            room.border.publish(TOPICS[MsgType.BEACON], arrival.raw)
         elif isinstance(known, Remote):
             room.border.abroad.renamed(known, name)
-        self._to_network(source, TOPICS[MsgType.BEACON], arrival.raw)
         self._accepted(source, envelope)
 
     def _advertise(self, source: Source[Any], envelope: Envelope, arrival: Arrival) -> None:
@@ -260,7 +260,8 @@ class Taking:
         def publish(published: bytes | None, *, is_chat: bool) -> None:
             if published is not None:
                 self._room.routing.publish(published, self._room.topics.members(topic), envelope.sender)
-                self._to_network(source, NAMED_TOPIC + topic, published)
+                if source.peer is None:
+                    self._room.border.publish(NAMED_TOPIC + topic, published)
             if not is_chat:
                 self._dealings.record(envelope, raw, source.payer)
             self._accepted(source, envelope)
