@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from moothall.errors import UsageError
 from moothall.node.reports import Received
+from moothall.node_api.objects import camel_case
 from moothall.node_api.webhook import CURSOR_FILE, MAX_ATTEMPTS, Webhook, wanted_types
 from moothall.wire.mesh.msg_types import MsgType
 from tests.node_api.test_objects import received
@@ -30,9 +31,12 @@ class Inbox:
     def add(self, msg_type: MsgType) -> None:
         self.at_the_end.clear()
         known = received(msg_type)
-        self.rows.append(Received(len(self.rows) + 1, known.envelope, known.at))
+        is_kept = msg_type is not MsgType.BEACON
+        row = Received(len(self.rows) + is_kept, known.envelope, known.at)
+        if is_kept:
+            self.rows.append(row)
         for callback in self._callbacks:
-            callback(self.rows[-1])
+            callback(row)
 
     async def read(self, after: int, limit: int) -> list[Received]:
         found = [row for row in self.rows if row.cursor > after][:limit]
@@ -117,7 +121,20 @@ async def test_each_envelope_is_told(receiver: Receiver, tmp_path: Path) -> None
         assert headers["Authorization"] == "Bearer hook-secret"
         assert headers["Content-Type"] == "application/json"
         told = [first["msg_type"], *[(await receiver.next())["msg_type"] for _ in list(MsgType)[1:]]]
-        assert told == ["".join(part.capitalize() for part in each.name.split("_")) for each in MsgType]
+        assert set(told) == {camel_case(each) for each in MsgType}
+        in_order = [each for each in MsgType if each is not MsgType.BEACON]
+        assert [name for name in told if name != "Beacon"] == [camel_case(each) for each in in_order]
+        await until_kept()
+
+
+async def test_a_new_webhook_that_hears_a_beacon_first(receiver: Receiver, tmp_path: Path) -> None:
+    inbox = Inbox()
+    inbox.add(MsgType.PROPOSE)
+    async with telling(inbox, receiver, tmp_path) as until_kept:
+        inbox.add(MsgType.BEACON)
+        assert (await receiver.next())["msg_type"] == "Beacon"
+        inbox.add(MsgType.ACCEPT)
+        assert (await receiver.next())["msg_type"] == "Accept"
         await until_kept()
 
 

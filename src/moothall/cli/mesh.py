@@ -17,6 +17,7 @@ from moothall.cli._mesh_dealing import (
 from moothall.cli._mesh_listen import listen
 from moothall.cli._mesh_log import log, prove, verify
 from moothall.cli._mesh_looking import balance, conversations, reputation, show
+from moothall.cli._mesh_node import node
 from moothall.cli._mesh_notaries import notarize, verdict
 from moothall.cli._mesh_publishing import advertise, broadcast, discover
 from moothall.cli._mesh_risk import batch, risk
@@ -51,6 +52,6 @@ for command in (
     context = {"ignore_unknown_options": command is feedback}
     app.command(cls=HallCommand, context_settings=context)(command)
 
-# Those that read what a hall keeps, or nothing.
-for local in (log, prove, verify, batch, risk, simulate):
+# Those that read what a hall keeps, or nothing; and a node, which needs no hall.
+for local in (log, prove, verify, batch, risk, simulate, node):
     app.command()(local)

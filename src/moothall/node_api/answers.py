@@ -20,23 +20,18 @@ HANDLING_TIME: Final = 30.0  # seconds
 
 SEND_RATE: Final = Rate(120, 60)  # of all routes that send, together (mesh wire 13)
 SIGN_RATE: Final = Rate(60, 60)
-HOSTED_RATE: Final = Rate(60, 60)  # of each session
-
-_MIN_TO_SWEEP: Final = 1024  # windows of hosted agents; then whenever their number has doubled
 
 T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Limits:
-    """How often the routes can be used. `clock` is in seconds."""
+    """How often the routes can be used. `clock` is in seconds. The node itself counts what hosted agents do."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._send = Window(SEND_RATE)
         self._sign = Window(SIGN_RATE)
-        self._hosted: dict[bytes, Window] = {}
-        self._sweep_at = _MIN_TO_SWEEP
 
     def send(self) -> None:
         """Raises NodeRefused (429)."""
@@ -45,14 +40,6 @@ class Limits:
     def sign(self) -> None:
         """Raises NodeRefused (429)."""
         self._count(self._sign)
-
-    def hosted(self, agent: bytes) -> None:
-        """Raises NodeRefused (429). Windows of agents that sent nothing for a while are dropped."""
-        if agent not in self._hosted and len(self._hosted) >= self._sweep_at:
-            now = self._clock()
-            self._hosted = {key: window for key, window in self._hosted.items() if not window.is_quiet(now)}
-            self._sweep_at = max(_MIN_TO_SWEEP, 2 * len(self._hosted))
-        self._count(self._hosted.setdefault(agent, Window(HOSTED_RATE)))
 
     def _count(self, window: Window) -> None:
         if not window.admit(self._clock()):

@@ -30,13 +30,13 @@ METHODS: Final = ("GET", "POST", "PATCH", "DELETE")
 def build(
     node: Node, sockets: Sockets, *, seed: bytes, keys: Keys, origins: Collection[str], limits: Limits
 ) -> App:
-    """The API of a node. `origins` are those whose pages may ask, next to the default ones."""
+    """The API of a node that runs. `origins` are those whose pages may ask, next to the default ones."""
     allowed = (*DEFAULT_ORIGINS, *origins)
     metrics = Route("/metrics", guard(MetricsRoute(node, sockets), keys, Level.READ), methods=["GET"])
     app = Starlette(
         routes=[
             *Routes(node, seed, keys, limits).all(),
-            *HostedRoutes(node, keys, limits).all(),
+            *HostedRoutes(node, keys).all(),
             metrics,
             *sockets.all(),
         ],
@@ -45,6 +45,7 @@ def build(
         ],
         exception_handlers={NodeRefused: _refused, HTTPException: _no_route, Exception: _failed},
     )
+    app.router.redirect_slashes = False  # as the reference: another path is not found
     hosts = {name for origin in origins if (name := urlsplit(origin).hostname)}
     return _known_hosts_only(app, hosts)
 

@@ -160,10 +160,10 @@ def payload(text: str) -> bytes:
         raise NodeRefused(400, "payload_b64: invalid base64") from None
 
 
-def number(text: str | None, field: str, *, default: int, most: int = INT64_MAX) -> int:
-    """A parameter of a query, from 0 to `most`. Raises NodeRefused (400)."""
+def number(text: str | None, field: str, *, default: int, least: int = 0, most: int = INT64_MAX) -> int:
+    """A parameter of a query. Raises NodeRefused (400)."""
     if text is None:
         return default
-    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= most):
-        raise NodeRefused(400, f"{field} must be a whole number from 0 to {most}")
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
+        raise NodeRefused(400, f"{field} must be a whole number from {least} to {most}")
     return int(text)

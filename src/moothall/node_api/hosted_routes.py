@@ -7,7 +7,7 @@ from starlette.routing import Route
 from moothall.errors import NodeRefused
 from moothall.node import Node
 from moothall.node_api import bodies, payloads
-from moothall.node_api.answers import Handler, Limits, answer, body_of, guard
+from moothall.node_api.answers import Handler, answer, body_of, guard
 from moothall.node_api.auth import Keys, Level, bearer
 from moothall.node_api.routes import conversation_of, recipient_of
 from moothall.wire.mesh.envelope import MAX_ENVELOPE
@@ -15,10 +15,11 @@ from moothall.wire.mesh.msg_types import BILATERAL, MsgType
 
 
 class HostedRoutes:
-    def __init__(self, node: Node, keys: Keys, limits: Limits) -> None:
+    """Make them when the node runs."""
+
+    def __init__(self, node: Node, keys: Keys) -> None:
         self._hosted = node.hosted
         self._keys = keys
-        self._limits = limits
 
     def all(self) -> list[Route]:
         return [
@@ -86,7 +87,7 @@ class HostedRoutes:
         await self._hosted.send(token, msg_type, payload, recipient=to, conversation_id=conversation)
 
     def _admitted(self, request: Request) -> str:
-        """The token of a session. Raises NodeRefused: 401, or 429 if it sends too often."""
+        """The token of a session. Raises NodeRefused (401)."""
         token = bearer(request.headers) or ""
-        self._limits.hosted(self._hosted.agent_of(token))
+        self._hosted.agent_of(token)
         return token

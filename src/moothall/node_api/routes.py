@@ -60,8 +60,7 @@ class Routes:
             self._route("GET", "/failures", self.failures, read),
             self._route("POST", "/escrow/lock", self.lock, master),
             self._route("POST", "/escrow/approve", self.approve, master),
-            self._route("POST", "/tasks/log", self.log_task, master),
-            self._route("GET", "/tasks/log", self.tasks, read),
+            Route("/tasks/log", self._tasks(), methods=["GET", "POST"]),
             self._route("PATCH", "/tasks/log/{id}/shared", self.share_task, master),
             self._route("DELETE", "/tasks/log/{id}", self.remove_task, master),
             self._route("GET", "/health", self.health, none),
@@ -71,6 +70,16 @@ class Routes:
         self, method: str, path: str, handler: Handler, level: Level, admit: Callable[[], None] | None = None
     ) -> Route:
         return Route(path, guard(handler, self._keys, level, admit), methods=[method])
+
+    def _tasks(self) -> Handler:
+        """One route for two methods, so that `Allow` names both."""
+        add = guard(self.log_task, self._keys, Level.MASTER)
+        look = guard(self.tasks, self._keys, Level.READ)
+
+        async def handle(request: Request) -> Response:
+            return await (add if request.method == "POST" else look)(request)
+
+        return handle
 
     # -- the agent -----------------------------------------------------------------------------------
 
@@ -224,7 +233,7 @@ class Routes:
 
     async def tasks(self, request: Request) -> Response:
         query = request.query_params
-        limit = bodies.number(query.get("limit"), "limit", default=DEFAULT_TASKS)
+        limit = bodies.number(query.get("limit"), "limit", default=DEFAULT_TASKS, least=1)
         before = bodies.number(query["before"], "before", default=0) if "before" in query else None
         found = await self._node.tasks.read(limit=min(limit, MAX_TASKS), before=before)
         return answer(
@@ -290,7 +299,7 @@ async def _page(request: Request, read: Callable[[int, int], Awaitable[list[Rece
 def _cursor(request: Request) -> tuple[int, int]:
     query = request.query_params
     after = bodies.number(query.get("after"), "after", default=0)
-    return after, bodies.number(query.get("limit"), "limit", default=DEFAULT_PAGE, most=MAX_PAGE)
+    return after, bodies.number(query.get("limit"), "limit", default=DEFAULT_PAGE, least=1, most=MAX_PAGE)
 
 
 def _agent_id(request: Request) -> bytes:

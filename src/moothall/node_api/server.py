@@ -63,7 +63,7 @@ async def run(
         raise UsageError(f"--log-dir {options.log_dir}: {error.strerror}. Choose another folder") from None
     secret, token_file = master_secret(api.secret, api.place, options.log_dir)
     types = wanted_types(api.webhook_types)
-    node = Node(options)
+    node = Node(options, log=log)
     webhook = api.webhook_url and Webhook(
         api.webhook_url,
         secret=api.webhook_secret,

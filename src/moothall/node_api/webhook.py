@@ -3,10 +3,13 @@
 It reads the inbox with a cursor of its own, which is kept in a file. So nothing waits in memory, and envelopes that
 came while the receiver or the node was down are told later. They are told one after the other. After
 MAX_ATTEMPTS the next one has its turn. A crash can repeat an envelope.
+
+BEACONs are not in the inbox. They are told once, when they come, and only the latest if they come too fast.
 """
 
 import asyncio
 import ssl
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Final
@@ -27,6 +30,7 @@ MAX_ATTEMPTS: Final = 5
 FIRST_PAUSE: Final = 1.0  # seconds before the second attempt; then twice as long each time
 PATIENCE: Final = 10.0  # seconds for one POST
 PAGE: Final = 50
+MAX_BEACONS: Final = 64  # that wait
 
 Listen = Callable[[Callable[[Received], None]], Callable[[], None]]
 Read = Callable[[int, int], Awaitable[list[Received]]]
@@ -76,6 +80,7 @@ class Webhook:
         self._pause = pause
         self._news = asyncio.Event()
         self._after = self._kept()
+        self._beacons: deque[Received] = deque(maxlen=MAX_BEACONS)
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -91,27 +96,32 @@ class Webhook:
                         await self._keep(received.cursor)
                 if page and self._after != page[-1].cursor:
                     await self._keep(page[-1].cursor)
+                while self._beacons:
+                    await self._tell(self._beacons.popleft(), tls, attempts=1)
                 if not page:
                     await self._news.wait()
         finally:
             unlisten()
 
     def _note(self, received: Received) -> None:
+        is_beacon = received.envelope.msg_type is MsgType.BEACON  # with the cursor of the envelope before it
+        if is_beacon and MsgType.BEACON in self._types:
+            self._beacons.append(received)
         if self._after is None:  # a webhook that is new hears what comes from now on
-            self._after = received.cursor - 1
+            self._after = received.cursor if is_beacon else received.cursor - 1
         self._news.set()
 
-    async def _tell(self, received: Received, tls: ssl.SSLContext) -> None:
+    async def _tell(self, received: Received, tls: ssl.SSLContext, attempts: int = MAX_ATTEMPTS) -> None:
         request = self._request(msgspec.json.encode(webhook_object(received)))
         pause = self._pause
-        for attempt in range(1, MAX_ATTEMPTS + 1):
+        for attempt in range(1, attempts + 1):
             fault = await post(self._target, request, tls, PATIENCE)
             if fault is None:
                 return
             self._log.warning(
-                "webhook_failed", webhook=self._target.origin, attempt=attempt, of=MAX_ATTEMPTS, reason=fault
+                "webhook_failed", webhook=self._target.origin, attempt=attempt, of=attempts, reason=fault
             )
-            if attempt < MAX_ATTEMPTS:
+            if attempt < attempts:
                 await asyncio.sleep(pause)
                 pause *= 2
 
