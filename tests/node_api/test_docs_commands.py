@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.support.node_process import NodeApi, heard, of_type
-from tests.support.server import PROGRAM, Printed, environment
+from tests.support.node_process import NodeApi, heard, of_type, running_node
+from tests.support.server import PROGRAM, Printed, environment, run_moothall, running_hall
 
 PAGE = Path(__file__).parents[2] / "docs" / "mesh-network.md"
 PORTS = ("9000", "9001", "9090", "9091")
@@ -76,3 +76,43 @@ def test_two_nodes_on_one_machine(tmp_path: Path) -> None:
             for wanted in (f'[{{"agent_id":"{bob.agent_id}"', '{"conversation_id":"', '{"envelopes":['):
                 assert wanted in asked.stdout
             heard(inbox, of_type("PROPOSE"))
+
+
+def test_a_node_and_a_hall(tmp_path: Path) -> None:
+    """As the section about bridges says."""
+    (tmp_path / "hall").mkdir()
+    key = str(tmp_path / "ben.json")
+    assert run_moothall(tmp_path, "identity", "new", key).returncode == 0
+    ben = re.search(
+        r"^mesh id +(\w{64})$", run_moothall(tmp_path, "identity", "show", key).stdout, re.MULTILINE
+    )
+    assert ben is not None
+    with running_hall(tmp_path / "hall", "--mesh-port", "0") as hall:
+        line = hall.stdout.wait_for(lambda line: line.startswith("  peers "))
+        assert line is not None
+        with (
+            running_node(tmp_path / "nora", "--bootstrap", line.split()[1]) as nora,
+            nora.socket("/ws/inbox") as inbox,
+        ):
+            listening = subprocess.Popen(
+                [PROGRAM, "mesh", "listen", "-u", hall.url, "-i", key, "-m", "1", "--json"],
+                cwd=tmp_path,
+                env=ENVIRONMENT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            try:
+                heard(inbox, lambda message: message["msg_type"] == "BEACON" and message["sender"] == ben[1])
+                offer = nora.post("/negotiate/propose", recipient=ben[1], message="hi")
+                out, _ = listening.communicate(timeout=60)
+            finally:
+                listening.kill()
+                listening.communicate()
+            assert offer["conversation_id"] in out
+            countered = run_moothall(
+                tmp_path, "mesh", "counter", offer["conversation_id"], "2", "-u", hall.url, "-i", key
+            )
+            assert countered.returncode == 0, countered.stderr
+            assert heard(inbox, of_type("COUNTER"))["sender"] == ben[1]
