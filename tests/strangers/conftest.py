@@ -8,8 +8,10 @@ from typing import Final
 import pytest
 
 from moothall.network.rules import Rules
+from moothall.p2p.multiaddr import Multiaddr
 from tests.strangers.js_peer import JsPeer, StartJs, js_peer
 from tests.strangers.ours import Ours, StartHost, our_host
+from tests.strangers.reference import PROGRAM, Clock, Reference, StartReference
 from tests.strangers.sandbox import only_loopback
 from tests.support import npm
 from tests.support.npm import Packages
@@ -53,7 +55,23 @@ async def host() -> AsyncIterator[StartHost]:
     """Starts hosts of ours. They close with the test."""
     async with AsyncExitStack() as stack:
 
-        async def start(name: str = "ours", rules: Rules | None = None) -> Ours:
-            return await stack.enter_async_context(our_host(name, rules))
+        async def start(name: str = "ours", rules: Rules | None = None, seed: bytes | None = None) -> Ours:
+            return await stack.enter_async_context(our_host(name, rules, seed))
+
+        yield start
+
+
+@pytest.fixture
+async def reference(packages: Packages, tmp_path: Path) -> AsyncIterator[StartReference]:
+    """Starts reference nodes. They end with the test."""
+    if not (packages.folder / PROGRAM).exists():
+        pytest.skip("not run: there is no reference node for this machine")
+    async with AsyncExitStack() as stack:
+
+        async def start(
+            name: str, seed: bytes, *bootstrap: Multiaddr, clock: Clock | None = None
+        ) -> Reference:
+            node = Reference(seed, tmp_path / name, packages)
+            return await stack.enter_async_context(node.run(*bootstrap, clock=clock))
 
         yield start

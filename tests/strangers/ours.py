@@ -1,15 +1,20 @@
 """Hosts of ours among strangers, in real time."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
+from itertools import count
 from typing import Protocol
 
-from moothall.identity.signatures import expand
+from moothall.identity.signatures import expand, sign_expanded
 from moothall.network.host import Host
 from moothall.network.rules import Rules
 from moothall.p2p.identify import Identification
 from moothall.p2p.pubsub import Message
+from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope, seal
+from moothall.wire.mesh.msg_types import MsgType
 from tests.strangers.sandbox import PATIENCE
 from tests.support.network import LOOPBACK, Resident
 
@@ -56,13 +61,32 @@ class Watchful(Resident):
 class Ours:
     """A host that listens, and its resident."""
 
-    def __init__(self, name: str, rules: Rules | None) -> None:
-        self.seed = name.encode().ljust(32, b".")
+    def __init__(self, name: str, rules: Rules | None, seed: bytes | None) -> None:
+        self._secret = expand(seed or name.encode().ljust(32, b"."))
+        self._nonces = count(time.time_ns() // 1000)
         self.resident = Watchful()
-        self.host = Host(expand(self.seed), self.resident, agent_version=f"test/{name}", rules=rules)
+        self.host = Host(self._secret, self.resident, agent_version=f"test/{name}", rules=rules)
         self.id = self.host.agent_id
         self.until = self.resident.until
         self.address = LOOPBACK
+
+    def seal(
+        self,
+        msg_type: MsgType,
+        payload: bytes,
+        recipient: bytes = NO_RECIPIENT,
+        conversation_id: bytes = NO_CONVERSATION,
+    ) -> Envelope:
+        return seal(
+            msg_type,
+            payload,
+            sender=self.id,
+            sign=partial(sign_expanded, self._secret),
+            nonce=next(self._nonces),
+            now=time.time_ns() // 1000,
+            recipient=recipient,
+            conversation_id=conversation_id,
+        )
 
     def envelopes(self) -> list[bytes]:
         return [envelope for _, envelope in self.resident.envelopes]
@@ -72,12 +96,14 @@ class Ours:
 
 
 class StartHost(Protocol):
-    def __call__(self, name: str = "ours", rules: Rules | None = None) -> Awaitable[Ours]: ...
+    def __call__(
+        self, name: str = "ours", rules: Rules | None = None, seed: bytes | None = None
+    ) -> Awaitable[Ours]: ...
 
 
 @asynccontextmanager
-async def our_host(name: str, rules: Rules | None) -> AsyncIterator[Ours]:
-    ours = Ours(name, rules)
+async def our_host(name: str, rules: Rules | None, seed: bytes | None) -> AsyncIterator[Ours]:
+    ours = Ours(name, rules, seed)
     ours.address = await ours.host.listen(LOOPBACK)
     try:
         yield ours
