@@ -381,6 +381,19 @@ def test_a_long_list_of_messages_is_told_in_several_rpcs() -> None:
     assert [len(rpc.ihave[0][1]) for rpc in told] == [800, 800, 400]
 
 
+def test_peers_are_told_of_some_of_very_many_messages_with_the_same_frames() -> None:
+    gossip = node(peers=9)
+    for number in range(8000):
+        message = Message(b"a", number, TOPIC, b"", b"", b"12D3KooW%064d" % number, b"x")
+        gossip._history.add(message)
+    gossip.heartbeat(NOW)
+    frames: dict[bytes, list[bytes]] = {}
+    for name, frame in gossip.outgoing():
+        frames.setdefault(name, []).append(frame)
+    assert [len(each) for each in frames.values()] == [6] * 4  # of ten; five peers are in the mesh
+    assert len({id(frame) for each in frames.values() for frame in each}) == 6
+
+
 def test_statistics() -> None:
     gossip = node(peers=3)
     gossip.take(NAMES[0], said(1), NOW)

@@ -322,11 +322,11 @@ class GossipSub:
         count = max(self._rules.lazy, int(len(others) * self._rules.lazy_share))
         chosen = self._choose(others, min(count, len(others)))
         chosen += [name for name in peers if self._peers[name].missed and name not in chosen]
+        # Each frame is made once, and a peer gets some of them: a heartbeat must not take long with many peers.
+        frames = [Rpc(ihave=[(topic, part)]).encode() for part in _some(ids, _IDS_AT_ONCE)]
+        most = min(max(1, self._rules.asked // _IDS_AT_ONCE), len(frames))
         for name in chosen:
-            some = ids if len(ids) <= self._rules.asked else self._choose(ids, self._rules.asked)
-            self._frames += [
-                (name, Rpc(ihave=[(topic, part)]).encode()) for part in _some(some, _IDS_AT_ONCE)
-            ]
+            self._frames += [(name, frame) for frame in self._choose(frames, most)]
 
     # -- how it is done ------------------------------------------------------------------------------------
 
