@@ -298,7 +298,8 @@ class Peering:
         else:
             greeting = [self._beacon()]
             if peer not in self.host.peers_in(HALLS):
-                greeting += [raw for _, raw in self._beacons.items() if self._young(raw)][-MAX_GREETING:]
+                latest = list(self._beacons.items())[-MAX_GREETING:]
+                greeting += [raw for _, raw in latest if self._young(raw)]
         for data in greeting:
             self.host.publish(topic, data, only=peer)
 
