@@ -174,14 +174,16 @@ class Stranger:
         assert self.machine.session is not None
         return self.machine.session
 
-    async def dial(self, home: Home) -> None:
-        """Until its key is proven."""
-        self.reader, self.writer = await asyncio.open_connection(
-            home.address.host, home.address.port, limit=4096
-        )
+    async def connect(self, address: Multiaddr) -> None:
+        """Until both sides speak yamux."""
+        self.reader, self.writer = await asyncio.open_connection(address.host, address.port, limit=4096)
         self.flush()
         while self.machine.session is None:
-            await self.read()
+            assert await self.read(), "the connection has ended"
+
+    async def dial(self, home: Home) -> None:
+        """Until its key is proven."""
+        await self.connect(home.address)
         await until(lambda: self.id in {peer.agent_id for peer in home.host.peers()})
 
     def flush(self) -> None:
