@@ -12,6 +12,8 @@ from moothall.hall.mesh.relay import (
     MAX_RELAY_IN_FLIGHT,
     MAX_RELAY_WAITING,
     MAX_RELAY_WAITING_BYTES,
+    MAX_SENDER_WAITING,
+    MAX_SENDER_WAITING_BYTES,
     RELAY_FACTOR,
 )
 from moothall.settings.limits import Rate
@@ -228,10 +230,11 @@ def test_what_exceeds_the_queue_is_dropped_and_counted() -> None:
     checks = PromptChecks()
     checks.is_stopped = True
     town, _ = networked(checks=checks)
-    peer, distant = Peer(town), Distant(town, "distant")
-    raw = encode(distant.seal(MsgType.BOUNTY, b"{}"))
-    assert all(peer.relay.receive(raw, BROADCAST_TOPIC) for _ in range(MAX_RELAY_WAITING))
-    assert not peer.relay.receive(raw, BROADCAST_TOPIC)
+    peer = Peer(town)
+    raws = [encode(Distant(town, f"{number}").seal(MsgType.BOUNTY, b"{}")) for number in range(8)]
+    raw = raws[0]
+    assert all(peer.relay.receive(each, BROADCAST_TOPIC) for each in raws * MAX_SENDER_WAITING)
+    assert not peer.relay.receive(encode(Distant(town, "new").seal(MsgType.BOUNTY, b"{}")), BROADCAST_TOPIC)
     assert town.room.border.dropped == {"QueueFull": 1}
     assert town.room.statistics()["relay_waiting"] == MAX_RELAY_WAITING
     assert town.room.statistics()["relay_waiting_bytes"] == MAX_RELAY_WAITING * len(raw)
@@ -241,10 +244,36 @@ def test_the_queue_is_bounded_in_bytes_too() -> None:
     checks = PromptChecks()
     checks.is_stopped = True
     town, _ = networked(checks=checks)
-    peer, piece = Peer(town), bytes(60_000)
-    while peer.relay.receive(piece, None):
+    peer = Peer(town)
+    number = 0
+    while peer.relay.receive(number.to_bytes(2, "big") * 30_000, None):
+        number += 1
         assert peer.relay.waiting_bytes <= MAX_RELAY_WAITING_BYTES
-    assert peer.relay.waiting == MAX_RELAY_WAITING_BYTES // len(piece)
+    assert peer.relay.waiting == MAX_RELAY_WAITING_BYTES // 60_000
+
+
+@pytest.mark.parametrize(
+    ("size", "half", "share"),
+    [
+        (300, MAX_RELAY_WAITING // 2, MAX_SENDER_WAITING),
+        (30_000, MAX_RELAY_WAITING_BYTES // 2 // 30_000, MAX_SENDER_WAITING_BYTES // 30_000),
+    ],
+)
+def test_one_sender_leaves_room_for_others_behind_the_same_peer(size: int, half: int, share: int) -> None:
+    checks = PromptChecks()
+    checks.is_stopped = True
+    town, _ = networked(checks=checks)
+    peer = Peer(town)
+
+    def taken(sender: bytes) -> int:
+        return sum(peer.relay.receive(sender * (size // 4), None) for _ in range(2 * half))
+
+    assert taken(b"spam") == half
+    assert [taken(sender) for sender in (b"one ", b"two ")] == [share, share]
+    while peer.relay.take([], 100):
+        pass
+    assert (peer.relay.waiting, peer.relay._by_sender, peer.relay._bytes_by_sender) == (0, {}, {})
+    assert taken(b"spam") == half
 
 
 def test_a_peer_has_more_room_than_a_connection_of_its_address() -> None:

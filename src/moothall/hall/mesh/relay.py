@@ -2,7 +2,8 @@
 
 A peer has no key here, asks nothing and is told nothing: why an envelope is refused is counted, and not said (mesh
 wire 3.1). To stop reading from it would stop others behind it. So its queue is bounded, and what exceeds it is
-dropped.
+dropped. When half of the queue is taken, a sender with an eighth of it has to wait: one that sends without end
+leaves room for others behind the same peer.
 """
 
 from collections import Counter
@@ -13,6 +14,7 @@ from moothall.hall.mesh.costs import frame_price
 from moothall.hall.mesh.market import Payer
 from moothall.hall.mesh.replies import INTERNAL
 from moothall.hall.mesh.source import Arrival, Source
+from moothall.wire.mesh.envelope import sender_of
 
 if TYPE_CHECKING:
     from moothall.hall.mesh.room import MeshRoom
@@ -23,6 +25,8 @@ RELAY_FACTOR: Final = 4
 # What was received and is not looked at yet, before more is dropped: half a second of those.
 MAX_RELAY_WAITING: Final = 1024
 MAX_RELAY_WAITING_BYTES: Final = 4 * 1024 * 1024
+MAX_SENDER_WAITING: Final = MAX_RELAY_WAITING // 8  # of one sender, when half of the queue is taken
+MAX_SENDER_WAITING_BYTES: Final = MAX_RELAY_WAITING_BYTES // 8
 MAX_RELAY_IN_FLIGHT: Final = 256  # envelopes that wait for the disk; see `guest.MAX_IN_FLIGHT`
 
 QUEUE_FULL: Final = "QueueFull"
@@ -31,7 +35,7 @@ QUEUE_FULL: Final = "QueueFull"
 class Relay(Source[str | None]):
     """Implements `network.Relay`. Its frames are envelopes with the topic on which they came."""
 
-    __slots__ = ()
+    __slots__ = ("_by_sender", "_bytes_by_sender")
 
     def __init__(
         self,
@@ -52,6 +56,8 @@ class Relay(Source[str | None]):
             refused=dropped,
             peer=peer,
         )
+        self._by_sender: Counter[bytes] = Counter()  # of what waits
+        self._bytes_by_sender: Counter[bytes] = Counter()
 
     @property
     def waiting(self) -> int:
@@ -59,16 +65,27 @@ class Relay(Source[str | None]):
         return len(self._waiting)
 
     def receive(self, raw: bytes, topic: str | None) -> bool:
-        is_full = (
-            len(self._waiting) >= MAX_RELAY_WAITING or self.waiting_bytes + len(raw) > MAX_RELAY_WAITING_BYTES
-        )
-        if is_full or self.gone:
+        sender = sender_of(raw)
+        if self.gone or not self._has_room(sender, len(raw)):
             self.refused[QUEUE_FULL] += 1
             return False
         self._waiting.append((raw, topic))
         self.waiting_bytes += len(raw)
+        self._by_sender[sender] += 1
+        self._bytes_by_sender[sender] += len(raw)
         self._go_on()
         return True
+
+    def _has_room(self, sender: bytes, size: int) -> bool:
+        number, total = len(self._waiting) + 1, self.waiting_bytes + size
+        if number > MAX_RELAY_WAITING or total > MAX_RELAY_WAITING_BYTES:
+            return False
+        if 2 * number <= MAX_RELAY_WAITING and 2 * total <= MAX_RELAY_WAITING_BYTES:
+            return True
+        return (
+            self._by_sender[sender] < MAX_SENDER_WAITING
+            and self._bytes_by_sender[sender] + size <= MAX_SENDER_WAITING_BYTES
+        )
 
     def end(self) -> None:
         super().end()
@@ -78,6 +95,11 @@ class Relay(Source[str | None]):
         self.refused[INTERNAL] += 1
 
     def _read(self, payload: bytes, way: str | None) -> Arrival:
+        sender = sender_of(payload)
+        self._by_sender[sender] -= 1
+        self._bytes_by_sender[sender] -= len(payload)
+        if not self._by_sender[sender]:
+            del self._by_sender[sender], self._bytes_by_sender[sender]
         return self._read_envelope(payload, way)
 
     def _pay_frame(self, payload: bytes, way: str | None) -> bool:
