@@ -36,9 +36,9 @@ from tests.support import npm
 from tests.support.npm import Packages
 
 WARM_UP: Final = 500  # messages
-MESSAGES: Final = 5000  # a round
-ENVELOPES: Final = 1000
-CONNECTIONS: Final = 50
+MESSAGES: Final = 3000  # a round
+ENVELOPES: Final = 300
+CONNECTIONS: Final = 30
 AHEAD: Final = 512 * 1024  # bytes of messages that may wait here
 CROWD: Final = 200
 CROWD_PROCESSES: Final = 2
