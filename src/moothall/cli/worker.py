@@ -1,6 +1,7 @@
 """`moothall worker`: agents as processes. Its commands are in `_worker_*.py`."""
 
 from moothall.cli._exits import group
+from moothall.cli._worker_guard import guard
 from moothall.cli._worker_supervise import supervise
 
 app = group("worker", None)
@@ -12,3 +13,5 @@ def worker() -> None:
 
 
 app.command()(supervise)
+# The first word that is not an option begins the command, whose own options follow.
+app.command(context_settings={"allow_interspersed_args": False})(guard)
