@@ -436,7 +436,7 @@ def test_extras_that_are_missing_come_with_the_command_to_install_them(
     _, moothall = _local_checks.versions()
     assert moothall.level is Level.OK
     assert "without mcp, tui, postgres, simulate" in moothall.found
-    assert "pip install 'moothall[mcp,tui,postgres,simulate]'" in moothall.found
+    assert "pip install 'moothall[mcp,node,tui,postgres,simulate]'" in moothall.found
 
 
 def test_the_extras_of_the_package_are_those_that_are_checked() -> None:
