@@ -1,11 +1,13 @@
 """What a node does not take: broken rules, other recipients, replays, floods."""
 
+import time
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from moothall.network import limits
+from moothall.network.announcement import FIRST, HALLS, LAST, Announcement
 from moothall.network.limits import Allowance, Limits
 from moothall.settings.limits import Rate
 from moothall.wire.mesh.envelope import Envelope, encode
@@ -76,3 +78,22 @@ async def test_a_flood_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             await bring(bob, alice, encode(sealed(bob, alice.id)))
         await until(lambda: alice.node.statistics().limited >= 15)
         assert len(alice.received) <= 12
+
+
+async def test_a_hall_that_announces_an_agent_is_the_way_to_it(tmp_path: Path) -> None:
+    async with two(tmp_path) as (alice, bob):
+        agent = b"a" * 32
+        host = bob.node._host  # Bob plays a hall
+        await until(lambda: alice.id in host.peers_in(HALLS))
+
+        def announce(hall: bytes) -> None:
+            host.publish(HALLS, Announcement(hall, time.time_ns() // 1000, FIRST, LAST, (agent,)).encode())
+
+        announce(alice.id)
+        host.publish(HALLS, b"nothing")
+        await until(lambda: alice.node.statistics().refused.get("Announcement") == 2)
+        assert alice.node._routes.find(agent) is None
+        announce(bob.id)
+        await until(lambda: alice.node._routes.find(agent) == bob.id)
+        alice.node._intake.expire_halls(2**60)
+        assert alice.node._routes.find(agent) is None

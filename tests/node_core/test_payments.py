@@ -13,7 +13,7 @@ from tests.support.nodes import AMOUNT, TALK, Life, deal, do, two, until
 
 async def credit(alive: Life, amount: int) -> None:
     await done(
-        alive.node._store,  # as `moothall credits deposit` does
+        alive.node._store,  # as `moothall ledger deposit` does
         lambda books: deposit(books, alive.id, amount, "first", now=1),
     )
 

@@ -10,6 +10,8 @@ from typing import Final
 from moothall.hall.outside import Log, Store
 from moothall.identity.signatures import verify
 from moothall.market.epoch_log import epoch_at
+from moothall.network import announcement
+from moothall.network.announcement import Halls, MalformedAnnouncement
 from moothall.network.limits import PeerLimits
 from moothall.network.routes import Routes
 from moothall.node.acquaintances import Acquaintances
@@ -31,10 +33,11 @@ MAX_WAITING: Final = 32 * 1024 * 1024  # bytes of envelopes that the store has n
 
 OWN: Final = "OwnEnvelope"  # of one of our agents, which a stranger sends back
 NOT_OURS: Final = "WrongRecipient"
+ANNOUNCEMENT: Final = "Announcement"  # of a hall: malformed, old, or in the name of another one
 
 
 class Intake:
-    """`clock` is Unix microseconds."""
+    """`clock` is Unix microseconds, `now` milliseconds that never go back."""
 
     def __init__(
         self,
@@ -46,6 +49,7 @@ class Intake:
         *,
         own: bytes,
         clock: Callable[[], int],
+        now: Callable[[], int],
         log: Log,
         kept: Callable[[Envelope, Taken, int], None],
         registered: Callable[[PeerRegistered], None],
@@ -58,6 +62,8 @@ class Intake:
         self._limits = limits
         self._own = own
         self._clock = clock
+        self._now = now
+        self._halls = Halls()
         self._log = log
         self._kept = kept
         self._registered = registered
@@ -91,6 +97,27 @@ class Intake:
             return
         self._meet(envelope, relay, message.author, now)
         self._take(envelope, message.data, now, (self._own,))
+
+    def hear_hall(self, relay: bytes, message: Message) -> None:
+        """A hall says which agents it hosts: a way to them, and nothing else."""
+        try:
+            said = announcement.decode(message.data)
+        except MalformedAnnouncement:
+            self.refused[ANNOUNCEMENT] += 1
+            return
+        agents = None
+        if said.hall == message.author:
+            agents = self._halls.hear(said, self._now(), self._clock())
+        if agents is None:
+            self.refused[ANNOUNCEMENT] += 1
+            return
+        self._routes.beacon(said.hall, relay)
+        self._routes.hosted(said.hall, agents)
+
+    def expire_halls(self, now: int) -> None:
+        """`now` is milliseconds that never go back."""
+        for hall in self._halls.expire(now):
+            self._routes.hosted(hall, ())
 
     def envelope(self, peer: bytes, raw: bytes) -> None:
         """From a bilateral stream. It was acknowledged."""

@@ -22,6 +22,7 @@ from moothall.identity.signatures import expand
 from moothall.market.epoch_ends import EpochEnds
 from moothall.market.epoch_log import ClosedEpoch
 from moothall.market.node_books import Letter
+from moothall.network.announcement import HALLS
 from moothall.network.host import Host, LoopTime, Outside
 from moothall.network.limits import PeerLimits
 from moothall.network.outbox import Outbox
@@ -202,6 +203,7 @@ class Node:
             PeerLimits(outside.now),
             own=self.agent_id,
             clock=self._time.micros,
+            now=outside.now,
             log=self._log,
             kept=self._kept,
             registered=self._watchers.tell,
@@ -222,7 +224,7 @@ class Node:
         await self._recall()
         self._rooms.push_async_callback(self._end_checks)
         self._rooms.callback(self._time.close)
-        for topic in TOPICS:
+        for topic in (*TOPICS, HALLS):
             self._host.join(topic)
         EpochEnds(self._store, Seal(self._key)).open(self._time)
         self._time.every(TICK, self._tick)
@@ -441,7 +443,10 @@ class Node:
         return self._intake.admits(relay, message)
 
     def message(self, relay: bytes, message: Message) -> None:
-        self._intake.message(relay, message)
+        if message.topic == HALLS:
+            self._intake.hear_hall(relay, message)
+        else:
+            self._intake.message(relay, message)
 
     def envelope(self, peer: bytes, envelope: bytes) -> None:
         self._intake.envelope(peer, envelope)
@@ -476,6 +481,7 @@ class Node:
         self._outbox.tick()
         self._posting.tick()
         self._beacons.tick()
+        self._intake.expire_halls(self._time.now_ms())
         for agent in self.hosted.next_beacons(HOSTED_BEACONS):
             self._beacons.send(agent)
 
