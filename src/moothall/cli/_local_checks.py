@@ -25,7 +25,13 @@ from moothall.settings.sources import CONFIG_FILE, PREFIX
 from moothall.wire.authority import DEFAULT_URL
 
 # What each extra of the package brings, by the module that shows it is there.
-EXTRAS: Final = {"mcp": "mcp", "node": "uvicorn", "tui": "textual", "postgres": "psycopg", "simulate": "numpy"}
+EXTRAS: Final = {
+    "mcp": "mcp",
+    "node": "uvicorn",
+    "tui": "textual",
+    "postgres": "psycopg",
+    "simulate": "numpy",
+}
 ENOUGH_FILES: Final = 4096  # a connection takes one
 ENV_FILE: Final = ".env"
 
