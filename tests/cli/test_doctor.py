@@ -435,7 +435,7 @@ def test_extras_that_are_missing_come_with_the_command_to_install_them(
     monkeypatch.setattr(_local_checks, "find_spec", lambda module: None)
     _, moothall = _local_checks.versions()
     assert moothall.level is Level.OK
-    assert "without mcp, tui, postgres, simulate" in moothall.found
+    assert "without mcp, node, tui, postgres, simulate" in moothall.found
     assert "pip install 'moothall[mcp,node,tui,postgres,simulate]'" in moothall.found
 
 
