@@ -39,6 +39,23 @@ def test_without_version_2_there_is_none(tmp_path: Path) -> None:
     assert own_directory(tmp_path / "missing", tmp_path / "own") is None
 
 
+def test_what_killed_programs_have_left_is_removed() -> None:
+    here = own_directory()
+    group = Cgroup.create("moothall-test")
+    if here is None or group is None:
+        pytest.skip("not run: this user may not create cgroups")
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = here / f"moothall-test-{ended.pid}-0"
+    left.mkdir()
+    other = Cgroup.create("moothall-test")
+    assert other is not None
+    assert not left.exists()
+    assert group.path.exists()
+    other.remove()
+    group.remove()
+
+
 def test_all_processes_in_it_end_and_it_is_removed() -> None:
     group = Cgroup.create("moothall-test")
     if group is None:

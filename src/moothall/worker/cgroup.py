@@ -24,6 +24,7 @@ class Cgroup:
         here = own_directory()
         if here is None:
             return None
+        _sweep(here, name)
         path = here / f"{name}-{os.getpid()}-{time.monotonic_ns():x}"
         with suppress(OSError):
             path.mkdir()
@@ -46,6 +47,15 @@ class Cgroup:
         """It is only removed when it is empty."""
         with suppress(OSError):
             self.path.rmdir()
+
+
+def _sweep(here: Path, name: str) -> None:
+    """Remove empty cgroups that killed programs have left: their names have the ids of processes that ended."""
+    with suppress(OSError):
+        for left in here.glob(f"{name}-*-*"):
+            pid = left.name.removeprefix(f"{name}-").partition("-")[0]
+            if not Path(f"/proc/{pid}").exists():
+                Cgroup(left).remove()
 
 
 def own_directory(mounts: Path = _MOUNTS, own: Path = _OWN) -> Path | None:
