@@ -72,6 +72,8 @@ async def reference(packages: Packages, tmp_path: Path) -> AsyncIterator[StartRe
             name: str, seed: bytes, *bootstrap: Multiaddr, clock: Clock | None = None
         ) -> Reference:
             node = Reference(seed, tmp_path / name, packages)
-            return await stack.enter_async_context(node.run(*bootstrap, clock=clock))
+            stack.push_async_callback(node.stop)
+            await node.start(*bootstrap, clock=clock)
+            return node
 
         yield start

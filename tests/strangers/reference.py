@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -33,6 +33,10 @@ _NOWHERE: Final = "http://127.0.0.1:1"  # refuses at once
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _ports = count(20_000)  # the network is our own, and programs that choose a port choose higher ones
 _clock = struct.Struct("=qq")
+
+
+def free_port() -> int:
+    return next(_ports)
 
 
 class Clock:
@@ -59,11 +63,15 @@ class Clock:
         self._of_day = seconds - int(time.time())
         self._write()
 
-    def pass_by(self, seconds: int) -> None:
-        """Timers notice too."""
-        self._of_day += seconds
+    def hurry(self, seconds: int) -> None:
+        """What timers wait for comes earlier. The time of day stays."""
         self._of_run += seconds
         self._write()
+
+    def pass_by(self, seconds: int) -> None:
+        """Both go on."""
+        self._of_day += seconds
+        self.hurry(seconds)
 
     def _write(self) -> None:
         _clock.pack_into(self._map, 0, self._of_day, self._of_run)
@@ -78,15 +86,23 @@ class Reference:
         self.state = state
         state.mkdir(exist_ok=True)
         self._packages = packages
-        self._port, self._api = next(_ports), next(_ports)
+        self._port, self._api = free_port(), free_port()
         self.address = Multiaddr.of_socket("127.0.0.1", self._port, self.id)
         self.inbox: list[dict[str, Any]] = []
         self.log: list[str] = []
         self._news = asyncio.Event()
         self._sent_at = 0.0
+        self._running = AsyncExitStack()
+
+    async def start(self, *bootstrap: Multiaddr, clock: Clock | None = None) -> None:
+        await self._running.enter_async_context(self._run(*bootstrap, clock=clock))
+
+    async def stop(self) -> None:
+        """At once. It can be started again."""
+        await self._running.aclose()
 
     @asynccontextmanager
-    async def run(self, *bootstrap: Multiaddr, clock: Clock | None = None) -> AsyncIterator["Reference"]:
+    async def _run(self, *bootstrap: Multiaddr, clock: Clock | None) -> AsyncIterator[None]:
         """From the first request that it answers to its end, at once."""
         key = self.state / "key"
         if not key.exists():
@@ -112,7 +128,7 @@ class Reference:
             async with connect(self._uri("/ws/inbox?"), close_timeout=0.1) as inbox:
                 listening = asyncio.create_task(self._read_inbox(inbox))
                 try:
-                    yield self
+                    yield
                 finally:
                     listening.cancel()
                     reading.cancel()
@@ -126,6 +142,10 @@ class Reference:
 
     async def logged(self, text: str) -> None:
         await self.until(lambda: any(text in line for line in self.log))
+
+    async def identifies(self, peer: bytes) -> None:
+        """Until it knows which connection belongs to this key."""
+        await self.logged(f"mapping agent {peer.hex()}")
 
     async def until(self, is_so: Callable[[], object]) -> None:
         """Asks whenever the node has logged something or got an envelope."""

@@ -55,7 +55,7 @@ async def meet(ours: Ours, node: Reference) -> None:
         ours.host.join(topic)
     await ours.host.dial(node.address)
     await ours.until(lambda: {(node.id, topic) for topic in TOPICS} <= ours.resident.joined_topics)
-    await node.logged(f"mapping agent {ours.id.hex()}")
+    await node.identifies(ours.id)
 
 
 async def pass_on(ours: Ours, node: Reference, envelope: bytes, topic: str | None) -> None:
