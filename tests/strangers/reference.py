@@ -35,10 +35,6 @@ _ports = count(20_000)  # the network is our own, and programs that choose a por
 _clock = struct.Struct("=qq")
 
 
-def free_port() -> int:
-    return next(_ports)
-
-
 class Clock:
     """The time of one node: what the system says, and what a test adds."""
 
@@ -86,7 +82,7 @@ class Reference:
         self.state = state
         state.mkdir(exist_ok=True)
         self._packages = packages
-        self._port, self._api = free_port(), free_port()
+        self._port, self._api = next(_ports), next(_ports)
         self.address = Multiaddr.of_socket("127.0.0.1", self._port, self.id)
         self.inbox: list[dict[str, Any]] = []
         self.log: list[str] = []

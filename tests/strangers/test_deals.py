@@ -9,11 +9,10 @@ from typing import Final
 import pytest
 
 from moothall.identity import PrivateKey
-from moothall.p2p.multiaddr import Multiaddr
 from moothall.wire.mesh.envelope import NO_CONVERSATION
 from moothall.wire.mesh.msg_types import MsgType
 from tests.strangers.parties import HallParty, NodeParty, deal, in_hall
-from tests.strangers.reference import Clock, Reference, StartReference, free_port
+from tests.strangers.reference import Clock, Reference, StartReference
 from tests.support.server import HallProcess, run_moothall
 
 ADA: Final = PrivateKey(b"a" * 32)
@@ -37,9 +36,8 @@ class Mesh:
 
     def __init__(self, folder: Path) -> None:
         self._clocks = Clock(folder / "first"), Clock(folder / "second")
-        self._port = free_port()
         (folder / "hall").mkdir()
-        self.hall = HallProcess(folder / "hall", "--no-limits", "--mesh-port", str(self._port))
+        self.hall = HallProcess(folder / "hall", "--no-limits")
         self._visit = AsyncExitStack()
         self._restarts = 0
 
@@ -47,20 +45,15 @@ class Mesh:
     def nodes(self) -> tuple[Reference, Reference]:
         return self.first.node, self.second.node
 
-    @property
-    def address(self) -> Multiaddr:
-        """Of the hall."""
-        return Multiaddr.of_socket("127.0.0.1", self._port, self.hall.key.raw)
-
     async def open(self, reference: StartReference) -> None:
+        self.first = NodeParty(await reference("first", b"1" * 32, clock=self._clocks[0]))
+        self.second = NodeParty(await reference("second", b"2" * 32, clock=self._clocks[1]))
+        self.hall.use(*(f"--mesh-peer={node.address}" for node in self.nodes))
         await asyncio.to_thread(self.hall.start)
         words = ("ledger", "deposit", ADA.public.raw.hex(), "100", "--data-dir", "data")
         await asyncio.to_thread(run_moothall, self.hall.folder, *words)
-        await self._enter()
-        self.first = NodeParty(await reference("first", b"1" * 32, self.address, clock=self._clocks[0]))
-        self.second = NodeParty(await reference("second", b"2" * 32, self.address, clock=self._clocks[1]))
         await self._acquaint()
-        self.hall.use(*(f"--mesh-peer={node.address}" for node in self.nodes))  # from its next start on
+        await self._enter()
         await self.ada.introduce(*self.nodes)
 
     async def close(self) -> None:
@@ -81,7 +74,7 @@ class Mesh:
     async def restart_first(self) -> None:
         """Peers drop what has an old nonce, and it starts with 1 again: it has to count up (mesh wire 3.2)."""
         await self.first.node.stop()
-        await self.first.node.start(self.address, clock=self._clocks[0])
+        await self.first.node.start(clock=self._clocks[0])
         await self.first.node.identifies(self.hall.key.raw)
         await self.ada.introduce(*self.nodes)
         self._restarts += 1
