@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from moothall.cli._local_checks import EXTRAS
 from moothall.cli.main import COMMANDS
 
 ROOT = Path(__file__).parent.parent
@@ -197,3 +200,23 @@ def test_the_command_line_has_one_command_per_file() -> None:
     """What commands share begins with an underscore."""
     public = {path.stem for path in (HOUSE / "cli").glob("*.py") if not path.name.startswith("_")}
     assert public == {"main", *COMMANDS}
+
+
+def test_a_hall_and_each_command_can_do_without_the_extras() -> None:
+    """As after `make serve` in a fresh clone, which installs none of them."""
+    hidden = {*EXTRAS.values(), "starlette"}
+    modules = [
+        "moothall.app",
+        "moothall.client",
+        "moothall.mesh",
+        *(f"moothall.cli.{command}" for command in COMMANDS),
+    ]
+    program = f"""
+import sys
+from importlib import import_module
+sys.modules.update(dict.fromkeys({sorted(hidden)!r}))
+for name in {modules!r}:
+    import_module(name)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr

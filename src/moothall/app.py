@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import monotonic, time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from moothall import __version__
 from moothall.court.desk import CourtDesk
@@ -66,7 +66,6 @@ from moothall.network.peering import Peering
 from moothall.settings import Settings
 from moothall.store.files import DataDirectory
 from moothall.store.journal import KeyJournal
-from moothall.store.network_claim import NetworkClaim
 from moothall.store.opening import (
     bound_ids,
     claim_network,
@@ -77,6 +76,9 @@ from moothall.store.opening import (
     read_hall_key,
     revoked_keys,
 )
+
+if TYPE_CHECKING:
+    from moothall.store.network_claim import NetworkClaim  # needs the extra postgres
 
 # Sessions and agents live for minutes; the default of looking for cycles every 700 allocations would walk over
 # all of them again and again, and stop the loop for as long.
@@ -148,7 +150,7 @@ class App:
         )
         self._others = OtherHalls(self._market_store) if settings.store else None
         self._journal: KeyJournal | None = None
-        self._network_claim: NetworkClaim | None = None
+        self._network_claim: "NetworkClaim | None" = None
         self.network: Peering | None = None
         try:
             await self._open_rooms(directory, listeners, name)
