@@ -150,7 +150,7 @@ class App:
         )
         self._others = OtherHalls(self._market_store) if settings.store else None
         self._journal: KeyJournal | None = None
-        self._network_claim: "NetworkClaim | None" = None
+        self._network_claim: NetworkClaim | None = None
         self.network: Peering | None = None
         try:
             await self._open_rooms(directory, listeners, name)
