@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from moothall.worker import lifeline
 from tests.support.server import PATIENCE
 
 # Waits until its supervisor has gone, as a runner does, or for a signal.
@@ -51,6 +52,20 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def parent_of(pid: int) -> int:
+    """0 if the process has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def command_line(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
 def environment_of(pid: int) -> dict[str, str]:
     """What a process was started with; empty if it has ended."""
     with suppress(OSError):
@@ -72,12 +87,16 @@ class Workplace:
     root: Path
     name: str = "alice"
     started: list["subprocess.Popen[str]"] = field(default_factory=list)
+    lifelines: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.programs.mkdir()
         main = "import sys; from moothall.worker.supervisor.command_line import main; sys.exit(main())"
         self.write_program("agent-supervisor", main)
         self.write_program("killed-supervisor", f"{_KILLED_AT}\n{main}")
+        main = main.replace("supervisor", "runner")
+        self.write_program("real-runner", main)
+        self.write_program("killed-runner", f"{_KILLED_AT}\n{main}")
         self.set_runner(IDLE_RUNNER)
 
     @property
@@ -130,6 +149,50 @@ class Workplace:
         self.started.append(process)
         return process
 
+    def run_session(
+        self,
+        script: str | None = None,
+        *,
+        program: str = "real-runner",
+        token: str | None = None,
+        **variables: str,
+    ) -> "subprocess.Popen[str]":
+        """A runner. `script` is the model's program, for the runtime `command`. The token comes through a pipe."""
+        if script is not None:
+            variables["AGENT_COMMAND"] = str(self.write_program("model", script, "/bin/sh"))
+        reading, writing = lifeline.with_token(token)
+        self.lifelines.append(writing)
+        process = subprocess.Popen(
+            [str(self.programs / program)],
+            env=self.environment(**{"AGENT_NAME": self.name, lifeline.VARIABLE: str(reading), **variables}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            pass_fds=[reading],
+            start_new_session=True,
+        )
+        os.close(reading)
+        self.started.append(process)
+        return process
+
+    def session(self, script: str | None = None, **variables: str) -> int:
+        """The exit code of a session that ends by itself."""
+        return finish(self.run_session(script, **variables))[0]
+
+    def transcript(self) -> str:
+        with suppress(FileNotFoundError):
+            return (self.folder / "transcript.log").read_text()
+        return ""
+
+    def prompt(self) -> str:
+        return (self.folder / "prompt.md").read_text()
+
+    def drop_lifelines(self) -> None:
+        """What the end of a supervisor does."""
+        while self.lifelines:
+            os.close(self.lifelines.pop())
+
     def state(self) -> dict[str, Any]:
         """What state.json says: whole, whenever it is read."""
         try:
@@ -159,6 +222,7 @@ class Workplace:
         return processes_with("STATE_DIR", str(self.folder))
 
     def close(self) -> None:
+        self.drop_lifelines()
         for process in self.started:
             process.kill()
             process.communicate()

@@ -2,6 +2,7 @@
 
 from moothall.cli._exits import group
 from moothall.cli._worker_guard import guard
+from moothall.cli._worker_run import run
 from moothall.cli._worker_supervise import supervise
 
 app = group("worker", None)
@@ -13,5 +14,6 @@ def worker() -> None:
 
 
 app.command()(supervise)
+app.command()(run)
 # The first word that is not an option begins the command, whose own options follow.
 app.command(context_settings={"allow_interspersed_args": False})(guard)

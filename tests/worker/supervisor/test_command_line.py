@@ -8,6 +8,7 @@ import pytest
 from moothall import __version__
 from moothall.errors import UsageError
 from moothall.worker.supervisor.command_line import MAX_MISSION, read
+from tests.support.server import PATIENCE, PROGRAM
 from tests.support.workers import Workplace, finish
 
 
@@ -69,3 +70,16 @@ def test_a_fault_of_the_configuration_ends_with_1(place: Workplace) -> None:
     code, said = finish(place.supervise())
     assert (code, said.count("\n")) == (1, 1)
     assert said.startswith("error: 'not a name' cannot be the name of an agent")
+
+
+def test_moothall_worker_supervise_is_the_same(place: Workplace) -> None:
+    """The process that the user started becomes the supervisor, so it can be signalled."""
+    place.folder.mkdir(mode=0o700)
+    (place.folder / "stop").touch()
+    started = subprocess.Popen(
+        [PROGRAM, "worker", "supervise", "bob", "Stop.", "--token-file", str(place.token_file)],
+        env=place.environment(),
+    )
+    assert started.wait(PATIENCE) == 0
+    assert place.state()["pid"] == started.pid
+    assert place.state()["agent_name"] == "bob"

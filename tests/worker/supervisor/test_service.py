@@ -11,9 +11,19 @@ from pathlib import Path
 import pytest
 
 from moothall.errors import UsageError
+from moothall.worker.descendants import descendants
 from moothall.worker.supervisor.service import find_runner
 from tests.support.server import PATIENCE
-from tests.support.workers import IDLE_RUNNER, Workplace, environment_of, finish, is_alive, until
+from tests.support.workers import (
+    IDLE_RUNNER,
+    Workplace,
+    command_line,
+    environment_of,
+    finish,
+    is_alive,
+    parent_of,
+    until,
+)
 
 TOKEN = "sk-ant-oat01-of-a-test"
 
@@ -359,3 +369,30 @@ def test_an_idle_supervisor_is_small_and_wakes_up_for_heartbeats_only(place: Wor
         next_beat()
     assert switches(process.pid) - before <= 3 * 3  # a beat may wait for the disk besides
     assert in_memory(process.pid) < 20_000
+
+
+def test_supervisor_and_guard_together_are_small(place: Workplace) -> None:
+    """The whole chain for real: supervisor, runner, guard, and a program that stands in for the model's."""
+    (place.programs / "agent-runner").unlink()
+    (place.programs / "real-runner").rename(place.programs / "agent-runner")
+    model = place.write_program("model", "echo ready; exec sleep 1000", "/bin/sh")
+    process = place.supervise(AGENT_COMMAND=str(model))
+    until(lambda: "ready" in place.transcript(), "the model")
+    (runner,) = [pid for pid in place.left() if parent_of(pid) == process.pid]
+    guards = [pid for pid in descendants(runner) if b"moothall.worker.guard" in command_line(pid)]
+    assert guards
+    assert sum(map(in_memory, (process.pid, *guards))) < 40_000
+    process.terminate()
+    assert finish(process)[0] == 0
+    place.until_nothing_is_left()
+
+
+def test_the_whole_chain_ends_with_the_supervisor(place: Workplace) -> None:
+    (place.programs / "agent-runner").unlink()
+    (place.programs / "real-runner").rename(place.programs / "agent-runner")
+    model = place.write_program("model", "setsid sleep 1000 & echo ready; sleep 1000", "/bin/sh")
+    process = place.supervise(AGENT_COMMAND=str(model))
+    until(lambda: "ready" in place.transcript(), "the model")
+    process.kill()
+    finish(process)
+    place.until_nothing_is_left()

@@ -1,0 +1,123 @@
+"""The programs that speak to a model, behind one small protocol: each says how a session is started.
+
+The guard starts the program, and gives it the token as a variable of its environment. None of them runs in the
+process of the runner.
+"""
+
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from moothall.errors import UsageError
+from moothall.worker.supervisor.registration import SERVER
+
+MODEL: Final = "claude-haiku-5-5"
+TOKEN_VARIABLE: Final = "CLAUDE_CODE_OAUTH_TOKEN"  # noqa: S105  # its name
+CONTAINER_BINARY: Final = Path("/usr/local/bin/.claude-supervisor")  # seed 001: not to be found as `claude`
+MAX_ARGUMENT: Final = 128 * 1024 - 1  # bytes (Linux, MAX_ARG_STRLEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a session is about, and the files that hold it."""
+
+    name: str
+    number: int
+    prompt: str
+    system: str
+    prompt_file: Path
+    system_file: Path
+    mcp_servers: Path
+    model: str = MODEL
+
+
+class Launch(NamedTuple):
+    """`has_events`: the program prints JSON events, as `events.py` reads them."""
+
+    words: list[str]
+    variables: Mapping[str, str] = {}
+    token_variable: str = TOKEN_VARIABLE
+    has_events: bool = False
+
+
+class Backend(Protocol):
+    def launch(self, session: Session, environment: Mapping[str, str]) -> Launch:
+        """How to start the program. Raises UsageError if it is not there."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cli:
+    """`claude -p`, with our tools and no others."""
+
+    container_binary: Path = field(default=CONTAINER_BINARY)
+
+    def launch(self, session: Session, environment: Mapping[str, str]) -> Launch:
+        words = [self._binary(environment), "-p", session.prompt, "--model", session.model]
+        if session.system:
+            words += ["--append-system-prompt", session.system]
+        if settings := environment.get("SETTINGS_FILE"):
+            words += ["--settings", settings]
+        words += ["--mcp-config", str(session.mcp_servers), "--strict-mcp-config"]
+        words += ["--allowedTools", f"mcp__{SERVER}", "--output-format", "stream-json", "--verbose"]
+        return Launch(_bounded(words), has_events=True)
+
+    def _binary(self, environment: Mapping[str, str]) -> str:
+        if given := environment.get("CLAUDE_CMD"):
+            return given
+        if os.access(self.container_binary, os.X_OK):
+            return str(self.container_binary)
+        found = shutil.which("claude", path=environment.get("PATH"))
+        if found is None:
+            raise UsageError(
+                "there is no program claude in PATH: install Claude Code, name it with CLAUDE_CMD, or choose"
+                " another AGENT_RUNTIME"
+            )
+        return found
+
+
+class Command:
+    """Any program: `AGENT_COMMAND`, as a shell would split it. It reads its prompt from files."""
+
+    def launch(self, session: Session, environment: Mapping[str, str]) -> Launch:
+        try:
+            words = shlex.split(environment.get("AGENT_COMMAND", ""))
+        except ValueError as error:
+            raise UsageError(f"AGENT_COMMAND cannot be read: {error}") from None
+        if not words:
+            raise UsageError(
+                "AGENT_COMMAND is missing: the runtime `command` starts the program that it names"
+            )
+        return Launch(
+            words,
+            {
+                "AGENT_SESSION": str(session.number),
+                "AGENT_PROMPT_FILE": str(session.prompt_file),
+                "AGENT_SYSTEM_FILE": str(session.system_file),
+                "AGENT_MCP_CONFIG": str(session.mcp_servers),
+            },
+        )
+
+
+BACKENDS: Final[Mapping[str, Callable[[], Backend]]] = {"cli": Cli, "command": Command}
+
+
+def named(runtime: str) -> Backend:
+    """Raises UsageError for a runtime that does not exist."""
+    make = BACKENDS.get(runtime)
+    if make is None:
+        raise UsageError(f"AGENT_RUNTIME {runtime[:40]!r} is not known: choose one of {', '.join(BACKENDS)}")
+    return make()
+
+
+def _bounded(words: list[str]) -> list[str]:
+    for word in words:
+        if len(word.encode(errors="replace")) > MAX_ARGUMENT:
+            raise UsageError(
+                "the prompt is longer than an argument of a program can be: shorten the mission or the personality"
+            )
+    return words
