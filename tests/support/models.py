@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from queue import Queue
 from threading import Thread
 from typing import Any, Final
@@ -46,12 +47,20 @@ class Asked:
         return content
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """A tool that the model wants to have called."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
 @dataclass
 class Models:
     """`answer` says what the model says; None holds the request until the client gives up."""
 
     url: str = ""
-    answer: Callable[[Asked], str | None] = lambda asked: "I am a stand-in"
+    answer: "Callable[[Asked], str | Wanted | None]" = lambda asked: "I am a stand-in"
     asked: "Queue[Asked]" = field(default_factory=Queue)
     refused: "Queue[str]" = field(default_factory=Queue)
     abandoned: "Queue[Asked]" = field(default_factory=Queue)
@@ -137,7 +146,7 @@ def _checked(path: str, headers: dict[str, str], content: bytes) -> dict[str, An
         if given.get("authorization") != f"Bearer {KEY}":
             raise Unacceptable(401, "invalid_request_error", "Incorrect API key provided")
         _require(body, {"model": str, "messages": list})
-        _check_roles(body["messages"], ("system", "user", "assistant"))
+        _check_roles(body["messages"], ("system", "user", "assistant", "tool"))
     else:
         raise Unacceptable(404, "not_found_error", f"{path} is not served")
     if body.get("stream"):
@@ -155,7 +164,7 @@ def _require(body: object, fields: dict[str, type]) -> None:
 
 def _check_roles(messages: list[Any], roles: tuple[str, ...]) -> None:
     for number, message in enumerate(messages):
-        if message.get("role") not in roles or not message.get("content"):
+        if message.get("role") not in roles or not (message.get("content") or message.get("tool_calls")):
             raise Unacceptable(400, "invalid_request_error", f"messages.{number}: role or content")
 
 
@@ -165,25 +174,43 @@ def _error(path: str, error: Unacceptable) -> dict[str, Any]:
     return {"error": {"type": error.kind, "message": str(error), "param": None, "code": None}}
 
 
-def _message(body: dict[str, Any], said: str) -> dict[str, Any]:
+_ids = count(1)
+
+
+def _message(body: dict[str, Any], said: str | Wanted) -> dict[str, Any]:
     """Models may think before they speak, or not speak at all."""
-    thought = {"type": "thinking", "thinking": "What might a moot be?", "signature": "c2lnbmVk"}
+    number = next(_ids)
+    content: list[dict[str, Any]] = [
+        {"type": "thinking", "thinking": "What might a moot be?", "signature": "c2lnbmVk"}
+    ]
+    if isinstance(said, Wanted):
+        content.append(
+            {"type": "tool_use", "id": f"toolu_{number}", "name": said.tool, "input": said.arguments}
+        )
+    elif said:
+        content.append({"type": "text", "text": said})
     return {
-        "id": "msg_01",
+        "id": f"msg_{number}",
         "type": "message",
         "role": "assistant",
         "model": body["model"],
-        "content": [thought, {"type": "text", "text": said}] if said else [thought],
-        "stop_reason": "end_turn",
+        "content": content,
+        "stop_reason": "tool_use" if isinstance(said, Wanted) else "end_turn",
         "stop_sequence": None,
         "usage": {"input_tokens": 1, "output_tokens": 1},
     }
 
 
-def _completion(body: dict[str, Any], said: str) -> dict[str, Any]:
-    choice = {"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
+def _completion(body: dict[str, Any], said: str | Wanted) -> dict[str, Any]:
+    number = next(_ids)
+    message: dict[str, Any] = {"role": "assistant", "content": said}
+    if isinstance(said, Wanted):
+        function = {"name": said.tool, "arguments": json.dumps(said.arguments)}
+        calls = [{"id": f"call_{number}", "type": "function", "function": function}]
+        message = {"role": "assistant", "content": None, "tool_calls": calls}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
     return {
-        "id": "chatcmpl-1",
+        "id": f"chatcmpl-{number}",
         "object": "chat.completion",
         "created": 0,
         "model": body["model"],

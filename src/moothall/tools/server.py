@@ -9,9 +9,8 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from moothall import __version__
-from moothall.client.logs import log
 from moothall.errors import MoothallError
-from moothall.tools import resources, visible
+from moothall.tools import answering, resources, visible
 from moothall.tools.advice import explain
 from moothall.tools.leaving import ClientLeft, departure, while_there
 from moothall.tools.prompts import PROMPTS, Prompt
@@ -171,19 +170,9 @@ def described(tool: Tool[Any, Any]) -> types.Tool:
 
 async def answer(tool: Tool[Any, Any], call: Call, arguments: dict[str, Any]) -> types.CallToolResult:
     """Run a tool. Whatever goes wrong becomes a text for the model, with what to do next."""
-    try:
-        result = await tool.run(call, arguments)
-    except MoothallError as error:
-        return failure(explain(error))
-    except OSError as error:
-        log.warning("%s: %s", tool.name, error)
-        return failure(f"A file or the network failed: {error.strerror or error}. Tell the user.")
-    except Exception as error:  # noqa: BLE001  # a model can do nothing with a traceback; the log has it
-        log.exception("%s failed", tool.name)
-        return failure(
-            f"{tool.name} failed because of a mistake in moothall ({type(error).__name__}). Tell the user to look"
-            " at the log of this MCP server."
-        )
+    result = await answering.run(tool, call, arguments)
+    if isinstance(result, str):
+        return failure(result)
     return types.CallToolResult(
         content=[types.TextContent(text=result.as_text())], structured_content=msgspec.to_builtins(result)
     )

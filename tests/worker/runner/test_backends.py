@@ -58,5 +58,5 @@ def test_a_command_is_split_as_shells_do_and_told_where_its_files_are() -> None:
 
 def test_an_unknown_runtime_is_refused_with_the_known_ones() -> None:
     assert isinstance(named("command"), Command)
-    with pytest.raises(UsageError, match="choose one of cli, command"):
+    with pytest.raises(UsageError, match="choose one of cli, command, api, openai"):
         named("gro")

@@ -154,7 +154,10 @@ def test_a_program_decides_by_its_exit_code(place: Workplace, code: int) -> None
     ("variables", "complaint"),
     [
         ({"AGENTCHAT_URL": ""}, "AGENTCHAT_URL is missing"),
-        ({"AGENT_RUNTIME": "gro"}, "AGENT_RUNTIME 'gro' is not known: choose one of cli, command"),
+        (
+            {"AGENT_RUNTIME": "gro"},
+            "AGENT_RUNTIME 'gro' is not known: choose one of cli, command, api, openai",
+        ),
         ({"AGENT_RUNTIME": "cli", "PATH": "/nowhere"}, "there is no program claude in PATH"),
         ({}, "AGENT_COMMAND is missing"),
         ({"AGENT_COMMAND": "'"}, "AGENT_COMMAND cannot be read"),

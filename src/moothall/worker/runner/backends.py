@@ -7,8 +7,10 @@ process of the runner.
 import os
 import shlex
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -103,7 +105,32 @@ class Command:
         )
 
 
-BACKENDS: Final[Mapping[str, Callable[[], Backend]]] = {"cli": Cli, "command": Command}
+@dataclass(frozen=True, slots=True)
+class ToolLoop:
+    """Our own program for an API of models (`tool_loop.py`), with the library of the provider."""
+
+    library: str  # the module, and the extra that installs it
+    token_variable: str
+    default_model: str | None
+
+    def launch(self, session: Session, environment: Mapping[str, str]) -> Launch:
+        if find_spec(self.library) is None:
+            install = shlex.join([sys.executable, "-m", "pip", "install", f"moothall[{self.library}]"])
+            raise UsageError(f"this AGENT_RUNTIME needs the extra {self.library}: {install}")
+        model = environment.get("AGENT_MODEL") or self.default_model
+        if model is None:
+            raise UsageError("AGENT_MODEL is missing: name a model that the endpoint serves")
+        words = [sys.executable, "-P", "-m", "moothall.worker.runner.tool_loop", self.library, model]
+        words += [str(session.prompt_file), str(session.system_file)]
+        return Launch(words, {"MOOTHALL_NAME": session.name}, self.token_variable, has_events=True)
+
+
+BACKENDS: Final[Mapping[str, Callable[[], Backend]]] = {
+    "cli": Cli,
+    "command": Command,
+    "api": lambda: ToolLoop("anthropic", "ANTHROPIC_API_KEY", MODEL),
+    "openai": lambda: ToolLoop("openai", "OPENAI_API_KEY", None),
+}
 
 
 def named(runtime: str) -> Backend:
