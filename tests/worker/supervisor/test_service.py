@@ -126,7 +126,7 @@ def test_startup_5_a_second_supervisor_of_the_name_ends_at_once(place: Workplace
     place.until_running()
     code, said = finish(place.supervise())
     assert code == 1
-    assert f"a supervisor of state runs already (pid {first.pid})" in said
+    assert f"a supervisor of alice runs already (pid {first.pid})" in said
     assert is_alive(first.pid)
     assert (place.folder / "supervisor.pid").read_text() == f"{first.pid}\n"
 

@@ -17,7 +17,7 @@ from moothall.worker.agent_folder import SUPERVISOR_LOCK, SUPERVISOR_PID
 
 
 @contextmanager
-def only_one(folder: Folder) -> Iterator[None]:
+def only_one(folder: Folder, name: str) -> Iterator[None]:
     """Be the supervisor of the agent for the length of the block. Raises UsageError if there is one, or OSError."""
     pid_file = folder.path / SUPERVISOR_PID
     descriptor = folder.open(SUPERVISOR_LOCK, os.O_RDWR | os.O_CREAT)
@@ -26,7 +26,7 @@ def only_one(folder: Folder) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"a supervisor of {folder.path.name} runs already{_shown_pid(folder)}: stop it with"
+                f"a supervisor of {name} runs already{_shown_pid(folder)}: stop it with"
                 f" `touch {folder.path}/stop`, or choose another name"
             ) from None
         state_file.write(pid_file, f"{os.getpid()}\n".encode())

@@ -68,7 +68,7 @@ def supervise(plan: Plan, environment: Mapping[str, str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     descendants.adopt_orphans()
     plan.folder.make()
-    with only_one(plan.folder):
+    with only_one(plan.folder, plan.name):
         supervisor = Supervisor(plan, environment)
         supervisor.save()
         try:
