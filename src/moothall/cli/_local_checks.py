@@ -28,6 +28,8 @@ from moothall.wire.authority import DEFAULT_URL
 EXTRAS: Final = {
     "mcp": "mcp",
     "node": "uvicorn",
+    "anthropic": "anthropic",
+    "openai": "openai",
     "tui": "textual",
     "postgres": "psycopg",
     "simulate": "numpy",
