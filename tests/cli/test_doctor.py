@@ -435,8 +435,8 @@ def test_extras_that_are_missing_come_with_the_command_to_install_them(
     monkeypatch.setattr(_local_checks, "find_spec", lambda module: None)
     _, moothall = _local_checks.versions()
     assert moothall.level is Level.OK
-    assert "without mcp, node, tui, postgres, simulate" in moothall.found
-    assert "pip install 'moothall[mcp,node,tui,postgres,simulate]'" in moothall.found
+    assert f"without {', '.join(_local_checks.EXTRAS)}" in moothall.found
+    assert f"pip install 'moothall[{','.join(_local_checks.EXTRAS)}]'" in moothall.found
 
 
 def test_the_extras_of_the_package_are_those_that_are_checked() -> None:
