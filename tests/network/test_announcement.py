@@ -1,5 +1,8 @@
 """Which agents halls host: messages, when they are sent, what is remembered."""
 
+import time
+from collections.abc import Container
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,17 +14,19 @@ from moothall.network.announcement import (
     FIRST,
     HALLS,
     LAST,
+    MAX_ANNOUNCED,
+    MAX_HALLS,
     MAX_HOSTED,
     MAX_KEYS,
     PERIOD,
     VERSION,
     Announcement,
+    Change,
     Halls,
     Hosted,
     MalformedAnnouncement,
     decode,
 )
-from moothall.network.routes import MAX_HALLS
 from moothall.p2p.pubsub import MAX_MESSAGE, signed_message
 from moothall.wire.mesh import cbor
 from moothall.wire.mesh.envelope import MICROSECONDS
@@ -38,6 +43,32 @@ def key(number: int) -> bytes:
 
 def spread(number: int) -> bytes:
     return (number * 0x9E3779B1 % 2**32).to_bytes(4, "big") + bytes(28)
+
+
+class Claims:
+    """What follows from all changes."""
+
+    def __init__(self) -> None:
+        self.halls = Halls()
+        self.of: dict[bytes, set[bytes]] = {}
+
+    def hear(self, message: Announcement, now: int, at: int, connected: Container[bytes] = ()) -> None:
+        changes = self.halls.hear(message, now, at, connected)
+        assert changes is not None
+        self.apply(changes)
+
+    def apply(self, changes: list[Change]) -> None:
+        for hall, came, gone in changes:
+            known = self.of.setdefault(hall, set())
+            assert known.isdisjoint(came)
+            assert known.issuperset(gone)
+            assert len(set(came)) == len(came)
+            known.update(came)
+            known.difference_update(gone)
+
+    @property
+    def total(self) -> int:
+        return sum(map(len, self.of.values()))
 
 
 def said(
@@ -170,29 +201,28 @@ def test_agents_with_chosen_keys_cannot_make_a_message_too_long() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.booleans(), st.integers(0, 2000)), max_size=100))
 def test_a_hall_that_hears_all_knows_all(steps: list[tuple[int, bool, int]]) -> None:
-    hosted, halls, known = Hosted(HALL), Halls(), set[bytes]()
+    hosted, claims = Hosted(HALL), Claims()
     now, here = 0, set[bytes]()
     for number, is_here, pause in [*steps, (0, False, DEBOUNCE), (0, False, DEBOUNCE)]:
         now += pause
         for message in hosted.due(now, AT + now * 1000):
-            heard = halls.hear(decode(message.encode()), now, AT + now * 1000)
-            assert heard is not None
-            known = set(heard)
+            claims.hear(decode(message.encode()), now, AT + now * 1000)
         hosted.change(spread(number), now, is_here=is_here)
         (here.add if is_here else here.discard)(spread(number))
     for message in hosted.due(now + DEBOUNCE, AT + now * 1000):
-        known = set(halls.hear(message, now, AT + now * 1000) or ())
-    assert known == here
+        claims.hear(message, now, AT + now * 1000)
+    assert claims.of.get(HALL, set()) == here
 
 
 # -- what is remembered of other halls ----------------------------------------------------------------------
 
 
 def test_an_announcement_replaces_what_was_in_its_range() -> None:
-    halls = Halls()
-    assert set(halls.hear(said(key(1), key(5), key(9)), 0, AT) or ()) == {key(1), key(5), key(9)}
-    part = said(key(4), at=AT + 1, first=key(3), last=key(6))
-    assert set(halls.hear(part, 0, AT) or ()) == {key(1), key(4), key(9)}
+    claims = Claims()
+    claims.hear(said(key(1), key(5), key(9)), 0, AT)
+    assert claims.of[HALL] == {key(1), key(5), key(9)}
+    claims.hear(said(key(4), at=AT + 1, first=key(3), last=key(6)), 0, AT)
+    assert claims.of[HALL] == {key(1), key(4), key(9)}
 
 
 def test_a_replayed_or_old_announcement_changes_nothing() -> None:
@@ -211,24 +241,82 @@ def test_a_hall_that_is_silent_expires() -> None:
     halls.hear(said(key(1)), 0, AT)
     halls.hear(said(key(2), hall=b"g" * 32), 1000, AT)
     assert halls.expire(EXPIRY - 1) == []
-    assert halls.expire(EXPIRY) == [HALL]
+    assert halls.expire(EXPIRY) == [Change(HALL, (), [key(1)])]
     assert halls.expire(EXPIRY) == []
     assert len(halls) == 1
 
 
 def test_agents_that_are_not_repeated_expire() -> None:
-    halls = Halls()
-    halls.hear(said(key(1), key(9)), 0, AT)
-    only_low = said(key(1), at=AT + 1, last=key(5))
-    assert set(halls.hear(only_low, EXPIRY, AT) or ()) == {key(1)}
+    claims = Claims()
+    claims.hear(said(key(1), key(9)), 0, AT)
+    claims.hear(said(key(1), at=AT + 1, last=key(5)), EXPIRY - 1, AT)
+    claims.apply(claims.halls.expire(EXPIRY))
+    assert claims.of[HALL] == {key(1)}
+    claims.hear(said(key(1), key(9), at=AT + 2), EXPIRY, AT)
+    assert claims.of[HALL] == {key(1), key(9)}
 
 
 def test_halls_and_their_agents_are_bounded() -> None:
-    halls = Halls()
+    claims = Claims()
     for part in range(20):
         keys = [key(part * MAX_KEYS + each) for each in range(MAX_KEYS)]
-        heard = halls.hear(said(*keys, at=AT + part, first=keys[0], last=keys[-1]), 0, AT)
-    assert len(list(heard or ())) == MAX_HOSTED
+        claims.hear(said(*keys, at=AT + part, first=keys[0], last=keys[-1]), 0, AT)
+    assert claims.total == MAX_HOSTED
     for each in range(2 * MAX_HALLS):
-        halls.hear(said(key(1), hall=key(each)), 0, AT)
-    assert len(halls) == MAX_HALLS
+        claims.hear(said(key(1), hall=key(each)), 0, AT)
+    assert len(claims.halls) == MAX_HALLS
+    assert claims.total == MAX_HALLS
+
+
+def fill(claims: Claims, halls: int) -> None:
+    """Each of these halls claims as many agents as it may."""
+    for hall in range(halls):
+        for first in range(0, MAX_HOSTED, 1000):
+            keys = [key(first + each) for each in range(1000)]
+            message = said(*keys, hall=key(hall), at=AT + first, first=keys[0], last=keys[-1])
+            claims.hear(message, 0, AT)
+
+
+def test_the_agents_of_all_halls_are_bounded() -> None:
+    claims = Claims()
+    fill(claims, 8)
+    assert claims.total == MAX_ANNOUNCED
+
+
+def test_a_hall_with_few_agents_gets_room_from_those_with_many() -> None:
+    claims = Claims()
+    fill(claims, 8)
+    claims.hear(said(*map(key, range(100))), 0, AT)
+    assert len(claims.of[HALL]) == 100
+    assert claims.total == MAX_ANNOUNCED
+
+
+def test_a_connected_hall_comes_before_those_that_others_speak_of() -> None:
+    claims = Claims()
+    agents = set(map(key, range(1000)))
+    claims.hear(said(*agents), 0, AT, {HALL})
+    for hall in range(2 * MAX_HALLS):
+        claims.hear(said(*map(key, range(50)), hall=key(hall)), 0, AT, {HALL})
+    assert claims.of[HALL] == agents
+    assert claims.total == MAX_ANNOUNCED
+    more = set(map(key, range(1500)))
+    claims.hear(said(*more, at=AT + 1), 0, AT, {HALL})
+    assert len(claims.of[HALL]) > 1000
+
+
+def test_a_short_message_of_a_large_hall_costs_little() -> None:
+    """Or a peer could stop the hall with a thousand of them in a second."""
+    large, small = Claims(), Claims()
+    fill(large, 1)
+    assert _best_time(large.halls) < 50 * _best_time(small.halls)  # it has ten thousand times the agents
+
+
+def _best_time(halls: Halls) -> float:
+    """CPU time of a message about one agent of the first hall."""
+    times = []
+    for each in range(20):
+        message = said(LAST, hall=key(0), at=AT + MAX_HOSTED + each, first=LAST)
+        began = time.process_time()
+        assert halls.hear(message, 0, AT) is not None
+        times.append(time.process_time() - began)
+    return min(times)

@@ -15,13 +15,13 @@ connection of the agent's own key. Envelopes are signed by their senders. A hall
 them, as any relay can, and cannot change them.
 """
 
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Container, Iterable, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from moothall.network.routes import MAX_HALLS, Recent
 from moothall.wire.mesh import cbor
 from moothall.wire.mesh.cbor import UINT8_MAX, UINT64_MAX, MalformedCbor, Reader
 from moothall.wire.mesh.envelope import AGENT_ID_BYTES
@@ -31,7 +31,9 @@ HALLS: Final = "/moothall/halls/1"  # the topic
 
 VERSION: Final = 1
 MAX_KEYS: Final = 1800  # of a message, with 34 bytes each: below 65,536 with all that is around them
+MAX_HALLS: Final = 1000
 MAX_HOSTED: Final = 10_000  # agents of one hall that others remember
+MAX_ANNOUNCED: Final = 40_000  # of all halls: about 10 MB
 PERIOD: Final = 45_000  # ms after which all is repeated
 EXPIRY: Final = 3 * PERIOD
 DEBOUNCE: Final = 1000  # ms in which changes are collected
@@ -165,46 +167,110 @@ def _range(part: int, bits: int) -> tuple[bytes, bytes]:
     return first.to_bytes(AGENT_ID_BYTES, "big"), last.to_bytes(AGENT_ID_BYTES, "big")
 
 
+class Change(NamedTuple):
+    """What a hall claims from now on, and no longer."""
+
+    hall: bytes
+    came: Sequence[bytes]
+    gone: Sequence[bytes]
+
+
 class _Hall:
-    __slots__ = ("at", "expiry", "keys")
+    __slots__ = ("at", "expiry", "keys", "look_at", "until")
 
     def __init__(self) -> None:
         self.at = 0
         self.expiry = 0
-        self.keys: dict[bytes, int] = {}  # until when
+        self.look_at = 0  # when agents that were not repeated are looked for
+        self.keys: list[bytes] = []  # which rise
+        self.until: dict[bytes, int] = {}
 
 
 class Halls:
-    """What other halls have announced. Bounded in halls, and in the agents of each."""
+    """What other halls have announced. Bounded in halls, in the agents of each, and in all of them.
+
+    Halls are as free as keys. So a hall that is connected comes before one that others only speak of, and then one
+    with few agents before one with many. A message costs work for the keys in it, not for all of its hall.
+    """
 
     def __init__(self) -> None:
-        self._halls: Recent[bytes, _Hall] = Recent(MAX_HALLS)
+        self._halls: dict[bytes, _Hall] = {}  # the last that was heard last
+        self._total = 0  # claims
 
     def __len__(self) -> int:
         return len(self._halls)
 
-    def hear(self, said: Announcement, now: int, at: int) -> Iterable[bytes] | None:
-        """The agents of this hall after the announcement. None: it is old, or was heard before."""
-        hall = self._halls.get(said.hall) or _Hall()
+    def hear(
+        self, said: Announcement, now: int, at: int, connected: Container[bytes] = ()
+    ) -> list[Change] | None:
+        """What changes by the announcement: other halls may lose agents. None: it is old, or was heard before.
+
+        `connected` are the peers of this hall.
+        """
+        hall = self._halls.pop(said.hall, None) or _Hall()
         if said.at <= hall.at or not within_tolerance(said.at, at):
+            if hall.at:
+                self._halls[said.hall] = hall
             return None
+        changes = self._make_way(connected) if len(self._halls) >= MAX_HALLS else []
+        self._halls[said.hall] = hall
         hall.at = said.at
         hall.expiry = now + EXPIRY
-        hall.keys = {
-            key: until
-            for key, until in hall.keys.items()
-            if not said.first <= key <= said.last and until > now
-        }
-        for key in said.keys:
-            if len(hall.keys) >= MAX_HOSTED:
-                break
-            hall.keys[key] = hall.expiry
-        self._halls.put(said.hall, hall)
-        return hall.keys.keys()
+        hall.look_at = hall.look_at or hall.expiry
+        start, end = bisect_left(hall.keys, said.first), bisect_right(hall.keys, said.last)
+        before = hall.keys[start:end]
+        self._total -= len(before)
+        most = MAX_HOSTED - len(hall.keys) + len(before)
+        wanted = min(len(said.keys), most)
+        if self._total + wanted > MAX_ANNOUNCED:
+            changes += self._make_room(said.hall, self._total + wanted - MAX_ANNOUNCED, connected)
+        told = said.keys[: min(wanted, MAX_ANNOUNCED - self._total)]
+        self._total += len(told)
+        hall.keys[start:end] = told
+        came = [key for key in told if key not in hall.until]
+        hall.until.update(dict.fromkeys(told, hall.expiry))
+        staying = set(told)
+        gone = [key for key in before if key not in staying]
+        for key in gone:
+            del hall.until[key]
+        return [*changes, Change(said.hall, came, gone)]
 
-    def expire(self, now: int) -> list[bytes]:
-        """Halls that have told nothing for too long. They are forgotten."""
-        silent = [name for name, hall in self._halls.items() if hall.expiry <= now]
-        for name in silent:
-            self._halls.pop(name)
-        return silent
+    def expire(self, now: int) -> list[Change]:
+        """Halls that have told nothing for too long are forgotten, and agents that they have not repeated."""
+        changes = [self._forget(name) for name, hall in list(self._halls.items()) if hall.expiry <= now]
+        for name, hall in self._halls.items():
+            if now >= hall.look_at:
+                hall.look_at = now + PERIOD
+                gone = [key for key, until in hall.until.items() if until <= now]
+                if gone:
+                    changes.append(self._drop(name, gone))
+        return changes
+
+    def _make_way(self, connected: Container[bytes]) -> list[Change]:
+        """For one more hall. The one that was heard least recently goes, of those that are not connected."""
+        far = (name for name in self._halls if name not in connected)
+        return [self._forget(next(far, next(iter(self._halls))))]
+
+    def _make_room(self, speaker: bytes, needed: int, connected: Container[bytes]) -> list[Change]:
+        """For agents of the hall that speaks, from the one that has to give way first."""
+
+        def rank(name: bytes) -> tuple[bool, int]:
+            return name not in connected, len(self._halls[name].keys)
+
+        last = max(self._halls, key=rank)
+        if rank(last) <= rank(speaker):
+            return []
+        return [self._drop(last, self._halls[last].keys[-needed:])]
+
+    def _forget(self, name: bytes) -> Change:
+        gone = self._halls.pop(name).keys
+        self._total -= len(gone)
+        return Change(name, (), gone)
+
+    def _drop(self, name: bytes, gone: list[bytes]) -> Change:
+        hall = self._halls[name]
+        for key in gone:
+            del hall.until[key]
+        hall.keys = [key for key in hall.keys if key in hall.until]
+        self._total -= len(gone)
+        return Change(name, (), gone)

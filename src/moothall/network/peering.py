@@ -47,7 +47,7 @@ from moothall.wire.origins import is_loopback
 AGENT: Final = "moothall"  # what our programs begin their agent_version with
 TICK: Final = 1000  # ms
 BEACON_PERIOD: Final = 30_000  # ms (mesh wire 7)
-MAX_ROUTES: Final = 40_000  # of each way: a hall has up to a quarter of the claims
+MAX_ROUTES: Final = 40_000  # of each way
 MAX_BEACONS: Final = 10_000  # agents here whose latest BEACON is kept, with some 300 bytes
 MAX_GREETING: Final = 50  # of them for a new peer: the reference takes 100 messages in a second
 MAX_AUTHORS: Final = (
@@ -284,12 +284,13 @@ class Peering:
         if said.hall != message.author:
             self._dropped["announcement of another hall"] += 1
             return
-        agents = self._halls.hear(said, self.host.now(), self._microseconds())
-        if agents is None:
+        changes = self._halls.hear(said, self.host.now(), self._microseconds(), self._peers)
+        if changes is None:
             self._dropped["old announcement"] += 1
             return
         self._routes.beacon(said.hall, relay)
-        self._routes.hosted(said.hall, agents)
+        for change in changes:
+            self._routes.claimed(*change)
 
     def _greet(self, peer: bytes, topic: str) -> None:
         """The peer can hear BEACONs now, or announcements."""
@@ -325,8 +326,8 @@ class Peering:
             if self.host.peers_in(BROADCAST_TOPIC):  # each that comes later gets one of its own
                 self.host.publish(BROADCAST_TOPIC, self._beacon())
         self._announce(self._hosted.due(now, self._microseconds()))
-        for hall in self._halls.expire(now):
-            self._routes.hosted(hall, ())
+        for change in self._halls.expire(now):
+            self._routes.claimed(*change)
         self._outbox.tick()
         self._complain(now)
 

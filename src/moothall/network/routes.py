@@ -10,19 +10,16 @@ agent. The first claim stays the first, so that a later one cannot take the mail
 publishes the BEACONs of the agent comes before the others.
 
 Only what passed all checks of an envelope may come in here. Everything is bounded: the entry that was used least
-recently goes first, and one hall has a share of the claims.
+recently goes first. `announcement` bounds what halls claim.
 """
 
 from collections import OrderedDict
 from collections.abc import Hashable, ItemsView, Iterable
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
 from moothall.wire.mesh.envelope import NO_CONVERSATION
-
-MAX_HALLS: Final = 1000  # that announce agents
-MAX_CLAIMS: Final = 4  # halls that claim one agent
 
 Key = TypeVar("Key", bound=Hashable)
 Entry = TypeVar("Entry")
@@ -66,27 +63,23 @@ class Statistics(msgspec.Struct, frozen=True):
     """Entries of each way."""
 
     connections: int
-    halls: int
     hosted: int  # agents that halls announced
     conversations: int
     beacons: int
 
 
 class Routes:
-    """`most` bounds the table of each way. Peers have the name of their key."""
+    """`most` bounds the table of each way but the claims. Peers have the name of their key."""
 
     def __init__(self, most: int = 10_000) -> None:
-        self._most = most
         self._peers: set[bytes] = set()
-        self._halls: Recent[bytes, dict[bytes, None]] = Recent(MAX_HALLS)  # the agents of each hall
-        self._claims: Recent[bytes, list[bytes]] = Recent(most)  # the halls of each agent
+        self._claims: dict[bytes, dict[bytes, None]] = {}  # the halls of each agent, the best first
         self._conversations: Recent[tuple[bytes, bytes], bytes] = Recent(most)
         self._relays: Recent[bytes, bytes] = Recent(most)  # of BEACONs
 
     def statistics(self) -> Statistics:
         return Statistics(
             len(self._peers),
-            len(self._halls),
             len(self._claims),
             len(self._conversations),
             len(self._relays),
@@ -104,28 +97,23 @@ class Routes:
         """An agent has sent a BEACON, and this peer brought it. `author` is the node that published it."""
         self._relays.put(key, relay)
         claims = self._claims.get(key)
-        if claims is not None and author in claims[1:]:
-            claims.remove(author)
-            claims.insert(0, author)
+        if author is not None and claims is not None and author in claims and author != next(iter(claims)):
+            del claims[author]
+            self._claims[key] = {author: None, **claims}
 
-    def hosted(self, peer: bytes, keys: Iterable[bytes]) -> None:
-        """This hall has announced that it hosts exactly these agents."""
-        before = self._halls.pop(peer) or {}
-        share = max(1, self._most // 4)
-        now: dict[bytes, None] = {}
-        for key in keys:
-            if len(now) == share:
-                break
-            now[key] = None
-        for key in before:
-            if key not in now:
-                self._disown(peer, key)
-        for key in now:
-            self._claim(peer, key)
-        gone = self._halls.put(peer, now) if now else None
-        if gone is not None:
-            for key in gone[1]:
-                self._disown(gone[0], key)
+    def claimed(self, hall: bytes, came: Iterable[bytes], gone: Iterable[bytes] = ()) -> None:
+        """This hall has announced that it hosts the agents that came, and no longer those that are gone.
+
+        The caller bounds the claims: see `announcement.Halls`.
+        """
+        for key in gone:
+            claims = self._claims.get(key)
+            if claims is not None:
+                claims.pop(hall, None)
+                if not claims:
+                    del self._claims[key]
+        for key in came:
+            self._claims.setdefault(key, {}).setdefault(hall)
 
     def talked(self, conversation_id: bytes, key: bytes, peer: bytes) -> None:
         """An agent has said something in a conversation, and this peer brought it."""
@@ -146,22 +134,3 @@ class Routes:
             if peer in self._peers and peer != but:
                 return peer
         return None
-
-    def _claim(self, hall: bytes, key: bytes) -> None:
-        claims = self._claims.get(key)
-        if claims is None:
-            gone = self._claims.put(key, [hall])
-            if gone is not None:
-                for each in gone[1]:
-                    hosts = self._halls.get(each)
-                    if hosts is not None:
-                        hosts.pop(gone[0], None)
-        elif hall not in claims and len(claims) < MAX_CLAIMS:
-            claims.append(hall)
-
-    def _disown(self, hall: bytes, key: bytes) -> None:
-        claims = self._claims.get(key)
-        if claims is not None and hall in claims:
-            claims.remove(hall)
-            if not claims:
-                self._claims.pop(key)
