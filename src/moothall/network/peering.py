@@ -284,7 +284,7 @@ class Peering:
         if said.hall != message.author:
             self._dropped["announcement of another hall"] += 1
             return
-        changes = self._halls.hear(said, self.host.now(), self._microseconds(), self._peers)
+        changes = self._halls.hear(said, self.host.now(), self._microseconds(), self._routes.peers)
         if changes is None:
             self._dropped["old announcement"] += 1
             return

@@ -15,7 +15,7 @@ recently goes first. `announcement` bounds what halls claim.
 
 from collections import OrderedDict
 from collections.abc import Hashable, ItemsView, Iterable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -72,14 +72,14 @@ class Routes:
     """`most` bounds the table of each way but the claims. Peers have the name of their key."""
 
     def __init__(self, most: int = 10_000) -> None:
-        self._peers: set[bytes] = set()
+        self.peers: Final[set[bytes]] = set()  # that are connected
         self._claims: dict[bytes, dict[bytes, None]] = {}  # the halls of each agent, the best first
         self._conversations: Recent[tuple[bytes, bytes], bytes] = Recent(most)
         self._relays: Recent[bytes, bytes] = Recent(most)  # of BEACONs
 
     def statistics(self) -> Statistics:
         return Statistics(
-            len(self._peers),
+            len(self.peers),
             len(self._claims),
             len(self._conversations),
             len(self._relays),
@@ -87,11 +87,11 @@ class Routes:
 
     def met(self, peer: bytes) -> None:
         """There is a connection to this peer."""
-        self._peers.add(peer)
+        self.peers.add(peer)
 
     def lost(self, peer: bytes) -> None:
         """The connection has ended. What was learnt from the peer counts again if it comes back."""
-        self._peers.discard(peer)
+        self.peers.discard(peer)
 
     def beacon(self, key: bytes, relay: bytes, author: bytes | None = None) -> None:
         """An agent has sent a BEACON, and this peer brought it. `author` is the node that published it."""
@@ -124,13 +124,13 @@ class Routes:
         self, key: bytes, conversation_id: bytes = NO_CONVERSATION, *, but: bytes | None = None
     ) -> bytes | None:
         """The connected peer that an envelope to this agent goes to. `but` is a peer that must not get it."""
-        if key in self._peers and key != but:
+        if key in self.peers and key != but:
             return key
         for hall in self._claims.get(key) or ():
             for peer in (hall, self._relays.get(hall)):
-                if peer in self._peers and peer != but:
+                if peer in self.peers and peer != but:
                     return peer
         for peer in (self._conversations.get((conversation_id, key)), self._relays.get(key)):
-            if peer in self._peers and peer != but:
+            if peer in self.peers and peer != but:
                 return peer
         return None

@@ -105,19 +105,20 @@ class Intake:
         except MalformedAnnouncement:
             self.refused[ANNOUNCEMENT] += 1
             return
-        agents = None
+        changes = None
         if said.hall == message.author:
-            agents = self._halls.hear(said, self._now(), self._clock())
-        if agents is None:
+            changes = self._halls.hear(said, self._now(), self._clock(), self._routes.peers)
+        if changes is None:
             self.refused[ANNOUNCEMENT] += 1
             return
         self._routes.beacon(said.hall, relay)
-        self._routes.hosted(said.hall, agents)
+        for change in changes:
+            self._routes.claimed(*change)
 
     def expire_halls(self, now: int) -> None:
         """`now` is milliseconds that never go back."""
-        for hall in self._halls.expire(now):
-            self._routes.hosted(hall, ())
+        for change in self._halls.expire(now):
+            self._routes.claimed(*change)
 
     def envelope(self, peer: bytes, raw: bytes) -> None:
         """From a bilateral stream. It was acknowledged."""
