@@ -6,7 +6,6 @@ Both end in one unit of work of the store (`desk`), and after its commit the pro
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Final
@@ -33,7 +32,7 @@ from moothall.node.caretaking import NodeTime
 from moothall.node.desk import Books, Desk, Taken, reputation_of
 from moothall.node.epoch_files import EpochFiles
 from moothall.node.hosted import Hosted
-from moothall.node.inbox import MAX_AGE, MAX_PAGE, read_inbox
+from moothall.node.inbox import MAX_AGE, read_failures, read_inbox
 from moothall.node.intake import Intake
 from moothall.node.listeners import Listeners
 from moothall.node.nonces import StoredNonces
@@ -54,6 +53,7 @@ from moothall.node.reports import (
 )
 from moothall.node.signers import Signers
 from moothall.node.tasks import TaskLog
+from moothall.node.topics import NamedTopics
 from moothall.node.units import done
 from moothall.p2p.identify import Identification
 from moothall.p2p.multiaddr import Multiaddr
@@ -61,18 +61,16 @@ from moothall.p2p.pubsub import Message
 from moothall.store.files import DataDirectory
 from moothall.store.opening import open_node_store
 from moothall.wire.mesh.announcements import default_name
-from moothall.wire.mesh.broadcast import MAX_TOPIC, Broadcast
+from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import Envelope
 from moothall.wire.mesh.msg_types import (
     BROADCAST_TOPIC,
-    NAMED_TOPIC,
     NOTARY_TOPIC,
     REPUTATION_TOPIC,
     MsgType,
 )
 
 TOPICS: Final = (BROADCAST_TOPIC, NOTARY_TOPIC, REPUTATION_TOPIC)
-MAX_TOPICS: Final = 256  # named ones that the node has joined
 
 TICK: Final = 1.0  # seconds
 BEACONS: Final = 30.0  # seconds between them (mesh wire 7)
@@ -80,7 +78,7 @@ CHECKS: Final = 30.0  # seconds between looks for ended epochs and deadlines
 HOSTED_BEACONS: Final = 20  # in a tick: a peer of the reference takes 100 messages in a second
 LAPSES: Final = 100  # conversations whose deadline is acted upon in one unit
 LETTERS: Final = 10_000  # that are brought back after a restart
-_EPOCHS: Final = 2**31
+MAX_EPOCH: Final = 2**31
 AGENT_VERSION: Final = "moothall/"
 
 
@@ -121,7 +119,6 @@ class Node:
         self._listeners: Listeners[Received] = Listeners(self._log)
         self._watchers: Listeners[Event] = Listeners(self._log)
         self._told: dict[bytes, str] = {}  # what each peer says it is
-        self._topics: Counter[str] = Counter()  # named ones, and how often each was asked for
         self._cursor = 0  # of the newest envelope in an inbox
         self._closed_epoch = -1
         self._checks: set[asyncio.Task[None]] = set()
@@ -176,6 +173,7 @@ class Node:
             rules=self._options.network,
             outside=outside,
         )
+        self._topics = NamedTopics(self._host)
         self._routes = Routes()
         self._outbox = Outbox(self._host, outside.now, needs_order=self._is_foreign)
         self._rooms.callback(self._outbox.close)
@@ -283,13 +281,8 @@ class Node:
         """
         sent = await self._posting.send(self.agent_id, msg_type, payload, recipient, conversation_id)
         if msg_type is MsgType.BROADCAST:
-            self._hear(Broadcast.decode(payload).topic)
+            self._topics.spoke(Broadcast.decode(payload).topic)
         return sent
-
-    def _hear(self, slug: str) -> None:
-        """An agent that speaks in a topic hears it too (mesh wire 5)."""
-        if slug not in self._topics and len(self._topics) < MAX_TOPICS:
-            self.watch_topic(slug)
 
     def sign(self, message: bytes) -> bytes:
         """The agent's signature. The caller separates what it signs from envelopes and libp2p messages."""
@@ -311,7 +304,7 @@ class Node:
 
     async def batch(self, epoch: int) -> BatchSummary | None:
         """None for an epoch without envelopes."""
-        return await self._batches.summary(epoch) if 0 <= epoch < _EPOCHS else None
+        return await self._batches.summary(epoch) if 0 <= epoch < MAX_EPOCH else None
 
     async def read_inbox(self, after: int, limit: int) -> list[Received]:
         """Envelopes to the agent and of topics whose cursor is higher than `after`, oldest first. No BEACONs."""
@@ -319,21 +312,7 @@ class Node:
 
     async def read_failures(self, after: int, limit: int) -> list[DeliveryFailed]:
         """The same for deliveries that failed. The latest 1,000 are kept."""
-        most = max(1, min(limit, MAX_PAGE))
-        rows = await done(self._store, lambda books: books.failures(max(0, after), most))
-        return [
-            DeliveryFailed(
-                row.number,
-                row.sender,
-                row.recipient,
-                MsgType(row.msg_type),
-                row.conversation_id,
-                row.nonce,
-                row.reason,
-                row.at,
-            )
-            for row in rows
-        ]
+        return await read_failures(self._store, after, limit)
 
     def listen(self, callback: Callable[[Received], None]) -> Callable[[], None]:
         """Calls with each inbound envelope, after its commit. Returns what ends that.
@@ -351,28 +330,7 @@ class Node:
 
         Raises NodeRefused (400 or 503).
         """
-        if not 0 < len(slug.encode()) <= MAX_TOPIC:
-            raise NodeRefused(400, f"The name of a topic has 1 to {MAX_TOPIC} bytes.")
-        if slug not in self._topics and len(self._topics) >= MAX_TOPICS:
-            raise NodeRefused(
-                503, f"This node hears {MAX_TOPICS} topics, which is its limit. Leave one first."
-            )
-        self._topics[slug] += 1
-        if self._topics[slug] == 1:
-            self._host.join(NAMED_TOPIC + slug)
-        is_over = False
-
-        def unwatch() -> None:
-            nonlocal is_over
-            if is_over or self._time.is_closing:
-                return
-            is_over = True
-            self._topics[slug] -= 1
-            if not self._topics[slug]:
-                del self._topics[slug]
-                self._host.leave(NAMED_TOPIC + slug)
-
-        return unwatch
+        return self._topics.watch(slug)
 
     async def escrow_lock(
         self,
