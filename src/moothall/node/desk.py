@@ -13,7 +13,7 @@ not know the state: an agent that was assigned may send VERDICTs, and each party
 from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from moothall.errors import CreditsRefused, NoCover, NodeRefused, OutOfOrder, RateLimited
 from moothall.market import conversing, feedback
@@ -108,14 +108,14 @@ class Desk:
         Raises NodeRefused.
         """
         letter = Letter(
-            0,
-            envelope.sender,
-            envelope.recipient,
-            envelope.msg_type,
-            envelope.conversation_id,
-            True,
-            now,
-            envelope.payload,
+            number=0,  # the store chooses it
+            sender=envelope.sender,
+            recipient=envelope.recipient,
+            msg_type=envelope.msg_type,
+            conversation_id=envelope.conversation_id,
+            is_logged=True,
+            at=now,
+            payload=envelope.payload,
         )
         dealt = None
         if not books.take_failure(letter):  # else it is the same message once more
@@ -179,30 +179,17 @@ def reputation_of(books: Books, key: bytes, now: int) -> AgentReputation:
 
 
 def _numbered(books: Books, letter: Letter) -> Letter:
-    number = books.put_letter(letter)
-    return Letter(
-        number,
-        letter.sender,
-        letter.recipient,
-        letter.msg_type,
-        letter.conversation_id,
-        letter.is_logged,
-        letter.at,
-        letter.payload,
-    )
+    return structs.replace(letter, number=books.put_letter(letter))
 
 
 def _assignment(letter: Letter, notary: bytes) -> Letter:
     """The node tells the notary, and logs nothing of it, as the reference (mesh wire 7, 9)."""
-    return Letter(
-        0,
-        letter.sender,
-        notary,
-        MsgType.NOTARIZE_ASSIGN,
-        letter.conversation_id,
-        False,
-        letter.at,
-        NotarizeAssign(notary).encode(),
+    return structs.replace(
+        letter,
+        recipient=notary,
+        msg_type=MsgType.NOTARIZE_ASSIGN,
+        is_logged=False,
+        payload=NotarizeAssign(notary).encode(),
     )
 
 

@@ -8,7 +8,6 @@ A receiver of the reference takes only nonces that rise. So an envelope that wai
 anew, and so is one that waited too long. What is made anew is logged too.
 """
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -21,6 +20,7 @@ from moothall.network.routes import Routes
 from moothall.node.desk import Books, Desk, Posted, Taken
 from moothall.node.reports import DeliveryFailed, Sent
 from moothall.node.signers import Signers
+from moothall.node.units import Done, Failed, awaited
 from moothall.store.units import StoreFailed
 from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import (
@@ -112,34 +112,10 @@ class Posting:
         conversation_id: bytes,
     ) -> Sent:
         """Waits for the commit. If the caller is cancelled, the message leaves all the same. Raises NodeRefused."""
-        future: asyncio.Future[Sent] = asyncio.get_running_loop().create_future()
-
-        def done(sent: Sent) -> None:
-            if not future.done():
-                future.set_result(sent)
-
-        def refused(error: BaseException) -> None:
-            if not future.done():
-                future.set_exception(error)
-
-        try:
-            self._send(sender, msg_type, payload, recipient, conversation_id, done, refused)
-            return await future
-        except StoreFailed as error:
-            raise NodeRefused(503, f"The node could not save this: {error}. Try again later.") from None
-
-    def _send(
-        self,
-        sender: bytes,
-        msg_type: MsgType,
-        payload: bytes,
-        recipient: bytes | None,
-        conversation_id: bytes,
-        done: Callable[[Sent], None],
-        refused: Callable[[BaseException], None],
-    ) -> None:
-        """Ends with one call of `done`, after the commit, or of `refused`."""
         envelope = self._sealed(sender, msg_type, payload, recipient, conversation_id)
+        return await awaited(lambda done, refused: self._send(envelope, done, refused))
+
+    def _send(self, envelope: Envelope, done: Done[Sent], refused: Failed) -> None:
         raw = encode(envelope)
         here = self._here(envelope)
         at = self._clock() // 1000
