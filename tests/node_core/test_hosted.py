@@ -4,14 +4,13 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from moothall.errors import NodeRefused
 from moothall.node import Received, hosted
-from moothall.node.hosted import MINUTE, SENDS, SESSION, Rate
+from moothall.node.hosted import REGISTRATIONS, SENDS, SESSION
 from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.offers import Accept, Propose
+from tests.support.network import MadeUpTime
 from tests.support.nodes import TALK, Life, life, options, two, until
 
 OFFER = Propose(amount=0, message="x").encode()
@@ -112,26 +111,23 @@ async def refusal(alive: Life, token: str) -> int:
 
 
 async def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with life(options(tmp_path, "alice", address=None)) as alice:
+    made_up = MadeUpTime()
+    async with life(options(tmp_path, "alice", address=None), outside=made_up) as alice:
         _, token = await alice.node.hosted.register()
-        statuses = [await refusal(alice, token) for _ in range(SENDS + 10)]
-        assert statuses[:SENDS] == [503] * SENDS
-        assert statuses[-1] == 429
+        statuses = [await refusal(alice, token) for _ in range(SENDS.limit + 1)]
+        assert statuses == [503] * SENDS.limit + [429]
+        made_up.pass_by(1000)
+        assert [await refusal(alice, token) for _ in range(2)] == [503, 429]
+        for _ in range(REGISTRATIONS.limit):
+            await alice.node.hosted.register()
+        with pytest.raises(NodeRefused, match="registers") as refused:
+            await alice.node.hosted.register()
+        assert refused.value.status == 429
+        made_up.pass_by(1000)
         monkeypatch.setattr(hosted, "MAX_SESSIONS", 1)
-        with pytest.raises(NodeRefused) as refused:
+        with pytest.raises(NodeRefused, match="hosts") as refused:
             await alice.node.hosted.register()
         assert refused.value.status == 503
-
-
-@given(st.lists(st.integers(0, 5000), max_size=200), st.integers(1, 10))
-def test_a_rate_holds_in_every_minute(gaps: list[int], most: int) -> None:
-    rate, now, taken = Rate(most), 1, []
-    for gap in gaps:
-        now += gap
-        if rate.take(now):
-            taken.append(now)
-    for start in taken:
-        assert sum(start <= each < start + MINUTE for each in taken) <= 2 * most
 
 
 async def test_beacons_of_hosted_agents_take_turns(tmp_path: Path) -> None:

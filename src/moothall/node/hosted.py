@@ -7,7 +7,6 @@ survives a restart. After that its key is forgotten.
 The node sends BEACONs for its hosted agents, so that others can route to them.
 """
 
-import hmac
 import os
 import secrets
 from collections import deque
@@ -22,6 +21,7 @@ from nacl.bindings import (
 from nacl.exceptions import CryptoError
 
 from moothall.errors import NodeRefused
+from moothall.hall.budgets import Account, Price, buckets
 from moothall.hall.outside import Log, Store
 from moothall.identity import PrivateKey
 from moothall.identity.signatures import SEED_BYTES
@@ -33,38 +33,19 @@ from moothall.node.posting import Posting
 from moothall.node.reports import Received, Sent
 from moothall.node.signers import Signers
 from moothall.node.units import done
+from moothall.settings.limits import Rate
 from moothall.wire.mesh.msg_types import MsgType
 
 SESSION: Final = 7 * 24 * 60 * 60 * 1000  # ms
 MAX_SESSIONS: Final = 10_000
-SENDS: Final = 60  # in a minute, of one session
-REGISTRATIONS: Final = 60  # in a minute, of all
-MINUTE: Final = 60_000  # ms
+SENDS: Final = Rate(60, 60)  # of one session
+REGISTRATIONS: Final = Rate(60, 60)  # of all
 TOKEN_BYTES: Final = 32
 
 _NONCE_BYTES: Final = 24
 _PERSON: Final = b"moothall hosted"
-
-
-class Rate:
-    """So many in each minute."""
-
-    __slots__ = ("_left", "_most", "_since")
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._left = float(most)
-        self._since = 0
-
-    def take(self, now: int) -> bool:
-        """`now` is milliseconds that never go back."""
-        passed = now - self._since if self._since else 0
-        self._left = min(self._most, self._left + passed * self._most / MINUTE)
-        self._since = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
+_OF_SENDS: Final = buckets((SENDS,))
+_ONE: Final = Price(frames=1)
 
 
 class _Session:
@@ -74,7 +55,7 @@ class _Session:
         self.agent = agent
         self.token = token
         self.ends_at = ends_at
-        self.sends = Rate(SENDS)
+        self.sends = Account(_OF_SENDS)
         self.listeners: Listeners[Received] = Listeners(log)
 
 
@@ -105,7 +86,7 @@ class Hosted:
         self._sessions: dict[bytes, _Session] = {}  # by the hash of the token
         self._by_agent: dict[bytes, _Session] = {}
         self._round: deque[bytes] = deque()  # agents whose BEACON is due, the next one first
-        self._registrations = Rate(REGISTRATIONS)
+        self._registrations = Account(buckets((REGISTRATIONS,)))
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -131,9 +112,10 @@ class Hosted:
 
         Raises NodeRefused: 429 for too many in a minute, 503 if there are too many sessions.
         """
-        if not self._registrations.take(self._now()):
+        if self._registrations.take(_ONE, self._now() / 1000):
             raise NodeRefused(
-                429, f"{REGISTRATIONS} agents were registered in the last minute. Try again later."
+                429,
+                f"A node registers {REGISTRATIONS.limit} agents in {REGISTRATIONS.seconds:g} s. Try again later.",
             )
         self.expire()
         if len(self._sessions) >= MAX_SESSIONS:
@@ -168,9 +150,10 @@ class Hosted:
         return self._session(token).agent
 
     def _session(self, token: str) -> _Session:
-        digest = _hash(token)
-        session = self._sessions.get(digest)
-        if session is None or not hmac.compare_digest(session.token, digest):
+        session = self._sessions.get(
+            _hash(token)
+        )  # how long this takes tells of the hash, and not of the token
+        if session is None:
             raise NodeRefused(401, "This token is not known, or its session has ended. Register again.")
         if session.ends_at <= self._clock() // 1000:
             raise NodeRefused(401, "The session of this token has ended. Register again.")
@@ -196,8 +179,10 @@ class Hosted:
     ) -> Sent:
         """As `Node.send`. Raises NodeRefused: 401 for a token that is not known or too old, 429 for too many."""
         session = self._session(token)
-        if not session.sends.take(self._now()):
-            raise NodeRefused(429, f"A session sends at most {SENDS} messages in a minute. Try again later.")
+        if session.sends.take(_ONE, self._now() / 1000):
+            raise NodeRefused(
+                429, f"A session sends {SENDS.limit} messages in {SENDS.seconds:g} s. Try again later."
+            )
         return await self._posting.send(session.agent, msg_type, payload, recipient, conversation_id)
 
     def listen(self, token: str, callback: Callable[[Received], None]) -> Callable[[], None]:
