@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any, Final
 
+from moothall.hall.mesh.network import Settle
 from moothall.identity.signatures import expand
 from moothall.network.host import Host
 from moothall.network.rules import Rules
@@ -76,8 +77,9 @@ class Counting:
         self.messages += 1
         self._changed.set()
 
-    def envelope(self, peer: bytes, envelope: bytes) -> None:
+    def envelope(self, peer: bytes, envelope: bytes, settle: Settle) -> None:
         self.envelopes += 1
+        settle(True)
 
 
 def new_host(resident: Counting, rules: Rules | None = None) -> Host:

@@ -190,6 +190,26 @@ async def test_small_envelopes_arrive_in_the_order_of_the_calls() -> None:
         assert [envelope for _, envelope in bob.resident.envelopes] == envelopes
 
 
+async def test_the_ack_waits_for_the_program() -> None:
+    async with homes("alice", "bob") as (alice, bob):
+        await meet(alice, bob)
+        bob.resident.takes = None
+        taken, refused, late = (alice.host.send(bob.id, each) for each in (b"one", b"two", b"three"))
+        await until(lambda: len(bob.resident.unsettled) == 3)
+        assert not taken.done()
+        bob.resident.unsettled[0](True)
+        await taken
+        bob.resident.unsettled[1](False)
+        with pytest.raises(NotDelivered, match="reset"):
+            await refused
+        bob.time.pass_by(Rules().stream + 1000)
+        with pytest.raises(NotDelivered, match="reset"):
+            await late
+        bob.resident.unsettled[2](True)  # too late, and harmless
+        bob.resident.takes = True
+        await alice.host.send(bob.id, b"four")
+
+
 async def test_too_many_waiting_envelopes_are_refused() -> None:
     async with homes("alice", "bob", rules=Rules(requests=3)) as (alice, bob):
         await meet(alice, bob)

@@ -7,6 +7,8 @@ from functools import partial
 
 import pytest
 
+from moothall.errors import NotDelivered
+from moothall.hall.mesh.network import Settle, ignore
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes
 from moothall.identity.signatures import expand, sign_expanded, verify
 from moothall.network import outbox, peering
@@ -70,10 +72,11 @@ class Relay:
         self.peer = peer
         self.has_ended = False
 
-    def receive(self, raw: bytes, topic: str | None) -> bool:
+    def receive(self, raw: bytes, topic: str | None, settle: Settle = ignore) -> bool:
         if self._room.is_full:
             return False
         self._room.received.append((self.peer, raw, topic))
+        settle(True)
         return True
 
     def end(self) -> None:
@@ -464,7 +467,8 @@ async def test_limits_and_a_busy_room_drop_and_count() -> None:
             bob.network._limits.admits_stream(alice.id, 10)
         bob.room.received.clear()
         alice.network.publish(BROADCAST_TOPIC, raw)
-        await alice.network.host.send(bob.id, raw)
+        with pytest.raises(NotDelivered):
+            await alice.network.host.send(bob.id, raw)
         await until(lambda: bob.network.statistics().dropped["over the limit of a peer"] == 2)
         assert bob.room.received == []
         assert bob.network.statistics().host.outcomes["not admitted"] == 1

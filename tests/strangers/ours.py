@@ -8,6 +8,7 @@ from functools import partial
 from itertools import count
 from typing import Protocol
 
+from moothall.hall.mesh.network import Settle
 from moothall.identity.signatures import expand, sign_expanded
 from moothall.network.host import Host
 from moothall.network.rules import Rules
@@ -53,8 +54,8 @@ class Watchful(Resident):
         super().message(relay, message)
         self._news.set()
 
-    def envelope(self, peer: bytes, envelope: bytes) -> None:
-        super().envelope(peer, envelope)
+    def envelope(self, peer: bytes, envelope: bytes, settle: Settle) -> None:
+        super().envelope(peer, envelope, settle)
         self._news.set()
 
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from moothall.hall.mesh.network import Settle
 from moothall.identity.signatures import expand
 from moothall.network.host import Host
 from moothall.network.rules import Rules
@@ -77,6 +78,8 @@ class Resident:
         self.joined_topics: set[tuple[bytes, str]] = set()
         self.messages: list[Message] = []
         self.envelopes: list[tuple[bytes, bytes]] = []
+        self.takes: bool | None = True  # what peers are told of envelopes; None: nothing yet
+        self.unsettled: list[Settle] = []
         self.is_busy = False
 
     def connected(self, peer: bytes) -> None:
@@ -101,8 +104,12 @@ class Resident:
     def message(self, relay: bytes, message: Message) -> None:
         self.messages.append(message)
 
-    def envelope(self, peer: bytes, envelope: bytes) -> None:
+    def envelope(self, peer: bytes, envelope: bytes, settle: Settle) -> None:
         self.envelopes.append((peer, envelope))
+        if self.takes is None:
+            self.unsettled.append(settle)
+        else:
+            settle(self.takes)
 
 
 class Home:

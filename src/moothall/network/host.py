@@ -19,6 +19,7 @@ import msgspec
 
 from moothall.errors import PeerUnreachable
 from moothall.hall.access import AddressCounts
+from moothall.hall.mesh.network import Settle
 from moothall.network.link import PIECE, Link
 from moothall.network.redial import Kept, Redial
 from moothall.network.resident import Resident
@@ -374,8 +375,8 @@ class Host:
                 link.end("the peer sent too many messages whose signatures do not hold")
                 return
 
-    def arrived(self, link: Link, envelope: bytes) -> None:
-        self._resident.envelope(link.agent_id, envelope)
+    def arrived(self, link: Link, envelope: bytes, settle: Settle) -> None:
+        self._resident.envelope(link.agent_id, envelope, settle)
 
     def again(self, link: Link, delivery: Delivery) -> bool:
         other = self._links.get(link.agent_id)

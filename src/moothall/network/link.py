@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Final, Protocol, TypeVar, cast
 
 from moothall.errors import PeerUnreachable
+from moothall.hall.mesh.network import Settle
 from moothall.network.rules import Rules
 from moothall.network.streams import (
     Announcing,
@@ -84,7 +85,7 @@ class Owner(Protocol):
 
     def heard(self, link: "Link", rpc: bytes) -> None: ...
 
-    def arrived(self, link: "Link", envelope: bytes) -> None: ...
+    def arrived(self, link: "Link", envelope: bytes, settle: Settle) -> None: ...
 
     def again(self, link: "Link", delivery: Delivery) -> bool:
         """Sends on another connection to the same peer. False if there is none."""
@@ -456,8 +457,8 @@ class Link(asyncio.BufferedProtocol):
         if not self._is_ending:
             self._owner.heard(self, rpc)
 
-    def arrived(self, envelope: bytes) -> None:
-        self._owner.arrived(self, envelope)
+    def arrived(self, envelope: bytes, settle: Settle) -> None:
+        self._owner.arrived(self, envelope, settle)
 
     def hears_on(self, serving: Hearing) -> None:
         if self._hearing is not None:

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from moothall.hall.mesh.network import Delivered, Relay
+from moothall.hall.mesh.network import Delivered, Relay, Settle, ignore
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes
 from moothall.hall.outside import Log
 from moothall.network import announcement, host, outbox, routes
@@ -257,23 +257,27 @@ class Peering:
             self._authors.put(message.data[-64:], message.author)
         self._receive(relay, message.data, message.topic)
 
-    def envelope(self, peer: bytes, envelope: bytes) -> None:
+    def envelope(self, peer: bytes, envelope: bytes, settle: Settle) -> None:
         self._counts["bilateral in"] += 1
         if self._limits.admits_stream(peer, len(envelope)):
-            self._receive(peer, envelope, None)
+            self._receive(peer, envelope, None, settle)
         else:
-            self._dropped["over the limit of a peer"] += 1
+            self._drop("over the limit of a peer", settle)
 
     # -- how it is done ------------------------------------------------------------------------------------
 
-    def _receive(self, peer: bytes, raw: bytes, topic: str | None) -> None:
+    def _receive(self, peer: bytes, raw: bytes, topic: str | None, settle: Settle = ignore) -> None:
         place = self._peers.get(peer)
         if place is None:
-            self._dropped["peer is gone"] += 1
+            self._drop("peer is gone", settle)
         elif not self._limits.admits_sender(peer, sender_of(raw), len(raw)):
-            self._dropped["over the limit of a sender"] += 1
-        elif not place.relay.receive(raw, topic):
-            self._dropped["room is busy"] += 1
+            self._drop("over the limit of a sender", settle)
+        elif not place.relay.receive(raw, topic, settle):
+            self._drop("room is busy", settle)
+
+    def _drop(self, reason: str, settle: Settle) -> None:
+        self._dropped[reason] += 1
+        settle(False)
 
     def _hear_hall(self, relay: bytes, message: Message) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from moothall.hall.mesh.network import Settle
 from moothall.p2p.identify import Identification
 from moothall.p2p.pubsub import Message
 
@@ -35,5 +36,9 @@ class Resident(Protocol):
     def message(self, relay: bytes, message: Message) -> None:
         """A new message in one of our topics. Its author's node signed it, and it was passed on."""
 
-    def envelope(self, peer: bytes, envelope: bytes) -> None:
-        """Bytes from a bilateral stream. They were acknowledged, and are not checked."""
+    def envelope(self, peer: bytes, envelope: bytes, settle: Settle) -> None:
+        """Bytes from a bilateral stream, which are not checked.
+
+        Call `settle` once. True sends ACK: the envelope is safe, or it was refused and will be again. False tells
+        the peer that it was not taken now. Without a call, that is what it learns after the time limit of streams.
+        """

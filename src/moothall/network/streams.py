@@ -11,6 +11,7 @@ from collections import deque
 from typing import Final, Protocol
 
 from moothall.errors import NotDelivered
+from moothall.hall.mesh.network import Settle
 from moothall.network.rules import Rules
 from moothall.p2p import bilateral, identify, ping, pubsub
 from moothall.p2p.delimited import Delimited
@@ -42,7 +43,9 @@ class Line(Protocol):
 
     def heard(self, rpc: bytes) -> None: ...
 
-    def arrived(self, envelope: bytes) -> None: ...
+    def arrived(self, envelope: bytes, settle: Settle) -> None: ...
+
+    def flush_soon(self) -> None: ...
 
     def hears_on(self, serving: "Hearing") -> None: ...
 
@@ -143,7 +146,10 @@ class Hearing(Serving):
 
 
 class Receiving(Serving):
-    """An envelope arrives. Its bytes count as unread until it is complete: so all of them together are bounded."""
+    """An envelope arrives. Its bytes count as unread until it is complete: so all of them together are bounded.
+
+    ACK is the answer when the program has it safe. A reset tells the peer to send it again.
+    """
 
     holds = True
 
@@ -155,13 +161,21 @@ class Receiving(Serving):
         self._request.receive(data)
         if self.holds and self._request.envelope is not None:
             self.holds = False
-            self.send(ACK)
-            self.finish()
-            self.line.arrived(self._request.envelope)
+            self.line.arrived(self._request.envelope, self._settle)
 
     def finished(self) -> None:
         if self.holds:
             self.line.session.reset(self.stream)
+
+    def _settle(self, is_taken: bool) -> None:
+        if self.stream.is_gone:
+            return  # it took too long, or the connection has ended
+        if is_taken:
+            self.send(ACK)
+            self.finish()
+        else:
+            self.line.session.reset(self.stream)
+        self.line.flush_soon()
 
 
 SERVED: Final[dict[str, type[Serving]]] = {

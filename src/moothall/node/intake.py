@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from moothall.hall.mesh.network import Settle, ignore
 from moothall.hall.outside import Log, Store
 from moothall.identity.signatures import verify
 from moothall.market.epoch_log import epoch_at
@@ -120,22 +121,29 @@ class Intake:
         for change in self._halls.expire(now):
             self._routes.claimed(*change)
 
-    def envelope(self, peer: bytes, raw: bytes) -> None:
-        """From a bilateral stream. It was acknowledged."""
+    def envelope(self, peer: bytes, raw: bytes, settle: Settle) -> None:
+        """From a bilateral stream. It is acknowledged when it is in the store, or was refused."""
+        limited = self.limited
         if not self._limits.admits_stream(peer, len(raw)):
             self.limited += 1
+        elif (envelope := self._bilateral(peer, raw)) is not None:
+            self._take(envelope, raw, self._clock(), (envelope.recipient,), settle)
             return
+        settle(self.limited == limited)  # what is over a limit may be sent again
+
+    def _bilateral(self, peer: bytes, raw: bytes) -> Envelope | None:
         envelope = self._decoded(peer, raw)
         if envelope is None:
-            return
+            return None
         if envelope.msg_type in BILATERAL and envelope.recipient not in self._signers:
             self.refused[NOT_OURS] += 1
-            return
+            return None
         now = self._clock()
-        if self._is_valid(envelope, None, now):
-            self._routes.talked(envelope.conversation_id, envelope.sender, peer)
-            self.agents.heard(envelope.sender, epoch_at(now // 1000))
-            self._take(envelope, raw, now, (envelope.recipient,))
+        if not self._is_valid(envelope, None, now):
+            return None
+        self._routes.talked(envelope.conversation_id, envelope.sender, peer)
+        self.agents.heard(envelope.sender, epoch_at(now // 1000))
+        return envelope
 
     # -- checks ----------------------------------------------------------------------------------------
 
@@ -179,7 +187,14 @@ class Intake:
 
     # -- the unit of work ------------------------------------------------------------------------------
 
-    def _take(self, envelope: Envelope, raw: bytes, now: int, recipients: tuple[bytes, ...]) -> None:
+    def _take(
+        self,
+        envelope: Envelope,
+        raw: bytes,
+        now: int,
+        recipients: tuple[bytes, ...],
+        settle: Settle = ignore,
+    ) -> None:
         at, size = now // 1000, len(raw)
         self._waiting += size
 
@@ -188,6 +203,7 @@ class Intake:
 
         def committed(taken: Taken | None) -> None:
             self._waiting -= size
+            settle(True)
             if taken is None:
                 self.refused["NonceReplay"] += 1
                 return
@@ -197,6 +213,7 @@ class Intake:
 
         def failed(error: BaseException) -> None:
             self._waiting -= size
+            settle(False)
             self.not_saved += 1
             self._log.warning("node_envelope_not_saved", error=repr(error))
 

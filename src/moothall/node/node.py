@@ -14,6 +14,7 @@ from msgspec import structs
 
 from moothall import __version__
 from moothall.errors import NodeRefused, UsageError
+from moothall.hall.mesh.network import Settle
 from moothall.hall.outside import Log
 from moothall.identity import PrivateKey
 from moothall.identity.seals import Seal
@@ -406,8 +407,8 @@ class Node:
         else:
             self._intake.message(relay, message)
 
-    def envelope(self, peer: bytes, envelope: bytes) -> None:
-        self._intake.envelope(peer, envelope)
+    def envelope(self, peer: bytes, envelope: bytes, settle: Settle) -> None:
+        self._intake.envelope(peer, envelope, settle)
 
     def _is_foreign(self, peer: bytes) -> bool:
         return not self._told.get(peer, "").startswith(AGENT_VERSION)

@@ -1,8 +1,9 @@
 """The bilateral stream: one envelope, and three letters for it (mesh wire 6.3).
 
-The initiator sends an envelope after its length and finishes; the responder answers ACK at once, before it looks at
-the envelope. So the answer says that the bytes have arrived, and nothing else. An initiator without the answer does
-not know that; it may send the envelope's content again, with a new nonce.
+The initiator sends an envelope after its length and finishes; the responder answers ACK. The reference does so at
+once, before it looks at the envelope. Ours does it when the envelope is safe, or was refused for good. The answer
+never says that it was accepted. An initiator without the answer may send the envelope's content again, with a new
+nonce.
 """
 
 from typing import Final
@@ -15,7 +16,7 @@ PROTOCOL: Final = "/0x01/bilateral/1.0.0"
 
 
 class Request:
-    """The responder's side. `envelope` is there when it is complete: then send ACK and finish the stream."""
+    """The responder's side. `envelope` is there when it is complete: then ACK is due, and the stream ends."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

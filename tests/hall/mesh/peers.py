@@ -123,7 +123,8 @@ class Peer:
         self, town: Town, name: bytes = PEER, ip: str = "198.51.100.4", *, is_loopback: bool = False
     ) -> None:
         self.relay: Relay = town.room.connect_peer(name, ip, is_loopback=is_loopback)
+        self.settled: list[bool] = []  # True where it was told ACK
 
     def brings(self, envelope: Envelope, topic: str | None = None) -> bool:
         """On the topic where it belongs, unless another is given."""
-        return self.relay.receive(encode(envelope), topic or topic_of(envelope))
+        return self.relay.receive(encode(envelope), topic or topic_of(envelope), self.settled.append)

@@ -9,7 +9,7 @@ from moothall.errors import OutOfOrder
 from moothall.hall.mesh.frames import NotaryAssigned
 from moothall.hall.mesh.market import Mail, Told
 from moothall.wire.mesh.envelope import Envelope, encode
-from moothall.wire.mesh.msg_types import MsgType
+from moothall.wire.mesh.msg_types import BROADCAST_TOPIC, MsgType
 from moothall.wire.mesh.offers import encode_amount
 from tests.hall.mesh.peers import PEER, Distant, FakeNetwork, Peer, networked
 from tests.hall.mesh.town import Agent, Town
@@ -197,6 +197,37 @@ def test_an_envelope_from_a_peer_reaches_an_agent_here() -> None:
     alice.prove()
     peer.brings(dora.propose(alice))
     assert [is_away for _, is_away in town.dealings.taken] == [True, False]
+    assert peer.settled == [True, True]
+
+
+def test_a_peer_gets_its_ack_after_the_commit() -> None:
+    town, _, alice, dora = distant_parties()
+    peer = Peer(town)
+    town.dealings.waiting = []
+    peer.brings(dora.propose(alice))
+    assert (alice.envelopes(), peer.settled) == ([], [])
+    town.dealings.waiting.pop()()
+    assert (len(alice.envelopes()), peer.settled) == (1, [True])
+
+
+@pytest.mark.parametrize(("error", "is_final"), [(OutOfOrder("no"), True), (OSError("disk full"), False)])
+def test_a_peer_sends_again_what_could_not_be_saved(error: Exception, is_final: bool) -> None:
+    town, _, alice, dora = distant_parties()
+    peer = Peer(town)
+    town.dealings.error = error
+    peer.brings(dora.propose(alice))
+    assert peer.settled == [is_final]
+
+
+def test_what_is_refused_has_its_ack_too() -> None:
+    town, _, alice, dora = distant_parties()
+    peer = Peer(town)
+    sent = dora.propose(alice)
+    peer.brings(sent)
+    peer.brings(sent)  # a replay
+    peer.relay.receive(b"junk", None, peer.settled.append)
+    peer.brings(dora.propose(alice), BROADCAST_TOPIC)
+    assert peer.settled == [True] * 4
 
 
 def test_what_the_market_refuses_of_a_peer_is_not_delivered() -> None:
@@ -220,6 +251,7 @@ def test_the_hall_is_a_postman_between_peers() -> None:
     network.delivers = False
     peer.brings(other.propose(dora))
     assert town.room.border.dropped == {"NonceReplay": 1, "Undelivered": 1}
+    assert peer.settled == [True, True, False]  # the ACK of the next peer is passed on
 
 
 def test_a_postman_carries_no_amount_beyond_64_bits() -> None:

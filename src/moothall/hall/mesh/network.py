@@ -12,6 +12,11 @@ from typing import Protocol
 from moothall.wire.mesh.envelope import Envelope
 
 Delivered = Callable[[bool], None]  # True: the peer of the recipient has acknowledged the envelope
+Settle = Callable[[bool], None]
+
+
+def ignore(is_taken: bool) -> None:
+    """What became of an envelope from a topic: no peer waits to hear of it."""
 
 
 class Network(Protocol):
@@ -48,10 +53,11 @@ class Network(Protocol):
 class Relay(Protocol):
     """One peer, as a source of envelopes. The room makes it with `connect_peer`."""
 
-    def receive(self, raw: bytes, topic: str | None) -> bool:
+    def receive(self, raw: bytes, topic: str | None, settle: Settle = ignore) -> bool:
         """An envelope from a topic, or from a bilateral stream (None). Its signature is checked later, with others.
 
-        False: it was dropped, because too much of this peer waits.
+        False: it was dropped, because too much of this peer waits. Otherwise `settle` is called once, with True
+        when the envelope is safe, handed on, or refused for good, and with False when that failed.
         """
 
     def end(self) -> None:

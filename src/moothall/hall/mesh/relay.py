@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from moothall.hall.budgets import Meter
 from moothall.hall.mesh.costs import frame_price
 from moothall.hall.mesh.market import Payer
+from moothall.hall.mesh.network import Settle, ignore
 from moothall.hall.mesh.replies import INTERNAL
 from moothall.hall.mesh.source import Arrival, Source
 from moothall.wire.mesh.envelope import sender_of
@@ -32,7 +33,7 @@ MAX_RELAY_IN_FLIGHT: Final = 256  # envelopes that wait for the disk; see `guest
 QUEUE_FULL: Final = "QueueFull"
 
 
-class Relay(Source[str | None]):
+class Relay(Source[tuple[str | None, Settle]]):
     """Implements `network.Relay`. Its frames are envelopes with the topic on which they came."""
 
     __slots__ = ("_by_sender", "_bytes_by_sender")
@@ -64,12 +65,12 @@ class Relay(Source[str | None]):
         """Envelopes that are not looked at yet."""
         return len(self._waiting)
 
-    def receive(self, raw: bytes, topic: str | None) -> bool:
+    def receive(self, raw: bytes, topic: str | None, settle: Settle = ignore) -> bool:
         sender = sender_of(raw)
         if self.gone or not self._has_room(sender, len(raw)):
             self.refused[QUEUE_FULL] += 1
             return False
-        self._waiting.append((raw, topic))
+        self._waiting.append((raw, (topic, settle)))
         self.waiting_bytes += len(raw)
         self._by_sender[sender] += 1
         self._bytes_by_sender[sender] += len(raw)
@@ -94,15 +95,15 @@ class Relay(Source[str | None]):
     def fail(self) -> None:
         self.refused[INTERNAL] += 1
 
-    def _read(self, payload: bytes, way: str | None) -> Arrival:
+    def _read(self, payload: bytes, way: tuple[str | None, Settle]) -> Arrival:
         sender = sender_of(payload)
         self._by_sender[sender] -= 1
         self._bytes_by_sender[sender] -= len(payload)
         if not self._by_sender[sender]:
             del self._by_sender[sender], self._bytes_by_sender[sender]
-        return self._read_envelope(payload, way)
+        return self._read_envelope(payload, *way)
 
-    def _pay_frame(self, payload: bytes, way: str | None) -> bool:
+    def _pay_frame(self, payload: bytes, way: tuple[str | None, Settle]) -> bool:
         if self.meter is None:
             return True
         shortage = self.meter.charge(frame_price(len(payload), is_text=False), self._room.now())

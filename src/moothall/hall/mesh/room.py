@@ -181,6 +181,7 @@ class MeshRoom:
         try:
             if arrival.fault is not None:
                 self._tell_fault(source, arrival.fault)
+                arrival.settle(True)
             elif arrival.envelope is not None:
                 self._taking.take(source, arrival, arrival.envelope)
             elif isinstance(source, Guest):

@@ -13,6 +13,7 @@ from moothall.hall.budgets import Meter, Price
 from moothall.hall.checking import Proof
 from moothall.hall.mesh.frames import AgentFrame, Frame, HallFrame, Refused
 from moothall.hall.mesh.market import Payer
+from moothall.hall.mesh.network import Settle, ignore
 from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import VERSION, Envelope, decode, signing_bytes
 from moothall.wire.mesh.faults import EnvelopeRefused
@@ -29,7 +30,7 @@ Way = TypeVar("Way")  # how a frame came
 class Arrival(checking.Arrival):
     """A frame that was read: an envelope, a text frame, or what is wrong with it."""
 
-    __slots__ = ("broadcast", "challenge", "envelope", "fault", "frame", "is_paid", "raw", "topic")
+    __slots__ = ("broadcast", "challenge", "envelope", "fault", "frame", "is_paid", "raw", "settle", "topic")
 
     def __init__(
         self,
@@ -39,6 +40,7 @@ class Arrival(checking.Arrival):
         raw: bytes = b"",
         envelope: Envelope | None = None,
         topic: str | None = None,
+        settle: Settle = ignore,
         frame: AgentFrame | None = None,
         challenge: "Challenged | None" = None,
         fault: HallFrame | None = None,
@@ -49,6 +51,7 @@ class Arrival(checking.Arrival):
         self.raw = raw
         self.envelope = envelope
         self.topic = topic  # of the network, on which a peer has sent it; None: a stream, or `/mesh`
+        self.settle = settle  # tells a peer that waits for ACK what became of it
         self.frame = frame
         self.challenge = challenge  # that the signature in the frame was checked against
         self.fault = fault
@@ -185,15 +188,16 @@ class Source(Generic[Way]):
         """Handle it when the source is released, before all others."""
         self.checked.insert(0, arrival)
 
-    def _read_envelope(self, payload: bytes, topic: str | None = None) -> Arrival:
+    def _read_envelope(self, payload: bytes, topic: str | None = None, settle: Settle = ignore) -> Arrival:
         try:
             envelope = decode(payload)
         except EnvelopeRefused as refused:
-            return Arrival(self, fault=Refused(fault=refused.fault, reason=str(refused)))
-        if envelope.version != VERSION:
-            return Arrival(self, raw=payload, envelope=envelope, topic=topic)
-        proof = Proof(envelope.sender, signing_bytes(envelope), envelope.signature)
-        return Arrival(self, proof, raw=payload, envelope=envelope, topic=topic)
+            fault = Refused(fault=refused.fault, reason=str(refused))
+            return Arrival(self, fault=fault, settle=settle)
+        proof = None
+        if envelope.version == VERSION:
+            proof = Proof(envelope.sender, signing_bytes(envelope), envelope.signature)
+        return Arrival(self, proof, raw=payload, envelope=envelope, topic=topic, settle=settle)
 
     # -- what it costs -------------------------------------------------------------------------------
 

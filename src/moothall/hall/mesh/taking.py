@@ -17,6 +17,7 @@ from moothall.hall.mesh.costs import envelope_price
 from moothall.hall.mesh.frames import DiscoverResults, Refused
 from moothall.hall.mesh.guest import Guest
 from moothall.hall.mesh.market import Dealings, Told
+from moothall.hall.mesh.network import Settle, ignore
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes
 from moothall.hall.mesh.presence import Caller, Presence
 from moothall.hall.mesh.replies import INTERNAL, RESERVED_KEY, TOO_MANY_TOPICS, WRONG_SENDER
@@ -74,13 +75,13 @@ class Taking:
                 return
             admit(envelope, topic=topic, guard=self.guard, now=room.microseconds(), is_read=True)
         except EnvelopeRefused as refused:
-            self.refuse(source, envelope, refused.fault, str(refused))
+            self._not_admitted(source, arrival, envelope, refused.fault, str(refused))
             return
         except _Refused as refused:
-            self.refuse(source, envelope, refused.fault, refused.reason)
+            self._not_admitted(source, arrival, envelope, refused.fault, refused.reason)
             return
         except Refusal as refusal:
-            self.refuse(source, envelope, refusal.code, refusal.message)
+            self._not_admitted(source, arrival, envelope, refusal.code, refusal.message)
             return
         source.received[envelope.msg_type.name] += 1
         if source.peer is not None:
@@ -170,6 +171,12 @@ class Taking:
         """The envelope changes nothing, and a sender on `/mesh` is told why."""
         source.refused[fault] += 1
         source.tell(replies.refused(envelope, fault, reason))
+
+    def _not_admitted(
+        self, source: Source[Any], arrival: Arrival, envelope: Envelope, fault: str, reason: str
+    ) -> None:
+        self.refuse(source, envelope, fault, reason)
+        arrival.settle(True)
 
     def _accepted(self, source: Source[Any], envelope: Envelope, state: str | None = None) -> None:
         if source.acks:
@@ -323,12 +330,13 @@ class Taking:
         def done(told: Told) -> None:
             self._room.routing.deliver(source, envelope, arrival.raw, told, is_abroad=is_abroad)
             self._accepted(source, envelope, told.state)
+            arrival.settle(True)
 
         self._dealings.take(
             envelope,
             arrival.raw,
             source.payer,
-            *self._durably(source, envelope, done),
+            *self._durably(source, envelope, done, arrival.settle),
             is_away=is_away,
             is_proven=source.is_proven,
             abroad=envelope.sender if source.peer is not None else envelope.recipient if is_abroad else None,
@@ -368,30 +376,35 @@ class Taking:
         def carried(delivered: bool) -> None:
             if not delivered:
                 source.refused[UNDELIVERED] += 1
+            arrival.settle(delivered)
 
         def known(is_known: bool) -> None:
             if is_known:
                 self._deal(source, envelope, arrival, is_away=True)
             else:
                 source.refused[UNKNOWN_RECIPIENT] += 1
+                arrival.settle(True)
 
         if not is_safe(envelope):
             source.refused[AMOUNT_OVERFLOW] += 1
+            arrival.settle(True)
         elif border.reaches(envelope):
             border.carry(envelope, arrival.raw, carried, source=peer)
         else:
-            self._dealings.is_known(envelope.recipient, *self._durably(source, envelope, known))
+            under_way = self._durably(source, envelope, known, arrival.settle)
+            self._dealings.is_known(envelope.recipient, *under_way)
 
     # -- what waits for the disk -----------------------------------------------------------------------
 
     def _durably(
-        self, source: Source[Any], envelope: Envelope, then: Callable[..., None]
+        self, source: Source[Any], envelope: Envelope, then: Callable[..., None], settle: Settle = ignore
     ) -> tuple[Callable[..., None], Callable[[BaseException], None]]:
-        """The two callbacks of something that is under way. A source may have a few of them."""
+        """The two callbacks of something that is under way. A source may have a few of them. `settle` hears of a
+        failure: True if it is a refusal."""
         weight = 1 + envelope.payload_len // BYTES_OF_ONE
         source.in_flight += weight
         self.in_flight += 1
-        failed = partial(self._explain, source, envelope)
+        failed = partial(self._explain, source, envelope, settle)
         return partial(self._go_on, source, weight, then), partial(self._go_on, source, weight, failed)
 
     def _go_on(self, source: Source[Any], weight: int, then: Callable[..., None], *result: Any) -> None:
@@ -407,7 +420,7 @@ class Taking:
             if self.finished is not None and not self.in_flight:
                 self.finished()
 
-    def _explain(self, source: Source[Any], envelope: Envelope, error: BaseException) -> None:
+    def _explain(self, source: Source[Any], envelope: Envelope, settle: Settle, error: BaseException) -> None:
         reply = replies.not_taken(envelope, error)
         fault = reply.fault if isinstance(reply, Refused) else OUT_OF_ORDER
         source.refused[fault] += 1
@@ -415,6 +428,7 @@ class Taking:
         if fault == INTERNAL and gate.may_log("mesh_envelope_failed"):
             gate.log.warning("mesh_envelope_failed", error=repr(error))
         source.tell(reply)
+        settle(fault != INTERNAL)
 
 
 def _name(envelope: Envelope) -> str:
