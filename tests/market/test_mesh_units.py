@@ -22,7 +22,7 @@ from moothall.wire.mesh.notaries import BidType, Judgement, NotarizeAssign, Nota
 from moothall.wire.mesh.offers import Accept, Counter, Propose
 from moothall.wire.mesh.outcomes import Deliver
 from moothall.wire.mesh.reasons import Dispute
-from tests.identity.vectors import ALICE, BOB, CAROL
+from tests.identity.vectors import ALICE, BOB, CAROL, DAVE
 from tests.market.test_mesh_desk import CREDIT, HERE, TALK, Bench, feedback, opened, own_envelopes
 from tests.store.conftest import place, postgres, server, sqlite  # noqa: F401
 from tests.store.support import Place, run
@@ -167,6 +167,30 @@ async def test_a_notary_serves_a_conversation_of_other_halls(bench: Bench, msg_t
     with pytest.raises(OutOfOrder):
         await bench.send(CAROL, msg_type, payload, ALICE)  # both would be here
     assert await run(bench.store, lambda books: books.conversation(TALK)) is None
+
+
+@pytest.mark.parametrize("party", [BOB, CAROL])
+async def test_a_stranger_that_uses_the_id_does_not_keep_a_notary_from_its_work(
+    bench: Bench, party: PrivateKey
+) -> None:
+    """The id of a conversation of other halls is in NOTARIZE_BID, for all to read."""
+    await cross(bench, DAVE, MsgType.PROPOSE, Propose(amount=0).encode(), party, abroad=DAVE)
+    before = await run(bench.store, lambda books: books.conversation(TALK))
+    assign = NotarizeAssign(CAROL.public.raw).encode()
+    assert await cross(bench, ALICE, MsgType.NOTARIZE_ASSIGN, assign, CAROL, abroad=ALICE) == Told()
+    verdict = Verdict(Judgement.APPROVE, ALICE.public.raw, DAVE.public.raw).encode()
+    assert await cross(bench, CAROL, MsgType.VERDICT, verdict, ALICE, abroad=ALICE) == Told()
+    assert await run(bench.store, lambda books: books.conversation(TALK)) == before
+
+
+@pytest.mark.parametrize("msg_type", [MsgType.DISPUTE, MsgType.VERDICT])
+async def test_a_stranger_does_not_dispute_or_judge_in_a_conversation_of_this_hall(
+    bench: Bench, msg_type: MsgType
+) -> None:
+    await bench.deal(AMOUNT)
+    payload = Verdict(Judgement.REJECT, ALICE.public.raw, BOB.public.raw).encode()
+    with pytest.raises(OutOfOrder, match="Only the two parties"):
+        await cross(bench, CAROL, msg_type, payload, ALICE, abroad=CAROL)
 
 
 async def test_a_stranger_does_not_speak_in_a_conversation_of_this_hall(bench: Bench) -> None:

@@ -217,10 +217,20 @@ class EnvelopeUnits:
 
 def _is_of_other_halls(books: DeskBooks, envelope: Envelope) -> bool:
     """A message to or from a notary, in a conversation that this hall does not know: only the notary is here. The
-    hall of the conversation decides what it does there."""
+    hall of the conversation decides what it does there.
+
+    NOTARIZE_BID makes ids of conversations public, so a stranger can open one with the same id here, also with the
+    notary. That must not keep the notary from its work.
+    """
     if envelope.msg_type not in _TO_AND_FROM_NOTARIES:
         return False
-    return books.conversation(envelope.conversation_id, hold=False) is None
+    known = books.conversation(envelope.conversation_id, hold=False)
+    if known is None:
+        return True
+    if envelope.msg_type is MsgType.VERDICT:
+        return envelope.sender != known.notary and envelope.recipient not in known.participants
+    is_for_a_party = envelope.msg_type is MsgType.DISPUTE and envelope.recipient in known.participants
+    return envelope.sender not in known.participants and not is_for_a_party
 
 
 def _state_for(books: DeskBooks, envelope: Envelope) -> str:
