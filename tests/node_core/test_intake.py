@@ -8,12 +8,15 @@ import pytest
 from msgspec import structs
 
 from moothall.errors import NotDelivered
+from moothall.identity import PrivateKey
 from moothall.network import limits
 from moothall.network.announcement import FIRST, HALLS, LAST, Announcement
 from moothall.network.limits import Allowance, Limits
 from moothall.settings.limits import Rate
-from moothall.wire.mesh.envelope import Envelope, encode
+from moothall.wire.mesh.announcements import Beacon
+from moothall.wire.mesh.envelope import Envelope, encode, seal
 from moothall.wire.mesh.msg_types import BROADCAST_TOPIC, MsgType
+from moothall.wire.mesh.nonces import ReplayGuard
 from moothall.wire.mesh.offers import Propose
 from tests.support.nodes import TALK, Life, two, until
 
@@ -100,3 +103,18 @@ async def test_a_hall_that_announces_an_agent_is_the_way_to_it(tmp_path: Path) -
         await until(lambda: alice.node._routes.find(agent) == bob.id)
         alice.node._intake.expire_halls(2**60)
         assert alice.node._routes.find(agent) is None
+
+
+async def test_a_peer_that_brings_too_many_senders_is_limited(tmp_path: Path) -> None:
+    async with two(tmp_path) as (alice, bob):
+        alice.node._intake._guard = ReplayGuard(most=12)
+        for _ in range(10):
+            sender = PrivateKey.generate()
+            beacon = Beacon(sender.public.raw, "x").encode()
+            now = time.time_ns() // 1000
+            sent = seal(
+                MsgType.BEACON, beacon, sender=sender.public.raw, sign=sender.sign_bytes, nonce=now, now=now
+            )
+            bob.node._host.publish(BROADCAST_TOPIC, encode(sent))
+        await until(lambda: alice.node.statistics().limited >= 6)
+        assert alice.node._intake._guard.windows <= 4

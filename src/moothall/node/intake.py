@@ -91,7 +91,7 @@ class Intake:
         if envelope is None:
             return
         now = self._clock()
-        if not self._is_valid(envelope, message.topic, now):
+        if not self._is_valid(envelope, message.topic, now, relay):
             return
         if not self._budget.admits(envelope.sender, len(message.data), epoch_at(now // 1000)):
             self.limited += 1
@@ -139,7 +139,7 @@ class Intake:
             self.refused[NOT_OURS] += 1
             return None
         now = self._clock()
-        if not self._is_valid(envelope, None, now):
+        if not self._is_valid(envelope, None, now, peer):
             return None
         self._routes.talked(envelope.conversation_id, envelope.sender, peer)
         self.agents.heard(envelope.sender, epoch_at(now // 1000))
@@ -161,12 +161,12 @@ class Intake:
             return None
         return envelope
 
-    def _is_valid(self, envelope: Envelope, topic: str | None, now: int) -> bool:
-        if self._waiting > MAX_WAITING:
+    def _is_valid(self, envelope: Envelope, topic: str | None, now: int, relay: bytes) -> bool:
+        if self._waiting > MAX_WAITING or not self._guard.has_room(envelope, now, relay):
             self.limited += 1
             return False
         try:
-            validate(envelope, topic=topic, verify=verify, guard=self._guard, now=now)
+            validate(envelope, topic=topic, verify=verify, guard=self._guard, now=now, relay=relay)
         except EnvelopeRefused as error:
             self.refused[error.fault] += 1
             return False

@@ -186,3 +186,60 @@ def test_a_counter_ends_before_it_overflows() -> None:
     assert counter.next() == (1 << 64) - 1
     with pytest.raises(ValueError, match="new key"):
         counter.next()
+
+
+# -- relays ------------------------------------------------------------------------------------------------
+
+RELAY, OTHER = b"r" * 32, b"o" * 32
+
+
+def brought(guard: ReplayGuard, one: Envelope, relay: bytes, now: int = NOW) -> bool:
+    if guard.is_replay(one, now) or not guard.has_room(one, now, relay):
+        return False
+    guard.add(one, now, relay)
+    return True
+
+
+def test_relays_with_many_senders_do_not_lock_others_out() -> None:
+    """Their envelopes come from the future. As a floor, such a time would refuse all new senders for a minute."""
+    guard = ReplayGuard(most=120)
+    future = NOW + TOLERANCE * MICROSECONDS
+    of_one = [brought(guard, envelope(1, sender, future), RELAY) for sender in range(1000)]
+    assert of_one.count(True) == 40
+    of_others = [
+        brought(guard, envelope(1, sender, future), bytes((sender % 7,)) * 32) for sender in range(1000, 2000)
+    ]
+    assert of_others.count(True) == 50
+    assert guard.windows == 90
+    assert taken(guard, envelope(1, 5000))
+    assert brought(guard, envelope(2, 0, future), RELAY)  # it has a window
+    assert not brought(guard, envelope(1, 0, future), RELAY)
+
+
+def test_a_relay_may_bring_others_when_its_senders_are_silent() -> None:
+    guard = ReplayGuard(most=120)
+    assert sum(brought(guard, envelope(1, sender), RELAY) for sender in range(100)) == 40
+    later = NOW + (TOLERANCE + 1) * MICROSECONDS
+    assert sum(brought(guard, envelope(1, sender, later), RELAY, later) for sender in range(200, 300)) == 40
+    assert guard.windows == 40
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 40), st.sampled_from((None, RELAY, OTHER)), st.integers(0, 40)), max_size=80
+    )
+)
+def test_the_shares_of_relays_hold(steps: list[tuple[int, bytes | None, int]]) -> None:
+    guard, now = ReplayGuard(most=12), NOW
+    for nonce, (sender, relay, pause) in enumerate(steps, 1):
+        now += pause * MICROSECONDS
+        one = envelope(nonce, sender, now)
+        if relay is None:
+            taken(guard, one, now)
+        else:
+            brought(guard, one, relay, now)
+        held = [window.relay for window in guard._windows.values()]
+        assert len(held) <= 12
+        assert held.count(RELAY) == guard._of_relays[RELAY] <= 4
+        assert held.count(OTHER) == guard._of_relays[OTHER] <= 4
+        assert guard._relayed == len(held) - held.count(None) <= 9

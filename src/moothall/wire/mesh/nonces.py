@@ -8,8 +8,12 @@ An envelope is refused by its timestamp when it is older than the tolerance. So 
 the newest envelope in it is that old, and then it is forgotten. Windows are bounded in number: if one has to
 make way earlier, the newest timestamp in it becomes the floor. An envelope of a sender without a window may have
 been seen if it is not later than the floor, and is refused. A new window remembers the floor at its start.
+
+A relay can bring envelopes of as many senders as it likes, because keys are free. Their windows must not raise the
+floor for others. So relays have a share of the windows, and each relay has a share of that.
 """
 
+from collections import Counter
 from typing import Final
 
 from moothall.wire.mesh.cbor import UINT64_MAX
@@ -19,9 +23,12 @@ from moothall.wire.mesh.msg_types import MsgType
 TOLERANCE: Final = 30  # seconds between the clocks of sender and receiver (mesh wire 3.1)
 WINDOW: Final = 1024  # nonces
 MAX_WINDOWS: Final = 65_536  # 25 MB when all are in use
+RELAYED_SHARE: Final = 3 / 4  # of them, for senders that relays bring
+RELAY_SHARE: Final = 1 / 3  # of them, for those of one relay: 10,000 agents have two lanes each
 
 _ALL: Final = (1 << WINDOW) - 1
 _MAX_FORGOTTEN: Final = 2  # windows at a time: more than the one that may be added
+_MOST_FORGOTTEN: Final = 64  # at a time, if a relay has used up its share
 
 
 def within_tolerance(timestamp: int, now: int) -> bool:
@@ -31,12 +38,13 @@ def within_tolerance(timestamp: int, now: int) -> bool:
 
 class _Window:
     """`seen` has a bit for each nonce from `highest` downwards; `newest` is the latest timestamp. Envelopes up to
-    `floor` were sent before the window was made, and may have been seen."""
+    `floor` were sent before the window was made, and may have been seen. `relay` brought the first one."""
 
-    __slots__ = ("floor", "highest", "newest", "seen")
+    __slots__ = ("floor", "highest", "newest", "relay", "seen")
 
-    def __init__(self, floor: int) -> None:
+    def __init__(self, floor: int, relay: bytes | None) -> None:
         self.floor = floor
+        self.relay = relay
         self.highest = 0
         self.seen = 1  # nonce 0 is never valid
         self.newest = 0
@@ -69,12 +77,14 @@ class ReplayGuard:
     been accepted by the process before.
     """
 
-    __slots__ = ("_floor", "_most", "_windows")
+    __slots__ = ("_floor", "_most", "_of_relays", "_relayed", "_windows")
 
     def __init__(self, *, floor: int = 0, most: int = MAX_WINDOWS) -> None:
         self._windows: dict[tuple[bytes, bool], _Window] = {}  # that of the last envelope is the last
         self._floor = floor
         self._most = most
+        self._of_relays: Counter[bytes] = Counter()  # windows
+        self._relayed = 0  # all of these
 
     @property
     def windows(self) -> int:
@@ -88,15 +98,40 @@ class ReplayGuard:
             return not envelope.nonce or envelope.timestamp <= self._floor
         return window.has(envelope.nonce, envelope.timestamp)
 
-    def add(self, envelope: Envelope, now: int) -> None:
-        """Remember an envelope that was accepted."""
+    def has_room(self, envelope: Envelope, now: int, relay: bytes) -> bool:
+        """False if this relay has brought too many senders lately, or all relays have."""
+        window = self._windows.get(_lane(envelope))
+        if (window is not None and not window.is_over(now)) or self._is_within_shares(relay):
+            return True
+        for _ in range(_MOST_FORGOTTEN):
+            lane = next(iter(self._windows), None)
+            if lane is None or not self._windows[lane].is_over(now):
+                break
+            self._forget(lane)
+        return self._is_within_shares(relay)
+
+    def add(self, envelope: Envelope, now: int, relay: bytes | None = None) -> None:
+        """Remember an envelope that was accepted. If a relay brought it, ask `has_room` before."""
         lane = _lane(envelope)
-        window = self._windows.pop(lane, None)
-        if window is None or window.is_over(now):
+        window = self._windows.get(lane)
+        if window is not None and window.is_over(now):
+            self._forget(lane)
+            window = None
+        if window is None:
             self._make_room(now)
-            window = _Window(self._floor)
+            window = _Window(self._floor, relay)
+            if relay is not None:
+                self._of_relays[relay] += 1
+                self._relayed += 1
+        else:
+            del self._windows[lane]
         self._windows[lane] = window
         window.add(envelope.nonce, envelope.timestamp)
+
+    def _is_within_shares(self, relay: bytes) -> bool:
+        return (
+            self._relayed < self._most * RELAYED_SHARE and self._of_relays[relay] < self._most * RELAY_SHARE
+        )
 
     def _make_room(self, now: int) -> None:
         for _ in range(_MAX_FORGOTTEN):
@@ -108,7 +143,15 @@ class ReplayGuard:
                 if len(self._windows) < self._most:
                     return
                 self._floor = max(self._floor, oldest.newest)
-            del self._windows[lane]
+            self._forget(lane)
+
+    def _forget(self, lane: tuple[bytes, bool]) -> None:
+        relay = self._windows.pop(lane).relay
+        if relay is not None:
+            self._relayed -= 1
+            self._of_relays[relay] -= 1
+            if not self._of_relays[relay]:
+                del self._of_relays[relay]
 
 
 def _lane(envelope: Envelope) -> tuple[bytes, bool]:

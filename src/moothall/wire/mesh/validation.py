@@ -28,12 +28,18 @@ def prove(envelope: Envelope, verify: Verify) -> None:
 
 
 def admit(
-    envelope: Envelope, *, topic: str | None, guard: ReplayGuard, now: int, is_read: bool = False
+    envelope: Envelope,
+    *,
+    topic: str | None,
+    guard: ReplayGuard,
+    now: int,
+    is_read: bool = False,
+    relay: bytes | None = None,
 ) -> None:
     """The other rules, for an envelope that is proven. Its nonce is used from then on.
 
     `topic` is where it arrived; None is a bilateral stream. `now` is Unix microseconds. `is_read`: the topic of a
-    BROADCAST was read from its payload, and need not be read again.
+    BROADCAST was read from its payload, and need not be read again. `relay` is the peer that brought it.
     """
     if guard.is_replay(envelope, now):
         raise EnvelopeRefused(Fault.NONCE_REPLAY, f"nonce {envelope.nonce} was used, or is too old to know")
@@ -43,7 +49,7 @@ def admit(
             f"the timestamp is more than {TOLERANCE} seconds from the time here; set the clock of the sender",
         )
     check(envelope, topic=topic, is_read=is_read)
-    guard.add(envelope, now)
+    guard.add(envelope, now, relay)
 
 
 def check(envelope: Envelope, *, topic: str | None, is_read: bool = False) -> None:
@@ -59,10 +65,18 @@ def check(envelope: Envelope, *, topic: str | None, is_read: bool = False) -> No
     _check_route(envelope, topic, is_read=is_read)
 
 
-def validate(envelope: Envelope, *, topic: str | None, verify: Verify, guard: ReplayGuard, now: int) -> None:
+def validate(
+    envelope: Envelope,
+    *,
+    topic: str | None,
+    verify: Verify,
+    guard: ReplayGuard,
+    now: int,
+    relay: bytes | None = None,
+) -> None:
     """All rules but those of `envelope.decode`. Raises EnvelopeRefused."""
     prove(envelope, verify)
-    admit(envelope, topic=topic, guard=guard, now=now)
+    admit(envelope, topic=topic, guard=guard, now=now, relay=relay)
 
 
 def _check_beacon(envelope: Envelope) -> None:
