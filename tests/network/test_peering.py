@@ -375,8 +375,18 @@ async def test_a_node_that_is_not_a_hall_is_told_of_the_agents_here() -> None:
         assert told == fresh
 
 
+async def test_a_hall_is_sent_the_beacons_of_agents_that_are_not_announced() -> None:
+    """They have proven nothing, so their BEACONs are the only way to them."""
+    async with houses("alice", "bob") as (alice, bob):
+        beacon = encode(Agent("a").beacon(alice.now()))
+        alice.network.publish(BROADCAST_TOPIC, beacon)
+        await meet(bob, alice)
+        await until(lambda: beacon in bob.room.raws())
+
+
 async def test_a_hall_is_not_sent_the_beacons_that_announcements_stand_for() -> None:
     async with houses("alice", "bob") as (alice, bob):
+        alice.network.present(Agent("a").key, is_here=True)
         alice.network.publish(BROADCAST_TOPIC, encode(Agent("a").beacon(alice.now())))
         await meet(bob, alice)
         await until(lambda: bob.room.received)

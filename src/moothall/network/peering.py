@@ -6,9 +6,9 @@ room, which checks signatures, time and nonces. It tells which envelopes it has 
 them. The replay window of the room ends loops and duplicates.
 
 A BEACON of the hall goes out every 30 seconds, and to each peer that joins its topic. Nodes route to agents by
-their BEACONs. So a peer that is not a hall also gets the latest BEACONs of the agents here, as far as they are
-young enough: the hall cannot sign for agents. Later ones follow within 30 seconds. Halls know the agents from
-announcements.
+their BEACONs. So a peer also gets the latest BEACONs of the agents here, as far as they are young enough: the hall
+cannot sign for agents. Later ones follow within 30 seconds. Halls know agents that have proven their keys from
+announcements, and get the BEACONs of the others.
 """
 
 import asyncio
@@ -301,10 +301,9 @@ class Peering:
         if topic == HALLS:
             greeting = [each.encode() for each in self._hosted.whole(self._microseconds())]
         else:
-            greeting = [self._beacon()]
-            if peer not in self.host.peers_in(HALLS):
-                latest = list(self._beacons.items())[-MAX_GREETING:]
-                greeting += [raw for _, raw in latest if self._young(raw)]
+            is_hall = peer in self.host.peers_in(HALLS)
+            agents = [raw for key, raw in self._beacons.items() if not (is_hall and key in self._hosted)]
+            greeting = [self._beacon(), *filter(self._young, agents[-MAX_GREETING:])]
         for data in greeting:
             self.host.publish(topic, data, only=peer)
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.hall.mesh import abroad as module
-from moothall.hall.mesh.abroad import SILENCE, Abroad
+from moothall.hall.mesh.abroad import LINES, LINES_OF_PEER, SILENCE, Abroad
 from tests.hall.mesh.town import MemoryPresence
 from tests.support.world import World
 
@@ -111,3 +111,14 @@ def test_the_roster_has_those_that_spoke_and_were_heard_of_lately(steps: list[tu
         spoke &= set(heard)
         assert place.here == {key(each) for each in spoke}
         assert place.abroad.speakers == len(spoke)
+
+
+def test_lines_of_the_network_in_a_channel_have_a_rate() -> None:
+    place = Place()
+    assert sum(place.abroad.may_speak(key(1), "general") for _ in range(1000)) == LINES_OF_PEER.limit
+    assert place.abroad.may_speak(key(1), "other")
+    assert place.abroad.may_speak(key(2), "general")
+    spoken = sum(place.abroad.may_speak(key(each), "general") for each in range(3, 1000) for _ in range(5))
+    assert spoken == LINES.limit - LINES_OF_PEER.limit - 1
+    place.world.advance(LINES.seconds)
+    assert place.abroad.may_speak(key(2000), "general")

@@ -149,7 +149,7 @@ def test_a_bounded_number_of_topics_is_watched() -> None:
 
 def test_the_network_knows_which_agents_are_here() -> None:
     town, network = networked()
-    alice = town.present("alice")
+    alice = town.present("alice", proven=True)
     assert network.here == {alice.id}
     again = town.present("alice", proven=True)
     alice.leave()
@@ -165,6 +165,18 @@ def test_a_connection_that_gets_no_mail_is_not_an_agent_that_is_here() -> None:
     assert network.here == set()
     town.present("alice", proven=True)
     assert network.here == {sender.id}
+
+
+def test_a_connection_that_proved_nothing_is_not_announced() -> None:
+    """It may have replayed an envelope of an agent that is at another hall."""
+    town, network = networked()
+    alice = town.present("alice")
+    assert network.here == set()
+    alice.prove()
+    assert network.here == {alice.id}
+    town.present("alice")
+    alice.leave()
+    assert network.here == set()
 
 
 def test_a_connection_without_a_key_is_no_agent() -> None:

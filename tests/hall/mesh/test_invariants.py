@@ -211,7 +211,7 @@ class Life:
         # A connection may be the first to bring what an agent of the network has signed. A peer is not.
         from_network = {signature for signature in self.brought if signature not in self.echoed}
         assert not from_network & {*published, *own}, "what came from the network goes back as our own"
-        here = {agent.id for agent in self.agents if room.connections.receivers(agent.id)}
+        here = {agent.id for agent in self.agents if room.connections.is_proven(agent.id)}
         assert network.here == here
         heard = {topic for agent in self.agents for topic in room.topics.of(agent.guest)}
         assert sorted(network.watched) == sorted(NAMED_TOPIC + topic for topic in heard)

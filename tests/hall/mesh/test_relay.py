@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from moothall.errors import Banned, OutOfOrder
+from moothall.errors import Banned, NotAllowed, OutOfOrder
+from moothall.hall.mesh.abroad import LINES_OF_PEER
 from moothall.hall.mesh.beacons import LARGEST_AUDIENCE
 from moothall.hall.mesh.market import Payer
 from moothall.hall.mesh.relay import (
@@ -20,6 +21,7 @@ from moothall.settings.limits import Rate
 from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import Envelope, encode
 from moothall.wire.mesh.msg_types import BROADCAST_TOPIC, NAMED_TOPIC, NOTARY_TOPIC, MsgType
+from moothall.wire.mesh.nonces import ReplayGuard
 from tests.hall.mesh.peers import PEER, Distant, FakeNetwork, Peer, networked
 from tests.hall.mesh.town import PromptChecks, Town
 from tests.support.world import HALL_KEY
@@ -168,6 +170,24 @@ def test_only_one_that_speaks_in_a_channel_arrives_there(world: World) -> None:
     town.advance(1)
     assert town.presence.present == {}
     assert (len(town.room.border.abroad), town.room.border.abroad.speakers) == (0, 0)
+
+
+def test_many_agents_of_a_peer_cannot_flood_a_channel() -> None:
+    """Each has a rate of its own, and keys are free. The subscribers of the topic get all lines."""
+    town, _ = networked()
+    peer = Peer(town, is_loopback=True)
+    alice = town.present("alice")
+    alice.ask(type="subscribe", topic="general")
+    alice.types()
+    town.presence.chat_topics = {"general"}
+    for number in range(LINES_OF_PEER.limit + 50):
+        peer.brings(Distant(town, f"agent {number}").broadcast("general"))
+    assert len(town.presence.present) == 1 + LINES_OF_PEER.limit
+    assert town.room.border.dropped == {"TooManyLines": 50}
+    assert len(alice.envelopes()) == LINES_OF_PEER.limit + 50
+    honest = Distant(town, "honest")
+    Peer(town, b"\x02" * 32).brings(honest.broadcast("general"))
+    assert honest.id in {key for key, _, _ in town.presence.present.values()}
 
 
 # -- what is refused ---------------------------------------------------------------------------------------
@@ -373,3 +393,50 @@ def test_a_broadcast_of_data_is_not_said_in_a_channel(world: World) -> None:
     payload = Broadcast(topic="general", title="", format="data", content=b"\x00").encode()
     peer.brings(distant.seal(MsgType.BROADCAST, payload))
     assert town.presence.present == {}
+
+
+def test_senders_of_peers_have_a_share_of_the_replay_windows() -> None:
+    town, _ = networked()
+    town.room._taking.guard = ReplayGuard(floor=town.room.floor, most=12)
+    peer = Peer(town, is_loopback=True)
+    for number in range(20):
+        peer.brings(Distant(town, f"agent {number}").beacon())
+    assert town.room.border.received == {"BEACON": 4}
+    assert town.room.border.dropped == {"TooManySenders": 16}
+    assert Peer(town, b"\x02" * 32).brings(Distant(town, "agent 20").beacon())
+    assert town.room.border.received == {"BEACON": 5}
+    alice = town.present("alice", proven=True)
+    assert town.room.connections.is_proven(alice.id)
+
+
+def test_what_a_banned_peer_brings_is_refused() -> None:
+    """So an operator can do something about a peer that brings spam of ever new keys."""
+    town, _ = networked()
+    peer, distant = Peer(town), Distant(town, "distant")
+    town.presence.banned = {PEER: Banned("no")}
+    peer.brings(distant.beacon())
+    assert (town.room.border.received, town.room.border.dropped) == ({}, {"BANNED": 1})
+    Peer(town, b"\x02" * 32).brings(distant.beacon())
+    assert town.room.border.received == {"BEACON": 1}
+
+
+def test_a_peer_needs_no_approval_to_bring_envelopes_of_approved_agents() -> None:
+    town, _ = networked()
+    town.presence.banned = {PEER: NotAllowed("approved keys only")}
+    Peer(town).brings(Distant(town, "distant").beacon())
+    assert town.room.border.received == {"BEACON": 1}
+
+
+def test_mail_for_an_agent_whose_envelope_was_replayed_here_goes_on_to_the_agent() -> None:
+    """A connection that proved nothing gets a copy. It must not take the mail away from the agent."""
+    town, network = networked()
+    peer, sender, agent = Peer(town), Distant(town, "sender"), Distant(town, "agent")
+    thief = town.connect_agent("thief")
+    thief.post(encode(agent.beacon()))
+    network.reachable = {agent.id}
+    mail = sender.propose(agent)
+    peer.brings(mail)
+    assert network.carried == [(mail, PEER)]
+    town.present("agent", proven=True)
+    peer.brings(sender.propose(agent))
+    assert len(network.carried) == 1

@@ -10,11 +10,17 @@ from collections.abc import Callable
 from typing import Final
 
 from moothall.hall.agenda import Agenda
+from moothall.hall.budgets import Accounts, Price
 from moothall.hall.mesh.presence import Presence
+from moothall.settings.limits import Rate
 
 MAX_AGENTS: Final = 4096
 MAX_SPEAKERS: Final = 256  # of them, in the roster
 SILENCE: Final = 90.0  # seconds
+# Lines from the network in one channel. Each agent has a rate of its own, but keys are free, and agents read lines.
+LINES_OF_PEER: Final = Rate(100, 20)
+LINES: Final = Rate(400, 20)
+_LINE: Final = Price(frames=1)
 
 
 class Remote:
@@ -46,6 +52,8 @@ class Abroad:
         self._agents: OrderedDict[bytes, Remote] = OrderedDict()  # by key, the last that was heard of last
         self._speakers: OrderedDict[bytes, Remote] = OrderedDict()  # that are in the roster, likewise
         self._is_planned = False  # a look at the silent ones
+        self._lines_of_peers = Accounts((LINES_OF_PEER,))
+        self._lines = Accounts((LINES,))
 
     def __len__(self) -> int:
         return len(self._agents)
@@ -69,6 +77,17 @@ class Abroad:
         if key in self._speakers:
             self._speakers.move_to_end(key)
         return remote
+
+    def may_speak(self, peer: bytes, topic: str) -> bool:
+        """True if one more line that this peer brings may be said in the channel of the topic. It counts."""
+        now = self._now()
+        of_peer = self._lines_of_peers.of(peer + topic.encode(), now)
+        if of_peer.take(_LINE, now):
+            return False
+        if self._lines.of(topic, now).take(_LINE, now):
+            of_peer.charge(_LINE, now, -1)
+            return False
+        return True
 
     def enter(self, remote: Remote, name: str) -> None:
         """It says something in a channel, so it is in the roster from now on. Repeat it: its name may be new."""

@@ -23,6 +23,8 @@ MAX_WATCHED: Final = 248
 UNKNOWN_RECIPIENT: Final = "UnknownRecipient"
 UNDELIVERED: Final = "Undelivered"
 AMOUNT_OVERFLOW: Final = "AmountOverflow"
+TOO_MANY_SENDERS: Final = "TooManySenders"
+TOO_MANY_LINES: Final = "TooManyLines"  # it goes to the subscribers of the topic, and not into the channel
 
 _WITH_AMOUNT: Final = frozenset((MsgType.PROPOSE, MsgType.COUNTER, MsgType.ACCEPT))
 
@@ -94,7 +96,11 @@ class Border:
     # -- agents ----------------------------------------------------------------------------------------
 
     def agent_changed(self, key: bytes, *, is_here: bool) -> None:
-        """`is_here`: a connection gets the envelopes to this key."""
+        """`is_here`: a connection that has proven this key gets the envelopes to it.
+
+        An envelope of an agent can be replayed by each that gets it. To announce such a connection would take the
+        mail of the agent away from the hall where it is. Agents that prove nothing are reached by their BEACONs.
+        """
         if self.network is None or (key in self._announced) == is_here:
             return
         if is_here:

@@ -232,7 +232,7 @@ class MeshRoom:
 
     def _agent_changed(self, guest: Guest) -> None:
         if guest.key is not None:
-            self.border.agent_changed(guest.key, is_here=bool(self.connections.receivers(guest.key)))
+            self.border.agent_changed(guest.key, is_here=self.connections.is_proven(guest.key))
 
     def _topic_changed(self, topic: str) -> None:
         self.border.topic_changed(topic)

@@ -6,13 +6,21 @@ is not here: then the hall is a postman, if another peer reaches the agent, and 
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from moothall.errors import OutOfOrder, Refusal
+from moothall.errors import NotAllowed, OutOfOrder, Refusal
 from moothall.hall.mesh import beacons, replies
 from moothall.hall.mesh.abroad import Remote
-from moothall.hall.mesh.border import AMOUNT_OVERFLOW, UNDELIVERED, UNKNOWN_RECIPIENT, is_safe
+from moothall.hall.mesh.border import (
+    AMOUNT_OVERFLOW,
+    TOO_MANY_LINES,
+    TOO_MANY_SENDERS,
+    UNDELIVERED,
+    UNKNOWN_RECIPIENT,
+    is_safe,
+)
 from moothall.hall.mesh.costs import envelope_price
 from moothall.hall.mesh.frames import DiscoverResults, Refused
 from moothall.hall.mesh.guest import Guest
@@ -73,7 +81,9 @@ class Taking:
             topic = self._topic(source, arrival, envelope)
             if source.is_busy(arrival) or not self._pays(source, arrival, envelope, topic):
                 return
-            admit(envelope, topic=topic, guard=self.guard, now=room.microseconds(), is_read=True)
+            self._check_relay(source, envelope)
+            now = room.microseconds()
+            admit(envelope, topic=topic, guard=self.guard, now=now, is_read=True, relay=source.peer)
         except EnvelopeRefused as refused:
             self._not_admitted(source, arrival, envelope, refused.fault, str(refused))
             return
@@ -106,6 +116,15 @@ class Taking:
                 WRONG_SENDER, "a connection sends the envelopes of one key; open another for this one"
             )
         self._presence.admit(key)
+
+    def _check_relay(self, source: Source[Any], envelope: Envelope) -> None:
+        peer = source.peer
+        if peer is None:
+            return
+        with suppress(NotAllowed):  # agents are approved, and peers are not
+            self._presence.admit(peer)
+        if not self.guard.has_room(envelope, self._room.microseconds(), peer):
+            raise _Refused(TOO_MANY_SENDERS, "this peer has brought envelopes of too many senders lately")
 
     def _topic(self, source: Source[Any], arrival: Arrival, envelope: Envelope) -> str | None:
         """Where it goes: a topic, or None for an agent. A BROADCAST is read once."""
@@ -259,6 +278,10 @@ class Taking:
             self._room.routing.publish(raw, self._room.topics.members(topic), envelope.sender)
             self._dealings.record(envelope, raw, source.payer)
             return
+        if source.peer is not None and not self._may_speak(source.peer, message):
+            source.refused[TOO_MANY_LINES] += 1
+            self._room.routing.publish(raw, self._room.topics.members(message.topic), envelope.sender)
+            return
         caller = self._caller(source, envelope, message)
         if caller is None:
             return
@@ -277,6 +300,13 @@ class Taking:
             self.refuse(source, envelope, refusal.code, refusal.message)
 
         self._presence.broadcast(caller, message, raw, publish, refuse)
+
+    def _may_speak(self, peer: bytes, message: Broadcast) -> bool:
+        """False: the channel of the topic has had too many lines from the network. Connections that subscribed to
+        the topic get it all the same."""
+        if message.format != "text" or not self._presence.audience(message.topic):
+            return True
+        return self._room.border.abroad.may_speak(peer, message.topic)
 
     def _caller(self, source: Source[Any], envelope: Envelope, message: Broadcast) -> Caller | None:
         """Who speaks. None: it has left, or its message was refused."""
@@ -313,6 +343,9 @@ class Taking:
             self._deal(source, envelope, arrival, is_away=is_away and not is_abroad, is_abroad=is_abroad)
         elif self._room.connections.receivers(envelope.recipient):
             self._deal(source, envelope, arrival, is_away=is_away)
+            if is_away and self._room.border.reaches(envelope):
+                # A connection that proved nothing may have replayed an envelope of an agent that is elsewhere.
+                self._room.border.carry(envelope, arrival.raw, lambda delivered: None, source=source.peer)
         else:
             self._forward(source, source.peer, envelope, arrival)
 
