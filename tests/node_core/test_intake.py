@@ -108,8 +108,8 @@ async def test_a_hall_that_announces_an_agent_is_the_way_to_it(tmp_path: Path) -
 async def test_a_peer_that_brings_too_many_senders_is_limited(tmp_path: Path) -> None:
     async with two(tmp_path) as (alice, bob):
         alice.node._intake._guard = ReplayGuard(most=12)
-        for _ in range(10):
-            sender = PrivateKey.generate()
+        for number in range(10):
+            sender = PrivateKey(bytes((number,)) * 32)
             beacon = Beacon(sender.public.raw, "x").encode()
             now = time.time_ns() // 1000
             sent = seal(
