@@ -1,10 +1,12 @@
 """What our HTTP servers on uvicorn share: the listening socket, time limits, and bounds on what a client sends."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
@@ -31,6 +33,22 @@ def bound(place: Authority, flag: str) -> socket.socket:
         raise UsageError(
             f"cannot listen on {place}: {error.strerror}. Choose another port with {flag}"
         ) from None
+
+
+def configured(app: App, most_connections: int, **others: Any) -> uvicorn.Config:
+    """How uvicorn serves an app of ours. It logs warnings only: URLs may have tokens in them."""
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    return uvicorn.Config(
+        app,
+        http=ImpatientProtocol,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=most_connections,
+        timeout_graceful_shutdown=CLOSE_TIME,
+        **others,
+    )
 
 
 async def whole_body(receive: Receive, most: int) -> bytes | None:

@@ -11,7 +11,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from moothall.errors import UsageError
+from moothall.errors import NodeRefused, UsageError
 from moothall.node.reports import Received
 from moothall.node_api.objects import camel_case
 from moothall.node_api.webhook import CURSOR_FILE, MAX_ATTEMPTS, Webhook, wanted_types
@@ -206,3 +206,34 @@ def test_what_no_request_can_carry(url: str, secret: str | None, tmp_path: Path)
             listen=inbox.listen,
             log=structlog.get_logger(),
         )
+
+
+async def test_a_store_that_fails_for_a_while(receiver: Receiver, tmp_path: Path) -> None:
+    class Failing(Inbox):
+        failures = 2
+
+        async def read(self, after: int, limit: int) -> list[Received]:
+            if self.failures:
+                self.failures -= 1
+                raise NodeRefused(503, "The node could not save this: the disk failed. Try again later.")
+            return await super().read(after, limit)
+
+    inbox = Failing()
+    with capture_logs() as logged:
+        async with telling(inbox, receiver, tmp_path) as until_kept:
+            inbox.add(MsgType.PROPOSE)
+            assert (await receiver.next())["msg_type"] == "Propose"
+            await until_kept()
+    assert [line["event"] for line in logged] == ["webhook_cannot_read"] * 2
+
+
+async def test_a_cursor_that_cannot_be_written(receiver: Receiver, tmp_path: Path) -> None:
+    inbox, folder = Inbox(), tmp_path / "gone"
+    with capture_logs() as logged:
+        async with telling(inbox, receiver, folder):
+            for msg_type in (MsgType.PROPOSE, MsgType.REJECT):
+                inbox.add(msg_type)
+                assert (await receiver.next())["msg_type"] == camel_case(msg_type)
+            async with asyncio.timeout(PATIENCE):
+                await inbox.at_the_end.wait()
+    assert {line["event"] for line in logged} == {"webhook_cursor_not_written"}

@@ -1,10 +1,10 @@
 """A node and its API in one process, from the first line of the log to the last."""
 
 import asyncio
-import logging
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +12,7 @@ import structlog
 import uvicorn
 from msgspec import Struct
 
-from moothall.asgi import CLOSE_TIME, ClosableWebSocket, ImpatientProtocol, bound
+from moothall.asgi import ClosableWebSocket, bound, configured
 from moothall.errors import UsageError
 from moothall.node import Node, NodeOptions
 from moothall.node_api.answers import Limits
@@ -78,27 +78,22 @@ async def run(
     with bound(api.place, "--api-addr") as listening:
         await node.start()
         telling = asyncio.create_task(webhook.run()) if webhook else None
+        if telling is not None:
+            telling.add_done_callback(partial(_report, log))
         try:
             sockets.start()
             app = build(node, sockets, seed=options.seed, keys=keys, origins=api.origins, limits=Limits())
             address = Authority(api.place.host, listening.getsockname()[1])
             server = _Server(
-                uvicorn.Config(
+                configured(
                     app,
-                    http=ImpatientProtocol,
+                    MAX_CONNECTIONS,
                     ws=ClosableWebSocket,
                     ws_max_size=MAX_SAID,
                     ws_per_message_deflate=False,
                     lifespan="off",
-                    log_config=None,
-                    access_log=False,
-                    server_header=False,
-                    proxy_headers=False,
-                    limit_concurrency=MAX_CONNECTIONS,
-                    timeout_graceful_shutdown=CLOSE_TIME,
                 )
             )
-            logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it would log URLs, with their tokens
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, server.stop)
@@ -108,9 +103,13 @@ async def run(
         finally:
             if telling is not None:
                 telling.cancel()
-                with suppress(asyncio.CancelledError):
-                    await telling
+                await asyncio.wait((telling,))
             await node.close()
+
+
+def _report(log: structlog.stdlib.BoundLogger, telling: asyncio.Task[None]) -> None:
+    if not telling.cancelled() and (error := telling.exception()) is not None:
+        log.error("webhook_ended", error=repr(error))
 
 
 class _Server(uvicorn.Server):

@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from moothall import __version__
-from moothall.errors import SettingsError, UsageError
+from moothall.errors import NodeRefused, SettingsError, UsageError
 from moothall.gateways.webhooks import Target, parse_target, post
 from moothall.identity.keyfile import put_file
 from moothall.node.reports import Received
@@ -89,7 +89,12 @@ class Webhook:
         try:
             while True:
                 self._news.clear()
-                page = [] if self._after is None else await self._read(self._after, PAGE)
+                try:
+                    page = [] if self._after is None else await self._read(self._after, PAGE)
+                except NodeRefused as error:  # the store failed
+                    self._log.warning("webhook_cannot_read", error=str(error))
+                    await asyncio.sleep(self._pause * 2**MAX_ATTEMPTS)
+                    continue
                 for received in page:
                     if received.envelope.msg_type in self._types:
                         await self._tell(received, tls)
@@ -145,4 +150,9 @@ class Webhook:
 
     async def _keep(self, cursor: int) -> None:
         self._after = cursor
-        await asyncio.to_thread(put_file, str(cursor).encode(), self._file, overwrite=True)
+        try:
+            await asyncio.to_thread(put_file, str(cursor).encode(), self._file, overwrite=True)
+        except (
+            OSError
+        ) as error:  # after a restart, envelopes are told again from the last cursor that was written
+            self._log.warning("webhook_cursor_not_written", error=repr(error))

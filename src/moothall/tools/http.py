@@ -5,14 +5,13 @@ listened to counts as heard for the others. Sessions of MCP are bounded, and so 
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Final
 
 import uvicorn
 from starlette.responses import PlainTextResponse
 
-from moothall.asgi import CLOSE_TIME, App, ImpatientProtocol, Message, Receive, Scope, Send, bound, whole_body
+from moothall.asgi import App, Message, Receive, Scope, Send, bound, configured, whole_body
 from moothall.tools.admission import Admission, Denial
 from moothall.tools.leaving import LEFT
 from moothall.tools.options import Options
@@ -41,19 +40,7 @@ async def serve(
         session_idle_timeout=SESSION_IDLE,
         host=place.host,
     )
-    config = uvicorn.Config(
-        guarded(app, admission),
-        http=ImpatientProtocol,
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_graceful_shutdown=CLOSE_TIME,
-    )
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    config = configured(guarded(app, admission), MAX_CONNECTIONS, ws="none", lifespan="on")
     address = Authority(place.host, listening.getsockname()[1])
     ready(f"MCP at http://{address}{PATH}")
     try:
