@@ -35,23 +35,23 @@ class Limits:
 
     def send(self) -> None:
         """Raises NodeRefused (429)."""
-        self._count(self._send)
+        self._count(self._send, SEND_RATE)
 
     def sign(self) -> None:
         """Raises NodeRefused (429)."""
-        self._count(self._sign)
+        self._count(self._sign, SIGN_RATE)
 
-    def _count(self, window: Window) -> None:
+    def _count(self, window: Window, rate: Rate) -> None:
         if not window.admit(self._clock()):
-            raise NodeRefused(429, "rate limit exceeded")
+            allowed = f"{rate.limit} requests in {rate.seconds:g} s"
+            raise NodeRefused(429, f"rate limit exceeded: this takes {allowed}; try again later")
 
 
 def guard(handler: Handler, keys: Keys, level: Level, admit: Callable[[], None] | None = None) -> Handler:
     """The handler, for those who may use it. `admit` counts, and raises NodeRefused."""
 
     async def handle(request: Request) -> Response:
-        if not keys.admits(bearer(request.headers), level):
-            raise NodeRefused(401, "unauthorized")
+        keys.require(bearer(request.headers), level)
         if admit is not None:
             admit()
         try:

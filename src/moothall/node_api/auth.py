@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from moothall.errors import UsageError
+from moothall.errors import NodeRefused, UsageError
 from moothall.identity.keyfile import put_file
 from moothall.wire.authority import Authority, parse_authority
 from moothall.wire.origins import is_loopback
@@ -39,6 +39,12 @@ class Keys:
     def __init__(self, master: str, read: Collection[str] = ()) -> None:
         self._master = _hash(master)
         self._read = [_hash(key) for key in read]
+
+    def require(self, given: str | None, level: Level) -> None:
+        """Raises NodeRefused (401)."""
+        if not self.admits(given, level):
+            key = "the secret" if level is Level.MASTER else "the secret or a read key"
+            raise NodeRefused(401, f"unauthorized: send {key} of this node as `Authorization: Bearer KEY`")
 
     def admits(self, given: str | None, level: Level) -> bool:
         if level is Level.OPEN:

@@ -19,7 +19,7 @@ INT64_MAX: Final = 2**63 - 1
 JSON: Final = "application/json"
 
 T = TypeVar("T")
-Amount = Annotated[int, Meta(ge=0, le=INT64_MAX)]  # as much as the ledger holds
+Number = Annotated[int, Meta(ge=0, le=INT64_MAX)]  # as much as the store holds
 Rounds = Annotated[int, Meta(ge=0, le=UINT8_MAX)]
 Milliseconds = Annotated[int, Meta(ge=0, le=UINT32_MAX)]
 
@@ -46,18 +46,18 @@ class ProposeBody(Struct):
     recipient: str
     message: str
     conversation_id: str | None = None
-    amount_usdc_micro: Amount | None = None
+    amount_usdc_micro: Number | None = None
     max_rounds: Rounds | None = None
     token_mint: str | None = None
     payment_tx: str | None = None
-    payment_usd_micro: Amount | None = None
-    total_price_usd_micro: Amount | None = None
+    payment_usd_micro: Number | None = None
+    total_price_usd_micro: Number | None = None
 
 
 class CounterBody(Struct):
     recipient: str
     conversation_id: str
-    amount_usdc_micro: Amount
+    amount_usdc_micro: Number
     round: Rounds
     max_rounds: Rounds | None = None
     message: str | None = None
@@ -67,11 +67,11 @@ class CounterBody(Struct):
 class AcceptBody(Struct):
     recipient: str
     conversation_id: str
-    amount_usdc_micro: Amount
+    amount_usdc_micro: Number
     message: str | None = None
     token_mint: str | None = None
-    downpayment_usd_micro: Amount | None = None
-    remaining_usd_micro: Amount | None = None
+    downpayment_usd_micro: Number | None = None
+    remaining_usd_micro: Number | None = None
 
 
 class BroadcastBody(Struct):
@@ -81,16 +81,16 @@ class BroadcastBody(Struct):
     content_url: str | None = None
     content_type: str | None = None
     duration_ms: Milliseconds | None = None
-    price_per_epoch_micro: Amount | None = None
-    epoch: Amount | None = None
+    price_per_epoch_micro: Number | None = None
+    epoch: Number | None = None
 
 
 class LockBody(Struct):
     provider: str
     conversation_id: str
-    amount_usdc_micro: Amount
-    notary_fee: Amount | None = None
-    timeout_slots: Amount | None = None
+    amount_usdc_micro: Number
+    notary_fee: Number | None = None
+    timeout_slots: Number | None = None
     notary: str | None = None
 
 
@@ -106,7 +106,7 @@ class TaskBody(Struct):
     outcome: str
     summary: str
     amount_usd: float = 0.0
-    duration_min: Annotated[int, Meta(ge=0, le=INT64_MAX)] = 0
+    duration_min: Number = 0
 
 
 class SharedBody(Struct):

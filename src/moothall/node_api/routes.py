@@ -5,15 +5,15 @@ some of them.
 """
 
 import secrets
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from moothall.errors import NodeRefused
-from moothall.node import Node, Received, Sent
+from moothall.node import Node, Sent
 from moothall.node_api import bodies, payloads
 from moothall.node_api.answers import Handler, Limits, answer, body_of, guard
 from moothall.node_api.auth import Keys, Level
@@ -29,9 +29,6 @@ SIGN_PREFIX: Final = b"moothall-node-sign-v1:"
 DEFAULT_PAGE: Final = 100
 MAX_PAGE: Final = 256
 DEFAULT_TASKS: Final = 50
-MAX_TASKS: Final = 500
-
-T = TypeVar("T")
 
 
 class Routes:
@@ -193,7 +190,10 @@ class Routes:
     # -- what came, and what did not arrive ----------------------------------------------------------
 
     async def inbox(self, request: Request) -> Response:
-        return answer(await _page(request, self._node.read_inbox))
+        after, limit = _cursor(request)
+        found = await self._node.read_inbox(after, limit)
+        last = found[-1].cursor if found else after
+        return answer({"envelopes": [inbox_object(each) for each in found], "cursor": last})
 
     async def failures(self, request: Request) -> Response:
         after, limit = _cursor(request)
@@ -235,7 +235,7 @@ class Routes:
         query = request.query_params
         limit = bodies.number(query.get("limit"), "limit", default=DEFAULT_TASKS, least=1)
         before = bodies.number(query["before"], "before", default=0) if "before" in query else None
-        found = await self._node.tasks.read(limit=min(limit, MAX_TASKS), before=before)
+        found = await self._node.tasks.read(limit=limit, before=before)
         return answer(
             [
                 {
@@ -287,13 +287,6 @@ def conversation_of(body: bodies.ProposeBody) -> bytes:
     if body.conversation_id is None:
         return secrets.token_bytes(CONVERSATION_ID_BYTES)
     return bodies.conversation_id(body.conversation_id)
-
-
-async def _page(request: Request, read: Callable[[int, int], Awaitable[list[Received]]]) -> dict[str, Any]:
-    after, limit = _cursor(request)
-    found = await read(after, limit)
-    last = found[-1].cursor if found else after
-    return {"envelopes": [inbox_object(each) for each in found], "cursor": last}
 
 
 def _cursor(request: Request) -> tuple[int, int]:

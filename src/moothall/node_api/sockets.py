@@ -61,8 +61,7 @@ class Sockets:
 
     def _admit(self, socket: WebSocket, level: Level) -> None:
         """Raises NodeRefused."""
-        if not self._keys.admits(_token(socket), level):
-            raise NodeRefused(401, "unauthorized")
+        self._keys.require(_token(socket), level)
         if self._open >= MAX_SOCKETS:
             raise NodeRefused(503, f"this node has {MAX_SOCKETS} WebSockets open; close one")
 

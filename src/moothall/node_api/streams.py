@@ -73,7 +73,11 @@ class Feed:
 
     def add(self, buffer: Buffer, wanted: Callable[[Received], bool] = lambda _: True) -> Callable[[], None]:
         self._buffers[buffer] = wanted
-        return lambda: self._buffers.pop(buffer, None) and None
+
+        def remove() -> None:
+            self._buffers.pop(buffer, None)
+
+        return remove
 
     def _tell(self, received: Received) -> None:
         buffers = [buffer for buffer, wanted in self._buffers.items() if wanted(received)]
