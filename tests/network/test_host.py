@@ -37,6 +37,19 @@ async def test_two_hosts_identify_themselves_to_each_other() -> None:
         assert alice.links() == bob.links() == 1
 
 
+@pytest.mark.parametrize(
+    ("version", "is_ours"), [("moothall/1", True), ("moothallish/1", False), ("", False)]
+)
+async def test_which_peers_are_programs_of_ours(
+    version: str, is_ours: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with homes("alice", "bob") as (alice, bob):
+        monkeypatch.setattr(bob.host, "_agent_version", version)
+        assert not alice.host.is_ours(bob.id)  # not even connected
+        await meet(alice, bob)
+        assert alice.host.is_ours(bob.id) is is_ours
+
+
 async def test_new_addresses_are_pushed() -> None:
     async with homes("alice", "bob") as (alice, bob):
         await meet(alice, bob)

@@ -32,6 +32,8 @@ from moothall.p2p.identify import Identification
 from moothall.p2p.multiaddr import Multiaddr
 from moothall.p2p.pubsub import decode_rpc, signed_message
 
+OURS: Final = "moothall"  # what our programs begin their agent_version with
+
 _UNSPECIFIED: Final = ("0.0.0.0", "::")  # noqa: S104  # to tell that no peer can dial them
 _NOWHERE: Final = Multiaddr("ip6", "::", 0)  # as long as an observed address gets
 _BACKLOG: Final = 1024  # connections that the kernel may hold for us
@@ -219,6 +221,12 @@ class Host:
         """One that is connected."""
         link = self._links[name]
         return Peer(name, link.remote, link.is_outbound, link.opened_at, link.told, link.held, link.dropped)
+
+    def is_ours(self, name: bytes) -> bool:
+        """True for a peer that has identified itself as a program of ours. It takes envelopes in any order."""
+        link = self._links.get(name)
+        told = None if link is None else link.told
+        return told is not None and told.agent_version.partition("/")[0] == OURS
 
     def peers_in(self, topic: str) -> list[bytes]:
         return self._gossip.peers_in(topic)

@@ -23,8 +23,9 @@ from moothall.hall.mesh.network import Delivered, Relay, Settle, ignore
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes
 from moothall.hall.outside import Log
 from moothall.network import announcement, host, outbox, routes
-from moothall.network.announcement import HALLS, Halls, Hosted, MalformedAnnouncement
-from moothall.network.host import Alarm, Host, LoopTime, Outside
+from moothall.network.announcement import HALLS, Hosted
+from moothall.network.hall_routes import HallRoutes
+from moothall.network.host import OURS, Alarm, Host, LoopTime, Outside
 from moothall.network.limits import Limits, PeerLimits
 from moothall.network.outbox import Outbox
 from moothall.network.routes import Recent, Routes
@@ -44,7 +45,6 @@ from moothall.wire.mesh.msg_types import (
 from moothall.wire.mesh.nonces import within_tolerance
 from moothall.wire.origins import is_loopback
 
-AGENT: Final = "moothall"  # what our programs begin their agent_version with
 TICK: Final = 1000  # ms
 BEACON_PERIOD: Final = 30_000  # ms (mesh wire 7)
 MAX_ROUTES: Final = 40_000  # of each way
@@ -77,11 +77,10 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 class _Peer:
-    __slots__ = ("greeted", "is_ours", "relay")
+    __slots__ = ("greeted", "relay")
 
     def __init__(self, relay: Relay) -> None:
         self.relay = relay
-        self.is_ours = False  # until it has identified itself
         self.greeted: set[str] = (
             set()
         )  # topics: to come and go costs a peer little, and a greeting costs us much
@@ -111,13 +110,13 @@ class Peering:
         self._log = log
         self._outside = outside or LoopTime()
         self._loop = asyncio.get_running_loop()
-        self.host = Host(secret, self, agent_version=f"{AGENT}/{version}", rules=rules, outside=self._outside)
+        self.host = Host(secret, self, agent_version=f"{OURS}/{version}", rules=rules, outside=self._outside)
         self.address: Multiaddr | None = None  # where this hall listens
         self._limits = PeerLimits(self.host.now, limits)
         self._routes = Routes(MAX_ROUTES)
-        self._outbox = Outbox(self.host, self.host.now, needs_order=lambda peer: not self._is_ours(peer))
+        self._outbox = Outbox(self.host, self.host.now, needs_order=lambda peer: not self.host.is_ours(peer))
         self._hosted = Hosted(own.key)
-        self._halls = Halls()
+        self._halls = HallRoutes(self._routes)
         self._peers: dict[bytes, _Peer] = {}
         self._beacons: Recent[bytes, bytes] = Recent(MAX_BEACONS)
         self._authors: Recent[bytes, bytes] = Recent(MAX_AUTHORS)
@@ -226,8 +225,7 @@ class Peering:
         self._outbox.connected(peer)
 
     def identified(self, peer: bytes, told: Identification) -> None:
-        if told.agent_version:
-            self._peers[peer].is_ours = told.agent_version.partition("/")[0] == AGENT
+        """There is nothing to do: the host knows which peers are ours."""
 
     def disconnected(self, peer: bytes, reason: str) -> None:
         self._routes.lost(peer)
@@ -250,7 +248,9 @@ class Peering:
 
     def message(self, relay: bytes, message: Message) -> None:
         if message.topic == HALLS:
-            self._hear_hall(relay, message)
+            fault = self._halls.hear(relay, message, self.host.now(), self._microseconds())
+            if fault is not None:
+                self._dropped[fault] += 1
             return
         self._counts["topic in"] += 1
         if is_beacon(message.data) and message.data[-64:] not in self._authors:
@@ -279,23 +279,6 @@ class Peering:
         self._dropped[reason] += 1
         settle(False)
 
-    def _hear_hall(self, relay: bytes, message: Message) -> None:
-        try:
-            said = announcement.decode(message.data)
-        except MalformedAnnouncement:
-            self._dropped["malformed announcement"] += 1
-            return
-        if said.hall != message.author:
-            self._dropped["announcement of another hall"] += 1
-            return
-        changes = self._halls.hear(said, self.host.now(), self._microseconds(), self._routes.peers)
-        if changes is None:
-            self._dropped["old announcement"] += 1
-            return
-        self._routes.beacon(said.hall, relay)
-        for change in changes:
-            self._routes.claimed(*change)
-
     def _greet(self, peer: bytes, topic: str) -> None:
         """The peer can hear BEACONs now, or announcements."""
         if topic == HALLS:
@@ -306,10 +289,6 @@ class Peering:
             greeting = [self._beacon(), *filter(self._young, agents[-MAX_GREETING:])]
         for data in greeting:
             self.host.publish(topic, data, only=peer)
-
-    def _is_ours(self, peer: bytes) -> bool:
-        place = self._peers.get(peer)
-        return place is not None and place.is_ours
 
     def _beacon(self) -> bytes:
         return encode(self._own.make(MsgType.BEACON, self._payload))
@@ -329,8 +308,7 @@ class Peering:
             if self.host.peers_in(BROADCAST_TOPIC):  # each that comes later gets one of its own
                 self.host.publish(BROADCAST_TOPIC, self._beacon())
         self._announce(self._hosted.due(now, self._microseconds()))
-        for change in self._halls.expire(now):
-            self._routes.claimed(*change)
+        self._halls.expire(now)
         self._outbox.tick()
         self._complain(now)
 

@@ -11,8 +11,7 @@ from moothall.hall.mesh.network import Settle, ignore
 from moothall.hall.outside import Log, Store
 from moothall.identity.signatures import verify
 from moothall.market.epoch_log import epoch_at
-from moothall.network import announcement
-from moothall.network.announcement import Halls, MalformedAnnouncement
+from moothall.network.hall_routes import HallRoutes
 from moothall.network.limits import PeerLimits
 from moothall.network.routes import Routes
 from moothall.node.acquaintances import Acquaintances
@@ -64,7 +63,7 @@ class Intake:
         self._own = own
         self._clock = clock
         self._now = now
-        self._halls = Halls()
+        self._halls = HallRoutes(routes)
         self._log = log
         self._kept = kept
         self._registered = registered
@@ -101,25 +100,12 @@ class Intake:
 
     def hear_hall(self, relay: bytes, message: Message) -> None:
         """A hall says which agents it hosts: a way to them, and nothing else."""
-        try:
-            said = announcement.decode(message.data)
-        except MalformedAnnouncement:
+        if self._halls.hear(relay, message, self._now(), self._clock()) is not None:
             self.refused[ANNOUNCEMENT] += 1
-            return
-        changes = None
-        if said.hall == message.author:
-            changes = self._halls.hear(said, self._now(), self._clock(), self._routes.peers)
-        if changes is None:
-            self.refused[ANNOUNCEMENT] += 1
-            return
-        self._routes.beacon(said.hall, relay)
-        for change in changes:
-            self._routes.claimed(*change)
 
     def expire_halls(self, now: int) -> None:
         """`now` is milliseconds that never go back."""
-        for change in self._halls.expire(now):
-            self._routes.claimed(*change)
+        self._halls.expire(now)
 
     def envelope(self, peer: bytes, raw: bytes, settle: Settle) -> None:
         """From a bilateral stream. It is acknowledged when it is in the store, or was refused."""

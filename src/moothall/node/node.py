@@ -23,7 +23,7 @@ from moothall.market.epoch_ends import EpochEnds
 from moothall.market.epoch_log import ClosedEpoch
 from moothall.market.node_books import Letter
 from moothall.network.announcement import HALLS
-from moothall.network.host import Host, LoopTime, Outside
+from moothall.network.host import OURS, Host, LoopTime, Outside
 from moothall.network.limits import PeerLimits
 from moothall.network.outbox import Outbox
 from moothall.network.routes import Routes
@@ -80,7 +80,6 @@ HOSTED_BEACONS: Final = 20  # in a tick: a peer of the reference takes 100 messa
 LAPSES: Final = 100  # conversations whose deadline is acted upon in one unit
 LETTERS: Final = 10_000  # that are brought back after a restart
 MAX_EPOCH: Final = 2**31
-AGENT_VERSION: Final = "moothall/"
 
 
 class _Silence:
@@ -119,7 +118,6 @@ class Node:
         self.address: Multiaddr | None = None  # where the node listens, with the port that it got
         self._listeners: Listeners[Received] = Listeners(self._log)
         self._watchers: Listeners[Event] = Listeners(self._log)
-        self._told: dict[bytes, str] = {}  # what each peer says it is
         self._cursor = 0  # of the newest envelope in an inbox
         self._closed_epoch = -1
         self._checks: set[asyncio.Task[None]] = set()
@@ -170,13 +168,14 @@ class Node:
         self._host = Host(
             expand(self._options.seed),
             self,
-            agent_version=f"{AGENT_VERSION}{__version__}",
+            agent_version=f"{OURS}/{__version__}",
             rules=self._options.network,
             outside=outside,
         )
         self._topics = NamedTopics(self._host)
         self._routes = Routes()
-        self._outbox = Outbox(self._host, outside.now, needs_order=self._is_foreign)
+        host = self._host
+        self._outbox = Outbox(host, outside.now, needs_order=lambda peer: not host.is_ours(peer))
         self._rooms.callback(self._outbox.close)
         self._rooms.push_async_callback(self._host.close)
         self._beacons = Beacons(self._outbox, self._signers, self.agent_id, self.name, now=outside.now)
@@ -384,11 +383,10 @@ class Node:
         self._outbox.connected(peer)
 
     def identified(self, peer: bytes, told: Identification) -> None:
-        self._told[peer] = told.agent_version
+        """There is nothing to do: the host knows which peers are ours."""
 
     def disconnected(self, peer: bytes, reason: str) -> None:
         self._routes.lost(peer)
-        self._told.pop(peer, None)
 
     def joined(self, peer: bytes, topic: str) -> None:
         """A peer needs a BEACON when it can hear one: then it knows our agent."""
@@ -396,7 +394,8 @@ class Node:
         if topic == BROADCAST_TOPIC:
             self._beacons.wanted()
 
-    def left(self, peer: bytes, topic: str) -> None: ...
+    def left(self, peer: bytes, topic: str) -> None:
+        """There is nothing to do: the host knows who is in a topic."""
 
     def admits(self, relay: bytes, message: Message) -> bool:
         return self._intake.admits(relay, message)
@@ -409,9 +408,6 @@ class Node:
 
     def envelope(self, peer: bytes, envelope: bytes, settle: Settle) -> None:
         self._intake.envelope(peer, envelope, settle)
-
-    def _is_foreign(self, peer: bytes) -> bool:
-        return not self._told.get(peer, "").startswith(AGENT_VERSION)
 
     # -- after a commit --------------------------------------------------------------------------------
 
