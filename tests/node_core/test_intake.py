@@ -75,6 +75,23 @@ async def replayed(bob: Life, alice: Life, raw: bytes) -> None:
     assert len(await alice.node.read_inbox(0, 10)) == 1
 
 
+async def test_an_envelope_that_could_not_be_saved_may_be_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two(tmp_path) as (alice, bob):
+        raw = encode(sealed(bob, alice.id))
+        with monkeypatch.context() as patch:
+            patch.setattr(alice.node._intake._desk, "receive", _fail)
+            with pytest.raises(NotDelivered):
+                await bring(bob, alice, raw)
+        await bring(bob, alice, raw)
+        await until(lambda: alice.types == ["PROPOSE"])
+
+
+def _fail(*arguments: object) -> None:
+    raise OSError("no space left on device")
+
+
 async def test_a_flood_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = Allowance(Rate(10, 1000), Rate(1_000_000, 1000))
     monkeypatch.setattr(limits, "Limits", lambda: Limits(sender=few))

@@ -199,6 +199,7 @@ class Intake:
 
         def failed(error: BaseException) -> None:
             self._waiting -= size
+            self._guard.release(envelope)  # or the peer would get ACK for a replay when it sends it again
             settle(False)
             self.not_saved += 1
             self._log.warning("node_envelope_not_saved", error=repr(error))

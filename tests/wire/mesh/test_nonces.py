@@ -243,3 +243,15 @@ def test_the_shares_of_relays_hold(steps: list[tuple[int, bytes | None, int]]) -
         assert held.count(RELAY) == guard._of_relays[RELAY] <= 4
         assert held.count(OTHER) == guard._of_relays[OTHER] <= 4
         assert guard._relayed == len(held) - held.count(None) <= 9
+
+
+@given(st.lists(st.tuples(st.integers(1, 2000), st.booleans()), max_size=60))
+def test_an_envelope_that_is_released_may_come_again(steps: list[tuple[int, bool]]) -> None:
+    guard = ReplayGuard()
+    for nonce, fails in steps:
+        if taken(guard, envelope(nonce)) and fails:
+            guard.release(envelope(nonce))
+            assert taken(guard, envelope(nonce))
+        assert not taken(guard, envelope(nonce))
+    guard.release(envelope(1, sender=9))  # one that was forgotten
+    assert taken(guard, envelope(1, sender=9))

@@ -128,6 +128,12 @@ class ReplayGuard:
         self._windows[lane] = window
         window.add(envelope.nonce, envelope.timestamp)
 
+    def release(self, envelope: Envelope) -> None:
+        """An envelope that was accepted could not be handled: it may come again."""
+        window = self._windows.get(_lane(envelope))
+        if window is not None and window.highest - envelope.nonce < WINDOW:
+            window.seen &= ~(1 << window.highest - envelope.nonce)
+
     def _is_within_shares(self, relay: bytes) -> bool:
         return (
             self._relayed < self._most * RELAYED_SHARE and self._of_relays[relay] < self._most * RELAY_SHARE
