@@ -84,3 +84,9 @@ def test_so_many_keys_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     market.act(b"b")
     assert market.newcomers.enter(b"b", HERE, 0.0) is None
     assert market.newcomers.enter(b"a", HERE, 0.0) is not None
+
+
+def test_an_address_of_peers_may_bring_more_keys() -> None:
+    found = Newcomers(NewKeys(2, 1))
+    entries = [found.enter(bytes((number,)) * 32, THERE, 0.0, 3) for number in range(10)]
+    assert [entry.is_admitted for entry in entries if entry is not None] == [True] * 6 + [False] * 4

@@ -211,8 +211,9 @@ class NewKeys:
         window = self._windows.get(_binder(ip))
         return window is None or window.has_room(now)
 
-    def admit(self, ip: str, now: float) -> bool:
-        """Count a new key of this address. False if the address is at its limit."""
+    def admit(self, ip: str, now: float, factor: int = 1) -> bool:
+        """Count a new key of this address. False if the address is at its limit, which is `factor` times the
+        usual one."""
         if not self._most:
             return True
         binder = _binder(ip)
@@ -220,7 +221,7 @@ class NewKeys:
         if window is None:
             if len(self._windows) >= MAX_BINDERS:
                 self._windows.popitem(last=False)  # the one that has been quiet longest
-            factor = self._loopback_factor if binder == LOOPBACK else 1
+            factor = self._loopback_factor if binder == LOOPBACK else factor
             window = self._windows[binder] = Window(Rate(self._most * factor, HOUR))
         self._windows.move_to_end(binder)
         return window.admit(now)

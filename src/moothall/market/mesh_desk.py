@@ -267,11 +267,11 @@ class MeshDesk:
         """One unit after those of the same lane. What it writes is charged to the key and to the address."""
         disk = self._disk
         try:
-            bill = disk.open_bill(key, payer.ip, self._hall.timestamp(), is_loopback=payer.is_loopback)
+            bill = disk.open_bill(key, payer.address, self._hall.timestamp(), is_loopback=payer.is_loopback)
         except RateLimited as refusal:
             failed(refusal)
             return
-        entry = self._newcomers.enter(key, payer.ip, self._hall.now())
+        entry = self._newcomers.enter(key, payer.address, self._hall.now(), payer.factor)
 
         def unit(books: DeskBooks) -> tuple[Result, int, bool]:
             is_new = entry is not None and self._newcomers.is_new(books, entry)

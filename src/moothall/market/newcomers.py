@@ -34,12 +34,13 @@ class Newcomers:
         self._new_keys = new_keys
         self._known: OrderedDict[bytes, None] = OrderedDict()  # the last to do something last
 
-    def enter(self, key: bytes, ip: str, now: float) -> Entry | None:
-        """Before the unit of work. None: the key is known. Call `came` or `failed` afterwards."""
+    def enter(self, key: bytes, ip: str, now: float, factor: int = 1) -> Entry | None:
+        """Before the unit of work. None: the key is known. Call `came` or `failed` afterwards. `factor`: how many
+        times as many as usual the address may bring."""
         if key in self._known:
             self._known.move_to_end(key)
             return None
-        return Entry(key, ip, self._new_keys.admit(ip, now))
+        return Entry(key, ip, self._new_keys.admit(ip, now, factor))
 
     def is_new(self, books: KnownKeys, entry: Entry) -> bool:
         """In the unit of work. Raises RateLimited if the key is new, and its address brought too many."""

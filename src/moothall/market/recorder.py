@@ -46,7 +46,7 @@ class Recorder:
             return
         now = hall.timestamp()
         try:
-            bill = self._disk.open_bill(envelope.sender, payer.ip, now, is_loopback=payer.is_loopback)
+            bill = self._disk.open_bill(envelope.sender, payer.address, now, is_loopback=payer.is_loopback)
         except RateLimited:
             self.skipped += 1
             return

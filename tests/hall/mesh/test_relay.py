@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from moothall.errors import Banned, NotAllowed, OutOfOrder
+from moothall.errors import Banned, NotAllowed, OutOfOrder, RateLimited
 from moothall.hall.mesh.abroad import LINES_OF_PEER
 from moothall.hall.mesh.beacons import LARGEST_AUDIENCE
 from moothall.hall.mesh.market import Payer
@@ -70,7 +70,34 @@ def test_what_each_topic_message_of_a_peer_is_for(world: World) -> None:
     assert town.dealings.queries == []  # a peer is not answered
     assert [envelope for envelope, _ in town.dealings.taken] == [bid, feedback]
     assert town.dealings.abroad == [(bid, distant.id), (feedback, distant.id)]
-    assert set(town.dealings.payers) == {Payer("198.51.100.4", is_loopback=False)}
+    assert set(town.dealings.payers) == {Payer("198.51.100.4", is_loopback=False, way="topics")}
+
+
+def test_what_a_peer_brings_on_streams_and_on_topics_has_shares_of_its_own(world: World) -> None:
+    """Any node can publish. That must not use up what agents behind the peer need to deal with agents here."""
+    town, _, peer, distant = world
+    alice = town.present("alice", proven=True)
+    peer.brings(distant.propose(alice))
+    peer.brings(distant.seal(MsgType.FEEDBACK))
+    alice.send(MsgType.NOTARIZE_BID)
+    stream, topics, connection = town.dealings.payers
+    assert len({payer.address for payer in (stream, topics, connection._replace(ip=stream.ip))}) == 3
+    assert stream.factor == topics.factor > connection.factor == 1
+    assert len({payer._replace(is_loopback=True).address for payer in (stream, topics)}) == 1
+    neighbours = [stream._replace(ip=f"2001:db8::{number}") for number in range(1, 9)]
+    assert len({payer.address for payer in neighbours}) == 1
+
+
+def test_an_advertisement_that_is_over_a_quota_is_heard(world: World) -> None:
+    town, network, peer, distant = world
+    alice = town.present("alice")
+    alice.types(), network.took()
+    town.dealings.error = RateLimited("too many new keys")
+    sent = distant.seal(MsgType.ADVERTISE, b"{}")
+    peer.brings(sent)
+    assert alice.envelopes() == [sent]
+    assert town.room.border.dropped == {"RATE_LIMITED": 1}
+    assert network.took() == []
 
 
 def test_feedback_about_a_conversation_of_other_halls_is_heard_and_logged(world: World) -> None:
@@ -440,3 +467,29 @@ def test_mail_for_an_agent_whose_envelope_was_replayed_here_goes_on_to_the_agent
     town.present("agent", proven=True)
     peer.brings(sender.propose(agent))
     assert len(network.carried) == 1
+
+
+def test_an_envelope_that_was_not_carried_on_may_be_sent_again() -> None:
+    """The peer gets no ACK and sends it again. An ACK for a replay would say that it was delivered."""
+    town, network = networked()
+    peer, sender, agent = Peer(town), Distant(town, "sender"), Distant(town, "agent")
+    network.reachable, network.delivers = {agent.id}, False
+    mail, answers = encode(sender.propose(agent)), list[bool]()
+    assert peer.relay.receive(mail, None, answers.append)
+    network.delivers = True
+    assert peer.relay.receive(mail, None, answers.append)
+    assert answers == [False, True]
+    assert len(network.carried) == 2
+
+
+def test_an_envelope_that_the_store_failed_on_may_be_sent_again() -> None:
+    town, _ = networked()
+    peer, sender, alice = Peer(town), Distant(town, "sender"), town.present("alice", proven=True)
+    mail, answers = encode(sender.propose(alice)), list[bool]()
+    town.dealings.error = OSError("disk")
+    assert peer.relay.receive(mail, None, answers.append)
+    town.dealings.error = None
+    alice.types()
+    assert peer.relay.receive(mail, None, answers.append)
+    assert answers == [False, True]
+    assert alice.types() == ["PROPOSE"]

@@ -6,12 +6,15 @@ commit, or `failed` with the error. Then the room routes the envelope, or tells 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from moothall.hall.access import holder_of
 from moothall.hall.mesh.frames import Answer, Notice, Offline, Question
 from moothall.wire.mesh.envelope import Envelope
+
+PEER_FACTOR: Final = 10  # times the new keys of an address: a hall has many agents
 
 Failed = Callable[[BaseException], None]
 
@@ -27,10 +30,26 @@ Carried = Callable[[bytes, bytes, bool, Settled], None]
 
 
 class Payer(NamedTuple):
-    """Where an envelope came from: what is kept of it counts towards the disk quota of this address."""
+    """Where an envelope came from: what is kept of it counts towards the disk quota of this address.
+
+    A peer brings what agents of many other addresses send, and on topics what any node has published.
+    So both have shares of their own. Or a stranger could use up those of an honest peer, and keep the agents behind
+    it from dealing with agents here.
+    """
 
     ip: str
     is_loopback: bool
+    way: Literal["", "peer", "topics"] = ""  # of a connection, of a stream of a peer, of topics
+
+    @property
+    def address(self) -> str:
+        """What quotas count. All of loopback is one address."""
+        return f"{holder_of(self.ip)} ({self.way})" if self.way and not self.is_loopback else self.ip
+
+    @property
+    def factor(self) -> int:
+        """How many times as many new keys it may bring."""
+        return PEER_FACTOR if self.way else 1
 
 
 class Mail(Struct, frozen=True):

@@ -136,7 +136,7 @@ class MeshRoom:
         """A peer of the network is connected. Call `end` of the relay when it is gone."""
         budgets, border = self.gate.budgets, self.border
         meter = budgets.meter(ip, is_loopback=is_loopback, factor=RELAY_FACTOR) if self._limited else None
-        payer = Payer(ip, is_loopback)
+        payer = Payer(ip, is_loopback, "peer")
         relay = Relay(self, peer, payer, meter, received=border.received, dropped=border.dropped)
         border.relays.add(relay)
         if self._taking.finished is not None:

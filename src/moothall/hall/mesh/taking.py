@@ -24,7 +24,7 @@ from moothall.hall.mesh.border import (
 from moothall.hall.mesh.costs import envelope_price
 from moothall.hall.mesh.frames import DiscoverResults, Refused
 from moothall.hall.mesh.guest import Guest
-from moothall.hall.mesh.market import Dealings, Told
+from moothall.hall.mesh.market import Dealings, Payer, Told
 from moothall.hall.mesh.network import Settle, ignore
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes
 from moothall.hall.mesh.presence import Caller, Presence
@@ -239,9 +239,14 @@ class Taking:
 
         known = self._presented(source, envelope.sender)
         name = (known.name if known is not None else None) or default_name(envelope.sender)
-        self._dealings.advertise(
-            envelope, arrival.raw, source.payer, name, *self._durably(source, envelope, done)
-        )
+        kept, failed = self._durably(source, envelope, done)
+
+        def not_kept(error: BaseException) -> None:
+            failed(error)
+            if source.peer is not None and isinstance(error, Refusal):
+                self._publish(source, envelope, arrival.raw)  # agents hear it, as from any node
+
+        self._dealings.advertise(envelope, arrival.raw, _topic_payer(source), name, kept, not_kept)
 
     def _discover(self, source: Source[Any], envelope: Envelope, arrival: Arrival) -> None:
         """One from the network is not answered: there is no message for that. Agents that hear it may PROPOSE."""
@@ -267,7 +272,7 @@ class Taking:
 
     def _pass_on(self, source: Source[Any], envelope: Envelope, arrival: Arrival) -> None:
         self._publish(source, envelope, arrival.raw)
-        self._dealings.record(envelope, arrival.raw, source.payer)
+        self._dealings.record(envelope, arrival.raw, _topic_payer(source))
 
     # -- named topics --------------------------------------------------------------------------------
 
@@ -276,7 +281,7 @@ class Taking:
         if message is None:  # only the network brings one that cannot be read
             topic = (arrival.topic or "").removeprefix(NAMED_TOPIC)
             self._room.routing.publish(raw, self._room.topics.members(topic), envelope.sender)
-            self._dealings.record(envelope, raw, source.payer)
+            self._dealings.record(envelope, raw, _topic_payer(source))
             return
         if source.peer is not None and not self._may_speak(source.peer, message):
             source.refused[TOO_MANY_LINES] += 1
@@ -293,7 +298,7 @@ class Taking:
                 if source.peer is None:
                     self._room.border.publish(NAMED_TOPIC + topic, published)
             if not is_chat:
-                self._dealings.record(envelope, raw, source.payer)
+                self._dealings.record(envelope, raw, _topic_payer(source))
             self._accepted(source, envelope)
 
         def refuse(refusal: Refusal) -> None:
@@ -394,7 +399,7 @@ class Taking:
         self._dealings.take(
             envelope,
             arrival.raw,
-            source.payer,
+            _topic_payer(source),
             taken,
             not_taken,
             is_away=False,
@@ -409,6 +414,7 @@ class Taking:
         def carried(delivered: bool) -> None:
             if not delivered:
                 source.refused[UNDELIVERED] += 1
+                self.guard.release(envelope)  # the peer sends it again, and must not get an ACK for a replay
             arrival.settle(delivered)
 
         def known(is_known: bool) -> None:
@@ -461,7 +467,14 @@ class Taking:
         if fault == INTERNAL and gate.may_log("mesh_envelope_failed"):
             gate.log.warning("mesh_envelope_failed", error=repr(error))
         source.tell(reply)
+        if fault == INTERNAL:
+            self.guard.release(envelope)
         settle(fault != INTERNAL)
+
+
+def _topic_payer(source: Source[Any]) -> Payer:
+    """Of what came on a topic: a peer passes on what any node has published there."""
+    return source.payer if source.peer is None else source.payer._replace(way="topics")
 
 
 def _name(envelope: Envelope) -> str:
