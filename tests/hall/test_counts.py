@@ -52,6 +52,19 @@ def test_what_takes_long_is_counted_less_often() -> None:
     assert len(store.answers) == 1
 
 
+def test_an_older_count_does_not_replace_a_newer_one() -> None:
+    world, store = World(), SlowStore()
+    counts: Counts[SlowStore, int] = Counts(store, lambda rows: rows.rows, 0)
+    counts.count(world.hall)
+    counts.count(world.hall)
+    older, newer = store.answers
+    store.rows = 2
+    newer()
+    store.rows = 1  # as the older one found it
+    older()
+    assert counts.latest == 2
+
+
 def test_a_count_that_fails_is_logged_and_the_last_one_stays() -> None:
     world = World()
 

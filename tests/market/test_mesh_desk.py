@@ -521,8 +521,9 @@ async def test_a_deadline_that_passed_while_the_hall_was_closed_is_acted_upon(pl
 async def test_conversations_are_counted(bench: Bench) -> None:
     await bench.propose()
     bench.world.advance(1.5)
-    while not bench.desk.counts:
-        await settle(bench)
+    async with asyncio.timeout(PATIENCE):
+        while not bench.desk.counts:
+            await settle(bench)
     assert bench.desk.counts == {"NEGOTIATING": 1}
 
 

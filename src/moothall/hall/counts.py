@@ -41,6 +41,8 @@ class Counts(Generic[Books, Counted]):
         self._count = count
         self._planned: Appointment | None = None
         self._pause = RECOUNT_SECONDS
+        self._begun = 0  # counts
+        self._shown = 0  # the number of the one in `latest`
         self.latest = nothing
 
     def changed(self, hall: "Timekeeper") -> None:
@@ -51,9 +53,13 @@ class Counts(Generic[Books, Counted]):
     def count(self, hall: "Timekeeper") -> None:
         self._planned = None
         begun = hall.now()
+        self._begun += 1
+        number = self._begun
 
         def counted(latest: Counted) -> None:
-            self.latest = latest
+            if number > self._shown:  # a store with several threads may answer an older question later
+                self._shown = number
+                self.latest = latest
             self._pause = max(RECOUNT_SECONDS, (hall.now() - begun) / MOST_OF_THE_TIME)
 
         def failed(error: BaseException) -> None:
