@@ -1,7 +1,5 @@
 """Batches of a node, against the vectors."""
 
-from typing import Any
-
 from moothall.market.node_books import LogRow
 from moothall.node.batches import BatchCount
 from moothall.wire.mesh import merkle
@@ -9,6 +7,7 @@ from moothall.wire.mesh.envelope import encode
 from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.notaries import Judgement, Verdict
 from tests.identity.vectors import ALICE, BOB
+from tests.market.test_behaviour import shown
 from tests.support.envelopes import CONVERSATION, envelope
 from tests.support.mesh import AGENTS, VECTORS, vector_envelope
 
@@ -20,17 +19,6 @@ def rows(count: int) -> list[LogRow]:
     return [
         LogRow(number, VECTOR["epoch_number"], each.block_ref * 1000, encode(each))
         for number, each in enumerate(made, 1)
-    ]
-
-
-def shown(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, int):
-        return value
-    return [
-        each if isinstance(each, int) else [shown(getattr(each, name)) for name in each.__struct_fields__]
-        for each in value
     ]
 
 

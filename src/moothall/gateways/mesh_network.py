@@ -14,7 +14,7 @@ from moothall.hall.outside import Clock, Log
 from moothall.identity import PrivateKey
 from moothall.identity.keys import expanded
 from moothall.network.limits import UNLIMITED
-from moothall.network.peering import Peering
+from moothall.network.peering import Peering, Statistics
 from moothall.p2p.faults import MalformedAddress
 from moothall.p2p.multiaddr import Multiaddr
 from moothall.settings import Settings
@@ -70,12 +70,11 @@ def network_report(network: Peering) -> dict[str, Any]:
         "halls": seen.halls,
         "topics": len(seen.host.gossip.meshes),
         "waiting_bytes": seen.host.waiting,
-        "dropped": sum(_dropped(network).values()),
+        "dropped": sum(_dropped(seen).values()),
     }
 
 
-def _dropped(network: Peering) -> dict[str, int]:
-    seen = network.statistics()
+def _dropped(seen: Statistics) -> dict[str, int]:
     return {
         **seen.dropped,
         "slow peer": seen.host.dropped,
@@ -112,7 +111,7 @@ class NetworkMetrics(Collector):
         yield _counts("received", "Envelopes of peers that passed all checks", "type", self._border.received)
         yield _counts("faults", "Envelopes of peers that the room refused", "fault", self._border.dropped)
         yield _counts("messages", "Messages of topics, by outcome", "outcome", host.outcomes)
-        yield _counts("dropped", "Envelopes and messages dropped", "reason", _dropped(self._network))
+        yield _counts("dropped", "Envelopes and messages dropped", "reason", _dropped(seen))
         yield _count("retried", "Bilateral envelopes sent once more", seen.outbox.counts["retried"])
         yield _count("refused", "Connections over a limit", host.refused)
 

@@ -11,13 +11,12 @@ from typing import Any
 
 from moothall.hall.mesh.network import Delivered
 from moothall.hall.mesh.relay import Relay
-from moothall.identity import PrivateKey
 from moothall.wire.mesh.announcements import Beacon
 from moothall.wire.mesh.broadcast import Broadcast
-from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope, decode, encode, seal
+from moothall.wire.mesh.envelope import Envelope, decode, encode
 from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.validation import topic_of
-from tests.hall.mesh.town import CONVERSATION, Agent, Town, key_of
+from tests.hall.mesh.town import CONVERSATION, Signer, Town
 
 PEER = b"\x01" * 32
 
@@ -77,34 +76,8 @@ def networked(make: Callable[..., Town] = Town, **settings: Any) -> tuple[Town, 
     return town, network
 
 
-class Distant:
+class Distant(Signer):
     """An agent that is somewhere on the network."""
-
-    def __init__(self, town: Town, name: str, key: PrivateKey | None = None) -> None:
-        self._town = town
-        self.name = name
-        self.key = key or key_of(name)
-        self.id = self.key.public.raw
-
-    def seal(
-        self,
-        msg_type: MsgType,
-        payload: bytes = b"",
-        *,
-        to: "Agent | Distant | bytes" = NO_RECIPIENT,
-        conversation: bytes = NO_CONVERSATION,
-    ) -> Envelope:
-        nonce = self._town.nonce()
-        return seal(
-            msg_type,
-            payload,
-            sender=self.id,
-            sign=self.key.sign_bytes,
-            nonce=nonce,
-            now=nonce,
-            recipient=to if isinstance(to, bytes) else to.id,
-            conversation_id=conversation,
-        )
 
     def beacon(self, name: str | None = None) -> Envelope:
         return self.seal(MsgType.BEACON, Beacon(self.id, self.name if name is None else name).encode())
@@ -112,7 +85,7 @@ class Distant:
     def broadcast(self, topic: str, text: str = "hello") -> Envelope:
         return self.seal(MsgType.BROADCAST, Broadcast(topic=topic, title="", content=text.encode()).encode())
 
-    def propose(self, to: "Agent | Distant | bytes", payload: bytes = bytes(16)) -> Envelope:
+    def propose(self, to: Signer | bytes, payload: bytes = bytes(16)) -> Envelope:
         return self.seal(MsgType.PROPOSE, payload, to=to, conversation=CONVERSATION)
 
 

@@ -265,26 +265,21 @@ def key_of(name: str) -> PrivateKey:
     return PrivateKey(sha256(name.encode()).digest())
 
 
-class Agent:
-    """A mesh agent with one connection."""
+class Signer:
+    """A key, and the envelopes that it signs."""
 
-    def __init__(self, town: "Town", name: str, ip: str, *, key: PrivateKey | None = None) -> None:
+    def __init__(self, town: "Town", name: str, key: PrivateKey | None = None) -> None:
         self._town = town
         self.name = name
         self.key = key or key_of(name)
         self.id = self.key.public.raw
-        self.link = MeshLink()
-        guest = town.room.connect(self.link, ip)
-        assert guest is not None
-        self.guest = guest
-        self._read = 0
 
     def seal(
         self,
         msg_type: MsgType,
         payload: bytes = b"",
         *,
-        to: "Agent | bytes" = NO_RECIPIENT,
+        to: "Signer | bytes" = NO_RECIPIENT,
         conversation: bytes = NO_CONVERSATION,
     ) -> Envelope:
         nonce = self._town.nonce()
@@ -295,9 +290,21 @@ class Agent:
             sign=self.key.sign_bytes,
             nonce=nonce,
             now=nonce,
-            recipient=to.id if isinstance(to, Agent) else to,
+            recipient=to if isinstance(to, bytes) else to.id,
             conversation_id=conversation,
         )
+
+
+class Agent(Signer):
+    """A mesh agent with one connection."""
+
+    def __init__(self, town: "Town", name: str, ip: str, *, key: PrivateKey | None = None) -> None:
+        super().__init__(town, name, key)
+        self.link = MeshLink()
+        guest = town.room.connect(self.link, ip)
+        assert guest is not None
+        self.guest = guest
+        self._read = 0
 
     def send(self, msg_type: MsgType, payload: bytes = b"", **fields: Any) -> Envelope:
         envelope = self.seal(msg_type, payload, **fields)

@@ -84,7 +84,7 @@ class Routing:
         self._room.border.carry(envelope, raw, carried)
 
     def _bring_mail(self, mail: Mail) -> None:
-        """An envelope of the hall itself. With no peer to bring it, it waits in the inbox."""
+        """An envelope of the hall itself. It is in the inbox too, because a peer that brings it may fail."""
         is_here = self._bring(mail.recipient, mail.envelope)
         border = self._room.border
         if border.network is not None and not is_here and not mail.carried:
