@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from moothall.market.entropy import FLAG, Entropy, Samples
 from moothall.market.epoch_log import Act
+from moothall.market.mesh import assigned_notary
 from moothall.wire.mesh.envelope import Envelope, decode
 from moothall.wire.mesh.epochs import (
     EPOCH_SECONDS,
@@ -24,7 +25,7 @@ from moothall.wire.mesh.epochs import (
 )
 from moothall.wire.mesh.faults import PayloadParseError
 from moothall.wire.mesh.msg_types import MsgType
-from moothall.wire.mesh.notaries import NotarizeAssign, Verdict
+from moothall.wire.mesh.notaries import Verdict
 from moothall.wire.mesh.offers import decode_amount
 from moothall.wire.mesh.outcomes import Feedback
 
@@ -65,8 +66,7 @@ class Batch:
 
     def add(self, envelope: Envelope, slot: int, notary: bytes | None = None) -> None:
         """An envelope that concerns the agent. `notary` is the one that the hall assigned after this ACCEPT."""
-        self._types[envelope.msg_type] += 1
-        self._senders.add(envelope.sender)
+        self.count(envelope)
         conversation, sender = envelope.conversation_id, envelope.sender
         if envelope.msg_type in _BIDS:
             self._bids.append(BidValue(conversation, sender, decode_amount(envelope.payload), slot))
@@ -80,6 +80,11 @@ class Batch:
             self._add_verdict(envelope)
         elif envelope.msg_type is MsgType.FEEDBACK:
             self._add_feedback(envelope, slot)
+
+    def count(self, envelope: Envelope) -> None:
+        """By type and sender, and nothing else of it."""
+        self._types[envelope.msg_type] += 1
+        self._senders.add(envelope.sender)
 
     def finished(self, root: bytes) -> BehaviorBatch:
         return BehaviorBatch(
@@ -101,12 +106,9 @@ class Batch:
         )
 
     def _add_assignment(self, envelope: Envelope, slot: int) -> None:
-        try:
-            notary = NotarizeAssign.decode(envelope.payload).notary
-        except PayloadParseError:
-            return
-        conversation = envelope.conversation_id
-        self._verifiers.setdefault(conversation, VerifierId(conversation, notary, slot))
+        notary, conversation = assigned_notary(envelope), envelope.conversation_id
+        if notary is not None:
+            self._verifiers.setdefault(conversation, VerifierId(conversation, notary, slot))
 
     def _add_verdict(self, envelope: Envelope) -> None:
         """A verdict that was received is a task; one that was sent is a notarization, unless it is the requester's

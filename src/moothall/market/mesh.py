@@ -53,6 +53,16 @@ def conversation_id_of(envelope: Envelope) -> bytes:
     return envelope.conversation_id
 
 
+def assigned_notary(envelope: Envelope) -> bytes | None:
+    """The agent that a NOTARIZE_ASSIGN names. None if it is another message, or cannot be read."""
+    if envelope.msg_type is not MsgType.NOTARIZE_ASSIGN:
+        return None
+    try:
+        return NotarizeAssign.decode(envelope.payload).notary
+    except PayloadParseError:
+        return None
+
+
 def _mark(envelope: Envelope) -> bytes:
     """The same for a message that is sent again, with another nonce and time."""
     parts = (bytes((envelope.msg_type,)), envelope.sender, envelope.recipient, envelope.payload_hash)

@@ -56,6 +56,10 @@ class LogRow(Struct, frozen=True, gc=False):
     envelope: bytes
     notary: bytes | None = None
 
+    @property
+    def slot(self) -> int:
+        return self.at // 1000
+
 
 class HostedAgent(Struct, frozen=True, gc=False):
     agent: bytes

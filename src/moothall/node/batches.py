@@ -1,7 +1,8 @@
 """The batch of an epoch: what the node did, as the reference sums it up (mesh wire 12).
 
-The hall makes batches of its agents with the same code. A node counts all envelopes of its log, and no
-notarizations: the reference never does.
+All envelopes of the log are counted, by type and by sender. The rest of a batch is about what the agent of the node
+got from others: bids, acceptances, assignments, VERDICTs, DISPUTEs, FEEDBACK about it. Of what it sent, only the
+notary counts that its node assigned. Agents that the node hosts are others. The reference counts no notarizations.
 """
 
 from collections import OrderedDict
@@ -11,13 +12,15 @@ from msgspec import structs
 
 from moothall.hall.outside import Store
 from moothall.market.behaviour import Batch
+from moothall.market.mesh import assigned_notary
 from moothall.market.node_books import LogRow
 from moothall.node.desk import Books
 from moothall.node.reports import BatchSummary
 from moothall.node.units import done
 from moothall.wire.mesh import merkle
-from moothall.wire.mesh.envelope import decode
-from moothall.wire.mesh.epochs import BehaviorBatch
+from moothall.wire.mesh.envelope import Envelope, decode, sender_of
+from moothall.wire.mesh.epochs import BehaviorBatch, VerifierId
+from moothall.wire.mesh.msg_types import MsgType
 
 AT_ONCE: Final = 500  # envelopes in one piece
 MAX_KEPT: Final = 64  # summaries of epochs that have ended
@@ -27,15 +30,47 @@ class BatchCount:
     """Takes the log of an epoch in its order."""
 
     def __init__(self, agent: bytes, epoch: int) -> None:
+        self._agent = agent
         self._batch = Batch(agent, epoch)
         self._tree = merkle.Tree()
+        self._verdicts = 0
+        self._disputes = 0
+        self._verifiers: list[VerifierId] = []
 
     def add(self, row: LogRow) -> None:
+        if sender_of(row.envelope) == self._agent:
+            self._send(row)
+        else:
+            self.receive(row)
+
+    def receive(self, row: LogRow) -> None:
+        envelope = self._logged(row)
+        self._batch.add(envelope, row.slot)
+        self._verdicts += envelope.msg_type is MsgType.VERDICT
+        self._disputes += envelope.msg_type is MsgType.DISPUTE
+        self._add_verifier(envelope, assigned_notary(envelope), row.slot)
+
+    def _send(self, row: LogRow) -> None:
+        envelope = self._logged(row)
+        self._batch.count(envelope)
+        self._add_verifier(envelope, row.notary, row.slot)
+
+    def _logged(self, row: LogRow) -> Envelope:
         self._tree.add(merkle.leaf(row.envelope))
-        self._batch.add(decode(row.envelope), row.at // 1000, row.notary)
+        return decode(row.envelope)
 
     def finished(self) -> BehaviorBatch:
-        return structs.replace(self._batch.finished(self._tree.root()), notarizations=0)
+        return structs.replace(
+            self._batch.finished(self._tree.root()),
+            tasks_completed=self._verdicts,
+            notarizations=0,
+            disputes=self._disputes,
+            verifier_ids=self._verifiers,
+        )
+
+    def _add_verifier(self, envelope: Envelope, notary: bytes | None, slot: int) -> None:
+        if notary is not None:
+            self._verifiers.append(VerifierId(envelope.conversation_id, notary, slot))
 
 
 class Batches:

@@ -19,7 +19,7 @@ from moothall.errors import CreditsRefused, NoCover, NodeRefused, OutOfOrder, Ra
 from moothall.market import conversing, feedback
 from moothall.market.conversing import Dealt, MeshRules
 from moothall.market.epoch_log import LogBooks
-from moothall.market.mesh import authority_of, conversation_id_of, step_of
+from moothall.market.mesh import assigned_notary, authority_of, conversation_id_of, step_of
 from moothall.market.mesh_books import MeshBooks
 from moothall.market.node_books import Letter, NodeBooks
 from moothall.node.reports import AgentReputation
@@ -215,21 +215,12 @@ def _is_for_notary(books: Books, envelope: Envelope, conversation_id: bytes) -> 
     """True for a NOTARIZE_ASSIGN to the agent that it names; and after that, for VERDICTs of this agent and
     DISPUTEs to it."""
     if envelope.msg_type is MsgType.NOTARIZE_ASSIGN:
-        return _assigned(envelope) == envelope.recipient
+        return assigned_notary(envelope) == envelope.recipient
     notary = {MsgType.VERDICT: envelope.sender, MsgType.DISPUTE: envelope.recipient}.get(envelope.msg_type)
     if notary is None:
         return False
     found = books.logged(conversation_id, limit=_LOOKED_AT).items
-    return any(_assigned(decode(each.envelope)) == notary for each in found)
-
-
-def _assigned(envelope: Envelope) -> bytes | None:
-    if envelope.msg_type is not MsgType.NOTARIZE_ASSIGN:
-        return None
-    try:
-        return NotarizeAssign.decode(envelope.payload).notary
-    except PayloadParseError:
-        return None
+    return any(assigned_notary(decode(each.envelope)) == notary for each in found)
 
 
 def _rated(books: Books, envelope: Envelope, dealt: Dealt | None, now: int) -> Rated | None:
