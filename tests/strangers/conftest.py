@@ -10,6 +10,8 @@ import pytest
 from moothall.network.rules import Rules
 from moothall.p2p.multiaddr import Multiaddr
 from tests.strangers.js_peer import JsPeer, StartJs, js_peer
+from tests.strangers.node_program import NOWHERE
+from tests.strangers.our_node import OurNode, StartOurs
 from tests.strangers.ours import Ours, StartHost, our_host
 from tests.strangers.reference import PROGRAM, Clock, Reference, StartReference
 from tests.strangers.sandbox import only_loopback
@@ -69,11 +71,25 @@ async def reference(packages: Packages, tmp_path: Path) -> AsyncIterator[StartRe
     async with AsyncExitStack() as stack:
 
         async def start(
-            name: str, seed: bytes, *bootstrap: Multiaddr, clock: Clock | None = None
+            name: str, seed: bytes, *bootstrap: Multiaddr, clock: Clock | None = None, rpc: str = NOWHERE
         ) -> Reference:
-            node = Reference(seed, tmp_path / name, packages)
+            node = Reference(seed, tmp_path / name, packages, bootstrap, clock, rpc)
             stack.push_async_callback(node.stop)
-            await node.start(*bootstrap, clock=clock)
+            await node.start()
+            return node
+
+        yield start
+
+
+@pytest.fixture
+async def our_node(tmp_path: Path) -> AsyncIterator[StartOurs]:
+    """Starts nodes of ours, each in its own process. They end with the test."""
+    async with AsyncExitStack() as stack:
+
+        async def start(name: str, seed: bytes, *bootstrap: Multiaddr) -> OurNode:
+            node = OurNode(seed, tmp_path / name, bootstrap)
+            stack.push_async_callback(node.stop)
+            await node.start()
             return node
 
         yield start

@@ -14,7 +14,7 @@ from moothall.network.host import Host
 from moothall.network.rules import Rules
 from moothall.p2p.identify import Identification
 from moothall.p2p.pubsub import Message
-from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope, seal
+from moothall.wire.mesh.envelope import MICROSECONDS, NO_CONVERSATION, NO_RECIPIENT, Envelope, seal
 from moothall.wire.mesh.msg_types import MsgType
 from tests.strangers.sandbox import PATIENCE
 from tests.support.network import LOOPBACK, Resident
@@ -77,14 +77,16 @@ class Ours:
         payload: bytes,
         recipient: bytes = NO_RECIPIENT,
         conversation_id: bytes = NO_CONVERSATION,
+        now: int | None = None,
     ) -> Envelope:
+        """`now` is Unix seconds."""
         return seal(
             msg_type,
             payload,
             sender=self.id,
             sign=partial(sign_expanded, self._secret),
             nonce=next(self._nonces),
-            now=time.time_ns() // 1000,
+            now=time.time_ns() // 1000 if now is None else now * MICROSECONDS,
             recipient=recipient,
             conversation_id=conversation_id,
         )

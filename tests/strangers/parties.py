@@ -13,7 +13,7 @@ from moothall.wire.mesh.msg_types import BILATERAL, MsgType
 from moothall.wire.mesh.notaries import Judgement, Verdict
 from moothall.wire.mesh.offers import Accept, Counter, Propose
 from moothall.wire.mesh.outcomes import Feedback, Outcome
-from tests.strangers.reference import Reference
+from tests.strangers.node_program import NodeProgram
 from tests.support.mesh_peer import MeshPeer, mesh_peer
 
 ASKED: Final = 1_000_000
@@ -34,7 +34,7 @@ class Party(Protocol):
 class NodeParty:
     """The program of a node: it talks to the node's HTTP interface."""
 
-    def __init__(self, node: Reference) -> None:
+    def __init__(self, node: NodeProgram) -> None:
         self.node = node
 
     @property
@@ -77,11 +77,10 @@ class HallParty:
             if (envelope.sender, envelope.conversation_id) == (sender, talk):
                 return envelope.payload
 
-    async def introduce(self, *nodes: Reference) -> None:
+    async def introduce(self, *nodes: NodeProgram) -> None:
         """Nodes learn from a BEACON which hall reaches this agent."""
-        beacon = self._peer.seal(MsgType.BEACON, Beacon(self.id, "agent").encode())
-        await self._peer.post(beacon)
-        await asyncio.gather(*(node.received(beacon.nonce) for node in nodes))
+        await self._peer.post(self._peer.seal(MsgType.BEACON, Beacon(self.id, "agent").encode()))
+        await asyncio.gather(*(node.knows(self.id) for node in nodes))
 
 
 @asynccontextmanager
@@ -97,9 +96,11 @@ async def deal(
     requester: Callable[[], Party],
     provider: Callable[[], Party],
     talk: bytes,
-    interruptions: Interruptions | None = None,
+    *,
+    on_the_way: Interruptions | None = None,
+    afterwards: Interruptions | None = None,
 ) -> None:
-    """From DISCOVER to FEEDBACK. What interrupts the deal happens after the message of that type.
+    """From DISCOVER to FEEDBACK. Interruptions come when the message of that type was sent, or when it has arrived.
 
     A party may be another object after an interruption: its program was started again.
     """
@@ -121,9 +122,10 @@ async def deal(
     for msg_type, payload, is_requester in steps:
         about = NO_CONVERSATION if msg_type is MsgType.DISCOVER else talk
         speaker, listener = (requester, provider) if is_requester else (provider, requester)
-        hearing = asyncio.ensure_future(listener().hears(msg_type, speaker().id, about))
         await speaker().say(msg_type, payload, listener().id, about)
-        heard = await hearing
+        if on_the_way is not None and msg_type in on_the_way:
+            await on_the_way[msg_type]()
+        heard = await listener().hears(msg_type, speaker().id, about)
         assert payload in heard if msg_type is MsgType.DELIVER else heard == payload
-        if interruptions is not None and msg_type in interruptions:
-            await interruptions[msg_type]()
+        if afterwards is not None and msg_type in afterwards:
+            await afterwards[msg_type]()
