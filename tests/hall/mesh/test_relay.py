@@ -280,8 +280,8 @@ def test_what_exceeds_the_queue_is_dropped_and_counted() -> None:
     peer = Peer(town)
     raws = [encode(Distant(town, f"{number}").seal(MsgType.BOUNTY, b"{}")) for number in range(8)]
     raw = raws[0]
-    assert all(peer.relay.receive(each, BROADCAST_TOPIC) for each in raws * MAX_SENDER_WAITING)
-    assert not peer.relay.receive(encode(Distant(town, "new").seal(MsgType.BOUNTY, b"{}")), BROADCAST_TOPIC)
+    assert all(peer.relay.receive(each, None) for each in raws * MAX_SENDER_WAITING)
+    assert not peer.relay.receive(encode(Distant(town, "new").seal(MsgType.BOUNTY, b"{}")), None)
     assert town.room.border.dropped == {"QueueFull": 1}
     assert town.room.statistics()["relay_waiting"] == MAX_RELAY_WAITING
     assert town.room.statistics()["relay_waiting_bytes"] == MAX_RELAY_WAITING * len(raw)
@@ -321,6 +321,26 @@ def test_one_sender_leaves_room_for_others_behind_the_same_peer(size: int, half:
         pass
     assert (peer.relay.waiting, peer.relay._by_sender, peer.relay._bytes_by_sender) == (0, {}, {})
     assert taken(b"spam") == half
+
+
+@pytest.mark.parametrize("size", [300, 30_000])
+def test_topics_leave_room_for_bilateral_envelopes(size: int) -> None:
+    """Any node can publish with ever new keys, and an honest peer passes that on."""
+    checks = PromptChecks()
+    checks.is_stopped = True
+    town, _ = networked(checks=checks)
+    peer = Peer(town)
+    numbers = iter(range(10_000))
+
+    def fill(topic: str | None) -> int:
+        number = 0
+        while peer.relay.receive(next(numbers).to_bytes(4, "big") * (size // 4), topic):
+            number += 1
+        return number
+
+    published, sent = fill(BROADCAST_TOPIC), fill(None)
+    assert 3 * sent - 3 <= published <= 3 * sent + 3
+    assert fill(BROADCAST_TOPIC) == 0
 
 
 def test_a_peer_has_more_room_than_a_connection_of_its_address() -> None:

@@ -28,6 +28,9 @@ MAX_RELAY_WAITING: Final = 1024
 MAX_RELAY_WAITING_BYTES: Final = 4 * 1024 * 1024
 MAX_SENDER_WAITING: Final = MAX_RELAY_WAITING // 8  # of one sender, when half of the queue is taken
 MAX_SENDER_WAITING_BYTES: Final = MAX_RELAY_WAITING_BYTES // 8
+# Of what came on topics. Any node can publish there, with ever new keys; the rest is for bilateral envelopes.
+MAX_TOPICS_WAITING: Final = 3 * MAX_RELAY_WAITING // 4
+MAX_TOPICS_WAITING_BYTES: Final = 3 * MAX_RELAY_WAITING_BYTES // 4
 MAX_RELAY_IN_FLIGHT: Final = 256  # envelopes that wait for the disk; see `guest.MAX_IN_FLIGHT`
 
 QUEUE_FULL: Final = "QueueFull"
@@ -67,7 +70,7 @@ class Relay(Source[tuple[str | None, Settle]]):
 
     def receive(self, raw: bytes, topic: str | None, settle: Settle = ignore) -> bool:
         sender = sender_of(raw)
-        if self.gone or not self._has_room(sender, len(raw)):
+        if self.gone or not self._has_room(sender, len(raw), is_topic=topic is not None):
             self.refused[QUEUE_FULL] += 1
             return False
         self._waiting.append((raw, (topic, settle)))
@@ -77,9 +80,11 @@ class Relay(Source[tuple[str | None, Settle]]):
         self._go_on()
         return True
 
-    def _has_room(self, sender: bytes, size: int) -> bool:
+    def _has_room(self, sender: bytes, size: int, *, is_topic: bool) -> bool:
         number, total = len(self._waiting) + 1, self.waiting_bytes + size
         if number > MAX_RELAY_WAITING or total > MAX_RELAY_WAITING_BYTES:
+            return False
+        if is_topic and (number > MAX_TOPICS_WAITING or total > MAX_TOPICS_WAITING_BYTES):
             return False
         if 2 * number <= MAX_RELAY_WAITING and 2 * total <= MAX_RELAY_WAITING_BYTES:
             return True
