@@ -36,6 +36,14 @@ NOT_OURS: Final = "WrongRecipient"
 ANNOUNCEMENT: Final = "Announcement"  # of a hall: malformed, old, or in the name of another one
 
 
+class _Dropped(Exception):
+    """An envelope is not taken. `fault` is the rule that it breaks; None: it is over a limit."""
+
+    def __init__(self, fault: str | None = None) -> None:
+        super().__init__()
+        self.fault = fault
+
+
 class Intake:
     """`clock` is Unix microseconds, `now` milliseconds that never go back."""
 
@@ -86,14 +94,11 @@ class Intake:
         return is_admitted
 
     def message(self, relay: bytes, message: Message) -> None:
-        envelope = self._decoded(relay, message.data)
-        if envelope is None:
-            return
         now = self._clock()
-        if not self._is_valid(envelope, message.topic, now, relay):
-            return
-        if not self._budget.admits(envelope.sender, len(message.data), epoch_at(now // 1000)):
-            self.limited += 1
+        try:
+            envelope = self._checked(relay, message.data, message.topic, now)
+        except _Dropped as dropped:
+            self._count(dropped)
             return
         self._meet(envelope, relay, message.author, now)
         self._take(envelope, message.data, now, (self._own,))
@@ -109,54 +114,45 @@ class Intake:
 
     def envelope(self, peer: bytes, raw: bytes, settle: Settle) -> None:
         """From a bilateral stream. It is acknowledged when it is in the store, or was refused."""
-        limited = self.limited
-        if not self._limits.admits_stream(peer, len(raw)):
-            self.limited += 1
-        elif (envelope := self._bilateral(peer, raw)) is not None:
-            self._take(envelope, raw, self._clock(), (envelope.recipient,), settle)
-            return
-        settle(self.limited == limited)  # what is over a limit may be sent again
-
-    def _bilateral(self, peer: bytes, raw: bytes) -> Envelope | None:
-        envelope = self._decoded(peer, raw)
-        if envelope is None:
-            return None
-        if envelope.msg_type in BILATERAL and envelope.recipient not in self._signers:
-            self.refused[NOT_OURS] += 1
-            return None
         now = self._clock()
-        if not self._is_valid(envelope, None, now, peer):
-            return None
+        try:
+            envelope = self._checked(peer, raw, None, now)
+        except _Dropped as dropped:
+            self._count(dropped)
+            settle(dropped.fault is not None)  # what is over a limit may be sent again
+            return
         self._routes.talked(envelope.conversation_id, envelope.sender, peer)
         self.agents.heard(envelope.sender, epoch_at(now // 1000))
-        return envelope
+        self._take(envelope, raw, now, (envelope.recipient,), settle)
 
     # -- checks ----------------------------------------------------------------------------------------
 
-    def _decoded(self, peer: bytes, raw: bytes) -> Envelope | None:
+    def _count(self, dropped: _Dropped) -> None:
+        if dropped.fault is None:
+            self.limited += 1
+        else:
+            self.refused[dropped.fault] += 1
+
+    def _checked(self, relay: bytes, raw: bytes, topic: str | None, now: int) -> Envelope:
+        """`topic` None: it came on a stream. Raises _Dropped."""
+        if topic is None and not self._limits.admits_stream(relay, len(raw)):
+            raise _Dropped
         try:
             envelope = decode(raw)
-        except EnvelopeRefused as error:
-            self.refused[error.fault] += 1
-            return None
-        if envelope.sender in self._signers:
-            self.refused[OWN] += 1
-            return None
-        if not self._limits.admits_sender(peer, envelope.sender, len(raw)):
-            self.limited += 1
-            return None
-        return envelope
-
-    def _is_valid(self, envelope: Envelope, topic: str | None, now: int, relay: bytes) -> bool:
-        if self._waiting > MAX_WAITING or not self._guard.has_room(envelope, now, relay):
-            self.limited += 1
-            return False
-        try:
+            if envelope.sender in self._signers:
+                raise _Dropped(OWN)
+            if not self._limits.admits_sender(relay, envelope.sender, len(raw)):
+                raise _Dropped
+            if topic is None and envelope.msg_type in BILATERAL and envelope.recipient not in self._signers:
+                raise _Dropped(NOT_OURS)
+            if self._waiting > MAX_WAITING or not self._guard.has_room(envelope, now, relay):
+                raise _Dropped
             validate(envelope, topic=topic, verify=verify, guard=self._guard, now=now, relay=relay)
         except EnvelopeRefused as error:
-            self.refused[error.fault] += 1
-            return False
-        return True
+            raise _Dropped(error.fault) from None
+        if topic is not None and not self._budget.admits(envelope.sender, len(raw), epoch_at(now // 1000)):
+            raise _Dropped
+        return envelope
 
     def _meet(self, envelope: Envelope, relay: bytes, author: bytes, now: int) -> None:
         epoch = epoch_at(now // 1000)
