@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -24,21 +24,13 @@ from moothall.wire.mesh.peer_ids import peer_id
 from tests.store.server import Server
 from tests.store.support import Log
 from tests.support.agentchat import AgentChat
-from tests.support.mesh_peer import PATIENCE, MeshPeer, mesh_peer
+from tests.support.mesh_peer import MeshPeer, mesh_peer
+from tests.support.nodes import until
 from tests.support.server import running_hall
 from tests.test_mesh import fetch
 
 ALICE, BOB, CAROL = (PrivateKey(letter * 32) for letter in (b"a", b"b", b"c"))
 TALK = bytes(range(16))
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    """Sockets and timers of real halls are under way: they have their turn."""
-    for _ in range(int(PATIENCE / 0.005)):
-        if is_so():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not happen")
 
 
 def network_of(app: App) -> Peering:

@@ -17,11 +17,11 @@ from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.notaries import Judgement, Verdict
 from moothall.wire.mesh.offers import Accept, Counter, Propose
 from moothall.wire.mesh.outcomes import Deliver, Feedback, Outcome
+from tests.support.server import PATIENCE
 
 LOOPBACK: Final = Multiaddr.parse("/ip4/127.0.0.1/tcp/0")
 TALK: Final = bytes(range(16))
 AMOUNT: Final = 2_000_000
-TURNS: Final = 5000  # of the event loop, until a test gives up
 QUICK: Final = Rules(redial=50, redial_most=200, closing=500, tick=50, first_heartbeat=100, heartbeat=200)
 
 
@@ -68,11 +68,10 @@ class Life:
 
 
 async def until(is_so: Callable[[], object]) -> None:
-    for _ in range(TURNS):
-        if is_so():
-            return
-        await asyncio.sleep(0.002)
-    raise AssertionError("it did not happen")
+    """Sockets, threads and timers of real programs are under way: they have their turn."""
+    async with asyncio.timeout(PATIENCE):
+        while not is_so():  # noqa: ASYNC110  # they have no event in common
+            await asyncio.sleep(0.002)
 
 
 def options(
