@@ -30,7 +30,7 @@ def test_an_agent_that_is_not_known_has_no_route() -> None:
 
 def test_the_order_of_the_ways() -> None:
     found = routes(AGENT, HALL, PEER, RELAY)
-    found.beacon(AGENT, RELAY)
+    found.beacon(AGENT, RELAY, RELAY)
     found.talked(TALK, AGENT, PEER)
     found.claimed(HALL, [AGENT])
     assert found.find(AGENT, TALK) == AGENT
@@ -57,22 +57,50 @@ def test_a_peer_that_comes_back_is_a_route_again() -> None:
 def test_the_peer_that_an_envelope_came_from_does_not_get_it_back() -> None:
     found = routes(HALL, RELAY)
     found.claimed(HALL, [AGENT])
-    found.beacon(AGENT, RELAY)
+    found.beacon(AGENT, RELAY, RELAY)
     assert found.find(AGENT, but=HALL) == RELAY
     found.lost(RELAY)
     assert found.find(AGENT, but=HALL) is None
     assert found.find(HALL, but=HALL) is None
 
 
-def test_a_hall_behind_another_peer_is_reached_through_the_relay_of_its_beacon() -> None:
+def test_a_hall_behind_another_one_is_reached_through_it() -> None:
     found = routes(RELAY)
+    found.announced(HALL, RELAY)
     found.claimed(HALL, [AGENT])
-    assert found.find(AGENT) is None
-    found.beacon(HALL, RELAY)
+    assert found.find(AGENT) is None  # a node has passed it on
+    found.announced(RELAY, RELAY)
     assert found.find(AGENT) == RELAY
     assert found.find(AGENT, but=RELAY) is None
     found.met(HALL)
     assert found.find(AGENT) == HALL
+
+
+def test_a_node_that_passes_a_beacon_on_does_not_get_the_envelopes_of_its_agent() -> None:
+    found = routes(RELAY, PEER)
+    found.beacon(AGENT, PEER, author=AGENT)
+    assert found.find(AGENT) is None
+    found.announced(RELAY, RELAY)
+    found.beacon(AGENT, RELAY, author=AGENT)
+    assert found.find(AGENT) == RELAY
+    found.beacon(AGENT, PEER, author=AGENT)  # the node was faster this time
+    assert found.find(AGENT) == RELAY
+    found.lost(RELAY)
+    assert found.find(AGENT) is None
+    found.beacon(AGENT, PEER, author=None)
+    found.met(RELAY)
+    assert found.find(AGENT) is None
+
+
+def test_the_peer_that_publishes_the_beacons_of_an_agent_gets_its_envelopes() -> None:
+    """Also if another peer brought the BEACON first."""
+    found = routes(RELAY, PEER)
+    found.beacon(AGENT, RELAY, author=PEER)
+    assert found.find(AGENT) == PEER
+    assert found.find(AGENT, but=PEER) is None
+    found.announced(RELAY, RELAY)
+    assert found.find(AGENT, but=PEER) == RELAY
+    assert found.find(AGENT) == PEER
 
 
 def test_a_later_claim_does_not_take_an_agent_away() -> None:
@@ -141,7 +169,7 @@ def test_the_tables_are_bounded_and_the_last_entries_are_there(steps: list[tuple
     last: dict[tuple[str, int], int] = {}
     for way, agent, peer in steps:
         if way == "b":
-            found.beacon(key(agent), key(100 + peer))
+            found.beacon(key(agent), key(100 + peer), None)
         else:
             found.talked(TALK, key(agent), key(100 + peer))
         last.pop((way, agent), None)
@@ -156,17 +184,20 @@ def test_the_tables_are_bounded_and_the_last_entries_are_there(steps: list[tuple
 
 
 class Announcements(RuleBasedStateMachine):
-    """Halls and agents come and go. The tables of both sides agree, and a route leads to a hall that claims."""
+    """Halls and agents come and go. The tables of both sides agree, and a route leads to a hall that claims
+    the agent, or has published its BEACON."""
 
     def __init__(self) -> None:
         super().__init__()
         self.routes = Routes(12)
         self.connected: set[bytes] = set()
         self.said: dict[bytes, set[bytes]] = {}
+        self.authors: dict[bytes, bytes] = {}
 
     @rule(hall=st.integers(50, 54), agents=st.lists(st.integers(0, 20), max_size=6))
     def announces(self, hall: int, agents: list[int]) -> None:
         before, now = self.said.get(key(hall), set()), {key(each) for each in agents}
+        self.routes.announced(key(hall), key(99))
         self.routes.claimed(key(hall), now - before, before - now)
         self.said[key(hall)] = now
 
@@ -183,14 +214,15 @@ class Announcements(RuleBasedStateMachine):
     @rule(agent=st.integers(0, 20), author=st.integers(50, 54))
     def beacons(self, agent: int, author: int) -> None:
         self.routes.beacon(key(agent), key(99), key(author))
+        self.authors[key(agent)] = key(author)
 
     @invariant()
-    def routes_lead_to_halls_that_claim(self) -> None:
+    def routes_lead_to_halls_that_claim_or_publish(self) -> None:
         for number in range(21):
             found = self.routes.find(key(number))
             if found is not None:
                 assert found in self.connected
-                assert key(number) in self.said[found]
+                assert found == self.authors.get(key(number)) or key(number) in self.said[found]
 
     @invariant()
     def the_claims_are_those_that_were_announced(self) -> None:

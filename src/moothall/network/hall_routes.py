@@ -34,7 +34,7 @@ class HallRoutes:
         changes = self._halls.hear(said, now, at, self._routes.peers)
         if changes is None:
             return OLD
-        self._routes.beacon(said.hall, relay)
+        self._routes.announced(said.hall, relay)
         self._follow(changes)
         return None
 

@@ -2,10 +2,11 @@
 
 There are four ways, from the surest to the least sure. A connection of the agent's own key: the handshake proved
 it. A hall that announced the agent: it says "send it to me", which proves nothing else. The peer that the
-conversation came from: replies to hosted agents go that way. The peer that relayed the agent's BEACON, which may be
-the wrong one.
+conversation came from: replies to hosted agents go that way. The peer that published the agent's BEACON, or a hall
+that passed it on. A node that passed it on is not a way: nodes do not carry envelopes of others. They acknowledge
+them, and drop them.
 
-A hall that is not connected is reached like any agent, through the relay of its BEACON. Several halls may claim one
+A hall that is not connected is reached through a hall that passed on its announcement. Several halls may claim one
 agent. The first claim stays the first, so that a later one cannot take the mail of an agent away. The hall that
 publishes the BEACONs of the agent comes before the others.
 
@@ -68,6 +69,13 @@ class Statistics(msgspec.Struct, frozen=True):
     beacons: int
 
 
+class _Heard(msgspec.Struct, frozen=True):
+    """Who published a BEACON, and which peer brought it."""
+
+    author: bytes | None
+    relay: bytes
+
+
 class Routes:
     """`most` bounds the table of each way but the claims. Peers have the name of their key."""
 
@@ -75,7 +83,10 @@ class Routes:
         self.peers: Final[set[bytes]] = set()  # that are connected
         self._claims: dict[bytes, dict[bytes, None]] = {}  # the halls of each agent, the best first
         self._conversations: Recent[tuple[bytes, bytes], bytes] = Recent(most)
-        self._relays: Recent[bytes, bytes] = Recent(most)  # of BEACONs
+        self._halls: Recent[bytes, None] = Recent(
+            most
+        )  # that have announced themselves: they carry envelopes of others
+        self._relays: Recent[bytes, _Heard] = Recent(most)  # of BEACONs, and of announcements
 
     def statistics(self) -> Statistics:
         return Statistics(
@@ -93,13 +104,22 @@ class Routes:
         """The connection has ended. What was learnt from the peer counts again if it comes back."""
         self.peers.discard(peer)
 
-    def beacon(self, key: bytes, relay: bytes, author: bytes | None = None) -> None:
+    def beacon(self, key: bytes, relay: bytes, author: bytes | None) -> None:
         """An agent has sent a BEACON, and this peer brought it. `author` is the node that published it."""
-        self._relays.put(key, relay)
+        before = self._relays.get(key)
+        if before is not None and relay not in self._halls and self._carries(before.relay):
+            relay = before.relay  # a node was faster this time
+        self._relays.put(key, _Heard(author, relay))
         claims = self._claims.get(key)
         if author is not None and claims is not None and author in claims and author != next(iter(claims)):
             del claims[author]
             self._claims[key] = {author: None, **claims}
+
+    def announced(self, hall: bytes, relay: bytes) -> None:
+        """A hall has announced agents, or that it has none, and this peer brought that."""
+        if hall not in self._halls:
+            self._halls.put(hall, None)
+        self.beacon(hall, relay, hall)
 
     def claimed(self, hall: bytes, came: Iterable[bytes], gone: Iterable[bytes] = ()) -> None:
         """This hall has announced that it hosts the agents that came, and no longer those that are gone.
@@ -127,10 +147,22 @@ class Routes:
         if key in self.peers and key != but:
             return key
         for hall in self._claims.get(key) or ():
-            for peer in (hall, self._relays.get(hall)):
-                if peer in self.peers and peer != but:
-                    return peer
-        for peer in (self._conversations.get((conversation_id, key)), self._relays.get(key)):
-            if peer in self.peers and peer != but:
+            if hall in self.peers and hall != but:
+                return hall
+            if (peer := self._relay(hall, but)) is not None:
                 return peer
-        return None
+        peer = self._conversations.get((conversation_id, key))
+        if peer in self.peers and peer != but:
+            return peer
+        return self._relay(key, but)
+
+    def _relay(self, key: bytes, but: bytes | None) -> bytes | None:
+        heard = self._relays.get(key)
+        if heard is None:
+            return None
+        if heard.author in self.peers and heard.author != but:
+            return heard.author
+        return heard.relay if self._carries(heard.relay) and heard.relay != but else None
+
+    def _carries(self, peer: bytes) -> bool:
+        return peer in self.peers and peer in self._halls
