@@ -25,6 +25,7 @@ def announced(*keys: bytes, hall: bytes = HALL, at: int = AT) -> Message:
 def met() -> tuple[Routes, HallRoutes]:
     routes = Routes()
     routes.met(RELAY)
+    routes.announced(RELAY, RELAY)  # another hall
     return routes, HallRoutes(routes)
 
 

@@ -14,7 +14,8 @@ from moothall.identity.signatures import expand, sign_expanded, verify
 from moothall.network import outbox, peering
 from moothall.network.announcement import DEBOUNCE, EXPIRY, FIRST, HALLS, LAST, PERIOD, Announcement
 from moothall.network.outbox import PATIENCE
-from moothall.network.peering import BEACON_PERIOD, COMPLAINT_PERIOD, Peering
+from moothall.network.peering import BEACON_PERIOD, Peering
+from moothall.network.watch import COMPLAINT_PERIOD
 from moothall.p2p.multiaddr import Multiaddr
 from moothall.wire.mesh.announcements import Beacon
 from moothall.wire.mesh.envelope import (

@@ -30,6 +30,7 @@ from moothall.network.limits import Limits, PeerLimits
 from moothall.network.outbox import Outbox
 from moothall.network.routes import Recent, Routes
 from moothall.network.rules import Rules
+from moothall.network.watch import Watch
 from moothall.p2p.identify import Identification
 from moothall.p2p.multiaddr import Multiaddr
 from moothall.p2p.pubsub import Message
@@ -53,7 +54,6 @@ MAX_GREETING: Final = 50  # of them for a new peer: the reference takes 100 mess
 MAX_AUTHORS: Final = (
     4096  # BEACONs of which the publishing node is remembered until the room has checked them
 )
-COMPLAINT_PERIOD: Final = 600_000  # ms between two log lines about one configured peer
 
 _FIXED: Final = (BROADCAST_TOPIC, NOTARY_TOPIC, REPUTATION_TOPIC, HALLS)
 
@@ -121,7 +121,7 @@ class Peering:
         self._beacons: Recent[bytes, bytes] = Recent(MAX_BEACONS)
         self._authors: Recent[bytes, bytes] = Recent(MAX_AUTHORS)
         self._beacon_at = 0
-        self._complaints: dict[Multiaddr, int] = {}  # when the log was told of each that is away
+        self._watch = Watch(log)
         self._counts: Counter[str] = Counter(
             dict.fromkeys(("topic in", "topic out", "bilateral in", "bilateral out"), 0)
         )
@@ -310,20 +310,8 @@ class Peering:
         self._announce(self._hosted.due(now, self._microseconds()))
         self._halls.expire(now)
         self._outbox.tick()
-        self._complain(now)
+        self._watch.look(self.host.kept(), now)
 
     def _announce(self, announcements: Iterable[announcement.Announcement]) -> None:
         for each in announcements:
             self.host.publish(HALLS, each.encode())
-
-    def _complain(self, now: int) -> None:
-        """The log has a line when a configured peer cannot be reached, and one when it is there again."""
-        for kept in self.host.kept():
-            told_at = self._complaints.get(kept.address)
-            if kept.is_connected:
-                if told_at is not None:
-                    del self._complaints[kept.address]
-                    self._log.info("mesh_peer_reached", address=str(kept.address))
-            elif kept.error and (told_at is None or now - told_at >= COMPLAINT_PERIOD):
-                self._complaints[kept.address] = now
-                self._log.warning("mesh_peer_unreachable", address=str(kept.address), error=kept.error)

@@ -27,6 +27,7 @@ from moothall.network.host import OURS, Host, LoopTime, Outside
 from moothall.network.limits import PeerLimits
 from moothall.network.outbox import Outbox
 from moothall.network.routes import Routes
+from moothall.network.watch import Watch
 from moothall.node.batches import Batches
 from moothall.node.beacons import Beacons
 from moothall.node.caretaking import NodeTime
@@ -140,7 +141,7 @@ class Node:
     async def _open(self) -> None:
         options = self._options
         self._directory = DataDirectory(options.log_dir)
-        self._directory.claim()
+        self._directory.claim("--log-dir")
         self._rooms.callback(self._directory.release)
         self._store = open_node_store(self._directory)
         self._rooms.callback(self._store.close)
@@ -151,7 +152,7 @@ class Node:
             except OSError as error:
                 what = error.strerror or error
                 raise UsageError(
-                    f"cannot listen on {options.listen_addr}: {what}; choose another address"
+                    f"cannot listen on {options.listen_addr}: {what}; choose another one with --listen-addr"
                 ) from None
         for address in options.bootstrap:
             self._host.keep(address)
@@ -176,6 +177,7 @@ class Node:
         self._routes = Routes()
         host = self._host
         self._outbox = Outbox(host, outside.now, needs_order=lambda peer: not host.is_ours(peer))
+        self._watch = Watch(self._log)
         self._rooms.callback(self._outbox.close)
         self._rooms.push_async_callback(self._host.close)
         self._beacons = Beacons(self._outbox, self._signers, self.agent_id, self.name, now=outside.now)
@@ -433,6 +435,7 @@ class Node:
     # -- timers ----------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
+        self._watch.look(self._host.kept(), self._time.now_ms())
         self._outbox.tick()
         self._posting.tick()
         self._beacons.tick()
