@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 
 import pytest
@@ -75,12 +76,19 @@ async def websocket_server(app: asgi.App) -> AsyncIterator[tuple[uvicorn.Server,
         await serving
 
 
-async def open_websocket(place: tuple[str, int]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def ask_for_websocket(
+    place: tuple[str, int],
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     reader, writer = await asyncio.open_connection(*place, limit=1024)  # reads no more than it must
     writer.write(
         b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
         b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
     )
+    return reader, writer
+
+
+async def open_websocket(place: tuple[str, int]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await ask_for_websocket(place)
     assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
     return reader, writer
 
@@ -146,3 +154,23 @@ async def test_a_websocket_outlives_the_time_of_a_request(monkeypatch: pytest.Mo
             assert (await reader.readexactly(12)).endswith(b"still here")
         writer.close()
         await writer.wait_closed()
+
+
+async def test_a_handshake_that_is_refused_is_not_an_error_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def refuse(scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
+        await send({"type": "websocket.http.response.start", "status": 401, "headers": []})
+        await send({"type": "websocket.http.response.body", "body": b"no", "more_body": True})
+        await send({"type": "websocket.http.response.body", "body": b" key"})
+
+    caplog.set_level(logging.WARNING, "uvicorn")
+    async with websocket_server(refuse) as (_, place):
+        reader, writer = await ask_for_websocket(place)
+        async with asyncio.timeout(PATIENCE):
+            answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+    assert answer.startswith(b"HTTP/1.1 401")
+    assert answer.endswith(b"no key")
+    assert caplog.messages == []

@@ -110,10 +110,15 @@ class ImpatientProtocol(H11Protocol):
 
 
 class ClosableWebSocket(WebSocketsSansIOProtocol):
-    """Closes also when the client does not read: the close frame does not wait until the client catches up."""
+    """Closes also when the client does not read: the close frame does not wait until the client catches up.
+
+    An answer in place of a handshake ends it: uvicorn would log an error for each client that has no key.
+    """
 
     async def send(self, message: Any) -> None:
         if message["type"] == "websocket.close":
             self.writable.set()
             self.loop.call_later(ABORT_TIME, self.transport.abort)
         await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True
