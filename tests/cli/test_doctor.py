@@ -226,6 +226,19 @@ def test_a_mesh_port_that_is_free_taken_wrong_or_closed(
         assert finding.found.startswith(told)
 
 
+def test_peers_of_a_hall_that_cannot_be_reached() -> None:
+    def found(**fields: object) -> list[tuple[Level, str]]:
+        report = Report({"status": "healthy", **fields}, 0.0, 0.0)
+        return [(finding.level, finding.found) for finding in _remote_checks.peers(report)]
+
+    assert found() == []
+    assert found(mesh_network=None) == []
+    assert found(mesh_network={"peers": 2, "unreachable": 0}) == [(Level.OK, "2 connected")]
+    assert found(mesh_network={"peers": 1, "unreachable": 3}) == [
+        (Level.WARN, "1 connected, 3 of those configured cannot be reached")
+    ]
+
+
 def test_a_keep_port_that_nobody_needs(listener: socket.socket) -> None:
     settings = Settings(keep=False, keep_port=listener.getsockname()[1])
     assert _remote_checks.own_keep_port(settings, 1.0).level is Level.OK

@@ -100,13 +100,27 @@ def reach(given: str | None, timeout: float) -> list[Finding]:
         return [fail("hall", str(error), "")]
     except ClientError as error:
         return [fail("hall", str(error), "") if is_chosen else warn("hall", str(error), "")]
-    return [_described(url, report), upgrade(url, timeout), clock(report)]
+    return [_described(url, report), upgrade(url, timeout), clock(report), *peers(report)]
 
 
 def _described(url: str, report: Report) -> Finding:
     server, version = report.fields.get("server"), report.fields.get("version")
     text = f"{server} {version} at {url} is {report.fields['status']}, {report.round_trip * 1000:.0f} ms away"
     return ok("hall", text if version == __version__ else f"{text}; this program is {__version__}")
+
+
+def peers(report: Report) -> list[Finding]:
+    """Of a hall on the network of the mesh."""
+    network = report.fields.get("mesh_network")
+    if not isinstance(network, dict):
+        return []
+    count, away = network.get("peers"), network.get("unreachable")
+    if away:
+        advice = "the line mesh_peer_unreachable in the log of the hall says why"
+        return [
+            warn("mesh peers", f"{count} connected, {away} of those configured cannot be reached", advice)
+        ]
+    return [ok("mesh peers", f"{count} connected")]
 
 
 def upgrade(url: str, timeout: float) -> Finding:
