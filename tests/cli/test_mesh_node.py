@@ -38,6 +38,46 @@ def test_a_command_line_of_the_reference(number: signal.Signals, tmp_path: Path)
     assert MASTER not in text
 
 
+def test_help_has_the_flags_with_an_effect(tmp_path: Path) -> None:
+    text = run_moothall(tmp_path, "mesh", "node", "--help").stdout
+    assert "--listen-addr" in text
+    assert "--app-webhook-types" in text
+    assert [flag for flag in MEANINGLESS if flag in text] == []
+    assert "are accepted, have no effect" in " ".join(text.split())
+
+
+def test_a_folder_and_an_address_that_another_node_has(tmp_path: Path) -> None:
+    with running_node(tmp_path, "--log-dir", "data", "--keypair-path", "key") as node:
+        folder = run_moothall(tmp_path, "mesh", "node", *PLACE, "--log-dir", "data", "--keypair-path", "key")
+        place = node.address.partition("/p2p/")[0]
+        address = run_moothall(
+            tmp_path,
+            "mesh",
+            "node",
+            *PLACE,
+            "--listen-addr",
+            place,
+            "--log-dir",
+            "x",
+            "--keypair-path",
+            "key",
+        )
+    assert complaint(folder).endswith("another hall or node is using it; choose one with --log-dir")
+    assert complaint(address).startswith(f"cannot listen on {place}: ")
+    assert complaint(address).endswith("choose another one with --listen-addr")
+
+
+def test_a_bootstrap_peer_that_is_away_and_one_that_is_there(tmp_path: Path, unused_tcp_port: int) -> None:
+    away = f"/ip4/127.0.0.1/tcp/{unused_tcp_port}"
+    (tmp_path / "alice").mkdir()
+    (tmp_path / "bob").mkdir()
+    with running_node(tmp_path / "alice") as alice:
+        flags = ("--bootstrap", away, "--bootstrap", alice.address)
+        with running_node(tmp_path / "bob", *flags) as bob:
+            assert bob.stderr.wait_for(lambda line: "mesh_peer_unreachable" in line and away in line)
+            assert bob.stderr.wait_for(lambda line: "mesh_peer_reached" in line and alice.address in line)
+
+
 def test_variables_instead_of_flags(tmp_path: Path) -> None:
     environ = {
         "ZX01_API_SECRET": MASTER,

@@ -38,13 +38,13 @@ MEANINGLESS: Final[Mapping[str, str]] = {
 }
 
 
-def _option(flag: str, text: str, metavar: str | None = None) -> Any:
+def _option(flag: str, text: str, metavar: str | None = None, *, hidden: bool = False) -> Any:
     variable = PREFIX + flag.removeprefix("--").upper().replace("-", "_")
-    return typer.Option(flag, envvar=variable, metavar=metavar, help=text)
+    return typer.Option(flag, envvar=variable, metavar=metavar, help=text, hidden=hidden)
 
 
-def _without_effect(flag: str, metavar: str | None = None) -> Any:
-    return _option(flag, f"No effect: {MEANINGLESS[flag]}.", metavar)
+def _without_effect(flag: str) -> Any:
+    return _option(flag, f"No effect: {MEANINGLESS[flag]}.", "VALUE", hidden=True)
 
 
 def node(
@@ -99,24 +99,24 @@ def node(
         str | None,
         _option("--app-webhook-types", "Only these types, such as PROPOSE,NOTARIZE_BID.", "TYPES"),
     ] = None,
-    task_log_path: Annotated[str | None, _without_effect("--task-log-path", "FILE")] = None,
-    aggregator_url: Annotated[str | None, _without_effect("--aggregator-url", "URL")] = None,
-    aggregator_secret: Annotated[str | None, _without_effect("--aggregator-secret", "SECRET")] = None,
+    task_log_path: Annotated[str | None, _without_effect("--task-log-path")] = None,
+    aggregator_url: Annotated[str | None, _without_effect("--aggregator-url")] = None,
+    aggregator_secret: Annotated[str | None, _without_effect("--aggregator-secret")] = None,
     relay_server: Annotated[bool, _without_effect("--relay-server")] = False,
-    relay_addr: Annotated[str | None, _without_effect("--relay-addr", "MULTIADDR")] = None,
-    geo_country: Annotated[str | None, _without_effect("--geo-country", "CODE")] = None,
-    geo_city: Annotated[str | None, _without_effect("--geo-city", "CITY")] = None,
-    node_region: Annotated[str | None, _without_effect("--node-region", "REGION")] = None,
-    rpc_url: Annotated[str | None, _without_effect("--rpc-url", "URL")] = None,
-    trade_rpc_url: Annotated[str | None, _without_effect("--trade-rpc-url", "URL")] = None,
-    kora_url: Annotated[str | None, _without_effect("--kora-url", "URL")] = None,
+    relay_addr: Annotated[str | None, _without_effect("--relay-addr")] = None,
+    geo_country: Annotated[str | None, _without_effect("--geo-country")] = None,
+    geo_city: Annotated[str | None, _without_effect("--geo-city")] = None,
+    node_region: Annotated[str | None, _without_effect("--node-region")] = None,
+    rpc_url: Annotated[str | None, _without_effect("--rpc-url")] = None,
+    trade_rpc_url: Annotated[str | None, _without_effect("--trade-rpc-url")] = None,
+    kora_url: Annotated[str | None, _without_effect("--kora-url")] = None,
     registry_8004_disabled: Annotated[bool, _without_effect("--registry-8004-disabled")] = False,
-    registry_8004_url: Annotated[str | None, _without_effect("--registry-8004-url", "URL")] = None,
+    registry_8004_url: Annotated[str | None, _without_effect("--registry-8004-url")] = None,
 ) -> None:
     """Run a node of the mesh, with an API for its program.
 
-    It is one agent, and runs until Ctrl-C or SIGTERM. It takes the command line of `zerox1-node`. Flags without a
-    meaning here are named in the log.
+    It is one agent, and runs until Ctrl-C or SIGTERM. It takes the command line of `zerox1-node`. Flags about the
+    chain, relays, aggregators and places are accepted, have no effect, and are named in the log.
 
     \b
     moothall mesh node

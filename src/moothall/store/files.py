@@ -45,15 +45,18 @@ class DataDirectory:
                 f" run: chmod go-w {shlex.quote(str(path))}"
             )
 
-    def claim(self) -> None:
-        """From now on it is this hall's: two would overwrite each other's lists. Ends with the process, too."""
+    def claim(self, flag: str = "--data-dir") -> None:
+        """From now on it is this hall's: two would overwrite each other's lists. Ends with the process, too.
+
+        `flag` is what the operator chooses a directory with.
+        """
         self._claim = os.open(self.path, os.O_RDONLY)
         try:
             fcntl.flock(self._claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.release()
             raise UsageError(
-                f"data directory {self.path}: another hall is using it; choose one with --data-dir"
+                f"data directory {self.path}: another hall or node is using it; choose one with {flag}"
             ) from None
 
     def release(self) -> None:
