@@ -9,6 +9,7 @@ from moothall.p2p import protobuf
 from moothall.p2p.faults import BrokenChannel, HandshakeFailed
 from moothall.p2p.handshake import MAX_FRAME, MAX_HANDSHAKE_FRAME, MAX_PLAIN, Channel, Credentials, Handshake
 from moothall.p2p.keys import encode_key
+from moothall.wire.mesh.peer_ids import peer_id
 from tests.p2p.splits import cuts, pieces
 
 ALICE = Credentials(expand(b"a" * 32), b"A" * 32)
@@ -58,7 +59,8 @@ def test_messages_follow_their_length() -> None:
 
 def test_a_peer_with_another_key_is_refused() -> None:
     alice, bob = pair(expected=ALICE.agent_id)
-    with pytest.raises(HandshakeFailed, match="was expected"):
+    peers = f"{peer_id(BOB.agent_id)}, and {peer_id(ALICE.agent_id)} was expected"
+    with pytest.raises(HandshakeFailed, match=peers):
         alice.receive(bob.receive(alice.start()))
     assert alice.channel is None
 

@@ -73,7 +73,8 @@ def tell_away(sent: "Sent | None") -> None:
         tell("the recipient is not connected; the message waits in its inbox")
     else:
         tell(
-            "the recipient is not connected, and the hall keeps no inbox; `moothall mesh show` shows it what came"
+            "the recipient is not connected, and the hall has no inbox for it; send it again later,"
+            " or it finds it with `moothall mesh show`"
         )
 
 

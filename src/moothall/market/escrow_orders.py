@@ -87,7 +87,8 @@ def payable(
     escrow = books.escrow(conversation_id)
     if escrow is None:
         raise CreditsRefused(
-            "Nothing is put aside for this conversation. Lock the payment first", "Unauthorized"
+            "Nothing is put aside for this conversation. Lock the payment first, or approve with a VERDICT",
+            "Unauthorized",
         )
     if by not in (requester, escrow.notary) or (notary is not None and notary != escrow.notary):
         raise CreditsRefused("The requester or the assigned notary approves the payment", "Unauthorized")

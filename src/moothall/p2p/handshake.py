@@ -13,6 +13,7 @@ from moothall.p2p import protobuf
 from moothall.p2p.faults import BrokenChannel, HandshakeFailed, MalformedMessage
 from moothall.p2p.keys import decode_key, encode_key
 from moothall.p2p.noise import TAG_BYTES, Cipher, KeyPair, NoiseXX
+from moothall.wire.mesh.peer_ids import peer_id
 
 PROTOCOL: Final = "/noise"
 MAX_FRAME: Final = 65_535  # bytes, without the length
@@ -161,7 +162,8 @@ class Handshake:
             raise HandshakeFailed("the peer did not prove its key")
         if self._expected is not None and agent_id != self._expected:
             raise HandshakeFailed(
-                f"the peer has the key {agent_id.hex()}, and {self._expected.hex()} was expected"
+                f"the peer there is {peer_id(agent_id)}, and {peer_id(self._expected)} was expected;"
+                " correct the peer id in its address"
             )
         self.agent_id = agent_id
 

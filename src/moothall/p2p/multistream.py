@@ -50,13 +50,15 @@ class _Lines:
             return None
         size, start = head
         if not 0 < size <= MAX_LINE:
-            raise NegotiationFailed(f"a line of {size:,} bytes; lines have 1 to {MAX_LINE:,}")
+            raise NegotiationFailed(
+                f"the peer does not speak libp2p: a line of {size:,} bytes; lines have 1 to {MAX_LINE:,}"
+            )
         if start + size > len(self._buffer):
             return None
         octets = self._buffer[start : start + size]
         self._buffer = self._buffer[start + size :]
         if octets[-1:] != b"\n":
-            raise NegotiationFailed("a line does not end with a newline")
+            raise NegotiationFailed("the peer does not speak libp2p: a line does not end with a newline")
         try:
             return octets[:-1].decode()
         except UnicodeDecodeError:
