@@ -68,7 +68,7 @@ def connect(path: Path, *, create: bool = False) -> SqliteConnection:
         if create:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # the log beside it gets the same mode
         elif not path.exists():
-            raise UsageError(f"{path}: there is no store")
+            raise UsageError(f"{path}: there is no store; the first start of a hall or node makes it")
         connection = sqlite3.connect(
             path,
             isolation_level=None,  # transactions begin and end where this module says so
