@@ -1,5 +1,6 @@
 """A node from its start to its end: files, crashes, payments, the webhook."""
 
+import asyncio
 import json
 import stat
 import threading
@@ -8,6 +9,10 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
+import structlog
+from structlog.testing import capture_logs
+
+from moothall.node_api import server
 from tests.node_api.test_routes import base64_of, new_conversation
 from tests.support.node_process import PLACE, NodeProcess, heard, of_type, running_node, two_nodes
 from tests.support.server import PATIENCE, complaint, run_moothall
@@ -155,3 +160,14 @@ def test_the_webhook(tmp_path: Path) -> None:
             assert posts.get(timeout=PATIENCE)[1]["msg_type"] == "NotarizeBid"
             assert "the-hook-secret" not in alice.stderr.text
         receiver.shutdown()
+
+
+async def test_a_webhook_that_ends_with_an_error_is_in_the_log() -> None:
+    async def broken() -> None:
+        raise ValueError("a bug")
+
+    with capture_logs() as logged:
+        telling = asyncio.create_task(broken())
+        await asyncio.wait((telling,))
+        server._report(structlog.get_logger(), telling)
+    assert logged == [{"event": "webhook_ended", "error": "ValueError('a bug')", "log_level": "error"}]
