@@ -6,7 +6,7 @@ On the real store; `tests/store/test_conversations.py` has both engines.
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 import pytest
 from msgspec import structs
@@ -121,6 +121,39 @@ def test_with_optional_cover_a_deal_goes_on_without_escrow(talks: Talks) -> None
         None,
     )
     assert (talks.escrow(), spent(talks), talks.balance(B)) == (None, 0, 0)
+
+
+def test_with_optional_cover_feedback_of_the_requester_approves_what_costs_nothing(talks: Talks) -> None:
+    talks.rules = MeshRules(cover="optional")
+    talks.deliver(10 * CREDIT + 1)
+    with pytest.raises(OutOfOrder):  # the provider waits for the requester
+        talks.feedback(B, A)
+    rated = talks.feedback(A, B).conversation
+    assert (rated.state, rated.held) == ("RESOLVED", 0)
+    assert talks.feedback(B, A).conversation.state == "CLOSED"
+
+
+@pytest.mark.parametrize("cover", ["optional", "required"])
+def test_feedback_does_not_approve_what_is_paid_for(
+    talks: Talks, cover: Literal["optional", "required"]
+) -> None:
+    talks.rules = MeshRules(cover=cover)
+    talks.deliver(CREDIT)
+    with pytest.raises(OutOfOrder):
+        talks.feedback(A, B)
+
+
+def test_with_required_cover_feedback_approves_nothing(talks: Talks) -> None:
+    talks.deliver(0)
+    with pytest.raises(OutOfOrder):
+        talks.feedback(A, B)
+
+
+def test_with_optional_cover_feedback_does_not_go_before_a_notary(talks: Talks) -> None:
+    talks.rules = MeshRules(cover="optional")
+    talks.deliver(10 * CREDIT, notary=N)
+    with pytest.raises(OutOfOrder):
+        talks.feedback(A, B)
 
 
 def test_with_optional_cover_a_deal_that_is_covered_is_locked(talks: Talks) -> None:
