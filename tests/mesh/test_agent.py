@@ -285,7 +285,7 @@ async def test_a_hall_that_passes_on_the_challenge_of_another_gets_no_signature(
 
 
 async def test_a_beacon_is_sent_again_and_again(hall: SmallHall, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moothall.mesh.agent.BEACON_EVERY", 0.001)
+    monkeypatch.setattr("moothall.mesh.agent.BEACON_SECONDS", 0.001)
     async with agent(ALICE, "alice").connected(hall.url):
         await true_soon(lambda: len(hall.taken) >= 3)
     assert {each.msg_type for each in hall.taken} == {MsgType.BEACON}

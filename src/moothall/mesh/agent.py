@@ -25,10 +25,9 @@ from moothall.mesh.nonces import Nonces
 from moothall.mesh.post import Post, now_us
 from moothall.mesh.publishing import Publishing
 from moothall.mesh.stay import Shown, Stay
-from moothall.wire.mesh.announcements import Advertise, default_name
+from moothall.wire.mesh.announcements import BEACON_SECONDS, Advertise, default_name
 
 TIMEOUT: Final = 10.0  # seconds
-BEACON_EVERY: Final = 30.0  # seconds (mesh wire 7)
 
 
 class MeshAgent(Staying[Line], Decorators, Dealing, Publishing):
@@ -169,6 +168,6 @@ class MeshAgent(Staying[Line], Decorators, Dealing, Publishing):
 
 async def _beat(stay: Stay) -> None:
     while True:
-        await asyncio.sleep(BEACON_EVERY)
+        await asyncio.sleep(BEACON_SECONDS)
         with suppress(MoothallError):  # the next connection begins with one
             await stay.beat()

@@ -34,7 +34,7 @@ from moothall.network.watch import Watch
 from moothall.p2p.identify import Identification
 from moothall.p2p.multiaddr import Multiaddr
 from moothall.p2p.pubsub import Message
-from moothall.wire.mesh.announcements import MAX_NAME, Beacon
+from moothall.wire.mesh.announcements import BEACON_SECONDS, MAX_NAME, Beacon
 from moothall.wire.mesh.envelope import MICROSECONDS, Envelope, decode, encode, is_beacon, sender_of
 from moothall.wire.mesh.msg_types import (
     BILATERAL,
@@ -47,7 +47,7 @@ from moothall.wire.mesh.nonces import within_tolerance
 from moothall.wire.origins import is_loopback
 
 TICK: Final = 1000  # ms
-BEACON_PERIOD: Final = 30_000  # ms (mesh wire 7)
+BEACON_PERIOD: Final = BEACON_SECONDS * 1000
 MAX_ROUTES: Final = 40_000  # of each way
 MAX_BEACONS: Final = 10_000  # agents here whose latest BEACON is kept, with some 300 bytes
 MAX_GREETING: Final = 50  # of them for a new peer: the reference takes 100 messages in a second

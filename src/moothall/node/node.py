@@ -62,7 +62,7 @@ from moothall.p2p.multiaddr import Multiaddr
 from moothall.p2p.pubsub import Message
 from moothall.store.files import DataDirectory
 from moothall.store.opening import open_node_store
-from moothall.wire.mesh.announcements import default_name
+from moothall.wire.mesh.announcements import BEACON_SECONDS, default_name
 from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import Envelope
 from moothall.wire.mesh.msg_types import (
@@ -75,7 +75,6 @@ from moothall.wire.mesh.msg_types import (
 TOPICS: Final = (BROADCAST_TOPIC, NOTARY_TOPIC, REPUTATION_TOPIC)
 
 TICK: Final = 1.0  # seconds
-BEACONS: Final = 30.0  # seconds between them (mesh wire 7)
 CHECKS: Final = 30.0  # seconds between looks for ended epochs and deadlines
 HOSTED_BEACONS: Final = 20  # in a tick: a peer of the reference takes 100 messages in a second
 LAPSES: Final = 100  # conversations whose deadline is acted upon in one unit
@@ -228,7 +227,7 @@ class Node:
             self._host.join(topic)
         EpochEnds(self._store, Seal(self._key)).open(self._time)
         self._time.every(TICK, self._tick)
-        self._time.every(BEACONS, self._beacons.send_own)
+        self._time.every(BEACON_SECONDS, self._beacons.send_own)
         self._time.every(CHECKS, self._check)
         self._check()
 

@@ -11,6 +11,7 @@ from moothall.wire.mesh.jsonobjects import convert, read_object, write_object
 
 MAX_CAPABILITIES: Final = 32  # those after them do not count
 MAX_DOWNPAYMENT_BPS: Final = 5000
+BEACON_SECONDS: Final = 30  # from one BEACON of an agent to its next (mesh wire 7)
 MAX_NAME: Final = 64  # bytes that are read of the name in a BEACON
 NAME_DIGITS: Final = 8  # of an id, in the name of an agent that chose none
 MAX_TASK_SUMMARY: Final = 200  # characters
