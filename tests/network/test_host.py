@@ -10,9 +10,11 @@ from moothall.network.host import KeptPeer
 from moothall.network.rules import Rules
 from moothall.p2p import bilateral, identify, ping, pubsub
 from moothall.p2p.multiaddr import Multiaddr
-from tests.support.network import Home, homes, meet, until
+from moothall.wire.mesh.frames import frame
+from tests.support.network import Home, Stranger, homes, meet, until, visited
 
 TOPIC = "/0x01/v1/broadcast"
+PROTOCOL = pubsub.PROTOCOLS[0].encode()
 
 
 async def test_two_hosts_identify_themselves_to_each_other() -> None:
@@ -302,8 +304,45 @@ async def test_a_peer_that_restarts_takes_the_place_of_its_old_connection() -> N
         await alice.host.send(again.id, b"envelope")
         assert again.resident.envelopes == [(alice.id, b"envelope")]
         assert bob.resident.envelopes == []
-        assert alice.resident.news == [("connected", bob.id)] * 2
+        assert alice.resident.news == [("connected", bob.id)] * 3  # once more when the old one had ended
         await again.host.close()
+
+
+async def test_a_peer_that_dials_twice_at_once_keeps_its_topics() -> None:
+    """The second connection is a spare. A node of the reference says its topics on the first one only."""
+    subscribed = pubsub.Rpc(subscriptions=[(True, TOPIC)]).encode()
+    async with homes("alice") as (alice,), visited(alice) as first, visited(alice) as second:
+        alice.host.join(TOPIC)
+        await until(lambda: alice.links() == 2)
+        first.speak(pubsub.PROTOCOLS[0], subscribed)
+        await until(lambda: alice.host.peers_in(TOPIC) == [first.id])
+        second.speak(bilateral.PROTOCOL, frame(b"envelope"))
+        await until(lambda: alice.resident.envelopes == [(second.id, b"envelope")])
+        alice.resident.joined_topics.clear()
+        await first.close()
+        await until(lambda: alice.links() == 1)
+        assert alice.resident.news == [("connected", first.id)] * 2
+        assert alice.resident.joined_topics == {(first.id, TOPIC)}
+        assert alice.host.publish(TOPIC, b"hello") == 1
+        await second.read_until(lambda: any(PROTOCOL in said for said in second.said.values()))
+        second.accept(pubsub.PROTOCOLS[0])
+        await second.read_until(lambda: any(b"hello" in said for said in second.said.values()))
+        await second.close()
+        await until(lambda: alice.resident.news[-1] == ("disconnected", second.id))
+
+
+async def test_a_peer_has_one_spare_connection_and_may_end_it() -> None:
+    async with homes("alice") as (alice,), visited(alice) as first, visited(alice) as spare:
+        await until(lambda: alice.links() == 2)
+        third = Stranger()
+        await third.connect(alice.address)
+        await until(
+            lambda: alice.resident.news == [("connected", first.id)] * 2
+        )  # it took the first one's place
+        await spare.close()
+        await until(lambda: len(alice.resident.news) >= 3)
+        assert ("disconnected", first.id) not in alice.resident.news
+        await third.close()
 
 
 async def test_a_host_that_closes_has_its_requests_acknowledged() -> None:

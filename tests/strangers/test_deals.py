@@ -1,6 +1,7 @@
 """Whole deals between reference nodes, nodes of ours and an agent in our hall. Each is started again on the way."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.strangers.node_program import NodeProgram, free_port
 from tests.strangers.our_node import StartOurs
 from tests.strangers.parties import HallParty, NodeParty, Party, deal, in_hall
 from tests.strangers.reference import Clock, StartReference
+from tests.support.network import until
 from tests.support.server import HallProcess, run_moothall
 
 ADA: Final = PrivateKey(b"a" * 32)
@@ -23,6 +25,7 @@ TALK: Final = b"talk of the deal"
 BEACON_PERIOD: Final = 31  # seconds, and one more
 BEACONS: Final = 20
 BEACON_PATIENCE: Final = 3  # seconds
+ESTABLISHED: Final = "01"  # in /proc/net/tcp
 MESSAGES: Final = 15  # that a node may have sent in a deal
 
 
@@ -170,3 +173,29 @@ async def test_our_node_starts_again_in_the_middle(mesh: Mesh) -> None:
     again = {MsgType.PROPOSE: mesh.restart_ours, MsgType.ACCEPT: mesh.restart_ours}
     await deal(lambda: mesh.ours, lambda: mesh.second, TALK, on_the_way=again)
     await deal(lambda: mesh.ada, lambda: mesh.ours, TALK[::-1], afterwards=again)
+
+
+async def test_a_reference_node_dials_a_busy_hall(reference: StartReference, tmp_path: Path) -> None:
+    """It dials twice when it starts, and goes on with the second dial if the first one takes its time."""
+    (tmp_path / "hall").mkdir()
+    port = free_port()
+    hall = HallProcess(tmp_path / "hall", "--no-limits", f"--mesh-port={port}")
+    await asyncio.to_thread(hall.start)
+    try:
+        async with in_hall(hall.url, ADA) as ada:
+            hall.process.send_signal(signal.SIGSTOP)
+            address = Multiaddr.of_socket("127.0.0.1", port, hall.key.raw)
+            node = NodeParty(await reference("first", b"1" * 32, address))
+            await until(lambda: connections_to(port) == 2)
+            hall.process.send_signal(signal.SIGCONT)
+            await node.node.identifies(hall.key.raw)
+            await ada.introduce(node.node)
+            await deal(constant(node), constant(ada), TALK)
+    finally:
+        hall.kill()
+
+
+def connections_to(port: int) -> int:
+    """Those that the kernel has made in this network."""
+    rows = [line.split() for line in Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[2].endswith(f":{port:04X}") and row[3] == ESTABLISHED for row in rows)

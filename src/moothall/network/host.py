@@ -4,6 +4,11 @@ There is one connection per peer. If two peers dial each other at the same time,
 dialled stays; both sides know that. A connection that comes much later takes the place of the old one: a peer that
 dials has none that works.
 
+A node of the reference that starts may dial twice at once. It says only once which topics it is in, and forgets
+who we are when either connection ends. So the second one is kept as a spare: the peer may use it, and it takes the
+place of the first one when that is lost. When a connection ends and another stays, the resident hears of the peer
+again.
+
 The clock and the timer are handed in. Time limits are looked at in ticks of a second, all of them.
 """
 
@@ -140,6 +145,8 @@ class Host:
         self._servers: list[asyncio.Server] = []
         self._all: set[Link] = set()
         self._links: dict[bytes, Link] = {}  # one for each peer
+        self._spares: dict[bytes, Link] = {}  # the second one of a peer
+        self._moments = count()
         self._inbound = 0
         self._unproven: dict[Link, None] = {}  # inbound connections in their handshake, oldest first
         self._by_address = AddressCounts(self.rules.per_address)
@@ -293,6 +300,9 @@ class Host:
 
     # -- what connections tell -----------------------------------------------------------------------------
 
+    def moment(self) -> int:
+        return next(self._moments)
+
     def met(self, link: Link) -> str | None:
         self._all.add(link)
         if self._is_closing:
@@ -323,6 +333,9 @@ class Host:
                 link.abort("this is our own address")
             return
         old = self._links.get(name)
+        if old is not None and not self._is_closing and self._is_twin(old, link):
+            self._spares[name] = link
+            return
         if self._is_closing or (old is not None and self._is_better(old, link)):
             link.retire()
             return
@@ -341,10 +354,8 @@ class Host:
         link.counted = 0
         self._dropped += link.dropped
         self._uncount(link)
-        if self._links.get(link.agent_id) is link:
-            del self._links[link.agent_id]
-            self._gossip.disconnect(link.agent_id)
-            self._resident.disconnected(link.agent_id, reason)
+        if link.is_open:
+            self._lose(link, reason)
         if not self._all:
             self._empty.set()
 
@@ -400,6 +411,36 @@ class Host:
     ) -> Identification:
         return Identification(
             self.agent_id, addresses, tuple(SERVED), observed, agent_version=self._agent_version
+        )
+
+    def _lose(self, link: Link, reason: str) -> None:
+        name = link.agent_id
+        spare = self._spares.get(name)
+        if spare is link:
+            del self._spares[name]
+        if self._links.get(name) is link:
+            del self._links[name]
+            if spare is None or spare.is_leaving or self._is_closing:
+                self._gossip.disconnect(name)
+                self._resident.disconnected(name, reason)
+                return
+            self._links[name] = self._spares.pop(name)
+            spare.begin()
+            self._gossip.greet(name)
+        if name in self._links and not self._is_closing:
+            self._resident.connected(name)
+            for topic in self._gossip.topics_of(name):
+                self._resident.joined(name, topic)
+            self._pump()
+
+    def _is_twin(self, old: Link, new: Link) -> bool:
+        """True if the peer dialled twice before it used the first connection. A peer has one spare at most."""
+        return (
+            not old.is_outbound
+            and not new.is_outbound
+            and not old.is_leaving
+            and new.met_at < old.used_at
+            and old.agent_id not in self._spares
         )
 
     def _is_better(self, old: Link, new: Link) -> bool:

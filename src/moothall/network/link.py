@@ -10,6 +10,7 @@ under way get their ACK; then the socket is closed.
 """
 
 import asyncio
+import math
 import os
 import socket
 from collections import deque
@@ -68,6 +69,9 @@ class Owner(Protocol):
 
     def now(self) -> int: ...
 
+    def moment(self) -> int:
+        """A number that is higher than all before."""
+
     def met(self, link: "Link") -> str | None:
         """The socket is there. A reason if it must be closed."""
 
@@ -124,6 +128,8 @@ class Link(asyncio.BufferedProtocol):
         self.is_outbound = is_outbound
         self.is_open = False  # the peer has proven its key
         self.opened_at = owner.now()
+        self.met_at = owner.moment()
+        self.used_at = math.inf  # the moment of the first stream that the peer has opened
         self.remote = Multiaddr("ip6", "::", 0)  # until the socket is there
         self.told: Identification | None = None
         self.is_counted = False  # by the limit of connections
@@ -382,6 +388,7 @@ class Link(asyncio.BufferedProtocol):
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Opened):
+            self.used_at = min(self.used_at, self._owner.moment())
             self._talks[event.stream] = Answering(self, event.stream)
         elif isinstance(event, Received | Finished | Reset):
             talk = self._talks.get(event.stream)

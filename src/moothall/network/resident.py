@@ -17,7 +17,8 @@ class Resident(Protocol):
         """There is a connection, perhaps in the place of an older one: the peer may have been restarted.
 
         It is told our topics, and its own come with `joined`: none that it was in before counts any more. A peer of
-        the reference needs a BEACON now.
+        the reference needs a BEACON now. All of this comes once more when the peer had two connections and one of
+        them has ended: such a peer forgets us then.
         """
 
     def identified(self, peer: bytes, told: Identification) -> None: ...

@@ -118,6 +118,10 @@ class GossipSub:
     def peers_in(self, topic: str) -> list[bytes]:
         return [name for name, peer in self._peers.items() if topic in peer.topics]
 
+    def topics_of(self, name: bytes) -> list[str]:
+        """The topics that a peer is in."""
+        return list(self._peers[name].topics)
+
     def outgoing(self) -> list[tuple[bytes, bytes]]:
         """Frames to send, each with its peer. A message has the same frame for all."""
         for name, topics in self._grafts.items():
@@ -132,6 +136,10 @@ class GossipSub:
     def connect(self, name: bytes, *, is_outbound: bool) -> None:
         """A peer is there, and is told of our topics. Its own come in an RPC."""
         self._peers[name] = _Peer(is_outbound=is_outbound)
+        self.greet(name)
+
+    def greet(self, name: bytes) -> None:
+        """A peer is told of our topics, as on each new connection."""
         for topics in _some(list(self._meshes), _TOPICS_AT_ONCE):
             self._frames.append((name, Rpc(subscriptions=[(True, topic) for topic in topics]).encode()))
 
