@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import socket
+from asyncio.trsock import TransportSocket
 from contextlib import suppress
 
 import pytest
@@ -357,3 +359,28 @@ async def test_many_short_streams_leave_nothing_behind() -> None:
             await stranger.read_until(lambda: stream.is_gone)  # noqa: B023  # awaited here
         assert len(link._talks) < 100
         assert len(alice.resident.envelopes) == 500
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux has it")
+async def test_the_kernel_is_asked_to_confirm_each_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node of the reference waits for that, with the rest of its ACK."""
+    reads: list[int] = []
+    asked: list[int] = []
+    read, ask = Link.buffer_updated, TransportSocket.setsockopt
+
+    def buffer_updated(link: Link, size: int) -> None:
+        reads.append(size)
+        read(link, size)
+
+    def setsockopt(transport: TransportSocket, level: int, option: int, value: int) -> None:
+        ask(transport, level, option, value)
+        if (level, option, value) == (socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1):
+            asked.append(option)
+
+    monkeypatch.setattr(Link, "buffer_updated", buffer_updated)
+    monkeypatch.setattr(TransportSocket, "setsockopt", setsockopt)
+    async with homes("alice", "bob") as (alice, bob):
+        await meet(alice, bob)
+        for _ in range(10):
+            await alice.host.send(bob.id, b"envelope")
+        assert len(asked) == len(reads) >= 20

@@ -1,8 +1,6 @@
 """Our host and the reference node: all types of messages in both directions, and what both refuse."""
 
 import base64
-import statistics
-import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +9,6 @@ from msgspec import structs
 
 from moothall.identity.signatures import sign, verify
 from moothall.market.behaviour import Batch
-from moothall.network import link
 from moothall.wire.mesh import merkle
 from moothall.wire.mesh.announcements import Beacon
 from moothall.wire.mesh.envelope import NO_RECIPIENT, Envelope, decode, encode, signing_bytes
@@ -158,28 +155,6 @@ async def test_envelopes_of_all_types_reach_its_inbox(reference: StartReference,
     assert parsed["FEEDBACK"]["feedback"]["score"] == 80
     assert parsed["NOTARIZE_BID"]["notarize_bid"]["bid_type"] == 1
     assert {"agent_id": ours.id.hex()}.items() <= (await node.ask("/peers"))[0].items()
-
-
-async def test_acks_of_the_reference_are_quick(
-    reference: StartReference, host: StartHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It waits for the kernel to confirm its first bytes. That takes 40 milliseconds if we do not ask for haste."""
-    node = await reference("reference", SEEDS["A"])
-    ours = await host()
-    await meet(ours, node)
-
-    async def delay() -> float:
-        durations = []
-        for _ in range(11):
-            await node.pace()
-            began = time.monotonic()
-            await ours.host.send(node.id, encode(ours.seal(MsgType.REJECT, b"no", node.id, CONVERSATION)))
-            durations.append(time.monotonic() - began)
-        return statistics.median(durations)
-
-    hasty = await delay()
-    monkeypatch.setattr(link, "_QUICK_ACK", None)
-    assert hasty < await delay()
 
 
 # -- at the time of the vectors ----------------------------------------------------------------------------
