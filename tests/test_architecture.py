@@ -58,6 +58,7 @@ def _imported(path: Path) -> Iterator[str]:
             yield from [alias.name for alias in node.names]
 
 
+@cache
 def rooms() -> dict[str, list[Path]]:
     own = [path for path in HOUSE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
     return {

@@ -142,7 +142,6 @@ async def test_a_relay_of_many_authors_is_not_punished_for_one_of_them(tmp_path:
             _, found = await asyncio.gather(relaying(), arrivals(alice, wanted))
             await answered(relay)
             dropped = await metric(hall, 'moothall_network_dropped_total{reason="room is busy"}')
-            limited = await metric(hall, 'moothall_network_faults_total{fault="RATE_LIMITED"}')
         assert all(found[key.id] == 5 for key in honest)
-        assert found[spammer.id] + dropped + limited <= 5000
+        assert 0 < dropped <= 5000 - found[spammer.id]
         assert found[spammer.id] < 2500
