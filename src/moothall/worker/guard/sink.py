@@ -53,7 +53,7 @@ class Sink:
                     self.descriptor, block[gone : gone + self._step] if self._step else block[gone:]
                 )
         except BlockingIOError:
-            pass
+            return gone  # the rest is kept until the reader has room
         except OSError:
             self.is_broken = True
         return gone

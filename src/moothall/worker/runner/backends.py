@@ -107,20 +107,20 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class ToolLoop:
-    """Our own program for an API of models (`tool_loop.py`), with the library of the provider."""
+    """Our own program for an API of models (`tool_loop.py`), with the SDK of the provider."""
 
-    library: str  # the module, and the extra that installs it
+    sdk: str  # the module, and the extra that installs it
     token_variable: str
     default_model: str | None
 
     def launch(self, session: Session, environment: Mapping[str, str]) -> Launch:
-        if find_spec(self.library) is None:
-            install = shlex.join([sys.executable, "-m", "pip", "install", f"moothall[{self.library}]"])
-            raise UsageError(f"this AGENT_RUNTIME needs the extra {self.library}: {install}")
+        if find_spec(self.sdk) is None:
+            install = shlex.join([sys.executable, "-m", "pip", "install", f"moothall[{self.sdk}]"])
+            raise UsageError(f"this AGENT_RUNTIME needs the extra {self.sdk}: {install}")
         model = environment.get("AGENT_MODEL") or self.default_model
         if model is None:
             raise UsageError("AGENT_MODEL is missing: name a model that the endpoint serves")
-        words = [sys.executable, "-P", "-m", "moothall.worker.runner.tool_loop", self.library, model]
+        words = [sys.executable, "-P", "-m", "moothall.worker.runner.tool_loop", self.sdk, model]
         words += [str(session.prompt_file), str(session.system_file)]
         return Launch(words, {"MOOTHALL_NAME": session.name}, self.token_variable, has_events=True)
 
