@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from moothall import __version__
-from moothall.errors import MoothallError, UsageError
-from moothall.worker import lifeline
+from moothall.errors import UsageError
+from moothall.worker import entry, lifeline
 from moothall.worker.agent_folder import folder_of
 from moothall.worker.supervisor import credentials
 from moothall.worker.supervisor.service import HEARTBEAT_EVERY, Plan, find_runner, supervise
@@ -29,28 +28,18 @@ NEEDS_TOKEN: Final = "cli"  # the runtime that cannot do without one  # noqa: S1
 
 def program() -> list[str]:
     """The beginning of a command that starts the supervisor."""
-    # -P: a module in the working directory, where an agent can write, must not become a part of the supervisor.
-    return [sys.executable, "-P", "-m", "moothall.worker.supervisor"]
+    return entry.program("moothall.worker.supervisor")
 
 
 def main() -> int:
     """Supervise until the end. Return the exit code."""
-    arguments = sys.argv[1:]
-    if arguments == ["--version"]:
-        _tell(1, f"moothall {__version__}")
-        return 0
-    if arguments in (["--help"], ["-h"]):
-        _tell(1, USAGE)
-        return 0
-    try:
-        plan = read(arguments, os.environ)
-        lifeline.leave_environment(os.environ, credentials.TOKEN_VARIABLE)
-        return supervise(plan, os.environ)
-    except MoothallError as error:
-        _tell(2, f"error: {error}")
-    except OSError as error:
-        _tell(2, f"error: {error.filename or 'the supervisor'}: {error.strerror}")
-    return FAILED
+    return entry.run("supervisor", USAGE, _supervise, FAILED)
+
+
+def _supervise(arguments: list[str]) -> int:
+    plan = read(arguments, os.environ)
+    lifeline.leave_environment(os.environ, credentials.TOKEN_VARIABLE)
+    return supervise(plan, os.environ)
 
 
 def read(arguments: list[str], environment: Mapping[str, str]) -> Plan:
@@ -91,7 +80,3 @@ def _number(flags: Mapping[str, str], flag: str, default: float, least: float, m
     if not least <= value <= most:
         raise UsageError(f"{flag} {flags.get(flag, '')[:80]!r}: give a number from {least:g} to {most:,.0f}")
     return value
-
-
-def _tell(descriptor: int, text: str) -> None:
-    os.write(descriptor, text.encode(errors="backslashreplace") + b"\n")
