@@ -78,6 +78,11 @@ class NodeProgram(ABC):
         """At once, as a power cut would."""
         await self._running.aclose()
 
+    def forget(self) -> None:
+        """What it logged and got before counts no more."""
+        self.log.clear()
+        self.inbox.clear()
+
     def flags(self, state: Path) -> list[str]:
         """`state` is where it finds its own folder."""
         flags = [

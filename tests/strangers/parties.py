@@ -3,7 +3,7 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol
 
 from moothall.identity import PrivateKey
@@ -16,6 +16,8 @@ from moothall.wire.mesh.outcomes import Feedback, Outcome
 from tests.strangers.node_program import NodeProgram
 from tests.support.mesh_peer import MeshPeer, mesh_peer
 
+BEACONS: Final = 20
+BEACON_PATIENCE: Final = 3  # seconds
 ASKED: Final = 1_000_000
 AGREED: Final = 1_500_000
 WORK: Final = b"Hola, mundo"
@@ -78,9 +80,17 @@ class HallParty:
                 return envelope.payload
 
     async def introduce(self, *nodes: NodeProgram) -> None:
-        """Nodes learn from a BEACON which hall reaches this agent."""
-        await self._peer.post(self._peer.seal(MsgType.BEACON, Beacon(self.id, "agent").encode()))
-        await asyncio.gather(*(node.knows(self.id) for node in nodes))
+        """Nodes learn from a BEACON which hall reaches this agent.
+
+        One that the hall has just met may not be in its part of the topic yet: it gets a later one.
+        """
+        for _ in range(BEACONS):
+            await self._peer.post(self._peer.seal(MsgType.BEACON, Beacon(self.id, "agent").encode()))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(BEACON_PATIENCE):
+                    await asyncio.gather(*(node.knows(self.id) for node in nodes))
+                    return
+        raise AssertionError("the nodes do not know the agent")
 
 
 @asynccontextmanager

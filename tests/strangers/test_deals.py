@@ -15,7 +15,7 @@ from moothall.wire.mesh.envelope import NO_CONVERSATION
 from moothall.wire.mesh.msg_types import MsgType
 from tests.strangers.node_program import NodeProgram, free_port
 from tests.strangers.our_node import StartOurs
-from tests.strangers.parties import HallParty, NodeParty, Party, deal, in_hall
+from tests.strangers.parties import BEACON_PATIENCE, BEACONS, HallParty, NodeParty, Party, deal, in_hall
 from tests.strangers.reference import Clock, StartReference
 from tests.support.network import until
 from tests.support.server import HallProcess, run_moothall
@@ -23,8 +23,6 @@ from tests.support.server import HallProcess, run_moothall
 ADA: Final = PrivateKey(b"a" * 32)
 TALK: Final = b"talk of the deal"
 BEACON_PERIOD: Final = 31  # seconds, and one more
-BEACONS: Final = 20
-BEACON_PATIENCE: Final = 3  # seconds
 ESTABLISHED: Final = "01"  # in /proc/net/tcp
 MESSAGES: Final = 15  # that a node may have sent in a deal
 
@@ -79,11 +77,11 @@ class Mesh:
         await asyncio.to_thread(self.hall.kill)
 
     async def restart_hall(self) -> None:
-        """As after a power cut."""
+        """As after a power cut. The nodes forget who was behind the hall, so they need new BEACONs."""
         await asyncio.to_thread(self.hall.kill)
         await self._visit.aclose()
         for node in self.nodes:
-            node.log.clear()
+            node.forget()
         await asyncio.to_thread(self.hall.restart)
         await asyncio.gather(*(node.identifies(self.hall.key.raw) for node in self.nodes))
         await self._enter()
