@@ -37,5 +37,5 @@ class Rules(msgspec.Struct, frozen=True):
     heartbeat: int = 10_000  # of gossipsub (mesh wire 6.2)
     first_heartbeat: int = 5000
     redial: int = 1000  # doubled after each attempt
-    redial_most: int = 60_000
-    settled: int = 60_000  # a connection that lasts so long makes the next redial quick again
+    redial_most: int = 30_000
+    settled: int = 10_000  # a connection that lasts so long makes the next redial quick again
