@@ -76,6 +76,7 @@ from moothall.store.opening import (
     read_hall_key,
     revoked_keys,
 )
+from moothall.wire.http_routes import RouteTable
 
 if TYPE_CHECKING:
     from moothall.store.network_claim import NetworkClaim  # needs the extra postgres
@@ -208,17 +209,19 @@ class App:
         self.mesh = self._build_mesh(hall_key, seal) if settings.mesh else None
         self.port.rooms = {MESH_PATH: None if self.mesh is None else self.mesh.served}
         self._lag = LagMeter()
-        self.port.routes = health.routes(
-            self.hall,
-            self.port,
-            self._lag,
-            self.desk,
-            self.court,
-            self._market_store,
-            self.courier,
-            self.keep,
-            self.mesh,
-            self.network,
+        self.port.routes = RouteTable(
+            health.routes(
+                self.hall,
+                self.port,
+                self._lag,
+                self.desk,
+                self.court,
+                self._market_store,
+                self.courier,
+                self.keep,
+                self.mesh,
+                self.network,
+            )
         )
         try:
             await self.port.open()

@@ -9,9 +9,10 @@ from moothall.gateways import port as port_module
 from moothall.gateways.connection import Connection
 from moothall.gateways.port import Port
 from moothall.wire.http import MAX_HEAD, Request, Response
+from moothall.wire.http_routes import Asked, Route, RouteTable
 from moothall.wire.websocket import POLICY_VIOLATION, TEXT
-from tests.support.echo import Echo, running
-from tests.support.sockets import ACCEPT, Frame, Peer, chopped, head, on_uvloop, text, until_empty
+from tests.support.echo import Echo, Journal, running
+from tests.support.sockets import ACCEPT, Frame, Peer, chopped, head, on_uvloop, text, turn, until_empty
 
 PLAIN = {"Host": "127.0.0.1"}
 
@@ -26,8 +27,12 @@ async def answer(port: Port, *sent: bytes) -> tuple[int, str, bytes]:
         return int(top.split()[1]), top, body
 
 
-def shows_caller(request: Request, ip: str) -> Response:
-    return Response(200, f"{request.path} {request.query} {ip}".encode())
+def shows_caller(asked: Asked) -> Response:
+    request = asked.request
+    return Response(200, f"{request.path} {request.query} {asked.ip}".encode())
+
+
+WHERE = RouteTable([Route("/where", shows_caller)])
 
 
 # -- plain requests --------------------------------------------------------------------------------
@@ -36,7 +41,7 @@ def shows_caller(request: Request, ip: str) -> Response:
 @on_uvloop
 async def test_a_route_is_served_and_the_connection_ends() -> None:
     async with running() as port:
-        port.routes = {"/where": shows_caller}
+        port.routes = WHERE
         status, top, body = await answer(port, head(base=PLAIN, target="/where?now"))
         assert (status, body) == (200, b"/where now 127.0.0.1")
         assert "Connection: close" in top
@@ -46,7 +51,7 @@ async def test_a_route_is_served_and_the_connection_ends() -> None:
 @on_uvloop
 async def test_load_balancers_ask_in_http_1_0() -> None:
     async with running() as port:
-        port.routes = {"/health": shows_caller}
+        port.routes = RouteTable([Route("/health", shows_caller)])
         status, _, body = await answer(port, b"GET /health HTTP/1.0\r\n\r\n")
         assert (status, body) == (200, b"/health  127.0.0.1")
 
@@ -63,7 +68,7 @@ async def test_unknown_paths_are_not_found() -> None:
 @on_uvloop
 async def test_head_is_get_without_the_body(target: str, status: int) -> None:
     async with running() as port:
-        port.routes = {"/where": shows_caller}
+        port.routes = WHERE
         get = await answer(port, head(base=PLAIN, target=target))
         assert await answer(port, head(base=PLAIN, target=target, method="HEAD")) == (status, get[1], b"")
 
@@ -79,7 +84,7 @@ async def test_a_refused_handshake_has_no_body_for_head() -> None:
 @on_uvloop
 async def test_other_methods_are_not_allowed(method: str) -> None:
     async with running() as port:
-        port.routes = {"/where": shows_caller}
+        port.routes = WHERE
         status, top, _ = await answer(port, head(base=PLAIN, method=method, target="/where"))
         assert status == 405
         assert "Allow: GET, HEAD" in top
@@ -92,6 +97,99 @@ async def test_a_body_that_nobody_reads_does_not_destroy_the_answer() -> None:
         posted = head({"Content-Length": str(16 * 65536)}, base=PLAIN, method="POST")
         status, _, _ = await answer(port, posted, *body)
         assert status == 405
+
+
+@on_uvloop
+async def test_a_route_may_have_other_methods() -> None:
+    async with running() as port:
+        port.routes = RouteTable([Route("/where", shows_caller, methods=("GET", "OPTIONS"))])
+        assert (await answer(port, head(base=PLAIN, method="OPTIONS", target="/where")))[0] == 200
+        status, top, _ = await answer(port, head(base=PLAIN, method="HEAD", target="/where"))
+        assert status == 405
+        assert "Allow: GET, OPTIONS" in top
+
+
+@on_uvloop
+async def test_a_path_with_parts_gives_them_to_its_route() -> None:
+    def shows_parts(asked: Asked) -> Response:
+        return Response(200, repr(dict(asked.parts)).encode())
+
+    async with running() as port:
+        port.routes = RouteTable([Route("/channels/{name}/messages", shows_parts)])
+        _, _, body = await answer(port, head(base=PLAIN, target="/channels/%23general/messages"))
+        assert body == b"{'name': '#general'}"
+
+
+@on_uvloop
+async def test_a_route_may_answer_later_and_once() -> None:
+    waiting: list[Asked] = []
+    async with running() as port, await Peer.connect(port) as peer:
+        port.routes = RouteTable([Route("/deals", waiting.append)])
+        await peer.say(head(base=PLAIN, target="/deals"))
+        while not waiting:
+            await turn()
+        assert not peer.has_received()
+        waiting[0].reply(Response(200, b"three"))
+        waiting[0].reply(Response(200, b"four"))
+        assert (await peer.read_head()).startswith("HTTP/1.1 200 ")
+        assert await peer.read_to_end() == b"three"
+
+
+@on_uvloop
+async def test_a_route_that_never_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port_module, "SWEEP", 0.001)
+    monkeypatch.setattr(port_module, "ANSWERING", 0.01)
+    waiting: list[Asked] = []
+    async with running() as port, await Peer.connect(port) as peer:
+        port.routes = RouteTable([Route("/deals", waiting.append)])
+        await peer.say(head(base=PLAIN, target="/deals"))
+        await until_empty(port)
+        waiting[0].reply(Response(200, b"too late"))
+        assert await peer.read_to_end() == b""
+
+
+@on_uvloop
+async def test_a_caller_that_left_is_not_told() -> None:
+    waiting: list[Asked] = []
+    async with running() as port:
+        port.routes = RouteTable([Route("/deals", waiting.append)])
+        async with await Peer.connect(port) as peer:
+            await peer.say(head(base=PLAIN, target="/deals"))
+            while not waiting:
+                await turn()
+        await until_empty(port)
+        waiting[0].reply(Response(200, b"three"))
+        assert port._answering == {}
+
+
+@on_uvloop
+async def test_a_route_that_fails_is_an_internal_error() -> None:
+    def fails(asked: Asked) -> Response:
+        raise RuntimeError
+
+    journal = Journal()
+    async with running(log=journal) as port:
+        port.routes = RouteTable([Route("/where", fails)])
+        status, _, body = await answer(port, head(base=PLAIN, target="/where"))
+        assert (status, body) == (500, b"Internal error\n")
+        assert journal.events == ["a request could not be answered"]
+
+
+@on_uvloop
+async def test_a_reader_that_needs_longer_than_others_gets_all_of_its_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(port_module, "SWEEP", 0.001)
+    monkeypatch.setattr(port_module, "LINGER", 0.001)
+    body = b"x" * (8 * 1024 * 1024)
+    async with running() as port, await Peer.connect(port, receive_buffer=4096) as peer:
+        port.routes = RouteTable([Route("/long", lambda asked: Response(200, body))])
+        await peer.say(head(base=PLAIN, target="/long"))
+        await peer.read_head()
+        sweeps = asyncio.Event()
+        port.loop.call_later(0.05, sweeps.set)  # many sweeps, each of which would cut it
+        await sweeps.wait()
+        assert len(await peer.read_to_end()) == len(body)
 
 
 @pytest.mark.parametrize("sent", [b"\r\n\r\n", b"hello\r\n\r\n", b"GET / HTTP/1.1\r\nbad header\r\n\r\n"])
@@ -318,6 +416,7 @@ async def asked(port: Port, target: str, host: str, **headers: str) -> int:
 
 
 ROUTES = ("/metrics", "/api/connections")
+REPORTS = tuple(Route(path, shows_caller, any_origin=True) for path in ROUTES)
 
 
 @pytest.mark.parametrize("origin", [{}, {"Origin": "http://evil.example"}])
@@ -325,7 +424,7 @@ ROUTES = ("/metrics", "/api/connections")
 async def test_on_loopback_a_name_that_was_made_to_point_here_learns_nothing(origin: dict[str, str]) -> None:
     """DNS rebinding: the page asks its own host, so it sends no Origin, and may read the answer."""
     async with running() as port:
-        port.routes = dict.fromkeys((*ROUTES, "/health"), shows_caller)
+        port.routes = RouteTable((*REPORTS, Route("/health", shows_caller, any_host=True, any_origin=True)))
         for target in (*ROUTES, "/api/later", "/"):
             assert await asked(port, target, "evil.example:6667", **origin) == 403
         assert await asked(port, "/health", "evil.example:6667", **origin) == 200
@@ -337,12 +436,24 @@ async def test_on_loopback_a_name_that_was_made_to_point_here_learns_nothing(ori
 @on_uvloop
 async def test_hosts_that_the_operator_lists_and_trusted_proxies_may_ask() -> None:
     async with running(allowed_hosts=("Hall.Example",)) as port:
-        port.routes = dict.fromkeys(ROUTES, shows_caller)
+        port.routes = RouteTable(REPORTS)
         assert await asked(port, "/metrics", "hall.example:8080") == 200
         assert await asked(port, "/metrics", "evil.example") == 403
     async with running(trusted_proxies=("127.0.0.1",)) as port:
-        port.routes = dict.fromkeys(ROUTES, shows_caller)
+        port.routes = RouteTable(REPORTS)
         assert await asked(port, "/metrics", "hall.example") == 200
+
+
+@on_uvloop
+async def test_foreign_pages_may_ask_only_where_a_route_says_so() -> None:
+    async with running() as port:
+        port.routes = RouteTable([Route("/page", shows_caller), *REPORTS])
+        own, foreign = {"Origin": "http://localhost:6667"}, {"Origin": "http://localhost:8080"}
+        assert await asked(port, "/page", "localhost:6667") == 200
+        assert await asked(port, "/page", "localhost:6667", **own) == 200
+        assert await asked(port, "/page", "localhost:6667", **foreign) == 403
+        assert await asked(port, "/page", "localhost:6667", Origin="null") == 403
+        assert await asked(port, "/metrics", "localhost:6667", **foreign) == 200
 
 
 class Elsewhere(asyncio.Transport):
@@ -415,7 +526,7 @@ async def test_a_trusted_proxy_may_have_nothing_to_say(forwarded: tuple[str, ...
 @on_uvloop
 async def test_routes_see_the_same_address() -> None:
     async with running(trusted_proxies=("127.0.0.1",)) as port:
-        port.routes = {"/where": shows_caller}
+        port.routes = WHERE
         sent = head({"X-Forwarded-For": "203.0.113.7"}, base=PLAIN, target="/where")
         _, _, body = await answer(port, sent)
         assert body == b"/where  203.0.113.7"

@@ -12,6 +12,7 @@ from moothall.gateways import port as port_module
 from moothall.gateways.connection import TRANSPORT_HIGH_WATER, Connection
 from moothall.gateways.port import Port
 from moothall.wire.http import Response
+from moothall.wire.http_routes import Route, RouteTable
 from moothall.wire.websocket import (
     CLOSE,
     GOING_AWAY,
@@ -517,7 +518,7 @@ async def test_at_the_very_latest_everybody_is_cut_off(monkeypatch: pytest.Monke
 async def test_an_answer_on_its_way_is_not_cut_off_by_closing() -> None:
     body = b"x" * 10_000_000
     async with running() as port, await Peer.connect(port) as peer:
-        port.routes = {"/large": lambda request, ip: Response(200, body)}
+        port.routes = RouteTable([Route("/large", lambda asked: Response(200, body))])
         await peer.say(head({"Upgrade": None}, target="/large"))
         await peer.read_head()
         closed = asyncio.create_task(port.close("bye"))

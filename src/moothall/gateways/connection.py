@@ -11,6 +11,7 @@ and the peer has a moment to hang up too. Or the line is cut.
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -29,6 +30,7 @@ from moothall.wire.http import (
     usual_upgrade,
     with_subprotocol,
 )
+from moothall.wire.http_routes import Asked
 from moothall.wire.origins import is_known_host, is_loopback, may_connect
 from moothall.wire.outgoing import Bundle, Outgoing
 from moothall.wire.websocket import (
@@ -442,10 +444,7 @@ class Connection(asyncio.Protocol):
             if request.wants_websocket:
                 self._upgrade(request, accept_upgrade(request), rest)
             else:
-                response = self._port.serve(
-                    request, self._peer(request), knows_host=self._knows_host(request)
-                )
-                self._respond(response, head_only=request.method == "HEAD")
+                self._serve(request)
         except BadRequest as refused:
             self._respond(refused.response, head_only=head.startswith(b"HEAD "))
 
@@ -482,7 +481,7 @@ class Connection(asyncio.Protocol):
         local = self.transport.get_extra_info("sockname")
         return may_connect(
             origin,
-            request.headers["host"],
+            request.headers.get("host", ""),
             secure=self._port.secure,
             on_loopback=is_loopback(local[0]),
             allowed=self._port.allowed_origins,
@@ -501,6 +500,24 @@ class Connection(asyncio.Protocol):
         forwarded = request.headers.get("x-forwarded-for")
         return self.ip if forwarded is None else self._port.peer_behind(self.ip, forwarded)
 
+    def _serve(self, request: Request) -> None:
+        reply = partial(self._respond, head_only=request.method == "HEAD")
+        is_foreign = not self._may_connect(request)
+        asked = Asked(request, self._peer(request), reply, is_foreign_page=is_foreign)
+        try:
+            response = self._port.serve(asked, knows_host=self._knows_host(request))
+        except Exception:  # noqa: BLE001  # a bug of ours: the caller is told, the others go on
+            self._port.bug("a request could not be answered")
+            response = Response(500, b"Internal error\n")
+        if response is None:
+            self._port.answering(self)
+        else:
+            reply(response)
+
     def _respond(self, response: Response, *, head_only: bool = False) -> None:
+        if self._closing:
+            return
         self.transport.write(response.encode(head_only=head_only))
+        if self.transport.get_write_buffer_size():
+            self._port.answering(self)
         self._hang_up()

@@ -15,7 +15,7 @@ from moothall.gateways.keep_port import KeepPort
 from moothall.gateways.lag import LagMeter
 from moothall.gateways.mesh import Mesh, MeshMetrics
 from moothall.gateways.mesh_network import NetworkMetrics, network_report
-from moothall.gateways.port import Port, Route
+from moothall.gateways.port import Port
 from moothall.hall.access import Doorkeeper
 from moothall.hall.admin import check_key
 from moothall.hall.hall import Hall
@@ -25,7 +25,8 @@ from moothall.market.courier import Courier
 from moothall.market.desk import MarketDesk
 from moothall.network.peering import Peering
 from moothall.store.opening import Store
-from moothall.wire.http import Request, Response
+from moothall.wire.http import Response
+from moothall.wire.http_routes import Asked, Route
 
 JSON: Final = "application/json"
 FANOUT_BOUNDS: Final = tuple(2**exponent for exponent in range(15))
@@ -163,7 +164,7 @@ def routes(
     keep: KeepPort | None = None,
     mesh: Mesh | None = None,
     network: Peering | None = None,
-) -> Mapping[str, Route]:
+) -> tuple[Route, ...]:
     registry = CollectorRegistry()
     registry.register(HallMetrics(hall, port, lag, keep))
     if keep is not None:
@@ -177,26 +178,32 @@ def routes(
     ProcessCollector(namespace="moothall", registry=registry)
     started = hall.clock.time()
 
-    def health(request: Request, ip: str) -> Response:
+    def health(asked: Asked) -> Response:
         return _json(200, health_report(hall, desk, started, mesh, network))
 
-    def metrics(request: Request, ip: str) -> Response:
+    def metrics(asked: Asked) -> Response:
         return Response(200, generate_latest(registry), "text/plain; version=0.0.4; charset=utf-8")
 
-    def connections(request: Request, ip: str) -> Response:
-        given = request.headers.get("x-admin-key")
+    def connections(asked: Asked) -> Response:
+        given = asked.request.headers.get("x-admin-key")
         if given is None:
             # No guess, so not counted: any web page can make its reader's browser send this.
             return _json(401, {"error": "Unauthorized"})
         try:
-            check_key(hall, ip, "/api/connections", Doorkeeper.check_admin, given)
+            check_key(hall, asked.ip, "/api/connections", Doorkeeper.check_admin, given)
         except RateLimited as refusal:
             return _json(429, {"error": refusal.message})
         except Refusal:
             return _json(401, {"error": "Unauthorized"})
         return _json(200, connection_report(hall))
 
-    return {"/health": health, "/metrics": metrics, "/api/connections": connections}
+    # What these show does not depend on the page that asks, which cannot read it.
+    return (
+        # Load balancers ask under names of their own. It shows the hall's name, its version, and counts.
+        Route("/health", health, any_host=True, any_origin=True),
+        Route("/metrics", metrics, any_origin=True),
+        Route("/api/connections", connections, any_origin=True),
+    )
 
 
 def health_report(

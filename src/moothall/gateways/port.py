@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from ipaddress import IPv6Address, ip_address, ip_network
 from itertools import takewhile
 from typing import Final
@@ -16,27 +16,26 @@ from moothall.hall.access import AddressCounts, holder_of
 from moothall.hall.budgets import CONNECTION_FRAMES
 from moothall.hall.outside import Log
 from moothall.settings import Settings
-from moothall.wire.http import BadRequest, Request, Response
+from moothall.wire.http import BadRequest, Response
+from moothall.wire.http_routes import READS, Asked, RouteTable
 from moothall.wire.origins import is_loopback
 from moothall.wire.websocket import GOING_AWAY, POLICY_VIOLATION, Violation
 
 HEAD_TIMEOUT: Final = 10.0  # seconds for a request head to arrive
 LINGER: Final = 2.0  # seconds for a peer to take the rest, answer our close frame and hang up
 SWEEP: Final = 0.5  # seconds between two looks at who is late with either
-REQUEST_FRAMES: Final = 100  # what /metrics and its like cost, in frames
+ANSWERING: Final = 30.0  # seconds for a route to answer, and for a peer to take an answer that is long
 # Largest messages that one address may have under way: their end has not arrived, or they wait for its budget.
 LONG_AT_ONCE: Final = 4
 # Full outboxes that one address may leave unread, on all its connections together.
 UNREAD_AT_ONCE: Final = 16
 GOODBYE: Final = 5.0  # seconds for clients to read that the hall closes
 
-# Load balancers ask under names of their own. It shows the hall's name, its version, and counts.
-OPEN_TO_ANY_HOST: Final = frozenset(("/health",))
 FOREIGN_HOST: Final = Response(
     403, b"Ask under a loopback name such as localhost, or add this Host to `allowed_hosts`\n"
 )
-
-Route = Callable[[Request, str], Response]
+FOREIGN_ORIGIN: Final = Response(403, b"Pages of this origin may not ask\n")
+NOT_FOUND: Final = Response(404, b"Nothing here. Agents connect to this port with WebSocket.\n")
 
 
 class Port:
@@ -61,7 +60,7 @@ class Port:
         self.overflows = 0
         self._settings = settings
         self._log = log
-        self.routes: Mapping[str, Route] = {}
+        self.routes = RouteTable()
         self._hall = Served(room, frozenset(settings.subprotocols), settings.max_frame)
         # Paths with a room of their own; all others lead to the hall. None: what belongs there is turned off.
         self.rooms: Mapping[str, Served | None] = {}
@@ -70,6 +69,7 @@ class Port:
         self._connections: set[Connection] = set()
         # Until when, oldest first. Nearly all are in time, so a look now and then beats a timer for each.
         self._heads: dict[Connection, float] = {}  # who has not sent a whole request yet
+        self._answering: dict[Connection, float] = {}  # who waits for its answer, or for the rest of it
         self._lingering: dict[Connection, float] = {}  # whose line is cut next
         self._heartbeat: Heartbeat[Connection] = Heartbeat(settings.ping_interval)
         self._timers: set[asyncio.TimerHandle] = set()
@@ -199,6 +199,7 @@ class Port:
         if connection.reserved:
             self.reserve(connection, 0)
         self._heads.pop(connection, None)
+        self._answering.pop(connection, None)
         self._lingering.pop(connection, None)
         self._heartbeat.leave(connection)
         if not self._connections:
@@ -241,18 +242,29 @@ class Port:
             raise BadRequest(404, f"This hall does not serve {path}; its operator has turned it off")
         return served
 
-    def serve(self, request: Request, ip: str, *, knows_host: bool) -> Response:
-        """`knows_host`: the request names this hall as an operator of it would."""
-        if request.method not in ("GET", "HEAD"):
-            return Response(405, b"Only GET is served here\n", headers=(("Allow", "GET, HEAD"),))
-        if not knows_host and request.path not in OPEN_TO_ANY_HOST:
+    def serve(self, asked: Asked, *, knows_host: bool) -> Response | None:
+        """The answer to a plain request. None: it comes later, through `Asked.reply`.
+
+        `knows_host`: the request names this hall as an operator of it would.
+        """
+        found = self.routes.find(asked.request.path)
+        methods = READS if found is None else found.route.methods
+        if asked.request.method not in methods:
+            return Response(405, b"Only GET is served here\n", headers=(("Allow", ", ".join(methods)),))
+        if not knows_host and (found is None or not found.route.any_host):
             return FOREIGN_HOST
-        route = self.routes.get(request.path)
-        if route is None:
-            return Response(404, b"Nothing here. Agents connect to this port with WebSocket.\n")
-        if not self.pays(ip, REQUEST_FRAMES):
+        if found is None:
+            return NOT_FOUND
+        if asked.is_foreign_page and not found.route.any_origin:
+            return FOREIGN_ORIGIN
+        if not self.pays(asked.ip, found.route.cost):
             return TooManyRequests().response
-        return route(request, ip)
+        return found.route.answer(asked._replace(parts=found.parts))
+
+    def answering(self, connection: Connection) -> None:
+        """Wait longer than for others: its answer is not there yet, or too long to be sent at once."""
+        self._heads.pop(connection, None)
+        self._answering.setdefault(connection, self.loop.time() + ANSWERING)
 
     # -- who is still there ------------------------------------------------------------------------
 
@@ -275,7 +287,8 @@ class Port:
             connection.abort()
 
     def cut_later(self, connection: Connection) -> None:
-        self._lingering.setdefault(connection, self.loop.time() + LINGER)
+        if connection not in self._answering:
+            self._lingering.setdefault(connection, self.loop.time() + LINGER)
 
     def _sweep(self) -> None:
         self._cut_late()
@@ -289,20 +302,28 @@ class Port:
         what it is sent.
         """
         by_address: dict[str, list[Connection]] = {}
-        for connection in self.stuck:
-            if not connection.is_closing and not is_loopback(connection.ip):
-                by_address.setdefault(holder_of(connection.ip), []).append(connection)
+        for connection in self._slow_readers():
+            by_address.setdefault(holder_of(connection.ip), []).append(connection)
         for slow in by_address.values():
             unread = sum(connection.waiting_bytes for connection in slow)
             slow.sort(key=lambda connection: connection.waiting_bytes)
             while unread > UNREAD_AT_ONCE * self.outbox_limit:
                 slowest = slow.pop()
                 unread -= slowest.waiting_bytes
-                slowest.overflow()
+                if slowest in self._answering:
+                    slowest.abort()
+                else:
+                    slowest.overflow()
+
+    def _slow_readers(self) -> Iterator[Connection]:
+        for connection in self.stuck:
+            is_reading = not connection.is_closing or connection in self._answering
+            if is_reading and not is_loopback(connection.ip):
+                yield connection
 
     def _cut_late(self) -> None:
         now = self.loop.time()
-        for waiting in (self._heads, self._lingering):
+        for waiting in (self._heads, self._answering, self._lingering):
             for connection, _ in list(takewhile(lambda entry: entry[1] <= now, waiting.items())):
                 del waiting[connection]
                 connection.abort()

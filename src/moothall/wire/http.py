@@ -35,6 +35,8 @@ _UPGRADE_TO_THIS: Final = (
 )
 _REASONS: Final = {
     200: "OK",
+    204: "No Content",
+    304: "Not Modified",
     400: "Bad Request",
     401: "Unauthorized",
     403: "Forbidden",
@@ -43,9 +45,11 @@ _REASONS: Final = {
     426: "Upgrade Required",
     429: "Too Many Requests",
     431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
     503: "Service Unavailable",
     505: "HTTP Version Not Supported",
 }
+_WITHOUT_BODY: Final = frozenset((204, 304))
 
 
 class Response(NamedTuple):
@@ -57,14 +61,16 @@ class Response(NamedTuple):
     def encode(self, *, head_only: bool = False) -> bytes:
         lines = [
             f"HTTP/1.1 {self.status} {_REASONS[self.status]}",
-            f"Content-Type: {self.content_type}",
-            f"Content-Length: {len(self.body)}",
+            *(() if self.status in _WITHOUT_BODY else self._about_body()),
             "Connection: close",
             "X-Content-Type-Options: nosniff",
             *(f"{name}: {value}" for name, value in self.headers),
         ]
         head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
         return head if head_only else head + self.body
+
+    def _about_body(self) -> tuple[str, str]:
+        return f"Content-Type: {self.content_type}", f"Content-Length: {len(self.body)}"
 
 
 class BadRequest(Exception):
