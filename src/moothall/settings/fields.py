@@ -285,6 +285,14 @@ class Settings:
     webhook_secret_file: Path | None = option(None, "file that holds the webhook secret")
     webhook_timeout: float = option(10.0, "seconds a webhook has to answer")
 
+    # -- the page and its API
+    public_deals: bool = option(
+        False, "show all deals to everyone at /api/v1/deals; otherwise only how many there are"
+    )
+    public_cases: bool = option(
+        False, "show all court cases to everyone at /api/v1/cases; otherwise only how many there are"
+    )
+
     # -- the keep wire
     keep: bool = option(True, "serve keep clients, on a port of their own")
     keep_host: str = option("", "address to listen on for keep clients; empty is that of host")
