@@ -32,6 +32,7 @@ NOT_SETTINGS: Final = frozenset(
         "MOOTHALL_URL",
         "MOOTHALL_IDENTITY",
         "MOOTHALL_NAME",
+        "MOOTHALL_CREWS",
         "MOOTHALL_MCP_TOKEN",
         "MOOTHALL_MCP_TOKEN_FILE",
     )
