@@ -1,5 +1,6 @@
 """crew.toml: what it may say, what it means, and how each fault is told."""
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -196,10 +197,11 @@ def test_an_agent_is_found_by_name_or_the_nearest_is_named() -> None:
         crew.member("zzz")
 
 
-def test_changes_are_named_by_key() -> None:
-    before, after = Member("a", "m", budget=1), Member("a", "n", budget=2)
-    assert after.changes(before) == ["mission", "budget"]
-    assert before.changes(before) == []
+def test_all_keys_of_an_agent_can_be_kept_as_json() -> None:
+    (member,) = crew_of(f"[defaults]\nenvironment = {{ A = 'b' }}\nbudget = 7\n{SMALL}").members
+    kept = json.loads(json.dumps(member.fields()))
+    assert kept == member.fields()
+    assert (kept["name"], kept["budget"], kept["environment"]) == ("planner", 7, {"A": "b"})
 
 
 _TOML: st.SearchStrategy[Any] = st.recursive(

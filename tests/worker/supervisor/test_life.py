@@ -147,6 +147,16 @@ def test_a_stop_after_a_run() -> None:
     assert (life.is_over, life.status, order) == (True, Status.STOPPED, None)
 
 
+def test_a_user_can_end_the_wait_and_nothing_else() -> None:
+    waiting = run_of(Life(), 0, SHORT)
+    woken, order = waiting.woken(2).tick(2, stop=False)
+    assert (woken.phase, order, woken.backoff) == (Phase.LOOKING, None, waiting.backoff)
+    running, _ = woken.tick(2, stop=False)
+    assert running.woken(3) == running
+    ended, _ = waiting.tick(2, stop=True)
+    assert ended.woken(3) == ended
+
+
 @pytest.mark.parametrize("stop", [True, False])
 def test_an_end_is_an_end(stop: bool) -> None:
     life, _ = Life().tick(0, stop=True)

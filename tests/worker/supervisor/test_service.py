@@ -239,6 +239,17 @@ def test_crash_6_the_runner_is_started_again_after_the_wait(place: Workplace) ->
     assert place.until_status("running")["restart_count"] == 1
 
 
+def test_the_wait_ends_with_sigusr1(place: Workplace) -> None:
+    place.folder.mkdir(mode=0o700)
+    (place.folder / "state.json").write_text('{"backoff": 150}')  # the wait is 300 s
+    place.set_runner('echo $$ >> "$STATE_DIR/runs"; exit 1')
+    supervisor = place.supervise()
+    place.until_status("crashed")
+    supervisor.send_signal(signal.SIGUSR1)
+    place.until_running(2)
+    assert supervisor.poll() is None
+
+
 def test_crash_the_waits_are_read_back(place: Workplace) -> None:
     place.folder.mkdir(mode=0o700)
     (place.folder / "state.json").write_text('{"backoff": 40, "restart_count": 4}')

@@ -57,9 +57,11 @@ class Member:
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     protected: bool = False
 
-    def changes(self, other: "Member") -> list[str]:
-        """The keys that differ."""
-        return [each.name for each in fields(self) if getattr(self, each.name) != getattr(other, each.name)]
+    def fields(self) -> dict[str, Any]:
+        """All keys and their values, as JSON has them."""
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {
+            "environment": dict(self.environment)
+        }
 
 
 @dataclass(frozen=True, slots=True)

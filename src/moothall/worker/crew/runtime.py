@@ -1,7 +1,8 @@
 """What runs the agents of a crew: containers, or plain processes. All that the rest knows of them is `Runtime`.
 
-Its methods may take a while and block. The keeper calls them in a thread, one at a time. Each one may be called
-again after the process that called it was killed: it does what is left to do.
+Its methods may take a while and block. The keeper calls them in threads: for several agents at the same time, and
+for each agent one after the other. Each may be called again after the process that called it was killed: it does
+what is left to do. So a runtime keeps in memory nothing that another keeper would need.
 """
 
 from collections.abc import Sequence
@@ -79,9 +80,10 @@ class Runtime(Protocol):
         """Run a command where the agent runs, with this terminal. Returns its exit code. Raises UsageError."""
         ...
 
-    def tend(self) -> list[str]:
-        """Apply the restart policy, on-failure:3 (agentchat wire 19.6), where nothing else does.
+    def tend(self, recipes: Sequence[Recipe]) -> list[str]:
+        """Apply the restart policy, on-failure:3 (agentchat wire 19.6), to these agents, where nothing else does.
 
-        The keeper calls this again and again. Returns a line for its log for each thing that was done.
+        They are those that are to run. The keeper calls this again and again, also after agents were started by a
+        keeper before it. Returns a line for its log for each thing that was done.
         """
         ...

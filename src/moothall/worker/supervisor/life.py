@@ -1,7 +1,8 @@
 """The life of a supervised agent, as a table. Pure: the clock and what happened are handed in.
 
 A supervisor starts the runner, and waits for its end. After an end it waits, each time twice as long as before,
-up to five minutes. A run of more than five minutes begins the row anew (seed 000, agent lifecycle). A stop request
+up to five minutes. A run of more than five minutes begins the row anew (seed 000, agent lifecycle). A user can end
+the wait. A stop request
 ends everything, at any time: a runner that lives gets SIGTERM, and SIGKILL after the grace.
 """
 
@@ -103,6 +104,10 @@ class Life:
         if self.due is not None and now >= self.due:
             return _enter(self, Event.DUE, now)
         return self, None
+
+    def woken(self, now: float) -> "Life":
+        """The next run begins now, if this is the wait before it."""
+        return replace(self, due=now) if self.phase is Phase.WAITING else self
 
     def ended(self, now: float, code: int, guard_reason: str | None) -> "Life":
         """The runner has ended with this exit code. `guard_reason` is why the guard ended it, if it did."""

@@ -38,7 +38,8 @@ HEARTBEAT_EVERY: Final = 10.0  # seconds; also how late a stop file is noticed d
 _MOST: Final = 1e9  # of any counter that is read back
 
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-_AWAITED: Final = (*_STOP_SIGNALS, signal.SIGCHLD)
+_WAKE_SIGNAL: Final = signal.SIGUSR1
+_AWAITED: Final = (*_STOP_SIGNALS, _WAKE_SIGNAL, signal.SIGCHLD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +240,8 @@ class Supervisor:
         if arrived is not None and arrived.si_signo in _STOP_SIGNALS:
             self._log.say(f"got {signal.Signals(arrived.si_signo).name}")
             self._has_signal = True
+        if arrived is not None and arrived.si_signo == _WAKE_SIGNAL:
+            self._life = self._life.woken(time.monotonic())
         for pid, status in descendants.reap().items():
             if pid == self._runner:
                 self._runner_ended(status)
