@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test lint format docs screenshots bench clean lock
+.PHONY: help install serve test lint format docs web screenshots bench clean lock
 
 help:
 	@echo "make serve    run a hall on 127.0.0.1:6667   (make serve ARGS='--port 7000')"
@@ -17,6 +17,7 @@ help:
 	@echo "make lint     ruff and mypy only"
 	@echo "make format   let ruff rewrite the sources"
 	@echo "make docs     renew what is generated in docs/"
+	@echo "make web      check the files of the page, its size and its libraries"
 	@echo "make screenshots   take the pictures of chat in docs/images anew"
 	@echo "make bench    measure against the relay and nats-server"
 	@echo "make lock     renew the dependency locks"
@@ -59,6 +60,9 @@ format: $(VENV)/tested
 docs: $(VENV)/tested
 	$(BIN)/python -m tools.wire_reference
 	$(BIN)/python -m tools.api_reference
+
+web: $(VENV)/tested
+	$(BIN)/python -m tools.web_check
 
 screenshots: $(VENV)/tested
 	$(BIN)/python -m tools.screenshots

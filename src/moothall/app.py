@@ -76,6 +76,7 @@ from moothall.store.opening import (
     read_hall_key,
     revoked_keys,
 )
+from moothall.web import serving
 from moothall.wire.http_routes import RouteTable
 
 if TYPE_CHECKING:
@@ -209,20 +210,20 @@ class App:
         self.mesh = self._build_mesh(hall_key, seal) if settings.mesh else None
         self.port.rooms = {MESH_PATH: None if self.mesh is None else self.mesh.served}
         self._lag = LagMeter()
-        self.port.routes = RouteTable(
-            health.routes(
-                self.hall,
-                self.port,
-                self._lag,
-                self.desk,
-                self.court,
-                self._market_store,
-                self.courier,
-                self.keep,
-                self.mesh,
-                self.network,
-            )
+        page = serving.routes(serving.load(serving.page_folder())) if settings.page else ()
+        reports = health.routes(
+            self.hall,
+            self.port,
+            self._lag,
+            self.desk,
+            self.court,
+            self._market_store,
+            self.courier,
+            self.keep,
+            self.mesh,
+            self.network,
         )
+        self.port.routes = RouteTable((*page, *reports))
         try:
             await self.port.open()
             if self.keep is not None:
@@ -384,6 +385,11 @@ class App:
             return
         wait = max(0.0, due - monotonic()) + TIMER_SLACK
         self._alarm = self._loop.call_later(wait, lambda: self.hall.tick())
+
+    @property
+    def has_page(self) -> bool:
+        """True if the hall serves the page at `/`."""
+        return self.port.routes.find("/") is not None
 
     @property
     def url(self) -> str:

@@ -84,6 +84,7 @@ def serve(
     buffer_size: Annotated[
         int | None, typer.Option(metavar="N", help="Messages a channel replays to newcomers.")
     ] = None,
+    page: Annotated[bool | None, typer.Option(help="Serve the page for people at / of the port.")] = None,
     no_limits: Annotated[
         bool,
         typer.Option("--no-limits", help="Turn all rate and connection limits off; for trusted networks."),
@@ -128,6 +129,7 @@ def serve(
         mesh_port=mesh_port,
         mesh_peers=mesh_peer or None,
         buffer_size=buffer_size,
+        page=page,
         no_limits=no_limits or None,
         log_format=log_format,
         log_level=log_level,
@@ -203,6 +205,8 @@ def _say_where(app: "App") -> None:
     typer.echo(f"{settings.server_name} listening on {url}")
     if ip_address(app.port.address[0]).is_unspecified:
         typer.echo("  network  " + ", ".join([*outside, "every address of this machine"]))
+    if app.has_page:
+        typer.echo(f"  page     {web}/")
     if app.keep is not None:
         typer.echo(f"  keep     {_openable(app.keep.url)[0]}, key {app.keep.room.bridge.pk.hex()}")
     if settings.mesh:

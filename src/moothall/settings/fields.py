@@ -286,6 +286,7 @@ class Settings:
     webhook_timeout: float = option(10.0, "seconds a webhook has to answer")
 
     # -- the page and its API
+    page: bool = option(True, "serve the page for people at / of the hall's port")
     public_deals: bool = option(
         False, "show all deals to everyone at /api/v1/deals; otherwise only how many there are"
     )
