@@ -1,6 +1,7 @@
 """The folder of one agent, and the names of the files in it (agentchat wire 19.3, 19.4)."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,9 @@ STOP: Final = "stop"  # its presence is a request to stop
 ABORT: Final = "abort"  # its presence makes the guard end the session
 HEARTBEAT: Final = ".heartbeat"
 GUARD_STATE: Final = "niki-state.json"
+PREVIOUS_GUARD_STATE: Final = (
+    "niki-state.prev.json"  # of the session before, until the hall knows what it used
+)
 MCP_SERVERS: Final = "mcp.json"
 
 RUNNER_LOG: Final = "runner.log"
@@ -37,3 +41,9 @@ def folder_of(name: str, given: str | None = None) -> Folder:
         return Folder((Path(given) if given else AGENTS / name).expanduser().absolute())
     except RuntimeError:
         raise UsageError("this user has no home folder: set STATE_DIR to a folder for the agent") from None
+
+
+def set_guard_state_aside(folder: Path) -> None:
+    """Before a session: the state of the one before is not its own. Raises OSError."""
+    with suppress(FileNotFoundError):
+        (folder / GUARD_STATE).replace(folder / PREVIOUS_GUARD_STATE)

@@ -1,7 +1,10 @@
 """The abort file: the kernel tells when it appears."""
 
+import os
 import select
 from pathlib import Path
+
+import pytest
 
 from moothall.worker.guard.abort_file import AbortFile
 
@@ -57,3 +60,29 @@ def test_a_folder_that_is_replaced_is_not_watched_any_more(tmp_path: Path) -> No
     assert file.descriptor is None
     (folder / "abort").touch()
     assert file.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", ("", "")),
+        (b"budget", ("budget", "")),
+        (b" budget \r\n why\nand more", ("budget", "why")),
+        (b"\xff\0\n" + b"x" * 5000, ("\ufffd", "x" * 1021)),
+    ],
+)
+def test_its_words_are_read_within_bounds(tmp_path: Path, content: bytes, words: tuple[str, str]) -> None:
+    file = AbortFile(tmp_path / "abort", 1)
+    (tmp_path / "abort").write_bytes(content)
+    assert file.words() == words
+    file.close()
+
+
+def test_what_is_not_a_file_has_no_words(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "abort")
+    (tmp_path / "secret").write_text("budget")
+    (tmp_path / "link").symlink_to("secret")
+    for name in ("abort", "link", "missing", "."):
+        file = AbortFile(tmp_path / name, 1)
+        assert file.words() == ("", "")
+        file.close()

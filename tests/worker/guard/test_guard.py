@@ -268,6 +268,13 @@ def test_an_abort_file_that_is_there_already(tmp_path: Path) -> None:
         assert kill_of(guard) == "abort"
 
 
+def test_an_abort_file_that_says_budget(tmp_path: Path) -> None:
+    (tmp_path / "abort").write_text("budget\nThis key has spent\x1b[2J 7 of 5 tokens\n")
+    with guarded(tmp_path, ["sleep", "100"], *QUIET, "--abort-file", str(tmp_path / "abort")) as guard:
+        assert kill_of(guard) == "budget"
+        assert guard.state["killDetail"] == "This key has spent[2J 7 of 5 tokens"
+
+
 def test_an_abort_file_in_a_folder_that_is_made_later(tmp_path: Path) -> None:
     """It cannot be watched, so it is looked for."""
     later = tmp_path / "later"
@@ -290,6 +297,7 @@ def test_the_state_has_the_fields_of_the_wire(tmp_path: Path) -> None:
             *("startedAt", "pid", "tokensIn", "tokensOut", "tokensTotal", "toolCalls", "sendCalls"),
             *("toolCallsThisMinute", "sendCallsThisMinute", "exitCode", "exitSignal", "killedBy", "duration"),
             *("stallEvents", "nudges", "deadAirChecks", "gotFirstOutput"),
+            *("session", "budget"),  # ours
         }
 
 

@@ -19,7 +19,7 @@ POINTS = {
     "put the prompt in place": ("os.rename", "prompt.md", 1),
     "put the system prompt in place": ("os.rename", "system.md", 1),
     "log the beginning": ("open", "runner.log", 1),
-    "forget the last reason of the guard": ("os.remove", "niki-state.json", 1),
+    "forget the last reason of the guard": ("os.rename", "niki-state.json", 1),
     "begin the transcript": ("open", "transcript.log", 1),
     "start the guard": ("subprocess.Popen", "-", 1),
     "look at the guard's state": ("open", "niki-state.json", 1),

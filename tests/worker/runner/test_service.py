@@ -211,6 +211,16 @@ def test_a_used_up_budget_ends_with_2(place: Workplace) -> None:
     assert json.loads((place.folder / "niki-state.json").read_text())["killedBy"] == "budget"
 
 
+def test_a_cap_of_the_hall_ends_with_2_and_is_for_one_session(place: Workplace) -> None:
+    place.folder.mkdir(mode=0o700, exist_ok=True)
+    (place.folder / "abort").write_text("budget\n")
+    assert place.session("exec sleep 100") == 2
+    before = json.loads((place.folder / "niki-state.json").read_text())
+    assert before["killedBy"] == "budget"
+    assert place.session("exit 0") == 0
+    assert json.loads((place.folder / "niki-state.prev.json").read_text()) == before
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_session(place: Workplace, number: signal.Signals) -> None:
     process = place.run_session("echo ready; exec sleep 1000")

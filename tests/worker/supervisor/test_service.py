@@ -96,7 +96,11 @@ def test_startup_3_the_tools_are_registered(place: Workplace) -> None:
     place.until_running()
     (server,) = json.loads((place.folder / "mcp.json").read_text())["mcpServers"].items()
     assert server[0] == "agentchat"
-    assert server[1]["env"] == {"MOOTHALL_NAME": "alice", "AGENTCHAT_URL": "ws://127.0.0.1:1"}
+    assert server[1]["env"] == {
+        "MOOTHALL_NAME": "alice",
+        "AGENTCHAT_URL": "ws://127.0.0.1:1",
+        "MOOTHALL_BUDGET_FILE": str(place.folder / "niki-state.json"),
+    }
     command = [server[1]["command"], *server[1]["args"], "--help"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert "MCP server" in shown.stdout
@@ -217,6 +221,7 @@ def test_crash_3_the_reason_of_an_earlier_run_is_not_this_ones(place: Workplace)
     place.set_runner("exit 1")
     place.supervise()
     assert place.until_status("crashed", "killed")["status"] == "crashed"
+    assert (place.folder / "niki-state.prev.json").read_text() == '{"killedBy": "timeout"}'
 
 
 def test_crash_3_an_abort_is_for_one_run(place: Workplace) -> None:

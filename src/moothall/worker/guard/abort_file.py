@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ _IN_MOVE_SELF: Final = 0x800
 _IN_ONLYDIR: Final = 0x1000000
 _INTEREST: Final = _IN_MOVED_TO | _IN_CREATE | _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_ONLYDIR
 _EVENTS: Final = 64 * 1024  # bytes of them to read at a time
+_MOST_WORDS: Final = 1024  # bytes
 
 
 class AbortFile:
@@ -27,6 +29,18 @@ class AbortFile:
     def exists(self) -> bool:
         return os.path.lexists(self.path)
 
+    def words(self) -> tuple[str, str]:
+        """The first and the second line, without what steers a terminal. Empty if they cannot be read."""
+        text = b""
+        with suppress(OSError):
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                text = os.read(descriptor, _MOST_WORDS)
+            finally:
+                os.close(descriptor)
+        first, second, *_ = [*text.decode(errors="replace").split("\n"), ""]
+        return _printable(first), _printable(second)
+
     def drain(self) -> None:
         """Take the events. If the folder itself went away, the file is looked for from now on."""
         if self.descriptor is not None:
@@ -38,6 +52,10 @@ class AbortFile:
         if self.descriptor is not None:
             os.close(self.descriptor)
             self.descriptor = None
+
+
+def _printable(line: str) -> str:
+    return "".join(letter for letter in line if letter.isprintable()).strip()
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:

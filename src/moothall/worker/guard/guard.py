@@ -22,6 +22,7 @@ from moothall.worker.guard.sink import PIPE, Sink
 from moothall.worker.guard.stream import Stream
 from moothall.worker.guard.usage import EVENT_WORDS, LINE_WORDS, LONGEST_EVENT, LONGEST_LINE
 from moothall.worker.guard.watch import Kill, Nudge, Reason, Watch
+from moothall.worker.guard.writing_down import WritingDown
 from moothall.worker.log_lines import LogFile, utc
 
 DIED_BY_SIGNAL: Final = 1  # exit code (agentchat wire 19.5)
@@ -50,8 +51,10 @@ class Guard:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._started_at = time.time()
+        self._session = os.urandom(8).hex()
         self._watch = Watch(task.limits, time.monotonic())
         self._ending = Ending(task.limits.cooldown)
+        self._writing_down = WritingDown()
         output, errors = Sink(1), Sink(2)
         self._errors = errors
         self._streams = (
@@ -115,6 +118,8 @@ class Guard:
                 ready[stream.descriptor] = self._pump
         if self._abort is not None and self._abort.descriptor is None:
             moments.append(self._abort_look)
+        if (due := self._state_due()) is not None:
+            moments.append(due)
         self._wait(ready, writable, min(moments) - now)
         self._act(time.monotonic())
 
@@ -151,6 +156,8 @@ class Guard:
     def _act(self, now: float) -> None:
         """What is due by now."""
         self._pump(now)
+        if (due := self._state_due()) is not None and now >= due:
+            self._write_state()
         if self._ending.has_begun:
             self._order(self._ending.step(now))
             if self._ending.is_hopeless(now):
@@ -159,7 +166,7 @@ class Guard:
         if self._abort is not None and now >= self._abort_look:
             self._abort_look = now + self._abort.interval if self._abort.descriptor is None else math.inf
             if self._abort.exists():
-                self._end(now, Kill(Reason.ABORT, f"{self._abort.path} exists"))
+                self._end(now, asked_to_abort(self._abort))
                 return
         look = self._watch.look_at()
         if look is not None and now >= look:
@@ -313,22 +320,29 @@ class Guard:
         """Write the state file. Raises OSError with `must`; later a full disk must not stop the guard."""
         if self._task.state is None:
             return
+        now = time.monotonic()
+        self._writing_down.written(now, self._watch.counts)
         try:
-            state_file.write_object(self._task.state, self._state(time.monotonic()))
+            state_file.write_object(self._task.state, self._state(now))
         except OSError as error:
             if must:
                 raise OSError(error.errno, error.strerror, str(self._task.state)) from None
             self._say(f"cannot write {self._task.state}: {error.strerror}")
 
+    def _state_due(self) -> float | None:
+        return None if self._task.state is None else self._writing_down.due(self._watch.counts)
+
     def _state(self, now: float) -> dict[str, Any]:
         watch, status = self._watch, self._status
         by_signal = status is not None and os.WIFSIGNALED(status)
         state = {
+            "session": self._session,
             "startedAt": utc(self._started_at),
             "pid": self._pid,
             "tokensIn": watch.tokens_in,
             "tokensOut": watch.tokens_out,
             "tokensTotal": watch.tokens_in + watch.tokens_out,
+            "budget": watch.limits.budget,
             "toolCalls": watch.tool_calls,
             "sendCalls": watch.send_calls,
             "toolCallsThisMinute": watch.tools_this_minute(now),
@@ -347,6 +361,13 @@ class Guard:
         if self._kill is not None:
             state["killDetail"] = self._kill.detail
         return state
+
+
+def asked_to_abort(file: AbortFile) -> Kill:
+    """Why the command ends: the first line of the file may say `budget`, and the second one why."""
+    word, said = file.words()
+    reason = Reason.BUDGET if word == Reason.BUDGET else Reason.ABORT
+    return Kill(reason, said or f"{file.path} exists")
 
 
 def _noted(_number: int, _frame: object) -> None:

@@ -134,6 +134,10 @@ class Watch:
     def send_calls(self) -> int:
         return max(self.events.sends.total, self.lines.sends.total)
 
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        return self.tokens_in, self.tokens_out, self.tool_calls, self.send_calls
+
     def tools_this_minute(self, now: float) -> int:
         return max(self.events.tools.count(now), self.lines.tools.count(now))
 

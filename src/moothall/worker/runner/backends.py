@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from moothall.errors import UsageError
-from moothall.worker.supervisor.registration import SERVER
+from moothall.worker.agent_folder import GUARD_STATE
+from moothall.worker.supervisor.registration import BUDGET_VARIABLE, SERVER
 
 MODEL: Final = "claude-haiku-5-5"
 TOKEN_VARIABLE: Final = "CLAUDE_CODE_OAUTH_TOKEN"  # noqa: S105  # its name
@@ -122,7 +123,11 @@ class ToolLoop:
             raise UsageError("AGENT_MODEL is missing: name a model that the endpoint serves")
         words = [sys.executable, "-P", "-m", "moothall.worker.runner.tool_loop", self.sdk, model]
         words += [str(session.prompt_file), str(session.system_file)]
-        return Launch(words, {"MOOTHALL_NAME": session.name}, self.token_variable, has_events=True)
+        variables = {
+            "MOOTHALL_NAME": session.name,
+            BUDGET_VARIABLE: str(session.mcp_servers.with_name(GUARD_STATE)),
+        }
+        return Launch(words, variables, self.token_variable, has_events=True)
 
 
 BACKENDS: Final[Mapping[str, Callable[[], Backend]]] = {

@@ -28,6 +28,7 @@ from moothall.worker.agent_folder import (
     RUNNER_LOCK,
     SESSION_NUMBER,
     SYSTEM_PROMPT,
+    set_guard_state_aside,
 )
 from moothall.worker.guard.command_line import program as guard_program
 from moothall.worker.log_lines import LogFile, utc
@@ -158,7 +159,7 @@ class _Run:
         launch = backend.launch(session, self._environment)
         self._signals.check()
         self._log.say(f"session {number} begins, runtime {self._config.runtime}")
-        (self._path / GUARD_STATE).unlink(missing_ok=True)
+        set_guard_state_aside(self._path)
         heading = f"=== {self._config.name}, session {number}, {utc(time.time())}, {self._config.runtime} ==="
         written = transcript.Transcript(self._config.folder, heading)
         try:
@@ -170,6 +171,8 @@ class _Run:
             written.close()
         state = state_file.read_object(self._path / GUARD_STATE) or {}
         reason = state.get("killedBy")
+        if reason == verdict.BUDGET:
+            (self._path / ABORT).unlink(missing_ok=True)  # if the hall's cap ended this session, it is obeyed
         code = verdict.exit_code(code, reason, self._own_words, has_events=launch.has_events)
         self._log.say(f"session {number} ended, exit code {code}" + (f", guard: {reason}" if reason else ""))
         return code

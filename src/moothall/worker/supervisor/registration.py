@@ -11,21 +11,23 @@ from typing import Any, Final
 
 from moothall.daemon.folder import Folder
 from moothall.worker import state_file
-from moothall.worker.agent_folder import MCP_SERVERS
+from moothall.worker.agent_folder import GUARD_STATE, MCP_SERVERS
 from moothall.worker.supervisor.credentials import TOKEN_VARIABLE
 
 SERVER: Final = "agentchat"  # as models know its tools: mcp__agentchat__agentchat_send (agentchat wire 19.1)
 HALL_VARIABLE: Final = "AGENTCHAT_URL"
+BUDGET_VARIABLE: Final = "MOOTHALL_BUDGET_FILE"  # where the server reads what the session has used
 
 _HANDED_ON: Final = (HALL_VARIABLE, "AGENTCHAT_PUBLIC", "MOOTHALL_IDENTITY")
 
 
 def register(folder: Folder, name: str, environment: Mapping[str, str]) -> None:
     """Write the list of MCP servers of this agent. Raises OSError."""
-    state_file.write_object(folder.path / MCP_SERVERS, {"mcpServers": {SERVER: entry(name, environment)}})
+    server = entry(name, environment, folder.path / GUARD_STATE)
+    state_file.write_object(folder.path / MCP_SERVERS, {"mcpServers": {SERVER: server}})
 
 
-def entry(name: str, environment: Mapping[str, str]) -> dict[str, Any]:
+def entry(name: str, environment: Mapping[str, str], budget_file: Path) -> dict[str, Any]:
     """How to start the server. It runs without the token, which its parent, the model's program, has."""
     variables = {key: environment[key] for key in _HANDED_ON if environment.get(key)}
     command = ["-u", TOKEN_VARIABLE, str(Path(sys.executable)), "-m", "moothall", "mcp"]
@@ -33,5 +35,5 @@ def entry(name: str, environment: Mapping[str, str]) -> dict[str, Any]:
         "type": "stdio",
         "command": "/usr/bin/env",
         "args": command,
-        "env": {"MOOTHALL_NAME": name, **variables},
+        "env": {"MOOTHALL_NAME": name, BUDGET_VARIABLE: str(budget_file), **variables},
     }

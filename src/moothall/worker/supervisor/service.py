@@ -25,6 +25,7 @@ from moothall.worker.agent_folder import (
     STATE,
     STOP,
     SUPERVISOR_LOG,
+    set_guard_state_aside,
 )
 from moothall.worker.log_lines import LogFile, utc
 from moothall.worker.supervisor import credentials
@@ -176,7 +177,7 @@ class Supervisor:
             self._life = self._life.not_started(time.monotonic(), reason)
 
     def _spawn(self) -> int:
-        (self._path / GUARD_STATE).unlink(missing_ok=True)  # the reason of an earlier run is not this one's
+        set_guard_state_aside(self._path)  # the reason of an earlier run is not this one's
         with ExitStack() as opened:
             output = LogFile(self._path / RUNNER_LOG).open()
             opened.callback(os.close, output)
