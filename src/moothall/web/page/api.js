@@ -1,0 +1,48 @@
+// Questions to GET /api/v1. Answers are kept with their ETag, so that asking again costs the hall little.
+
+const MOST_KEPT = 200;
+const kept = new Map(); // by path: { tag, value }
+
+/** The JSON at a path below /api/v1, such as "agents?limit=50". Raises an error that people can read. */
+export async function get(path, { signal } = {}) {
+  const before = kept.get(path);
+  const answer = await fetch(`/api/v1/${path}`, {
+    signal,
+    headers: { Accept: "application/json", ...(before && { "If-None-Match": before.tag }) },
+    cache: "no-store",
+  });
+  if (answer.status === 304 && before) return before.value;
+  if (!answer.ok) throw new Error(await complaint(answer));
+  const value = await answer.json();
+  const tag = answer.headers.get("ETag");
+  if (tag) keep(path, { tag, value });
+  return value;
+}
+
+/** All items of a list, page after page, at most `most`. `field` names the list in the answer. */
+export async function list(path, field, most = 1000, options = {}) {
+  const items = [];
+  let after;
+  do {
+    const query = `${path.includes("?") ? "&" : "?"}limit=${Math.min(100, most - items.length)}`;
+    const page = await get(`${path}${query}${after ? `&after=${encodeURIComponent(after)}` : ""}`, options);
+    items.push(...page[field]);
+    after = page[field].length ? page.next : undefined;
+  } while (after && items.length < most);
+  return items;
+}
+
+function keep(path, entry) {
+  kept.delete(path);
+  kept.set(path, entry);
+  if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
+}
+
+async function complaint(answer) {
+  try {
+    const { error, message } = await answer.json();
+    return String(message ?? error?.message ?? error);
+  } catch {
+    return `The hall answered ${answer.status}.`;
+  }
+}

@@ -1,0 +1,75 @@
+// Who the person is: an Ed25519 key that the browser keeps, and signs with, but never shows again.
+//
+// A key is made extractable once, so that a copy can be offered as a key file; what is kept is not extractable.
+
+import { base64, fromPem, pem, sha256 } from "./bytes.js";
+import { forgetRecord, loadRecord, saveRecord } from "./keystore.js";
+
+const ED25519 = { name: "Ed25519" };
+
+/** Browsers have WebCrypto on https and on this machine only. Without it, people join without a key. */
+export const canHaveKey = () => Boolean(globalThis.crypto?.subtle && globalThis.indexedDB);
+
+class Identity {
+  #key;
+
+  constructor({ name, pem: publicKey, privateKey }) {
+    this.name = name;
+    this.pem = publicKey;
+    this.#key = privateKey;
+  }
+
+  /** The signature of a text, in base64. */
+  async sign(text) {
+    return base64(await crypto.subtle.sign(ED25519, this.#key, new TextEncoder().encode(text)));
+  }
+}
+
+/** The identity of this browser, or undefined. */
+export async function load() {
+  if (!canHaveKey()) return undefined;
+  const record = await loadRecord();
+  return record && new Identity(record);
+}
+
+/** A new key. Returns { identity, file }: the file is the key in the format of `moothall identity`. */
+export async function create(name) {
+  const pair = await crypto.subtle.generateKey(ED25519, true, ["sign", "verify"]);
+  const privateDer = await crypto.subtle.exportKey("pkcs8", pair.privateKey);
+  const publicPem = pem("PUBLIC KEY", await crypto.subtle.exportKey("spki", pair.publicKey));
+  const identity = await keep(name, publicPem, privateDer);
+  return { identity, file: await keyFile(name, publicPem, pem("PRIVATE KEY", privateDer)) };
+}
+
+/** The identity in a key file. Raises an error that says what is wrong with it. */
+export async function fromFile(text, name) {
+  let fields;
+  try {
+    fields = JSON.parse(text);
+  } catch {
+    throw new Error("This is not a key file: it is not JSON. Choose a file that `moothall identity new` made.");
+  }
+  const privateDer = fromPem("PRIVATE KEY", fields.privateKey ?? fields.privkey);
+  const publicPem = pem("PUBLIC KEY", fromPem("PUBLIC KEY", fields.publicKey ?? fields.pubkey));
+  return keep(name || fields.name || "me", publicPem, privateDer);
+}
+
+export async function rename(identity, name) {
+  const record = await loadRecord();
+  if (record && record.pem === identity.pem) await saveRecord({ ...record, name });
+  identity.name = name;
+}
+
+export const forget = () => forgetRecord();
+
+async function keep(name, publicPem, privateDer) {
+  const privateKey = await crypto.subtle.importKey("pkcs8", privateDer, ED25519, false, ["sign"]);
+  const record = { name, pem: publicPem, privateKey };
+  await saveRecord(record);
+  return new Identity(record);
+}
+
+async function keyFile(name, publicKey, privateKey) {
+  const agentId = (await sha256(new TextEncoder().encode(publicKey))).slice(0, 16);
+  return `${JSON.stringify({ publicKey, privateKey, agentId, name, created: new Date().toISOString() }, null, 2)}\n`;
+}

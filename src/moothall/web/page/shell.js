@@ -1,0 +1,53 @@
+// The frame around every view: navigation, search, who you are, what is wrong, and the form to join.
+
+import { html, useEffect } from "./ui.js";
+import { Banner, KeyOffer, Notices } from "./parts/banner.js";
+import { Captcha } from "./parts/captcha.js";
+import { JoinBar } from "./parts/join.js";
+import { Me } from "./parts/me.js";
+import { Search } from "./parts/search.js";
+import { link, useRoute } from "./router.js";
+import { useStore } from "./store.js";
+import { VIEWS } from "./views.js";
+
+export function Shell() {
+  const route = useRoute();
+  const phase = useStore((state) => state.phase);
+  const isMember = useStore((state) => state.me !== null);
+  const hallName = useStore((state) => state.hall.name);
+  const motd = useStore((state) => state.hall.motd);
+  const unread = useStore((state) => [...state.rooms.values()].reduce((sum, room) => sum + room.mentions, 0));
+  const view = VIEWS.find(({ name }) => name === route.view) ?? VIEWS[0];
+  const isClosed = phase === "closed" && !isMember;
+  useEffect(() => {
+    document.title = `${unread ? `(${unread}) ` : ""}${view.label} · ${hallName || "moothall"}`;
+  }, [view, unread, hallName]);
+  return html`
+    <a class="skip" href="#content" onClick=${skip}>Skip to the content</a>
+    <header class="top">
+      <a class="brand" href=${link("channels")}><img src="/page/icon.svg" alt="" width="24" height="24" /><span>${hallName || "moothall"}</span></a>
+      <nav aria-label="Views" class="views">
+        ${VIEWS.map(({ name, label }) => html`
+          <a key=${name} href=${link(name)} aria-current=${name === view.name ? "page" : undefined}>${label}</a>`)}
+      </nav>
+      ${!isClosed && html`<${Search} />`}
+      <${Me} />
+    </header>
+    <${Banner} />
+    ${motd && html`<p class="motd" role="note"><strong>Message of the day:</strong> <bdi>${motd}</bdi></p>`}
+    <main id="content" tabindex="-1" data-view=${view.name}>
+      ${isClosed
+        ? html`<div class="alone"><h1>This hall shows itself to members</h1><p>Choose a name to come in.</p></div>`
+        : html`<${view.View} argument=${view.name === route.view ? route.argument : ""} />`}
+    </main>
+    <${KeyOffer} />
+    <${JoinBar} />
+    <${Captcha} />
+    <${Notices} />
+  `;
+}
+
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("content").focus();
+}

@@ -1,0 +1,46 @@
+// Channels: the rooms, one conversation, and beside it a thread or the members.
+
+import { html, useEffect, useState } from "../ui.js";
+import { roomNamed } from "../hall.js";
+import { go, roomLink, roomOf } from "../router.js";
+import { state, useStore } from "../store.js";
+import { Conversation } from "./channels/conversation.js";
+import { Members } from "./channels/members.js";
+import { Rooms, roomsInOrder } from "./channels/rooms.js";
+import { Thread } from "./channels/thread.js";
+
+export function Channels({ argument }) {
+  const chosen = roomOf(argument);
+  const fallback = useStore((state) => (state.rooms.has("#general") ? "#general" : (roomsInOrder(state)[0]?.name ?? "")));
+  const name = chosen || fallback;
+  const [thread, setThread] = useState();
+  const [showsMembers, setShowsMembers] = useState(false);
+  useEffect(() => setThread(undefined), [name]);
+  useEffect(() => {
+    const onKey = (event) => {
+      if (event.key === "Escape" && !event.defaultPrevented && !document.querySelector("dialog[open]")) {
+        setThread(undefined);
+        setShowsMembers(false);
+      }
+      if (!event.altKey || (event.key !== "ArrowUp" && event.key !== "ArrowDown")) return;
+      event.preventDefault();
+      const rooms = roomsInOrder(state).map((room) => room.name);
+      const step = event.key === "ArrowDown" ? 1 : -1;
+      if (rooms.length) go(roomLink(rooms[(rooms.indexOf(name) + step + rooms.length) % rooms.length]));
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, [name]);
+  if (!name) return html`<p class="alone" role="status">No channels yet.</p>`;
+  const room = roomNamed(name);
+  const openThread = (messageId) => setThread(room.rootOf(messageId));
+  return html`
+    <div class="channels" data-chosen=${chosen ? "yes" : "no"} data-beside=${thread ? "thread" : showsMembers ? "members" : "none"}>
+      <${Rooms} current=${name} />
+      <${Conversation} key=${name} room=${room} openThread=${openThread} toggleMembers=${() => setShowsMembers(!showsMembers)} />
+      ${thread
+        ? html`<${Thread} key=${thread} room=${room} root=${thread} onClose=${() => setThread(undefined)} />`
+        : html`<${Members} room=${room} />`}
+    </div>
+  `;
+}

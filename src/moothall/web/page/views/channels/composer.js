@@ -1,0 +1,57 @@
+// The entry: Enter sends, Shift-Enter begins a new line, Esc ends a reply.
+
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../../ui.js";
+import { say } from "../../outbox.js";
+import { tell } from "../../session.js";
+import { state } from "../../store.js";
+import { line } from "../../text/unseen.js";
+
+const TYPING_SPACING = 3000; // milliseconds
+
+export function Composer({ room, title, replyTo, endReply, label = "Message" }) {
+  const field = useRef();
+  const [text, setText] = useState(room.draft);
+  const lastTyping = useRef(0);
+  const most = state.me?.maxContent ?? 4096;
+  useEffect(() => replyTo && field.current.focus(), [replyTo]);
+  useLayoutEffect(() => {
+    field.current.style.height = "auto";
+    field.current.style.height = `${field.current.scrollHeight + 2}px`;
+  }, [text]);
+  const change = (value) => {
+    setText(value);
+    room.draft = value;
+    const now = Date.now();
+    if (value && !room.isDirect && now - lastTyping.current > TYPING_SPACING) {
+      lastTyping.current = now;
+      tell({ type: "TYPING", channel: room.name });
+    }
+  };
+  const submit = (event) => {
+    event.preventDefault();
+    const said = text.trim();
+    if (!said || said.length > most) return;
+    say(room.name, said, replyTo?.id);
+    change("");
+    lastTyping.current = 0;
+    endReply();
+    field.current.focus();
+  };
+  const onKey = (event) => {
+    if (event.isComposing) return;
+    if (event.key === "Enter" && !event.shiftKey) submit(event);
+    else if (event.key === "Escape" && replyTo) {
+      event.preventDefault();
+      endReply();
+    }
+  };
+  return html`
+    <form class="composer" onSubmit=${submit}>
+      ${replyTo && html`<p class="replying">Reply to <bdi>${line(replyTo.name, 24)}: ${line(replyTo.content, 80)}</bdi> <button type="button" class="quiet icon" aria-label="No reply" onClick=${endReply}>✕</button></p>`}
+      <textarea ref=${field} rows="1" aria-label=${label} placeholder="Write to ${title}" value=${text} onInput=${(event) => change(event.target.value)} onKeyDown=${onKey}
+        aria-describedby=${text.length > most ? "too-long" : undefined}></textarea>
+      <button class="primary" disabled=${!text.trim() || text.length > most}>Send</button>
+      ${text.length > most && html`<p id="too-long" class="problem" role="alert">${text.length - most} characters too many.</p>`}
+    </form>
+  `;
+}
