@@ -31,7 +31,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def started(told: Path, **asked: Any) -> tuple[list[str], dict[str, str]]:
-    session = SimpleNamespace(options=Options(url=URL), key_file=None)
+    session = SimpleNamespace(options=Options(url=URL), key=None)
     await start(SimpleNamespace(session=session), Start(server_url=URL, **asked))  # type: ignore[arg-type]
     arguments, environment = json.loads(await asyncio.to_thread(told.read_text))
     return arguments, environment

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from moothall.errors import SettingsError, UsageError
+from moothall.identity import Identity, PrivateKey
 from moothall.tools.options import Options, may_create
 
 
@@ -13,7 +14,7 @@ def test_the_defaults_are_those_of_the_specification(tmp_path: Path) -> None:
     assert options.url == "ws://127.0.0.1:6667"
     assert options.channels == ("#general", "#discovery", "#bounties")
     assert (options.settle, options.idle) == (1.5, 300.0)
-    assert options.chosen_key_file(None, None) is None
+    assert options.chosen_key(None, None) is None
     assert not options.is_public
 
 
@@ -47,12 +48,20 @@ def test_a_model_may_choose_another_machine_only_if_the_user_says_so() -> None:
 def test_a_name_has_a_key_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     place = tmp_path / ".agentchat" / "identities"
-    assert Options().chosen_key_file(None, "alice") == place / "alice.json"
-    assert Options(name="bob").chosen_key_file(None, None) == place / "bob.json"
+    assert Options().chosen_key(None, "alice") == place / "alice.json"
+    assert Options(name="bob").chosen_key(None, None) == place / "bob.json"
     users = Options(identity=tmp_path / "mine.json")
-    assert users.chosen_key_file(None, "alice") == tmp_path / "mine.json"
+    assert users.chosen_key(None, "alice") == tmp_path / "mine.json"
     with pytest.raises(UsageError):
-        Options().chosen_key_file(None, "../evil")
+        Options().chosen_key(None, "../evil")
+
+
+def test_a_key_that_is_in_no_file_is_the_only_one() -> None:
+    sealed = Identity(PrivateKey(bytes(32)), "alice")
+    options = Options(identity=sealed)
+    assert options.chosen_key(None, "bob") is sealed
+    with pytest.raises(UsageError, match="Leave `identity_path` out"):
+        options.chosen_key("other.json", None)
 
 
 def test_a_model_makes_key_files_in_the_users_own_folder_only(

@@ -111,6 +111,10 @@ class Workplace:
     def token_file(self) -> Path:
         return self.root / "token"
 
+    @property
+    def identity_file(self) -> Path:
+        return self.root / "identity"
+
     def write_program(self, name: str, text: str, interpreter: str = sys.executable) -> Path:
         path = self.programs / name
         path.write_text(f"#!{interpreter}\n{text}\n")
@@ -135,6 +139,8 @@ class Workplace:
                 "Greet them.",
                 "--token-file",
                 str(self.token_file),
+                "--identity-file",
+                str(self.identity_file),
                 "--heartbeat",
                 "0.2",
                 *options,
@@ -155,12 +161,13 @@ class Workplace:
         *,
         program: str = "real-runner",
         token: str | None = None,
+        identity: str | None = None,
         **variables: str,
     ) -> "subprocess.Popen[str]":
-        """A runner. `script` is the model's program, for the runtime `command`. The token comes through a pipe."""
+        """A runner. `script` is the model's program, for the runtime `command`. The secrets come through a pipe."""
         if script is not None:
             variables["AGENT_COMMAND"] = str(self.write_program("model", script, "/bin/sh"))
-        reading, writing = lifeline.with_token(token)
+        reading, writing = lifeline.with_secrets(lifeline.Secrets(token, identity))
         self.lifelines.append(writing)
         process = subprocess.Popen(
             [str(self.programs / program)],

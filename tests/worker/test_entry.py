@@ -46,5 +46,14 @@ def test_an_error_is_one_line(
     assert capfd.readouterr().err == told
 
 
-def test_a_program_does_not_import_from_the_working_directory() -> None:
-    assert entry.program("moothall.worker.runner")[1:] == ["-P", "-m", "moothall.worker.runner"]
+def test_a_program_does_not_import_from_where_an_agent_can_write() -> None:
+    assert entry.program("moothall.worker.runner")[1:] == ["-P", "-s", "-m", "moothall.worker.runner"]
+    added = entry.no_user_modules({"A": "b"})
+    assert added["PYTHONNOUSERSITE"]
+    assert entry.of_the_user({"A": "b", **added}) == {"A": "b"}
+
+
+def test_what_the_user_has_set_reaches_the_program_of_the_model() -> None:
+    users = {"PYTHONNOUSERSITE": "1"}
+    assert entry.no_user_modules(users) == {}
+    assert entry.of_the_user(users) == users

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from moothall.worker.supervisor.command_line import program
-from moothall.worker.supervisor.credentials import TOKEN_FILE
+from moothall.worker.supervisor.credentials import IDENTITY_FILE, TOKEN_FILE
 from moothall.worker.supervisor.service import HEARTBEAT_EVERY
 
 
@@ -21,6 +21,14 @@ def supervise(
             metavar="PATH", help="The file with the token of the model. It is deleted after it was read."
         ),
     ] = TOKEN_FILE,
+    identity_file: Annotated[
+        Path,
+        typer.Option(
+            metavar="PATH",
+            help="The file with the key of the agent, which the model then cannot read. It is deleted after it was"
+            " read.",
+        ),
+    ] = IDENTITY_FILE,
     state_dir: Annotated[
         str | None,
         typer.Option(
@@ -56,8 +64,16 @@ def supervise(
     moothall worker supervise alice 'Answer questions in #general.'
     touch ~/.agentchat/agents/alice/stop
     """
-    words = [*program(), name, mission, "--token-file", str(token_file), "--heartbeat", str(heartbeat)]
-    words += ["--give-up-after", str(give_up_after)]
+    words = [
+        *program(),
+        name,
+        mission,
+        "--token-file",
+        str(token_file),
+        "--identity-file",
+        str(identity_file),
+    ]
+    words += ["--heartbeat", str(heartbeat), "--give-up-after", str(give_up_after)]
     if state_dir is not None:
         words += ["--state-dir", state_dir]
     sys.stdout.flush()

@@ -81,6 +81,11 @@ def load(path: Path) -> Identity:
     return _parse(read_object(path, secret=True), path)
 
 
+def parse(content: bytes, path: Path) -> Identity:
+    """The identity in the content of a key file. `path` is for errors. Raises KeyFileError."""
+    return _parse(_object(content, path), path)
+
+
 def load_seed(path: Path) -> PrivateKey | None:
     """The key in a file of 32 bytes, as nodes of the mesh keep theirs (mesh wire 1). None for any other file.
 
@@ -130,6 +135,10 @@ def read_object(path: Path, *, secret: bool) -> Mapping[str, object]:
     """The JSON object in a file. Only the owner may be able to read a `secret` file."""
     with _explained(path):
         content = _read(path, secret=secret)
+    return _object(content, path)
+
+
+def _object(content: bytes, path: Path) -> Mapping[str, object]:
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -106,9 +107,9 @@ class Connected(Result):
 async def connect(call: Call, asked: Connect) -> Connected:
     options = call.session.options
     name = checked_name(asked.name) if asked.name is not None else options.name
-    path = options.chosen_key_file(asked.identity_path, asked.name)
+    key = options.chosen_key(asked.identity_path, asked.name)
     channels = tuple(map(with_hash, options.channels if asked.channels is None else asked.channels))
-    agent = await call.session.connect(Ticket(options.chosen_url(asked.server_url), name, path, channels))
+    agent = await call.session.connect(Ticket(options.chosen_url(asked.server_url), name, key, channels))
     refused = {} if asked.channels is None else await _refused(call, agent, channels)
     return Connected(
         success=True,
@@ -116,7 +117,7 @@ async def connect(call: Call, asked: Connect) -> Connected:
         name=agent.name,
         server=shown_url(call.session.url),
         persistent=agent.identity is not None,
-        identity_path=None if path is None else str(path),
+        identity_path=str(key) if isinstance(key, Path) else None,
         marketplace=agent.identity is not None,
         channels=sorted(agent.rooms),
         refused=refused or UNSET,

@@ -65,8 +65,8 @@ async def start(call: Call, asked: Start) -> Started:
     if asked.channels:
         arguments += ["--channels", ",".join(asked.channels)]
     if asked.identity_path is not None:
-        path = options.chosen_key_file(asked.identity_path, None)
-        if path is None or path == call.session.key_file:
+        path = options.chosen_key(asked.identity_path, None)
+        if not isinstance(path, Path) or path == call.session.key:
             raise UsageError("The daemon needs a key of its own: with yours it would take over your session.")
         if not path.exists() and may_create(path):
             raise UsageError(

@@ -5,6 +5,7 @@ listened to counts as heard for the others. Sessions of MCP are bounded, and so 
 """
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Final
 
@@ -27,17 +28,28 @@ SESSION_IDLE: Final = 30 * 60.0  # seconds without a request or an open stream
 
 
 async def serve(
-    options: Options, place: Authority, admission: Admission, ready: Callable[[str], None]
+    options: Options,
+    place: Authority,
+    admission: Admission,
+    ready: Callable[[str], None],
+    *,
+    listening: socket.socket | None = None,
+    has_sessions: bool = True,
 ) -> None:
-    """Serve until a signal ends the process. `ready` is told the address. Raises UsageError if it is taken."""
-    listening = bound(place, "--http")
+    """Serve until a signal ends the process. `ready` is told the address. Raises UsageError if it is taken.
+
+    `listening` is a socket that is bound to the place already. Without sessions of MCP, each request stands for
+    itself, and a client does not notice that another process has answered the one before.
+    """
+    listening = listening or bound(place, "--http")
     session = Session(options)
     server = build(session)
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=MAX_BODY,
         max_sessions=MAX_SESSIONS,
-        session_idle_timeout=SESSION_IDLE,
+        session_idle_timeout=SESSION_IDLE if has_sessions else None,
+        stateless_http=not has_sessions,
         host=place.host,
     )
     config = configured(guarded(app, admission), MAX_CONNECTIONS, ws="none", lifespan="on")

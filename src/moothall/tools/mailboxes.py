@@ -7,7 +7,7 @@ from typing import Final
 
 from moothall.daemon.folder import Folder
 from moothall.errors import KeyFileMissing, UsageError
-from moothall.identity import load
+from moothall.identity import Identity, load
 
 MAILBOXES: Final = Path("~/.agentchat/mcp")
 MAX_KEYLESS: Final = 100  # agents of one user at a time
@@ -23,11 +23,11 @@ class Place:
         self._lock = lock
 
     @classmethod
-    def of(cls, key_file: Path | None) -> "Place":
+    def of(cls, key: Path | Identity | None) -> "Place":
         """Raises UsageError if the folder cannot be used, or if there is no key yet."""
         parent = MAILBOXES.expanduser()
-        if key_file is not None:
-            folder = Folder(parent / _id_in(key_file))
+        if key is not None:
+            folder = Folder(parent / _id_of(key))
             folder.make()
             return cls(folder)
         for number in range(1, MAX_KEYLESS + 1):
@@ -44,11 +44,12 @@ class Place:
             self._lock = None
 
 
-def _id_in(path: Path) -> str:
+def _id_of(key: Path | Identity) -> str:
     try:
-        return load(path).public.fingerprint[:ID_LENGTH]
+        identity = load(key) if isinstance(key, Path) else key
+        return identity.public.fingerprint[:ID_LENGTH]
     except KeyFileMissing:
-        raise UsageError(f"{path} is not there yet: call agentchat_connect, which makes it") from None
+        raise UsageError(f"{key} is not there yet: call agentchat_connect, which makes it") from None
 
 
 def _locked(folder: Folder) -> int | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from moothall.errors import SettingsError, UsageError
-from moothall.identity.keyfile import AGENT_NAME
+from moothall.identity.keyfile import AGENT_NAME, Identity
 from moothall.tools import folders
 from moothall.wire.authority import DEFAULT_URL, authority_of, hall_url
 
@@ -36,7 +36,7 @@ class Options:
     """What the user has set."""
 
     url: str = DEFAULT_URL
-    identity: Path | None = None
+    identity: Path | Identity | None = None  # a key file, or the key itself: then no file has it
     name: str | None = None
     channels: tuple[str, ...] = DEFAULT_CHANNELS
     folder: Path | None = None  # files may be sent from here
@@ -51,7 +51,7 @@ class Options:
         environ: Mapping[str, str],
         *,
         url: str | None = None,
-        identity: Path | None = None,
+        identity: Path | Identity | None = None,
         name: str | None = None,
         folder: Path | None = None,
     ) -> "Options":
@@ -80,8 +80,15 @@ class Options:
             )
         return url
 
-    def chosen_key_file(self, asked: str | None, name: str | None) -> Path | None:
-        """The key file to connect with: the one asked for, the user's, one for the name, or none."""
+    def chosen_key(self, asked: str | None, name: str | None) -> Path | Identity | None:
+        """The key to connect with: the file asked for, the user's, one for the name, or none.
+
+        Raises UsageError if a file is asked for and the agent has a key that is in no file.
+        """
+        if isinstance(self.identity, Identity):
+            if asked is not None:
+                raise UsageError("This agent has one key, which is in no file. Leave `identity_path` out.")
+            return self.identity
         if asked is not None:
             return Path(asked).expanduser().absolute()
         if self.identity is not None:

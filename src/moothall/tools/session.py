@@ -29,7 +29,7 @@ from moothall.errors import (
     NotConnected,
     Refusal,
 )
-from moothall.identity.keyfile import require
+from moothall.identity.keyfile import Identity, require
 from moothall.tools.floor import Floor
 from moothall.tools.intake import Intake
 from moothall.tools.keep_line import KeepLine
@@ -50,7 +50,7 @@ class Ticket(NamedTuple):
 
     url: str
     name: str | None
-    identity: Path | None
+    identity: Path | Identity | None
     channels: tuple[str, ...]
 
 
@@ -63,9 +63,7 @@ class Session:
         self.keep = KeepLine()
         self.status_text: str | None = None  # what the model shows of itself, also while it listens
         self.watchers: list[Callable[[str], None]] = []  # told which kind of thing has changed
-        self._ticket = Ticket(
-            options.url, options.name, options.chosen_key_file(None, None), options.channels
-        )
+        self._ticket = Ticket(options.url, options.name, options.chosen_key(None, None), options.channels)
         self._agent: Agent | None = None
         self._intake: Intake | None = None
         self._place: Place | None = None
@@ -90,7 +88,8 @@ class Session:
         return self._ticket.url
 
     @property
-    def key_file(self) -> Path | None:
+    def key(self) -> Path | Identity | None:
+        """The key file, or a key that is in no file."""
         return self._ticket.identity
 
     @property
@@ -159,7 +158,7 @@ class Session:
     def mailbox(self) -> Mailbox:
         """The inbox, whether the agent is in the hall or not. Raises UsageError if its folder cannot be used."""
         if self._mailbox is None:
-            self._place = Place.of(self.key_file)
+            self._place = Place.of(self.key)
             self._mailbox = Mailbox(self._place.folder)
         return self._mailbox
 
@@ -324,22 +323,23 @@ class Session:
 
 def _agent_of(ticket: Ticket) -> Agent:
     """A new agent. Raises KeyFileError."""
-    name, path = ticket.name, ticket.identity
-    if path is None:
+    name, key = ticket.name, ticket.identity
+    if key is None:
         return Agent(
             name or f"anon_{secrets.token_hex(3)}",
             timeout=TIMEOUT,
             reconnect=False,
             delivery_receipts="manual",
         )
-    is_ours = may_create(path)
-    if is_ours:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    else:
-        _require(path)
+    is_ours = isinstance(key, Path) and may_create(key)
+    if isinstance(key, Path):
+        if is_ours:
+            key.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        else:
+            _require(key)
     return Agent(
         name,
-        identity=path,
+        identity=key,
         create=is_ours,
         timeout=TIMEOUT,
         reconnect=False,

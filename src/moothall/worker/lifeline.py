@@ -1,34 +1,49 @@
-"""The pipe from the supervisor to its runner: it carries the token, and its end says that the supervisor is gone.
+"""The pipe from the supervisor to its runner: it carries the secrets, and its end says that the supervisor is gone.
 
-The supervisor writes one line, the token or nothing, and keeps its end open for as long as it lives. The kernel
-closes that end however the supervisor ends. A token in a pipe is neither in the arguments nor in the environment of
-a process, where others could read it.
+The supervisor writes two lines, the token and the identity, each empty if there is none. It keeps its end open for
+as long as it lives. The kernel closes that end however the supervisor ends. A secret in a pipe is neither in the
+arguments nor in the environment of a process, where others could read it.
 """
 
 import os
 import sys
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from moothall.errors import UsageError
 
 VARIABLE: Final = "AGENT_LIFELINE"  # the number of the descriptor, in the runner's environment
-MAX_TOKEN: Final = 16 * 1024  # bytes; fits into any pipe, so that writing never waits
+MAX_TOKEN: Final = 16 * 1024  # bytes
+MAX_IDENTITY: Final = 32 * 1024  # bytes; both fit into a pipe, so that writing never waits
 
 
-def with_token(token: str | None) -> tuple[int, int]:
-    """A new pipe with the token in it: the end to inherit, and the end to keep. Raises OSError."""
+class Secrets(NamedTuple):
+    """`identity` is the text of a key file, in one line."""
+
+    token: str | None = None
+    identity: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<Secrets {[name for name, value in self._asdict().items() if value]}>"
+
+
+def with_secrets(secrets: Secrets) -> tuple[int, int]:
+    """A new pipe with the secrets in it: the end to inherit, and the end to keep. Raises OSError."""
     reading, writing = os.pipe()
-    os.write(writing, f"{token or ''}\n".encode())
+    os.write(writing, f"{secrets.token or ''}\n{secrets.identity or ''}\n".encode())
     return reading, writing
 
 
-def read_token(descriptor: int) -> str | None:
-    """The token, or None if there is none. The pipe stays open. Raises OSError."""
+def read_secrets(descriptor: int) -> Secrets:
+    """What the pipe has. It stays open. Raises OSError."""
+    return Secrets(_line(descriptor, MAX_TOKEN), _line(descriptor, MAX_IDENTITY))
+
+
+def _line(descriptor: int, most: int) -> str | None:
     line = bytearray()
     while not line.endswith(b"\n"):
         byte = os.read(descriptor, 1)  # one at a time: nothing that follows the line is taken
-        if not byte or len(line) > MAX_TOKEN:
+        if not byte or len(line) > most:
             break
         line += byte
     return line.decode(errors="replace").strip() or None
@@ -55,7 +70,7 @@ def leave_environment(environment: Mapping[str, str], variable: str) -> None:
     token = environment.get(variable)
     if token is None:
         return
-    reading, writing = with_token(token[:MAX_TOKEN])
+    reading, writing = with_secrets(Secrets(token[:MAX_TOKEN]))
     for descriptor in (reading, writing):  # with its own end open, the pipe never ends
         os.set_inheritable(descriptor, True)
     rest = {key: value for key, value in environment.items() if key != variable}

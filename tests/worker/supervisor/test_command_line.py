@@ -19,10 +19,12 @@ def _has_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_given_is_the_plan(tmp_path: Path) -> None:
-    flags = ["--token-file", "/a/token", "--state-dir=/a/state", "--heartbeat", "3", "--give-up-after", "7"]
+    flags = ["--token-file", "/a/token", "--identity-file=/a/key"]
+    flags += ["--state-dir=/a/state", "--heartbeat", "3", "--give-up-after", "7"]
     plan = read(["alice", *flags, "Greet them."], {})
     assert (plan.name, plan.mission, plan.folder.path) == ("alice", "Greet them.", Path("/a/state"))
-    assert (plan.token_file, plan.heartbeat, plan.give_up_after) == (Path("/a/token"), 3, 7)
+    assert plan.sources[:2] == (Path("/a/token"), Path("/a/key"))
+    assert (plan.heartbeat, plan.give_up_after) == (3, 7)
     assert plan.runner == tmp_path / "agent-runner"
 
 
@@ -30,7 +32,8 @@ def test_what_is_not_given_has_a_default(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("HOME", "/home/someone")
     plan = read(["alice", "Greet them."], {})
     assert plan.folder.path == Path("/home/someone/.agentchat/agents/alice")
-    assert plan.token_file == Path("/run/secrets/oauth-token")
+    assert plan.sources[:2] == (Path("/run/secrets/oauth-token"), Path("/run/secrets/identity"))
+    assert not plan.sources.expected
     assert (plan.heartbeat, plan.give_up_after) == (10, 0)
 
 
@@ -56,6 +59,17 @@ def test_what_is_wrong_is_said(arguments: list[str], complaint: str) -> None:
     with pytest.raises(UsageError) as caught:
         read(arguments, {})
     assert complaint in str(caught.value)
+
+
+def test_what_the_host_will_put_there_comes_from_the_environment() -> None:
+    sources = read(["alice", "x"], {"MOOTHALL_SECRETS": "oauth-token identity"}).sources
+    assert sources.awaited({}) == [sources.token_file, sources.identity_file]
+    proxy = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9999", "ANTHROPIC_API_KEY": "proxy-managed"}
+    assert sources.awaited(proxy) == [sources.identity_file]
+    with pytest.raises(
+        UsageError, match="MOOTHALL_SECRETS names 'key': it may name oauth-token and identity"
+    ):
+        read(["alice", "x"], {"MOOTHALL_SECRETS": "key"})
 
 
 def test_the_program_says_its_version(place: Workplace) -> None:

@@ -91,6 +91,39 @@ def test_startup_2_each_run_gets_the_token(place: Workplace) -> None:
     assert seen.read_text() == f"{TOKEN}\n{TOKEN}\n"
 
 
+def test_startup_2_the_identity_goes_to_the_runner_which_has_the_tools(place: Workplace) -> None:
+    place.identity_file.write_text('{"key":\n"secret-of-a-test"}')
+    reads = '{ read token; read identity; } <&"$AGENT_LIFELINE"'
+    place.set_runner(f'{reads}; echo "$token:$identity" > "$STATE_DIR/seen"\n{IDLE_RUNNER}')
+    process = place.supervise()
+    runner = place.until_running()
+    assert (place.folder / "seen").read_text() == ':{"key": "secret-of-a-test"}\n'
+    assert not place.identity_file.exists()
+    assert not (place.folder / "mcp.json").exists()
+    for pid in (process.pid, runner):
+        for name in ("environ", "cmdline"):
+            assert b"secret-of-a-test" not in Path(f"/proc/{pid}/{name}").read_bytes()
+
+
+def test_startup_2_secrets_that_the_host_is_about_to_put_there_are_waited_for(place: Workplace) -> None:
+    place.set_runner(f'read token <&"$AGENT_LIFELINE"; echo "$token" > "$STATE_DIR/seen"\n{IDLE_RUNNER}')
+    place.supervise(MOOTHALL_SECRETS="oauth-token")
+    place.until_status("starting")
+    assert place.runs() == []
+    place.token_file.write_text(TOKEN)
+    place.until_running()
+    assert (place.folder / "seen").read_text() == f"{TOKEN}\n"
+
+
+def test_startup_2_a_wait_for_secrets_can_be_stopped(place: Workplace) -> None:
+    process = place.supervise(MOOTHALL_SECRETS="identity")
+    place.until_status("starting")
+    process.terminate()
+    assert finish(process)[0] == 0
+    assert place.state()["status"] == "stopped"
+    assert place.runs() == []
+
+
 def test_startup_3_the_tools_are_registered(place: Workplace) -> None:
     place.supervise()
     place.until_running()

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from moothall.worker import entry
 from moothall.worker.guard.limits import DEFAULTS, Limits
 
 MISUSED: Final = 1  # exit code (agentchat wire 19.5)
@@ -93,8 +94,7 @@ class Misused(Exception):
 
 def program() -> list[str]:
     """The beginning of a command that starts the guard: `[*program(), "--budget", "5000", "--", *words]`."""
-    # -P: a module in the working directory, where an agent can write, must not become a part of the guard.
-    return [sys.executable, "-P", "-m", "moothall.worker.guard"]
+    return entry.program("moothall.worker.guard")
 
 
 def usage() -> str:

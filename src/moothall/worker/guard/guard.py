@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from moothall.worker import state_file
+from moothall.worker import sealing, state_file
 from moothall.worker.cgroup import Cgroup
 from moothall.worker.descendants import adopt_orphans, children_of, has_children, reap, tree
 from moothall.worker.guard import keeper
@@ -80,6 +80,8 @@ class Guard:
         self._write_state(must=True)
         for descriptor in self._task.variables.values():
             os.fstat(descriptor)
+        if self._task.variables:
+            sealing.seal()  # the descriptors of secrets are in this process, and in the keeper, for a moment
         if self._lifeline is not None:
             os.set_inheritable(self._lifeline, False)
         adopt_orphans()

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from moothall.worker.cgroup import Cgroup
 from moothall.worker.descendants import adopt_orphans, has_children, kill_tree, reap, send, tree
+from moothall.worker.descriptors import close_all_but
 
 STARTED: Final = "started"  # and the process id
 FAILED: Final = "failed"  # to start, and the number of the error
@@ -139,14 +140,10 @@ def _start(command: Command, group: Cgroup | None, reports: int) -> int:
 
 
 def _let_go_of_all_but(own: set[int]) -> None:
-    """Close what the keeper has of others. The end of a pipe must not wait for a process that does not use it."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
         os.dup2(nowhere, descriptor)
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  # numbers, not paths
-        if int(name) > 2 and int(name) not in own:
-            with suppress(OSError):  # the one that lists them is closed already
-                os.close(int(name))
+    close_all_but(own)
 
 
 def _tell_failure(reports: int, error: OSError) -> None:

@@ -122,7 +122,7 @@ class ToolLoop:
         if model is None:
             raise UsageError("AGENT_MODEL is missing: name a model that the endpoint serves")
         words = [sys.executable, "-P", "-m", "moothall.worker.runner.tool_loop", self.sdk, model]
-        words += [str(session.prompt_file), str(session.system_file)]
+        words += [str(session.prompt_file), str(session.system_file), str(session.mcp_servers)]
         variables = {
             "MOOTHALL_NAME": session.name,
             BUDGET_VARIABLE: str(session.mcp_servers.with_name(GUARD_STATE)),

@@ -8,8 +8,6 @@ runner adopts and ends what a guard that was killed has left.
 import fcntl
 import os
 import secrets
-import select
-import signal
 import subprocess
 import time
 from collections import deque
@@ -19,7 +17,7 @@ from typing import Final
 
 from moothall.daemon.folder import Folder
 from moothall.errors import UsageError
-from moothall.worker import descendants, lifeline, state_file
+from moothall.worker import descendants, entry, lifeline, sealing, state_file
 from moothall.worker.agent_folder import (
     ABORT,
     GUARD_STATE,
@@ -31,92 +29,44 @@ from moothall.worker.agent_folder import (
     set_guard_state_aside,
 )
 from moothall.worker.guard.command_line import program as guard_program
+from moothall.worker.lifeline import Secrets
 from moothall.worker.log_lines import LogFile, utc
-from moothall.worker.runner import backends, personality, prompt, sessions, transcript, verdict
+from moothall.worker.runner import (
+    backends,
+    personality,
+    prompt,
+    sealed_tools,
+    sessions,
+    transcript,
+    verdict,
+)
 from moothall.worker.runner.backends import Launch, Session
 from moothall.worker.runner.config import Config
 from moothall.worker.runner.events import Reader, Shown
-from moothall.worker.supervisor.registration import register
+from moothall.worker.runner.stopping import Signals, Stopped
+from moothall.worker.runner.tool_server import ToolServer
+from moothall.worker.supervisor import registration
 
 LOCK_TIMEOUT: Final = 20.0  # seconds; the session before this one may still be ending
 GUARD_GRACE: Final = 7.0  # seconds after SIGTERM; the guard itself kills after 5, the supervisor after 8
 
-_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _BLOCK: Final = 64 * 1024
 _LOOK: Final = 0.05  # seconds between two looks at the lock
-
-
-class Stopped(Exception):
-    """A signal, or the end of the supervisor."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.exit_code = 128 + number
 
 
 def run(config: Config, environment: Mapping[str, str]) -> int:
     """Run one session and return the exit code (agentchat wire 19.4). Raises UsageError or OSError."""
     try:
         with Signals(lifeline.inherited(environment)) as signals:
-            token = None if signals.lifeline is None else lifeline.read_token(signals.lifeline)
+            given = Secrets() if signals.lifeline is None else lifeline.read_secrets(signals.lifeline)
+            if any(given):
+                sealing.seal()
             descendants.adopt_orphans()
             config.folder.make()
             with _only_one(config.folder, signals):
-                return _Run(config, environment, signals).session(token)
+                return _Run(config, environment, signals).session(given)
     except Stopped as stopped:
         return stopped.exit_code
-
-
-class Signals:
-    """What asks this session to end: a signal, or the end of the pipe from the supervisor."""
-
-    def __init__(self, lifeline: int | None) -> None:
-        self.lifeline = lifeline
-        self._number = 0
-        self._closing = ExitStack()
-
-    def __enter__(self) -> "Signals":
-        waker, wake = os.pipe()
-        for descriptor in (waker, wake):
-            os.set_blocking(descriptor, False)
-            self._closing.callback(os.close, descriptor)
-        self._waker = waker
-        for number in (*_STOP_SIGNALS, signal.SIGCHLD):
-            self._closing.callback(signal.signal, number, signal.signal(number, self._note))
-        self._closing.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(wake))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._closing.close()
-
-    def _note(self, number: int, _frame: object) -> None:
-        if number in _STOP_SIGNALS:
-            self._number = number
-
-    def check(self) -> None:
-        """Raises Stopped."""
-        if self.lifeline is not None and self._has_ended(self.lifeline):
-            self._number = self._number or signal.SIGTERM
-        if self._number:
-            raise Stopped(self._number)
-
-    def wait(self, output: int | None, seconds: float | None, *, watch_lifeline: bool) -> None:
-        """Until there is output, a signal, the end of a child, or the end of the supervisor."""
-        poll = select.poll()
-        poll.register(self._waker, select.POLLIN)
-        if output is not None:
-            poll.register(output, select.POLLIN)
-        if watch_lifeline and self.lifeline is not None:
-            poll.register(self.lifeline, select.POLLIN)
-        if (self._waker, select.POLLIN) in poll.poll(None if seconds is None else seconds * 1000):
-            os.read(self._waker, _BLOCK)
-
-    @staticmethod
-    def _has_ended(pipe: int) -> bool:
-        """The supervisor writes nothing after the token: what can be read is the end."""
-        poll = select.poll()
-        poll.register(pipe, select.POLLIN)
-        return bool(poll.poll(0))
 
 
 @contextmanager
@@ -145,13 +95,15 @@ class _Run:
     def __init__(self, config: Config, environment: Mapping[str, str], signals: Signals) -> None:
         self._config = config
         self._path = config.folder.path
-        self._environment = {key: value for key, value in environment.items() if key != lifeline.VARIABLE}
+        self._environment = entry.of_the_user(environment)
+        self._environment.pop(lifeline.VARIABLE, None)
         self._signals = signals
         self._log = LogFile(config.log_file)
         self._reader = Reader()
         self._own_words: deque[str] = deque(maxlen=verdict.LINES)
+        self._tools: ToolServer | None = None
 
-    def session(self, token: str | None) -> int:
+    def session(self, given: Secrets) -> int:
         backend = backends.named(self._config.runtime)
         number = sessions.begin(self._path / SESSION_NUMBER)
         transcript.set_aside(self._config.folder)
@@ -163,7 +115,8 @@ class _Run:
         heading = f"=== {self._config.name}, session {number}, {utc(time.time())}, {self._config.runtime} ==="
         written = transcript.Transcript(self._config.folder, heading)
         try:
-            code = self._guarded(launch, token, written)
+            with self._serving(given.identity):
+                code = self._guarded(launch, given.token, written)
         except Stopped:
             self._log.say(f"session {number} was stopped")
             raise
@@ -197,9 +150,24 @@ class _Run:
         )
         state_file.write(session.prompt_file, text.encode(errors="replace"))
         state_file.write(session.system_file, system.encode(errors="replace"))
-        if not session.mcp_servers.exists():  # a runner that was started by hand
-            register(config.folder, config.name, self._environment)
         return session
+
+    @contextmanager
+    def _serving(self, identity: str | None) -> Iterator[None]:
+        """The tools of the hall, for the length of the block. With an identity they are a child of this process."""
+        config = self._config
+        if identity is None:
+            if not (self._path / MCP_SERVERS).exists():  # a runner that was started by hand
+                registration.register(config.folder, config.name, self._environment)
+            yield
+            return
+        sealed_tools.check()
+        variables = registration.variables(config.folder, config.name, self._environment)
+        serve = sealed_tools.serving(identity, variables)
+        with ToolServer(serve, self._signals, LogFile(config.log_file)) as self._tools:
+            self._tools.start()
+            registration.write(config.folder, self._tools.entry())
+            yield
 
     # -- the guard ---------------------------------------------------------------------------------
 
@@ -235,7 +203,8 @@ class _Run:
         words += ["--state", str(self._path / GUARD_STATE), "--abort-file", str(self._path / ABORT)]
         words += ["--log", str(self._config.log_file)]
         if token is not None:
-            secret, filling = lifeline.with_token(token)
+            secret, filling = os.pipe()
+            os.write(filling, token.encode())
             os.close(filling)
             passed.append(secret)
             words += ["--env-fd", f"{launch.token_variable}={secret}"]
@@ -267,8 +236,17 @@ class _Run:
             self._signals.check()
             if reading is not None and not self._copy(reading, written, has_events):
                 reading = None
-            self._signals.wait(reading, None, watch_lifeline=True)
+            self._signals.wait(
+                () if reading is None else (reading,), self._look_at_tools(), watch_lifeline=True
+            )
         self._end(output, process, written, has_events)
+
+    def _look_at_tools(self) -> float | None:
+        """Start their server again if it has ended. Returns the seconds until the next look."""
+        if self._tools is None:
+            return None
+        self._tools.look()
+        return None if self._tools.wake_at is None else max(0.0, self._tools.wake_at - time.monotonic())
 
     def _end(
         self,
@@ -285,7 +263,10 @@ class _Run:
                 process.kill()
             if reading is not None and not self._copy(reading, written, has_events):
                 reading = None
-            self._signals.wait(reading, max(0.0, deadline - time.monotonic()) or _LOOK, watch_lifeline=False)
+            left = max(0.0, deadline - time.monotonic())
+            self._signals.wait(() if reading is None else (reading,), left or _LOOK, watch_lifeline=False)
+        if self._tools is not None:
+            self._tools.end()
         descendants.end_all(0)
         while reading is not None and self._copy(reading, written, has_events, once=True):
             pass

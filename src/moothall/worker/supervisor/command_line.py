@@ -12,16 +12,16 @@ from typing import Final
 from moothall.errors import UsageError
 from moothall.worker import entry, lifeline
 from moothall.worker.agent_folder import folder_of
-from moothall.worker.supervisor import credentials
+from moothall.worker.supervisor import credentials, secret_files
 from moothall.worker.supervisor.service import HEARTBEAT_EVERY, Plan, find_runner, supervise
 
 FAILED: Final = 1  # exit code (agentchat wire 19.3)
 MAX_MISSION: Final = 16 * 1024  # characters; the kernel refuses variables of more than 128 KiB
 USAGE: Final = (
-    "usage: agent-supervisor NAME MISSION [--token-file PATH] [--state-dir FOLDER] [--heartbeat SECONDS]"
-    " [--give-up-after N]"
+    "usage: agent-supervisor NAME MISSION [--token-file PATH] [--identity-file PATH] [--state-dir FOLDER]"
+    " [--heartbeat SECONDS] [--give-up-after N]"
 )
-FLAGS: Final = ("--token-file", "--state-dir", "--heartbeat", "--give-up-after")
+FLAGS: Final = ("--token-file", "--identity-file", "--state-dir", "--heartbeat", "--give-up-after")
 
 NEEDS_TOKEN: Final = "cli"  # the runtime that cannot do without one  # noqa: S105
 
@@ -64,12 +64,20 @@ def read(arguments: list[str], environment: Mapping[str, str]) -> Plan:
         mission=mission,
         folder=folder_of(name, flags.get("--state-dir") or environment.get("STATE_DIR")),
         runner=find_runner(Path(sys.argv[0])),
-        token_file=Path(flags.get("--token-file") or credentials.TOKEN_FILE).expanduser().absolute(),
-        needs_token=credentials.is_in_container()
-        and environment.get("AGENT_RUNTIME", NEEDS_TOKEN) == NEEDS_TOKEN,
+        sources=credentials.Sources(
+            token_file=_path(flags, "--token-file", credentials.TOKEN_FILE),
+            identity_file=_path(flags, "--identity-file", credentials.IDENTITY_FILE),
+            expected=secret_files.expected(environment.get(secret_files.VARIABLE, "")),
+            needs_token=credentials.is_in_container()
+            and environment.get("AGENT_RUNTIME", NEEDS_TOKEN) == NEEDS_TOKEN,
+        ),
         heartbeat=_number(flags, "--heartbeat", HEARTBEAT_EVERY, 0.1, 3600),
         give_up_after=int(_number(flags, "--give-up-after", 0, 0, 1_000_000)),
     )
+
+
+def _path(flags: Mapping[str, str], flag: str, default: Path) -> Path:
+    return Path(flags.get(flag) or default).expanduser().absolute()
 
 
 def _number(flags: Mapping[str, str], flag: str, default: float, least: float, most: float) -> float:

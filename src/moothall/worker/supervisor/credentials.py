@@ -1,22 +1,23 @@
-"""Where the token of a model comes from (seed 001, container agents; agentchat wire 19.3).
+"""Where the secrets of an agent come from: the token of its model and its own key (agentchat wire 19.3).
 
-A file, which is deleted after it was read. So the model, which reads what strangers write, cannot be talked into
-reading it. Without a file, the variable that the user has set: `lifeline.leave_environment` has put its value into
-a pipe. The token stays in the memory of the supervisor, which hands it to each runner through a pipe.
+Each comes from a file. Without a token file, the variable that the user has set counts:
+`lifeline.leave_environment` has put its value into a pipe. The secrets stay in the memory of the supervisor, which
+hands them to each runner through a pipe.
 """
 
 import os
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from moothall.errors import UsageError
-from moothall.worker import lifeline
-from moothall.worker.lifeline import MAX_TOKEN
+from moothall.worker import lifeline, sealing
+from moothall.worker.lifeline import Secrets
+from moothall.worker.supervisor import secret_files
 
-TOKEN_FILE: Final = Path("/run/secrets/oauth-token")
+TOKEN_FILE: Final = secret_files.FOLDER / secret_files.TOKEN
+IDENTITY_FILE: Final = secret_files.FOLDER / secret_files.IDENTITY
 TOKEN_VARIABLE: Final = "CLAUDE_CODE_OAUTH_TOKEN"  # noqa: S105  # its name
 BY_PROXY: Final = "proxy-managed"  # in the place of a key: a proxy on the host adds the real one
 
@@ -25,57 +26,49 @@ _FIRST_PROCESS: Final = Path("/proc/1/cgroup")
 _CONTAINER_WORDS: Final = ("docker", "libpod", "containerd", "kubepods", "lxc")
 
 
-def load(file: Path, environment: Mapping[str, str], *, is_required: bool) -> str | None:
-    """The token, or None where none is needed or given. The file is gone afterwards. Raises UsageError."""
-    if environment.get("ANTHROPIC_BASE_URL") and environment.get("ANTHROPIC_API_KEY") == BY_PROXY:
-        return None
+class Sources(NamedTuple):
+    """The files, those of them that the host is about to fill, and whether a token is needed."""
+
+    token_file: Path = TOKEN_FILE
+    identity_file: Path = IDENTITY_FILE
+    expected: frozenset[str] = frozenset()
+    needs_token: bool = False
+
+    def awaited(self, environment: Mapping[str, str]) -> list[Path]:
+        """The files to wait for."""
+        files = {secret_files.TOKEN: self.token_file, secret_files.IDENTITY: self.identity_file}
+        if is_by_proxy(environment):
+            del files[secret_files.TOKEN]
+        return [file for name, file in files.items() if name in self.expected]
+
+
+def is_by_proxy(environment: Mapping[str, str]) -> bool:
+    """True if a proxy has the token, so that the agent needs none."""
+    return bool(environment.get("ANTHROPIC_BASE_URL")) and environment.get("ANTHROPIC_API_KEY") == BY_PROXY
+
+
+def load(sources: Sources, environment: Mapping[str, str]) -> Secrets:
+    """What is given. The files are gone afterwards. Raises UsageError."""
+    secrets = Secrets(
+        None if is_by_proxy(environment) else _token(sources, environment),
+        secret_files.take_identity(sources.identity_file),
+    )
+    if any(secrets):
+        sealing.seal()
+    return secrets
+
+
+def _token(sources: Sources, environment: Mapping[str, str]) -> str | None:
     pipe = lifeline.inherited(environment)
-    token = _take(file)
+    token = secret_files.take_token(sources.token_file)
     if pipe is not None:
-        token = token or lifeline.read_token(pipe)
+        token = token or lifeline.read_secrets(pipe).token
         os.close(pipe)
-    if token is None and is_required:
+    if token is None and sources.needs_token:
         raise UsageError(
-            f"there is no token: mount it as the file {file}, or name another file with --token-file"
+            f"there is no token: mount it as the file {sources.token_file}, or name another file with --token-file"
         )
     return token
-
-
-def _take(file: Path) -> str | None:
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise UsageError(f"the token file {file} cannot be read: {error.strerror}") from None
-    try:
-        with os.fdopen(descriptor, "rb") as content:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UsageError(f"the token file {file} is not a regular file")
-            found = content.read(MAX_TOKEN + 1)
-    except OSError as error:
-        raise UsageError(f"the token file {file} cannot be read: {error.strerror}") from None
-    _delete(file)
-    if len(found) > MAX_TOKEN:
-        raise UsageError(f"the token file {file} is longer than {MAX_TOKEN} bytes: it is not a token")
-    token = found.decode(errors="replace").strip()
-    if not token.isprintable() or " " in token:
-        raise UsageError(f"the token file {file} holds more than one word: it is not a token")
-    return token or None
-
-
-def _delete(file: Path) -> None:
-    """A file that is a mount of its own cannot be removed, and is emptied."""
-    try:
-        file.unlink()
-    except OSError as error:
-        with suppress(OSError):
-            os.truncate(file, 0)
-            return
-        raise UsageError(
-            f"the token file {file} cannot be deleted ({error.strerror}), so the model could read it: mount it"
-            " where this user can delete it"
-        ) from None
 
 
 def is_in_container() -> bool:

@@ -22,18 +22,22 @@ _HANDED_ON: Final = (HALL_VARIABLE, "AGENTCHAT_PUBLIC", "MOOTHALL_IDENTITY")
 
 
 def register(folder: Folder, name: str, environment: Mapping[str, str]) -> None:
-    """Write the list of MCP servers of this agent. Raises OSError."""
-    server = entry(name, environment, folder.path / GUARD_STATE)
+    """Write the list of MCP servers of this agent, for a server that the model's program starts. Raises OSError."""
+    write(folder, entry(variables(folder, name, environment)))
+
+
+def write(folder: Folder, server: Mapping[str, Any]) -> None:
+    """Write the list with this server. Raises OSError."""
     state_file.write_object(folder.path / MCP_SERVERS, {"mcpServers": {SERVER: server}})
 
 
-def entry(name: str, environment: Mapping[str, str], budget_file: Path) -> dict[str, Any]:
+def variables(folder: Folder, name: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the server is told by its environment."""
+    own = {"MOOTHALL_NAME": name, BUDGET_VARIABLE: str(folder.path / GUARD_STATE)}
+    return own | {key: environment[key] for key in _HANDED_ON if environment.get(key)}
+
+
+def entry(variables: Mapping[str, str]) -> dict[str, Any]:
     """How to start the server. It runs without the token, which its parent, the model's program, has."""
-    variables = {key: environment[key] for key in _HANDED_ON if environment.get(key)}
     command = ["-u", TOKEN_VARIABLE, str(Path(sys.executable)), "-m", "moothall", "mcp"]
-    return {
-        "type": "stdio",
-        "command": "/usr/bin/env",
-        "args": command,
-        "env": {"MOOTHALL_NAME": name, BUDGET_VARIABLE: str(budget_file), **variables},
-    }
+    return {"type": "stdio", "command": "/usr/bin/env", "args": command, "env": dict(variables)}

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from moothall.daemon.folder import Folder
 from moothall.errors import UsageError
-from moothall.worker import descendants, lifeline, state_file
+from moothall.worker import descendants, entry, lifeline, state_file
 from moothall.worker.agent_folder import (
     ABORT,
     GUARD_STATE,
@@ -27,8 +27,9 @@ from moothall.worker.agent_folder import (
     SUPERVISOR_LOG,
     set_guard_state_aside,
 )
+from moothall.worker.lifeline import Secrets
 from moothall.worker.log_lines import LogFile, utc
-from moothall.worker.supervisor import credentials
+from moothall.worker.supervisor import credentials, secret_files
 from moothall.worker.supervisor.life import GRACE, LONGEST_WAIT, Life, Order
 from moothall.worker.supervisor.only_one import only_one
 from moothall.worker.supervisor.registration import register
@@ -51,8 +52,7 @@ class Plan:
     mission: str
     folder: Folder
     runner: Path
-    token_file: Path = credentials.TOKEN_FILE
-    needs_token: bool = False
+    sources: credentials.Sources
     heartbeat: float = HEARTBEAT_EVERY
     give_up_after: int = 0
 
@@ -74,8 +74,11 @@ def supervise(plan: Plan, environment: Mapping[str, str]) -> int:
         supervisor = Supervisor(plan, environment)
         supervisor.save()
         try:
-            supervisor.token = credentials.load(plan.token_file, environment, is_required=plan.needs_token)
-            register(plan.folder, plan.name, environment)
+            if secret_files.wait_for(plan.sources.awaited(environment), _STOP_SIGNALS) is not None:
+                return supervisor.stop()
+            supervisor.secrets = credentials.load(plan.sources, environment)
+            if supervisor.secrets.identity is None:  # else the runner itself has the tools
+                register(plan.folder, plan.name, environment)
         except UsageError as error:
             supervisor.give_up(str(error))
             raise
@@ -84,7 +87,7 @@ def supervise(plan: Plan, environment: Mapping[str, str]) -> int:
 
 class Supervisor:
     def __init__(self, plan: Plan, environment: Mapping[str, str]) -> None:
-        self.token: str | None = None
+        self.secrets = Secrets()
         self._plan = plan
         self._path = plan.folder.path
         self._environment = environment
@@ -113,6 +116,11 @@ class Supervisor:
         (self._path / STOP).unlink(missing_ok=True)  # obeyed: the next start is not meant
         self._log.say(f"ended: {self._life.status}")
         return self._life.exit_code
+
+    def stop(self) -> int:
+        """End before the first run, because of a signal."""
+        self._has_signal = True
+        return self.run()
 
     def give_up(self, reason: str) -> None:
         """Leave the reason in the state file. Raises OSError."""
@@ -181,7 +189,7 @@ class Supervisor:
         with ExitStack() as opened:
             output = LogFile(self._path / RUNNER_LOG).open()
             opened.callback(os.close, output)
-            reading, self._lifeline = lifeline.with_token(self.token)
+            reading, self._lifeline = lifeline.with_secrets(self.secrets)
             opened.callback(os.close, reading)
             os.set_inheritable(reading, True)
             return os.posix_spawn(
@@ -199,13 +207,17 @@ class Supervisor:
             )
 
     def _runner_environment(self, pipe: int) -> dict[str, str]:
-        return dict(self._environment) | {
-            "AGENT_NAME": self._plan.name,
-            "MISSION": self._plan.mission,
-            "STATE_DIR": str(self._path),
-            "LOG_FILE": str(self._path / RUNNER_LOG),
-            lifeline.VARIABLE: str(pipe),
-        }
+        return (
+            dict(self._environment)
+            | {
+                "AGENT_NAME": self._plan.name,
+                "MISSION": self._plan.mission,
+                "STATE_DIR": str(self._path),
+                "LOG_FILE": str(self._path / RUNNER_LOG),
+                lifeline.VARIABLE: str(pipe),
+            }
+            | entry.no_user_modules(self._environment)
+        )
 
     def _drop_lifeline(self) -> None:
         if self._lifeline is not None:
