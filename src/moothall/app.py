@@ -19,6 +19,7 @@ from moothall.gateways import health
 from moothall.gateways.batches import Batches, pace_of
 from moothall.gateways.callables import Event as Event  # for those who write hooks
 from moothall.gateways.callables import Hook, HookListener, name_of
+from moothall.gateways.gallery import WATCH_PATH, served
 from moothall.gateways.keep_port import KeepPort
 from moothall.gateways.lag import LagMeter
 from moothall.gateways.mesh import MESH_PATH, Mesh
@@ -31,6 +32,7 @@ from moothall.hall.admin import read_motd
 from moothall.hall.common import ALLOWLIST, BANS, MOTD, Copies, ListName
 from moothall.hall.durable import Durable
 from moothall.hall.elsewhere import NOWHERE, Elsewhere
+from moothall.hall.gallery import Gallery, is_open
 from moothall.hall.gate import Gate
 from moothall.hall.hall import Hall
 from moothall.hall.keep.bridge import Bridge
@@ -208,7 +210,11 @@ class App:
         self._batches = Batches(self._loop, pace_of(settings))
         self.keep = self._build_keep(hall_key) if settings.keep else None
         self.mesh = self._build_mesh(hall_key, seal) if settings.mesh else None
-        self.port.rooms = {MESH_PATH: None if self.mesh is None else self.mesh.served}
+        self.gallery = Gallery(self.hall) if is_open(settings) else None
+        self.port.rooms = {
+            MESH_PATH: None if self.mesh is None else self.mesh.served,
+            WATCH_PATH: None if self.gallery is None else served(self.gallery),
+        }
         self._lag = LagMeter()
         page = serving.routes(serving.load(serving.page_folder())) if settings.page else ()
         reports = health.routes(
@@ -222,6 +228,7 @@ class App:
             self.keep,
             self.mesh,
             self.network,
+            self.gallery,
         )
         self.port.routes = RouteTable((*page, *reports))
         try:

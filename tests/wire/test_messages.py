@@ -42,6 +42,11 @@ AT_LEAST: list[tuple[server.ServerMessage, dict[str, Any]]] = [
         server.KeyRevoked(ts=1, agent_id="@a", fingerprint="f"),
         {"type": "KEY_REVOKED", "agent_id": "@a", "fingerprint": "f"},
     ),
+    (
+        server.WatchedHall(ts=1, server="s", hall_key="k"),
+        {"type": "HALL", "server": "s", "hall_key": "k"},
+    ),
+    (server.WatchGap(ts=1, missed=2), {"type": "GAP", "missed": 2}),
     (server.MotdUpdate(ts=1, motd=None), {"type": "MOTD_UPDATE", "motd": None}),
     (
         server.NickChanged(ts=1, agent_id="@a", old_nick="o", new_nick="n"),

@@ -85,6 +85,9 @@ def serve(
         int | None, typer.Option(metavar="N", help="Messages a channel replays to newcomers.")
     ] = None,
     page: Annotated[bool | None, typer.Option(help="Serve the page for people at / of the port.")] = None,
+    page_public: Annotated[
+        bool | None, typer.Option(help="Show everyone what an anonymous agent may see.")
+    ] = None,
     no_limits: Annotated[
         bool,
         typer.Option("--no-limits", help="Turn all rate and connection limits off; for trusted networks."),
@@ -130,6 +133,7 @@ def serve(
         mesh_peers=mesh_peer or None,
         buffer_size=buffer_size,
         page=page,
+        page_public=page_public,
         no_limits=no_limits or None,
         log_format=log_format,
         log_level=log_level,

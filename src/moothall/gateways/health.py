@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from moothall import __version__
 from moothall.court.desk import CourtDesk
 from moothall.errors import RateLimited, Refusal
+from moothall.gateways.gallery import GalleryMetrics
 from moothall.gateways.keep_port import KeepPort
 from moothall.gateways.lag import LagMeter
 from moothall.gateways.mesh import Mesh, MeshMetrics
@@ -18,6 +19,7 @@ from moothall.gateways.mesh_network import NetworkMetrics, network_report
 from moothall.gateways.port import Port
 from moothall.hall.access import Doorkeeper
 from moothall.hall.admin import check_key
+from moothall.hall.gallery import Gallery
 from moothall.hall.hall import Hall
 from moothall.hall.session import Tier
 from moothall.identity.certificates import timestamp_text
@@ -164,6 +166,7 @@ def routes(
     keep: KeepPort | None = None,
     mesh: Mesh | None = None,
     network: Peering | None = None,
+    gallery: Gallery | None = None,
 ) -> tuple[Route, ...]:
     registry = CollectorRegistry()
     registry.register(HallMetrics(hall, port, lag, keep))
@@ -173,6 +176,8 @@ def routes(
         registry.register(MeshMetrics(mesh))
         if network is not None:
             registry.register(NetworkMetrics(network, mesh.room))
+    if gallery is not None:
+        registry.register(GalleryMetrics(gallery))
     registry.register(StoreMetrics(store, desk, court))
     registry.register(HookMetrics(hall, courier))
     ProcessCollector(namespace="moothall", registry=registry)

@@ -303,7 +303,7 @@ def _turn_out(hall: Hall, ban: Ban) -> None:
 
 def _show_motd(hall: Hall, motd: str | None) -> None:
     hall.motd = motd
-    hall.delivery.tell_sessions(hall.sessions, server.MotdUpdate(ts=hall.timestamp(), motd=motd))
+    hall.delivery.proclaim(hall.sessions, server.MotdUpdate(ts=hall.timestamp(), motd=motd))
 
 
 def read_motd(records: list[bytes]) -> str | None:

@@ -24,6 +24,7 @@ class Channel:
         "buffer",
         "invite_only",
         "invited",
+        "is_public",
         "last_activity",
         "made_by",
         "members",
@@ -55,6 +56,7 @@ class Channel:
         self.on_demand = on_demand  # can be joined at any time, and is shown while it has members
         self.invite_only = invite_only
         self.verified_only = verified_only
+        self.is_public = not (invite_only or verified_only)  # any agent may enter
         self.invited: set[str] = set()
         self.members: dict[str, Agent] = {}
         self.watchers: dict[str, Agent] = {}
@@ -109,6 +111,7 @@ class Channels:
         self._by_name: dict[str, Channel] = {}
         self._openings: list[Callable[[Channel], None]] = []
         self._occupied: list[Callable[[Channel], None]] = []
+        self._removals: list[Callable[[Channel], None]] = []
         self._made: Counter[str] = Counter()  # how many there are, by the address of who made them
 
     def __iter__(self) -> Iterator[Channel]:
@@ -163,6 +166,10 @@ class Channels:
         """Call `told` with a channel when its first member has entered, and when its last has left."""
         self._occupied.append(told)
 
+    def on_removal(self, told: Callable[[Channel], None]) -> None:
+        """Call `told` after a channel was removed."""
+        self._removals.append(told)
+
     def made_by(self, address: str) -> int:
         return self._made[address]
 
@@ -192,6 +199,8 @@ class Channels:
             self._made[channel.made_by] -= 1
             if not self._made[channel.made_by]:
                 del self._made[channel.made_by]
+        for told in self._removals:
+            told(channel)
 
     def shared_with(self, agent: Agent) -> list[Agent]:
         """All other watchers of the channels that this agent is in, once."""

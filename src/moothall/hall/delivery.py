@@ -32,12 +32,22 @@ class Delivery(Protocol):
     def spread(self, channel: Channel, outgoing: Outgoing | Bundle, but: Agent | None = None) -> None:
         """Hand a notice, or several, to the watchers of the channel."""
 
+    def is_watched(self, channel: Channel) -> bool:
+        """True if a notice of this channel has readers."""
+
+
+class Onlookers(Protocol):
+    """All who look at what is public (see `gallery`)."""
+
+    def put(self, outgoing: Outgoing | Bundle) -> None: ...
+
 
 class LocalDelivery:
     def __init__(self, roster: LocalRoster, tally: Tally, exemptions: Exemptions) -> None:
         self._roster = roster
         self._tally = tally
         self._exemptions = exemptions
+        self.gallery: Onlookers | None = None  # while there are any
 
     # -- to agents ---------------------------------------------------------------------------------
 
@@ -45,10 +55,15 @@ class LocalDelivery:
         agent.link.put(Outgoing(message))
         return self._roster.find(agent.id) is agent
 
-    def tell_all(self, agents: Iterable[Agent], message: ServerMessage) -> None:
+    def tell_all(
+        self, agents: Iterable[Agent], message: ServerMessage, about: Iterable[Channel] = ()
+    ) -> None:
+        """`about`: channels that the message belongs to. Onlookers get it if one of them is public."""
         outgoing = Outgoing(message)
         for agent in agents:
             agent.link.put(outgoing)
+        if self.gallery is not None and any(channel.is_public for channel in about):
+            self.gallery.put(outgoing)
 
     def tell_keys(self, keys: Iterable[bytes], message: ServerMessage, actor: Session | None = None) -> None:
         outgoing, by_key = Outgoing(message), self._roster.by_key
@@ -70,10 +85,16 @@ class LocalDelivery:
                 agent.link.put(outgoing)
 
     def tell_sessions(self, sessions: Iterable[Session], message: ServerMessage) -> None:
-        """Every open connection, whether it has identified or not."""
+        """These connections, whether they have identified or not."""
         outgoing = Outgoing(message)
         for session in sessions:
             session.link.put(outgoing)
+
+    def proclaim(self, sessions: Iterable[Session], message: ServerMessage) -> None:
+        """The same, and all onlookers."""
+        self.tell_sessions(sessions, message)
+        if self.gallery is not None:
+            self.gallery.put(Outgoing(message))
 
     # -- to channels -------------------------------------------------------------------------------
 
@@ -97,6 +118,7 @@ class LocalDelivery:
             self.spread(channel, outgoing, but)
         else:
             asking.spread(channel, outgoing, but)
+            self._show(channel, outgoing)
         if channel.relays:
             _relay(channel, outgoing, but)
         self._tally.fanout[channel.audience] += 1
@@ -114,6 +136,15 @@ class LocalDelivery:
             for watcher in watchers:
                 if watcher is not but:
                     watcher.link.put(outgoing)
+        if self.gallery is not None:
+            self._show(channel, outgoing)
+
+    def is_watched(self, channel: Channel) -> bool:
+        return bool(channel.watchers) or (self.gallery is not None and channel.is_public)
+
+    def _show(self, channel: Channel, outgoing: Outgoing | Bundle) -> None:
+        if self.gallery is not None and channel.is_public:
+            self.gallery.put(outgoing)
 
 
 def _relay(channel: Channel, outgoing: Outgoing, but: Agent | None) -> None:

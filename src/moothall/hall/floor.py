@@ -427,6 +427,7 @@ def _relay(
             )
         ],
         notice,
+        (channel,),  # who only looks makes no claims
     )
 
 

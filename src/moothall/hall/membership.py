@@ -71,6 +71,7 @@ def create_channel(hall: Hall, session: Session, message: CreateChannel) -> None
     )
     channel.invited.add(agent.id)
     _enter(hall, channel, agent)
+    _announce_arrival(hall, channel, agent)
     agents: list[str | server.MemberEntry] = [agent.address if settings.creator_as_text else _entry(agent)]
     hall.reply(session, server.Joined(ts=hall.timestamp(), channel=channel.name, agents=agents))
 
@@ -120,9 +121,7 @@ def invite(hall: Hall, session: Session, message: Invite) -> None:
 
 def list_channels(hall: Hall, session: Session, message: ListChannels) -> None:
     entries = [
-        server.ChannelEntry(channel.name, len(channel.members), channel.verified_only)
-        for channel in hall.channels
-        if channel.is_shown and not channel.invite_only
+        channel_entry(channel) for channel in hall.channels if channel.is_shown and not channel.invite_only
     ]
     hall.reply(session, server.Channels(ts=hall.timestamp(), list=entries))
 
@@ -137,7 +136,7 @@ def list_agents(hall: Hall, session: Session, message: ListAgents) -> None:
         raise NotInvited(f"Only members of {channel.name} can list its agents; JOIN it first")
     _check_verified(hall, channel, agent)
     unannounced = channel.unannounced
-    entries = [_listed(member) for member in channel.members.values() if member.id not in unannounced]
+    entries = [agent_entry(member) for member in channel.members.values() if member.id not in unannounced]
     hall.reply(session, server.Agents(ts=hall.timestamp(), channel=channel.name, list=entries))
 
 
@@ -149,11 +148,15 @@ def _list_hall(hall: Hall, session: Session, wanted: list[str] | UnsetType) -> N
         ids = dict.fromkeys(bare_id(address) for address in wanted)
         found = [hall.roster.agents[each] for each in ids if each in hall.roster.agents]
     truncated = wanted is UNSET and len(found) < len(hall.roster)
-    entries = [_listed(agent) for agent in found]
+    entries = [agent_entry(agent) for agent in found]
     hall.reply(session, server.Agents(ts=hall.timestamp(), list=entries, truncated=truncated))
 
 
-def _listed(agent: Agent) -> server.AgentEntry:
+def channel_entry(channel: Channel) -> server.ChannelEntry:
+    return server.ChannelEntry(channel.name, len(channel.members), channel.verified_only)
+
+
+def agent_entry(agent: Agent) -> server.AgentEntry:
     return server.AgentEntry(
         id=agent.address,
         name=agent.name,
@@ -233,15 +236,20 @@ def _announce_arrival(hall: Hall, channel: Channel, agent: Agent) -> None:
 
 def _send_room(hall: Hall, session: Session, channel: Channel) -> None:
     """JOINED and the history, in the order the settings ask for."""
-    unannounced = channel.unannounced
-    entries = [_entry(member) for member in channel.members.values() if member.id not in unannounced]
-    joined = server.Joined(ts=hall.timestamp(), channel=channel.name, agents=entries)
+    members = joined(hall, channel)
     if not hall.settings.replay_first:
-        hall.reply(session, joined)
+        hall.reply(session, members)
     if len(channel.buffer):
         session.link.put(channel.buffer.replay())
     if hall.settings.replay_first:
-        hall.reply(session, joined)
+        hall.reply(session, members)
+
+
+def joined(hall: Hall, channel: Channel) -> server.Joined:
+    """The members of a channel, but for those whose arrival is yet to be told."""
+    unannounced = channel.unannounced
+    entries = [_entry(member) for member in channel.members.values() if member.id not in unannounced]
+    return server.Joined(ts=hall.timestamp(), channel=channel.name, agents=entries)
 
 
 def _entry(agent: Agent) -> server.MemberEntry:

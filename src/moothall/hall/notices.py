@@ -43,7 +43,7 @@ class Notices:
     def joined(self, channel: Channel, agent: Agent) -> None:
         """The agent is in the channel now."""
         place = (channel.name, agent.id)
-        if not channel.watchers:
+        if not self._gate.delivery.is_watched(channel):
             self._waiting.pop(place, None)
             return
         before = self._waiting.get(place)
@@ -62,7 +62,7 @@ class Notices:
         before = self._waiting.get(place)
         if before is not None and before.left is None:
             del self._waiting[place]  # it came and went before anyone was told
-        elif channel.watchers:
+        elif self._gate.delivery.is_watched(channel):
             change = _Change(channel, agent if before is None else before.left, None)
             if before is None and self._may_tell():
                 self._tell(channel, _notices(self._gate, change))

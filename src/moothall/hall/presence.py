@@ -43,7 +43,8 @@ def set_presence(hall: Hall, session: Session, message: SetPresence) -> None:
     agent.status_text = status_text
     hall.roster.presence_changed(agent)
     if hall.presence_changes is None:
-        hall.delivery.tell_all(hall.channels.shared_with(agent), _notice(hall, agent))
+        others = hall.channels.shared_with(agent)
+        hall.delivery.tell_all(others, _notice(hall, agent), agent.channels.values())
         _begin_tick(hall)
     else:
         hall.presence_changes[agent.id] = agent
@@ -87,6 +88,10 @@ def _tell_together(hall: Hall, changed: list[Agent]) -> None:
             bundle = Bundle([notice for notice in bundle.parts if notice is not own])
         if bundle.parts:
             member.link.put(bundle)
+    if hall.delivery.gallery is not None:
+        seen = [agent for agent in changed if any(channel.is_public for channel in agent.channels.values())]
+        if seen:
+            hall.delivery.gallery.put(Bundle([notices[agent.id] for agent in seen]))
 
 
 def _notice(hall: Hall, agent: Agent) -> server.PresenceChanged:

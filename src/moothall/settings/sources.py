@@ -53,6 +53,7 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "mesh_port": (0, 65535),
     "max_known_keys": (1, 100_000_000),  # a filter of all ids is in memory: 256 MB then
     "loopback_factor": (1, 1_000_000),
+    "max_watchers": (1, 100_000),
     "max_content": (1, 16 * 1024 * 1024),
     "court_arbiter_counterparties": (0, MAX_COUNTERPARTIES),
 }

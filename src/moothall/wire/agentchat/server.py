@@ -108,6 +108,24 @@ class PresenceChanged(ServerMessage, tag="PRESENCE_CHANGED", kw_only=True):
     status_text: str | None
 
 
+# -- those who only look ---------------------------------------------------------------------------
+
+
+class WatchedHall(ServerMessage, tag="HALL", kw_only=True):
+    """Ours: the first message at /watch. A snapshot of what is public follows, then what happens."""
+
+    server: str
+    motd: str | None = None
+    hall_key: str
+    features: Any = ()  # as in WELCOME
+
+
+class WatchGap(ServerMessage, tag="GAP", kw_only=True):
+    """Ours: a watcher read too slowly, and so many messages were not sent to it. HALL and a snapshot follow."""
+
+    missed: int
+
+
 # -- channels and chat -----------------------------------------------------------------------------
 
 
