@@ -14,6 +14,9 @@ from moothall.worker.guard.usage import Calls, EventUsage, LineUsage
 LONGEST_LOOK: Final = 30.0  # seconds between two looks at the use of the processor while there is no output
 SHORTEST_LOOK: Final = 2.0  # for dead air; the stall timeouts may need shorter ones
 _LOOKS: Final = 3  # so many within a timeout
+_MOST_LOOKS: Final = (
+    48  # within a long timeout of dead air: an idle agent should not be woken for a day's limit
+)
 
 
 class Reason(StrEnum):
@@ -154,12 +157,13 @@ class Watch:
     @property
     def look_every(self) -> float | None:
         """Seconds between two looks at the processor time. None: no limit needs them."""
-        wanted = [LONGEST_LOOK]
+        wanted = []
         if self.stall_limit:
-            wanted.append(self.stall_limit / _LOOKS)
-        if self.limits.dead_air_timeout:
-            wanted.append(max(SHORTEST_LOOK, self.limits.dead_air_timeout / _LOOKS))
-        return min(wanted) if len(wanted) > 1 else None
+            wanted.append(min(LONGEST_LOOK, self.stall_limit / _LOOKS))
+        if dead_air := self.limits.dead_air_timeout:
+            longest = max(LONGEST_LOOK, dead_air / _MOST_LOOKS)
+            wanted.append(max(SHORTEST_LOOK, min(longest, dead_air / _LOOKS)))
+        return min(wanted, default=None)
 
     def look_at(self) -> float | None:
         """When to look at the processor time next; only silence makes it worth a look."""
