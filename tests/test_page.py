@@ -11,8 +11,6 @@ import pytest
 from moothall.web.serving import load, page_folder
 from tests.support.server import HallProcess, running_hall
 
-needs_page = pytest.mark.skipif(not load(page_folder()), reason="not run: the page is not in this checkout")
-
 
 @pytest.fixture(scope="module")
 def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HallProcess]:
@@ -30,14 +28,12 @@ def ask(hall: HallProcess, target: str, *, method: str = "GET", **headers: str) 
         return response, response.read()
 
 
-@needs_page
 def test_the_hall_says_where_its_page_is(hall: HallProcess) -> None:
     line = next(line for line in hall.stdout.lines if line.startswith("  page "))
     url = urlsplit(line.split()[1])
     assert (url.scheme, url.port, url.path) == ("http", hall.port, "/")
 
 
-@needs_page
 def test_every_file_of_the_page_is_served(hall: HallProcess) -> None:
     for file in load(page_folder()):
         path = "/" if file.name == "index.html" else f"/page/{file.name}"
@@ -66,14 +62,12 @@ def test_no_path_leads_out_of_the_page(hall: HallProcess, target: str) -> None:
     assert body == b"Nothing here. Agents connect to this port with WebSocket.\n"
 
 
-@needs_page
 def test_a_name_that_was_made_to_point_here_gets_no_page(hall: HallProcess) -> None:
     for path in ("/", "/page/main.js"):
         assert ask(hall, path, Host=f"evil.example:{hall.port}")[0].status == 403
     assert ask(hall, "/", Host=f"localhost:{hall.port}")[0].status == 200
 
 
-@needs_page
 def test_pages_of_other_origins_get_no_page(hall: HallProcess) -> None:
     assert ask(hall, "/", Origin="https://evil.example")[0].status == 403
     assert ask(hall, "/", Origin="null")[0].status == 403

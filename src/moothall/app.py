@@ -24,7 +24,9 @@ from moothall.gateways.keep_port import KeepPort
 from moothall.gateways.lag import LagMeter
 from moothall.gateways.mesh import MESH_PATH, Mesh
 from moothall.gateways.mesh_network import build, is_wanted, open_network
+from moothall.gateways.metrics_history import MetricsHistory
 from moothall.gateways.port import Port
+from moothall.gateways.sampling import Sampling
 from moothall.gateways.webhooks import Webhooks
 from moothall.hall import revocation
 from moothall.hall.access import Allowlist, Bans, decode_approval, decode_ban
@@ -216,6 +218,7 @@ class App:
             WATCH_PATH: None if self.gallery is None else served(self.gallery),
         }
         self._lag = LagMeter()
+        self._sampling = Sampling(self.hall, self.port, self._lag, self.keep, self.gallery)
         page = serving.routes(serving.load(serving.page_folder())) if settings.page else ()
         reports = health.routes(
             self.hall,
@@ -251,6 +254,7 @@ class App:
         if self._others is not None:
             await self._join(self._others, name, versions)
         self._lag.start()
+        self._sampling.start()
 
     async def _open_network(self, network: Peering) -> None:
         """The halls on one store have one key, and so only one of them can be a peer."""
@@ -278,6 +282,7 @@ class App:
 
     async def _close(self) -> None:
         self._lag.stop()
+        self._sampling.stop()
         self.courier.stop()
         await asyncio.gather(self._webhooks.close(), *(hook.close() for hook in self._hooks.values()))
         if self.keep is not None:
@@ -392,6 +397,11 @@ class App:
             return
         wait = max(0.0, due - monotonic()) + TIMER_SLACK
         self._alarm = self._loop.call_later(wait, lambda: self.hall.tick())
+
+    @property
+    def metrics_history(self) -> MetricsHistory:
+        """The metrics of the last hour."""
+        return self._sampling.history
 
     @property
     def has_page(self) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from itertools import islice
 from typing import Final
 
 PERIOD: Final = 0.5  # seconds between two looks
@@ -29,6 +30,10 @@ class LagMeter:
     @property
     def worst(self) -> float:
         return max(self._lags, default=0.0)
+
+    def worst_of(self, seconds: float) -> float:
+        """The worst of so many last seconds, at most a minute."""
+        return max(islice(reversed(self._lags), max(1, int(seconds / PERIOD))), default=0.0)
 
     def _look(self) -> None:
         self._lags.append(max(0.0, self._loop.time() - self._expected))
