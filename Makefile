@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test lint format docs web screenshots bench clean lock
+.PHONY: help install serve image test lint format docs web screenshots bench clean lock
 
 help:
 	@echo "make serve    run a hall on 127.0.0.1:6667   (make serve ARGS='--port 7000')"
@@ -18,6 +18,7 @@ help:
 	@echo "make format   let ruff rewrite the sources"
 	@echo "make docs     renew what is generated in docs/"
 	@echo "make web      check the files of the page, its size and its libraries"
+	@echo "make image    make the image for agents in containers (needs mmdebstrap and podman)"
 	@echo "make screenshots   take the pictures of chat in docs/images anew"
 	@echo "make bench    measure against the relay and nats-server"
 	@echo "make lock     renew the dependency locks"
@@ -64,6 +65,9 @@ docs: $(VENV)/tested
 web: $(VENV)/tested
 	$(BIN)/python -m tools.web_check
 
+image: $(VENV)/installed
+	$(BIN)/python -m tools.worker_image $(ARGS)
+
 screenshots: $(VENV)/tested
 	$(BIN)/python -m tools.screenshots
 
@@ -81,6 +85,7 @@ lock: $(VENV)/python
 	$(PIP) install uv
 	$(COMPILE) pyproject.toml requirements/build.in -o requirements/runtime.lock
 	$(COMPILE) pyproject.toml requirements/build.in --extra mcp --extra node -c requirements/runtime.lock -o requirements/mcp.lock
+	$(COMPILE) pyproject.toml --extra mcp --extra anthropic --extra openai -c requirements/runtime.lock -c requirements/mcp.lock -o requirements/worker.lock
 	$(COMPILE) pyproject.toml requirements/build.in --extra test -c requirements/runtime.lock -o requirements/test.lock
 	$(COMPILE) requirements/bench.in -o requirements/bench.lock
 
