@@ -1,0 +1,104 @@
+"""Process 1 of an agent's container: it starts the supervisor, and passes connections on to the host until it ends.
+
+    python -m moothall.worker.crew.inside [--door PORT=SOCKET]... -- SUPERVISOR [ARGUMENT...]
+
+When the supervisor ends, for whatever reason, this process ends with its exit code, and the kernel ends all other
+processes of the container. It is a parent of the supervisor, because a supervisor ends all that is below itself.
+"""
+
+import os
+import selectors
+import signal
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from moothall.errors import UsageError
+from moothall.worker import descendants, entry
+from moothall.worker.crew.relay import Relay
+
+FAILED: Final = 1  # exit code
+FORWARDED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+USAGE: Final = "usage: python -m moothall.worker.crew.inside [--door PORT=SOCKET]... -- COMMAND [ARGUMENT...]"
+
+_SIGNALS: Final = 4096  # bytes of the pipe that carries them
+
+
+class Order(NamedTuple):
+    """What this process is to do."""
+
+    words: list[str]  # the supervisor and its arguments
+    doors: dict[int, Path]  # by port
+
+
+def read(arguments: list[str]) -> Order:
+    """Raises UsageError."""
+    if "--" not in arguments[:-1]:
+        raise UsageError(f"there is no command after --; {USAGE}")
+    at = arguments.index("--")
+    doors = dict[int, Path]()
+    options = iter(arguments[:at])
+    for option in options:
+        value = next(options, "")
+        port, _, path = value.partition("=")
+        if option != "--door" or not path or not port.isdecimal() or int(port) >= 1 << 16:
+            raise UsageError(f"{option} {value}: {USAGE}")
+        doors[int(port)] = Path(path)
+    return Order(arguments[at + 1 :], doors)
+
+
+def main() -> int:
+    """Run until the supervisor has ended. Return its exit code."""
+    return entry.run("container", USAGE, lambda arguments: Inside(read(arguments)).run(), FAILED)
+
+
+class Inside:
+    def __init__(self, order: Order) -> None:
+        """Listen on the ports. Raises OSError."""
+        self._order = order
+        self._selector = selectors.DefaultSelector()
+        self._wakes, writing = socket.socketpair()
+        for end in (self._wakes, writing):
+            end.setblocking(False)
+        # Process 1 gets only the signals that it has a handler for. Each one is a byte in this pipe.
+        signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+        self._writing = writing
+        for number in (*FORWARDED, signal.SIGCHLD):
+            signal.signal(number, _note)
+        self._selector.register(self._wakes, selectors.EVENT_READ)
+        self._relay = Relay(order.doors, self._selector)
+
+    def run(self) -> int:
+        """Until the supervisor ends. Raises OSError if it cannot be started."""
+        words = self._order.words
+        supervisor = os.posix_spawnp(
+            words[0], words, os.environ, setpgroup=0, setsigdef=[*FORWARDED, signal.SIGCHLD]
+        )
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj is not self._wakes:
+                    self._relay.handle(key.data)
+                elif (code := self._obey(supervisor)) is not None:
+                    return code
+
+    def _obey(self, supervisor: int) -> int | None:
+        """Act on signals. Returns the exit code when the supervisor has ended."""
+        for number in self._wakes.recv(_SIGNALS):
+            if number != signal.SIGCHLD:
+                with suppress(ProcessLookupError):
+                    os.kill(supervisor, number)
+        status = descendants.reap().get(supervisor)
+        if status is None:
+            return None
+        code = os.waitstatus_to_exitcode(status)
+        return code if code >= 0 else 128 - code  # as shells say it: 137 for SIGKILL
+
+
+def _note(number: int, frame: object) -> None:
+    """Nothing: the byte in the pipe says it all."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
