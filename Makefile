@@ -61,6 +61,7 @@ format: $(VENV)/tested
 docs: $(VENV)/tested
 	$(BIN)/python -m tools.wire_reference
 	$(BIN)/python -m tools.api_reference
+	$(BIN)/python -m tools.http_reference
 
 web: $(VENV)/tested
 	$(BIN)/python -m tools.web_check

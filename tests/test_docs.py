@@ -15,7 +15,7 @@ from moothall.settings.fields import described
 from moothall.tools.table import Tool
 from moothall.tools.toolbox import TOOLS
 from tests.support.server import running_hall
-from tools import api_reference, wire_reference
+from tools import api_reference, http_reference, wire_reference
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -158,6 +158,7 @@ def test_the_readme_leads_to_the_index() -> None:
 
 def test_what_is_generated_is_current() -> None:
     assert api_reference.PAGE.read_text() == api_reference.page(), "run `make docs`"
+    assert http_reference.PAGE.read_text() == http_reference.page(), "run `make docs`"
     for path, entries in wire_reference.pages().items():
         assert path.read_text() == wire_reference.renew(path.read_text(), entries), "run `make docs`"
 

@@ -16,6 +16,8 @@ from moothall.court.farming import AS_FAST_AS_IT_GETS, Limits
 from moothall.court.rules import CourtRules
 from moothall.errors import UsageError
 from moothall.gateways import health
+from moothall.gateways.api import rooms
+from moothall.gateways.api.serving import Api
 from moothall.gateways.batches import Batches, pace_of
 from moothall.gateways.callables import Event as Event  # for those who write hooks
 from moothall.gateways.callables import Hook, HookListener, name_of
@@ -233,7 +235,8 @@ class App:
             self.network,
             self.gallery,
         )
-        self.port.routes = RouteTable((*page, *reports))
+        api = Api(self.hall, self._market_store, rooms.rows()).routes()
+        self.port.routes = RouteTable((*page, *reports, *api))
         try:
             await self.port.open()
             if self.keep is not None:

@@ -34,6 +34,7 @@ TABLE: dict[str, tuple[Tier, bool, bool, dict[str, Any]]] = {
     "CAPTCHA_RESPONSE": (S, False, True, {"captcha_id": "c", "answer": "a"}),
     "PING": (S, False, True, {}),
     "REVOKE_KEY": (S, False, True, {"notice": {}}),
+    "API_TOKEN": (V, False, True, {}),
     "SET_NICK": (A, False, False, {"nick": "x"}),
     "SET_PRESENCE": (A, False, True, {"status": "away"}),
     "JOIN": (A, False, True, {"channel": "#general"}),

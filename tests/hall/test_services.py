@@ -33,6 +33,9 @@ class Remote:
         self.id = key.agent_id()
         self.address = f"@{self.id}"
         self.wire = FakeLink()
+        self.status_text = None
+        self.verified = True
+        self.kind = None
         self.link: Link = self.wire  # what a bus would carry to its node
 
 

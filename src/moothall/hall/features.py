@@ -22,6 +22,7 @@ FEATURES: Final = (
     Feature("agents"),  # LIST_AGENTS without `channel`
     Feature("cases"),  # LIST_CASES, GET_CASE
     Feature("revoke"),  # REVOKE_KEY
+    Feature("api"),  # API_TOKEN, for /api/v1/
     Feature("bans"),  # ADMIN_BANS
     Feature("hall_key"),  # CHALLENGE names the hall; receipts and cases carry its signature
     Feature("keep", lambda settings: settings.keep),  # MSG from keep clients: `via`, `packet`

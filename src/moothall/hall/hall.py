@@ -19,6 +19,7 @@ from moothall.errors import (
 from moothall.hall import throttle
 from moothall.hall.access import Doorkeeper, NewKeys
 from moothall.hall.agenda import Agenda, Appointment
+from moothall.hall.api_tokens import ApiTokens
 from moothall.hall.budgets import Budgets, Price
 from moothall.hall.callbacks import CallbackQueue
 from moothall.hall.channels import Channels
@@ -77,6 +78,7 @@ class Hall:
     ) -> None:
         self.settings = settings
         self.clock = parts.clock
+        self.started_at = parts.clock.time()
         self.pick = parts.pick
         self.log = parts.log
         self.redactor = parts.redactor
@@ -92,6 +94,7 @@ class Hall:
         self.moderation = moderation
         self.tally = Tally()
         self.ids = IdMint(parts.entropy)
+        self.api_tokens = ApiTokens(parts.entropy)
         self.agenda = Agenda(parts.alarm)
         self.floor = Floor(settings.floor_ttl)
         self.exemptions = Exemptions()

@@ -5,6 +5,7 @@ from functools import partial
 
 from moothall.hall import (
     admin,
+    api_tokens,
     chat,
     delivery_receipts,
     floor,
@@ -30,6 +31,7 @@ def commands(settings: Settings) -> tuple[Row, ...]:
         *presence.COMMANDS,
         *floor.COMMANDS,
         *peers.COMMANDS,
+        *api_tokens.COMMANDS,
         *admin.COMMANDS,
     )
 

@@ -41,6 +41,17 @@ class Present(Protocol):
     def presence(self) -> str: ...
 
     @property
+    def status_text(self) -> str | None: ...
+
+    @property
+    def verified(self) -> bool:
+        """What others are shown."""
+
+    @property
+    def kind(self) -> str | None:
+        """Who it says that it is: "human", or None for a program."""
+
+    @property
     def via(self) -> str | None:
         """The wire that it is on, if that is not the WebSocket."""
 

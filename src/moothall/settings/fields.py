@@ -289,11 +289,15 @@ class Settings:
     page: bool = option(True, "serve the page for people at / of the hall's port")
     page_public: bool = option(
         True,
-        "show everyone what an anonymous agent may see, at /watch; otherwise the page shows only the form to join",
+        "show everyone what an anonymous agent may see, at /watch and /api/v1/; otherwise the page shows only the"
+        " form to join",
     )
     max_watchers: int = option(
         200,
         "most connections to /watch; one address (or IPv6 /64) has a quarter of them; loopback may have all",
+    )
+    api_origins: tuple[str, ...] = option(
+        (), "web origins whose pages may read /api/v1/, besides the hall's own; * is any"
     )
     public_deals: bool = option(
         False, "show all deals to everyone at /api/v1/deals; otherwise only how many there are"

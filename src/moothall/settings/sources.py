@@ -269,12 +269,13 @@ def _check_addresses(settings: Settings, origins: Mapping[str, str]) -> None:
                 f"trusted_proxies from {origins['trusted_proxies']}: {proxy!r} is neither an IP address nor a "
                 "network, such as 10.0.0.5 or 10.0.0.0/8"
             ) from None
-    for origin in settings.allowed_origins:
-        if origin not in ("*", "null") and not _is_web_origin(origin):
-            raise SettingsError(
-                f"allowed_origins from {origins['allowed_origins']}: {origin!r} is not an origin, "
-                "such as https://hall.example.org (no path, no slash at the end), or *"
-            )
+    for name in ("allowed_origins", "api_origins"):
+        for origin in getattr(settings, name):
+            if origin not in ("*", "null") and not _is_web_origin(origin):
+                raise SettingsError(
+                    f"{name} from {origins[name]}: {origin!r} is not an origin, "
+                    "such as https://hall.example.org (no path, no slash at the end), or *"
+                )
 
 
 def _check_subprotocols(settings: Settings, origins: Mapping[str, str]) -> None:

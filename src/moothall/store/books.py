@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Protocol
 import msgspec
 from msgspec import Raw
 
-from moothall.court.books import Books
+from moothall.court.api_books import CourtApiBooks
 from moothall.court.records import CourtChange, Dispute, SignedFile
 from moothall.hall.bindings import BindingBooks
 from moothall.hall.common import CommonBooks
@@ -43,6 +43,7 @@ from moothall.market.records import (
 )
 from moothall.market.skills import Filters
 from moothall.store import offers as directory
+from moothall.store.api_lists import ApiSql
 from moothall.store.cases import CaseBooks
 from moothall.store.common import CommonSql
 from moothall.store.conversations import ConversationSql
@@ -116,7 +117,7 @@ _listed: Final = msgspec.json.Decoder(_Listed).decode
 
 
 class StoreBooks(
-    Books,
+    CourtApiBooks,
     ConversationBooks,
     LogBooks,
     InboxBooks,
@@ -139,6 +140,7 @@ class StoreBooks(
 
 class SqlBooks(
     CaseBooks,
+    ApiSql,
     ConversationSql,
     CreditSql,
     LogSql,

@@ -491,6 +491,13 @@ _MESH: Final = (
     *(f"{APPENDED}{table}" for table in MESH_APPEND_ONLY),
 )
 
+# The HTTP API lists deals of one status, and cases, by time.
+_LISTS: Final = (
+    "DROP INDEX proposals_status",
+    "CREATE INDEX proposals_status ON proposals (status, created_at, id)",
+    "CREATE INDEX disputes_filed ON disputes (filed_at, id)",
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST,
     _HOOKS,
@@ -499,6 +506,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _HARDENING,
     _SEAMS,
     _MESH,
+    _LISTS,
 )
 VERSION: Final = len(MIGRATIONS)
 

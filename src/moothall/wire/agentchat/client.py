@@ -83,6 +83,12 @@ class RevokeKey(ClientMessage, tag="REVOKE_KEY", kw_only=True):
     notice: dict[str, Any]
 
 
+class ApiToken(ClientMessage, tag="API_TOKEN", kw_only=True):
+    """Ours: ask for a token of the HTTP API, for the key of this session."""
+
+    feature: ClassVar[str | None] = "api"
+
+
 class SetNick(ClientMessage, tag="SET_NICK", kw_only=True):
     nick: Nick
 
@@ -406,6 +412,7 @@ AnyClientMessage = (
     | CaptchaResponse
     | Ping
     | RevokeKey
+    | ApiToken
     | SetNick
     | SetPresence
     | Join

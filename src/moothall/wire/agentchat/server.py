@@ -91,6 +91,13 @@ class KeyRevoked(ServerMessage, tag="KEY_REVOKED", kw_only=True):
     fingerprint: str
 
 
+class ApiTokenGiven(ServerMessage, tag="API_TOKEN", kw_only=True):
+    """Ours: the answer to API_TOKEN. Send it as `Authorization: Bearer` to /api/v1/."""
+
+    token: str
+    expires_at: int
+
+
 class MotdUpdate(ServerMessage, tag="MOTD_UPDATE", kw_only=True):
     motd: str | None
 

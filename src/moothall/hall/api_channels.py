@@ -1,0 +1,248 @@
+"""The hall and its channels in the HTTP API: what LIST_CHANNELS, LIST_AGENTS and the replay of JOIN show.
+
+An invite-only channel is shown to its members alone: to others there is none of that name. What is said in a
+verified-only channel is shown to agents that are verified.
+"""
+
+from heapq import nsmallest
+from itertools import islice
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from moothall import __version__
+from moothall.errors import AuthRequired, ChannelNotFound
+from moothall.hall.api_routes import (
+    Answer,
+    ApiRoute,
+    Listing,
+    Paged,
+    Query,
+    ReadCost,
+    Viewer,
+)
+from moothall.hall.channels import Channel
+from moothall.hall.costs import LOOKED_AT_FOR_ONE
+from moothall.hall.hall import Hall
+from moothall.hall.roster import Present
+from moothall.hall.services import Services
+from moothall.hall.session import Agent
+from moothall.wire.agentchat.server import Chat
+
+
+class NoParameters(Query, frozen=True):
+    pass
+
+
+class OfChannel(Paged, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(description="The channel, with or without its `#`; `#` is sent as `%23`.")]
+
+
+class HallCounts(Struct, kw_only=True):
+    agents: int
+    verified: int
+    channels: int
+
+
+class HallShown(Answer):
+    name: str
+    version: str
+    key: str  # hex; receipts and files of cases are signed with it
+    started_at: int  # Unix milliseconds
+    motd: str | None
+    features: list[str]
+    id_length: int
+    max_content: int
+    counts: HallCounts
+
+
+class ChannelShown(Struct, kw_only=True):
+    name: str
+    members: int
+    verified_only: bool
+    invite_only: bool
+    messages: int  # that are kept
+
+
+class ChannelList(Listing):
+    items: list[ChannelShown]
+
+
+class MessageList(Listing):
+    """Each as it is replayed to an agent that joins."""
+
+    items: list[Chat]
+
+
+class MemberShown(Struct, kw_only=True):
+    id: str
+    name: str
+    presence: str
+    status_text: str | None
+    verified: bool
+    kind: str
+    wire: str
+
+
+class MemberList(Listing):
+    items: list[MemberShown]
+
+
+# -- handlers ------------------------------------------------------------------------------------------
+
+
+def show_hall(hall: Hall, viewer: Viewer, query: NoParameters) -> HallShown:
+    settings, agents = hall.settings, hall.roster.agents.values()
+    return HallShown(
+        name=settings.server_name,
+        version=__version__,
+        key=hall.public_key,
+        started_at=int(hall.started_at * 1000),
+        motd=hall.motd,
+        features=list(hall.features),
+        id_length=settings.id_length,
+        max_content=settings.max_content,
+        counts=HallCounts(
+            agents=len(agents),
+            verified=sum(agent.verified for agent in agents),
+            channels=sum(channel.is_shown and not channel.invite_only for channel in hall.channels),
+        ),
+    )
+
+
+def list_channels(hall: Hall, viewer: Viewer, query: Paged) -> ChannelList:
+    """By name."""
+    agent, after = viewer.agent(hall), query.after or ""
+    shown = (
+        channel
+        for channel in hall.channels
+        if channel.name > after and channel.is_shown and _is_visible(channel, agent)
+    )
+    found = nsmallest(query.limit + 1, shown, key=lambda channel: channel.name)
+    page = found[: query.limit]
+    return ChannelList(
+        items=[_shown(channel) for channel in page],
+        next=page[-1].name if len(found) > len(page) else None,
+    )
+
+
+def list_messages(hall: Hall, viewer: Viewer, query: OfChannel) -> MessageList:
+    """The newest first. What the channel has forgotten meanwhile is not listed."""
+    channel = _readable(hall, viewer, query.name)
+    older = reversed(list(channel.buffer))
+    if query.after is not None:
+        for message in older:
+            if message.msg_id == query.after:
+                break
+    found = list(islice(older, query.limit + 1))
+    page = found[: query.limit]
+    return MessageList(items=page, next=page[-1].msg_id if len(found) > len(page) else None)
+
+
+def list_members(hall: Hall, viewer: Viewer, query: OfChannel) -> MemberList:
+    """By id."""
+    channel = _readable(hall, viewer, query.name)
+    after = (query.after or "").removeprefix("@")
+    unannounced = channel.unannounced
+    later = (member for member in channel.members.values() if member.id > after)
+    found = nsmallest(
+        query.limit + 1,
+        (member for member in later if member.id not in unannounced),
+        key=lambda member: member.id,
+    )
+    page = found[: query.limit]
+    return MemberList(
+        items=[_member(member) for member in page],
+        next=page[-1].address if len(found) > len(page) else None,
+    )
+
+
+def wire_of(agent: Present) -> str:
+    return agent.via or "agentchat"
+
+
+def _member(agent: Agent) -> MemberShown:
+    return MemberShown(
+        id=agent.address,
+        name=agent.name,
+        presence=agent.presence,
+        status_text=agent.status_text,
+        verified=agent.verified,
+        kind=agent.kind or "agent",
+        wire=wire_of(agent),
+    )
+
+
+def _shown(channel: Channel) -> ChannelShown:
+    return ChannelShown(
+        name=channel.name,
+        members=len(channel.members),
+        verified_only=channel.verified_only,
+        invite_only=channel.invite_only,
+        messages=len(channel.buffer),
+    )
+
+
+def _is_visible(channel: Channel, agent: Agent | None) -> bool:
+    return not channel.invite_only or (agent is not None and agent.id in channel.members)
+
+
+def _readable(hall: Hall, viewer: Viewer, name: str) -> Channel:
+    """A channel whose members and messages the viewer may see. Raises ChannelNotFound or AuthRequired."""
+    agent = viewer.agent(hall)
+    channel = hall.channels.get(name if name.startswith("#") else f"#{name}")
+    if channel is None or not channel.is_shown or not _is_visible(channel, agent):
+        raise ChannelNotFound(f"There is no channel {name[:64]}")
+    if channel.verified_only and (agent is None or not agent.verified):
+        raise AuthRequired(f"{channel.name} is for verified agents only; connect, and send an API token")
+    return channel
+
+
+def _channels_looked_at(hall: Hall, query: Paged) -> int:
+    return query.limit + len(hall.channels) // LOOKED_AT_FOR_ONE
+
+
+def _members_looked_at(hall: Hall, query: OfChannel) -> int:
+    channel = hall.channels.get(query.name if query.name.startswith("#") else f"#{query.name}")
+    return query.limit + (0 if channel is None else len(channel.members) // LOOKED_AT_FOR_ONE)
+
+
+def roster_looked_at(hall: Services, query: Query) -> int:
+    return len(hall.roster) // LOOKED_AT_FOR_ONE
+
+
+ROUTES: Final = (
+    ApiRoute(
+        "hall",
+        show_hall,
+        NoParameters,
+        HallShown,
+        "Name, version, key and counts of the hall.",
+        ReadCost(roster_looked_at),
+    ),
+    ApiRoute(
+        "channels",
+        list_channels,
+        Paged,
+        ChannelList,
+        "Public channels, and the invite-only ones that the viewer is in; by name.",
+        ReadCost(_channels_looked_at),
+    ),
+    ApiRoute(
+        "channels/{name}/messages",
+        list_messages,
+        OfChannel,
+        MessageList,
+        "What a channel keeps of its messages, the newest first.",
+        ReadCost(lambda hall, query: query.limit),
+        fresh=0.1,
+    ),
+    ApiRoute(
+        "channels/{name}/agents",
+        list_members,
+        OfChannel,
+        MemberList,
+        "The members of a channel, by id.",
+        ReadCost(_members_looked_at),
+    ),
+)

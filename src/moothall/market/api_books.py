@@ -1,0 +1,35 @@
+"""What the HTTP API reads of the market besides its books: lists by time, a page at a time."""
+
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from moothall.hall.api_routes import Place
+from moothall.market import books as market
+from moothall.market.records import Proposal, Status
+
+Item = TypeVar("Item")
+
+
+class Page(NamedTuple, Generic[Item]):
+    """Newest first. `next` is where the list goes on; None at its end. A page may be short and have a `next`: a
+    unit of work looks at a bounded number of rows."""
+
+    items: list[Item]
+    next: Place | None
+
+
+class RatingStep(NamedTuple):
+    number: int  # in the order of time
+    at: int
+    rating: int
+    why: str
+
+
+class ApiBooks(market.Books, Protocol):
+    def list_deals(
+        self, party: bytes | None, *, status: Status | None, after: Place | None, limit: int, most: int
+    ) -> Page[Proposal]:
+        """Deals of this party, or of all; with this status, or any. Records of at most `most` bytes together, and
+        at least one. `terms` may be a `msgspec.Raw`."""
+
+    def rating_steps(self, key: bytes, *, before: int | None, limit: int) -> list[RatingStep]:
+        """Newest first. `before` is the number of the last one of an earlier list."""
