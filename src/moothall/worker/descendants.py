@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 _PR_SET_CHILD_SUBREAPER: Final = 36  # linux/prctl.h
+_PF_FORKNOEXEC: Final = 0x40  # linux/sched.h
 _ENDED: Final = "ZX"  # zombie, dead
 _MOST_PASSES: Final = 1000  # a tree that still grows then gets SIGKILL as far as it was seen
 _LOOK: Final = 0.02  # seconds between two looks at /proc while processes end
@@ -28,6 +29,7 @@ class Process(NamedTuple):
     started: int
     parent: int
     ticks: int  # of processor time, with that of its ended children
+    is_fork: bool  # it has not started a program since it was forked
 
     @property
     def key(self) -> tuple[int, int]:
@@ -62,7 +64,8 @@ def look_at(pid: int) -> Process | None:
     words = text.rpartition(")")[2].split()
     if words[0] in _ENDED:
         return None
-    return Process(pid, int(words[19]), int(words[1]), sum(map(int, words[11:15])))
+    is_fork = bool(int(words[6]) & _PF_FORKNOEXEC)
+    return Process(pid, int(words[19]), int(words[1]), sum(map(int, words[11:15])), is_fork)
 
 
 def tree(ancestor: int, spared: frozenset[int] = frozenset()) -> Iterator[Process]:

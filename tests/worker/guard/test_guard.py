@@ -296,7 +296,7 @@ def test_the_state_has_the_fields_of_the_wire(tmp_path: Path) -> None:
         assert set(guard.state) == {
             *("startedAt", "pid", "tokensIn", "tokensOut", "tokensTotal", "toolCalls", "sendCalls"),
             *("toolCallsThisMinute", "sendCallsThisMinute", "exitCode", "exitSignal", "killedBy", "duration"),
-            *("stallEvents", "nudges", "deadAirChecks", "gotFirstOutput"),
+            *("stallEvents", "nudges", "deadAirChecks", "gotFirstOutput", "secondRuns"),
             *("session", "budget"),  # ours
         }
 

@@ -58,13 +58,28 @@ OPTIONS: Final = (
     Option("log", str, None, "FILE", "Append what the guard does to this file. Default: standard error."),
     Option("state", str, None, "FILE", "Write counts and the reason of a kill to this JSON file."),
     Option("abort_file", str, None, "FILE", "Kill the command when this file exists."),
+    Option(
+        "only_one",
+        str,
+        None,
+        "FILE",
+        "Kill processes of the command that run this program, but for the first of them.",
+    ),
+    Option(
+        "also_as",
+        str,
+        None,
+        "NAME",
+        "With --only-one: under this name the program is another one, and may run.",
+        many=True,
+    ),
     Option("cooldown", float, DEFAULTS.cooldown, "SECONDS", "Time between SIGTERM and SIGKILL."),
     Option(
         "poll_interval",
         int,
         1000,
         "MS",
-        "Time between two looks for the abort file, where its folder cannot be watched.",
+        "Time between two looks for the abort file or for second runs, where the files cannot be watched.",
         10,
     ),
     Option("nick", str, None, "NAME", "The agent's name, for the log."),
@@ -146,11 +161,14 @@ def task(values: dict[str, Any], words: list[str]) -> Any:
     limits = {name: values[name] for name in Limits._fields if name in values}
     if "dead_air_timeout" in limits:
         limits["dead_air_timeout"] *= 60
-    paths = {name: Path(values[name]) for name in ("log", "state", "abort_file") if name in values}
+    paths = {
+        name: Path(values[name]) for name in ("log", "state", "abort_file", "only_one") if name in values
+    }
     return Task(
         words,
         Limits(**limits),
         **paths,
+        also_as=frozenset(values.get("also_as", ())),
         poll_interval=values.get("poll_interval", 1000) / 1000,
         nick=values.get("nick"),
         lifeline=values.get("lifeline"),

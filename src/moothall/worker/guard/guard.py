@@ -13,10 +13,11 @@ from typing import Any, Final, NamedTuple
 from moothall.worker import sealing, state_file
 from moothall.worker.cgroup import Cgroup
 from moothall.worker.descendants import adopt_orphans, children_of, has_children, reap, tree
-from moothall.worker.guard import keeper
+from moothall.worker.guard import account, keeper
 from moothall.worker.guard.abort_file import AbortFile
 from moothall.worker.guard.ending import PATIENCE, Ending
 from moothall.worker.guard.limits import Limits
+from moothall.worker.guard.only_one import OnlyOne
 from moothall.worker.guard.sieve import Sieve
 from moothall.worker.guard.sink import PIPE, Sink
 from moothall.worker.guard.stream import Stream
@@ -39,7 +40,9 @@ class Task(NamedTuple):
     log: Path | None = None
     state: Path | None = None
     abort_file: Path | None = None
-    poll_interval: float = 1.0  # seconds between two looks for the abort file, where the kernel does not tell
+    only_one: Path | None = None
+    also_as: frozenset[str] = frozenset()
+    poll_interval: float = 1.0  # seconds between two looks at files, where the kernel does not tell of them
     nick: str | None = None
     lifeline: int | None = None
     variables: Mapping[str, int] = {}
@@ -65,6 +68,7 @@ class Guard:
         self._log = None if task.log is None else LogFile(task.log)
         self._abort = None if task.abort_file is None else AbortFile(task.abort_file, task.poll_interval)
         self._abort_look = 0.0
+        self._only_one: OnlyOne | None = None
         self._lifeline = task.lifeline
         self._reported = b""
         self._pid: int | None = None
@@ -86,6 +90,8 @@ class Guard:
             os.set_inheritable(self._lifeline, False)
         adopt_orphans()
         self._spared = frozenset(children_of(os.getpid()))  # of a shell that became this guard by `exec`
+        if self._task.only_one is not None:
+            self._only_one = OnlyOne(self._task.only_one, self._task.also_as, self._task.poll_interval)
         self._group = Cgroup.create("moothall-guard")
         self._keeper = keeper.start(
             keeper.Command(
@@ -120,8 +126,7 @@ class Guard:
                 ready[stream.descriptor] = self._pump
         if self._abort is not None and self._abort.descriptor is None:
             moments.append(self._abort_look)
-        if (due := self._state_due()) is not None:
-            moments.append(due)
+        moments += [due for due in (self._state_due(), self._second_look()) if due is not None]
         self._wait(ready, writable, min(moments) - now)
         self._act(time.monotonic())
 
@@ -132,6 +137,8 @@ class Guard:
             found[self._lifeline] = self._read_lifeline
         if self._abort is not None and self._abort.descriptor is not None:
             found[self._abort.descriptor] = self._read_abort
+        if self._only_one is not None and self._only_one.descriptor is not None:
+            found[self._only_one.descriptor] = self._only_one.drain
         return found
 
     def _wait(
@@ -170,6 +177,8 @@ class Guard:
             if self._abort.exists():
                 self._end(now, asked_to_abort(self._abort))
                 return
+        if (due := self._second_look()) is not None and now >= due:
+            self._end_second_runs(now)
         look = self._watch.look_at()
         if look is not None and now >= look:
             self._watch.used(now, sum(each.ticks for each in tree(self._keeper.pid)))
@@ -180,6 +189,14 @@ class Guard:
             self._say(decision.text)
             if isinstance(decision, Nudge):
                 self._order(signal.SIGCONT)
+
+    def _second_look(self) -> float | None:
+        return None if self._only_one is None or self._ending.has_begun else self._only_one.due()
+
+    def _end_second_runs(self, now: float) -> None:
+        if self._only_one is not None and (killed := self._only_one.look(now, self._keeper.pid)):
+            self._say(f"killed a second run of {self._only_one.file}: {', '.join(map(str, killed))}")
+            self._write_state()
 
     def _end(self, now: float, kill: Kill, *, is_keeper_there: bool = True) -> None:
         """End the command for this reason, which is on disk before the first signal leaves."""
@@ -335,34 +352,9 @@ class Guard:
         return None if self._task.state is None else self._writing_down.due(self._watch.counts)
 
     def _state(self, now: float) -> dict[str, Any]:
-        watch, status = self._watch, self._status
-        by_signal = status is not None and os.WIFSIGNALED(status)
-        state = {
-            "session": self._session,
-            "startedAt": utc(self._started_at),
-            "pid": self._pid,
-            "tokensIn": watch.tokens_in,
-            "tokensOut": watch.tokens_out,
-            "tokensTotal": watch.tokens_in + watch.tokens_out,
-            "budget": watch.limits.budget,
-            "toolCalls": watch.tool_calls,
-            "sendCalls": watch.send_calls,
-            "toolCallsThisMinute": watch.tools_this_minute(now),
-            "sendCallsThisMinute": watch.sends_this_minute(now),
-            "exitCode": None if status is None or by_signal else os.waitstatus_to_exitcode(status),
-            "exitSignal": signal.Signals(os.WTERMSIG(status)).name
-            if status is not None and by_signal
-            else None,
-            "killedBy": None if self._kill is None else str(self._kill.reason),
-            "duration": round(now - watch.began),
-            "stallEvents": watch.stalls,
-            "nudges": watch.nudges,
-            "deadAirChecks": watch.dead_air_checks,
-            "gotFirstOutput": watch.got_first_output,
-        }
-        if self._kill is not None:
-            state["killDetail"] = self._kill.detail
-        return state
+        about = {"session": self._session, "startedAt": utc(self._started_at), "pid": self._pid}
+        second_runs = 0 if self._only_one is None else self._only_one.count
+        return about | account.fields(self._watch, now, self._status, self._kill, second_runs)
 
 
 def asked_to_abort(file: AbortFile) -> Kill:

@@ -21,6 +21,11 @@ from moothall.worker.supervisor.registration import BUDGET_VARIABLE, SERVER
 MODEL: Final = "claude-haiku-5-5"
 TOKEN_VARIABLE: Final = "CLAUDE_CODE_OAUTH_TOKEN"  # noqa: S105  # its name
 CONTAINER_BINARY: Final = Path("/usr/local/bin/.claude-supervisor")  # seed 001: not to be found as `claude`
+BUILT_IN: Final = (
+    "rg",
+    "bfs",
+    "ugrep",
+)  # tools in the program of Claude Code, which it starts under these names
 MAX_ARGUMENT: Final = 128 * 1024 - 1  # bytes (Linux, MAX_ARG_STRLEN)
 
 
@@ -45,6 +50,8 @@ class Launch(NamedTuple):
     variables: Mapping[str, str] = {}
     token_variable: str = TOKEN_VARIABLE
     has_events: bool = False
+    only_one: str | None = None  # a file that may run once at a time
+    also_as: tuple[str, ...] = ()  # names under which that file is another program
 
 
 class Backend(Protocol):
@@ -67,11 +74,11 @@ class Cli:
             words += ["--settings", settings]
         words += ["--mcp-config", str(session.mcp_servers), "--strict-mcp-config"]
         words += ["--allowedTools", f"mcp__{SERVER}", "--output-format", "stream-json", "--verbose"]
-        return Launch(_bounded(words), has_events=True)
+        return Launch(_bounded(words), has_events=True, only_one=words[0], also_as=BUILT_IN)
 
     def _binary(self, environment: Mapping[str, str]) -> str:
         if given := environment.get("CLAUDE_CMD"):
-            return given
+            return shutil.which(given, path=environment.get("PATH")) or given
         if os.access(self.container_binary, os.X_OK):
             return str(self.container_binary)
         found = shutil.which("claude", path=environment.get("PATH"))

@@ -202,6 +202,9 @@ class _Run:
         ]
         words += ["--state", str(self._path / GUARD_STATE), "--abort-file", str(self._path / ABORT)]
         words += ["--log", str(self._config.log_file)]
+        if launch.only_one is not None:
+            words += ["--only-one", launch.only_one]
+            words += [word for name in launch.also_as for word in ("--also-as", name)]
         if token is not None:
             secret, filling = os.pipe()
             os.write(filling, token.encode())
