@@ -1,11 +1,14 @@
 """How the programs of models are started."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from moothall.errors import UsageError
 from moothall.worker.runner.backends import MAX_ARGUMENT, Cli, Command, Session, named
+from moothall.worker.runner.conversation import Conversation
 
 
 def session(prompt: str = "prompt", system: str = "") -> Session:
@@ -37,6 +40,46 @@ def test_a_settings_file_is_passed_on(tmp_path: Path) -> None:
     assert "--append-system-prompt" not in words
 
 
+def test_an_agent_that_fetches_has_neither_shell_nor_files(tmp_path: Path) -> None:
+    binary = program(tmp_path / "c")
+    fetcher = replace(session(), name="page-fetcher")
+    words = Cli(binary).launch(fetcher, {}).words
+    denied = json.loads(words[words.index("--settings") + 1])["permissions"]["deny"]
+    assert {"Bash", "Write", "Edit"} <= set(denied)
+    words = Cli(binary).launch(fetcher, {"SETTINGS_FILE": "/x.json"}).words
+    assert words[words.index("--settings") + 1] == "/x.json"
+    assert "--settings" not in Cli(binary).launch(session(), {}).words
+
+
+def test_a_conversation_is_created_once_and_then_resumed(tmp_path: Path) -> None:
+    binary = program(tmp_path / "c")
+
+    def flags() -> list[str]:
+        words = Cli(binary).launch(replace(session(), conversation=Conversation(tmp_path)), {}).words
+        return [word for word in words if word in ("--session-id", "--resume", Conversation(tmp_path).id)]
+
+    first = Conversation(tmp_path)
+    assert flags() == ["--session-id", first.id]
+    first.begin()
+    assert flags() == ["--resume", first.id]
+
+
+def test_one_claude_runs_at_a_time_but_for_the_tools_in_it(tmp_path: Path) -> None:
+    launch = Cli(program(tmp_path / "c")).launch(session(), {})
+    assert (launch.only_one, launch.also_as) == (str(tmp_path / "c"), ("rg", "bfs", "ugrep"))
+
+
+@pytest.mark.parametrize("tokens", ["many", "10", "99999999999"])
+def test_the_length_of_a_conversation_over_an_api_is_a_number(tokens: str) -> None:
+    variables = {"AGENT_MODEL": "a-model"}
+    assert named("openai").launch(session(), variables).words[-1] == "100000"
+    assert (
+        named("openai").launch(session(), {**variables, "AGENT_CONTEXT_TOKENS": "32768"}).words[-1] == "32768"
+    )
+    with pytest.raises(UsageError, match="AGENT_CONTEXT_TOKENS"):
+        named("openai").launch(session(), {**variables, "AGENT_CONTEXT_TOKENS": tokens})
+
+
 def test_a_prompt_that_no_program_can_be_given_is_refused(tmp_path: Path) -> None:
     binary = program(tmp_path / "c")
     Cli(binary).launch(session("x" * MAX_ARGUMENT), {})
@@ -58,5 +101,7 @@ def test_a_command_is_split_as_shells_do_and_told_where_its_files_are() -> None:
 
 def test_an_unknown_runtime_is_refused_with_the_known_ones() -> None:
     assert isinstance(named("command"), Command)
-    with pytest.raises(UsageError, match="choose one of cli, command, api, openai"):
+    with pytest.raises(UsageError, match="'x' is not known: choose one of cli, command, api, openai"):
+        named("x")
+    with pytest.raises(UsageError, match="gro is not offered here: choose one of"):
         named("gro")

@@ -98,6 +98,34 @@ def test_execution_7_claude_gets_prompt_system_prompt_model_and_our_tools_only(p
     assert json.loads((place.folder / "mcp.json").read_text())["mcpServers"].keys() == {"agentchat"}
 
 
+def test_execution_7_a_conversation_goes_on_if_the_user_wants_that(place: Workplace) -> None:
+    assert cli(place, AGENT_RESUME="1") == 0
+    conversation = after(asked(place), "--session-id")
+    assert cli(place, AGENT_RESUME="1") == 0
+    assert after(asked(place), "--resume") == conversation
+    assert "# What happened before" not in place.prompt()
+    lost = '{"type": "result", "is_error": true, "errors": ["No conversation found with session ID: %s"]}'
+    assert cli(place, AGENT_RESUME="1", SAYS=lost % conversation, EXITS="1") == 1
+    assert cli(place, AGENT_RESUME="1") == 0
+    assert after(asked(place), "--session-id") != conversation
+
+
+def test_flags_of_other_runners_are_understood(place: Workplace) -> None:
+    for flag, said in (("--use-gro", "the runtime gro is not offered here"), ("--fast", "no option --fast")):
+        found = subprocess.run(
+            [place.programs / "real-runner", flag],
+            env=place.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (found.returncode, said in found.stderr) == (1, True)
+    program = place.write_program("claude", CLAUDE)
+    variables = place.environment(AGENT_RUNTIME="command", CLAUDE_CMD=str(program))
+    subprocess.run([place.programs / "real-runner", "--use-claude-code"], env=variables, check=True)
+    assert "-p" in asked(place)
+
+
 def test_execution_8_the_agent_is_told_to_connect_greet_and_listen(place: Workplace) -> None:
     assert place.session("exit 0") == 0
     told = [place.prompt().index(f"agentchat_{what}") for what in ("connect", "nick", "send", "listen")]
@@ -155,7 +183,7 @@ def test_a_program_decides_by_its_exit_code(place: Workplace, code: int) -> None
         ({"AGENTCHAT_URL": ""}, "AGENTCHAT_URL is missing"),
         (
             {"AGENT_RUNTIME": "gro"},
-            "AGENT_RUNTIME 'gro' is not known: choose one of cli, command, api, openai",
+            "gro is not offered here: choose one of cli, command, api, openai",
         ),
         ({"AGENT_RUNTIME": "cli", "PATH": "/nowhere"}, "there is no program claude in PATH"),
         ({}, "AGENT_COMMAND is missing"),

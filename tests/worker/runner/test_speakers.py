@@ -20,7 +20,7 @@ def answered(text: str) -> dict[str, Any]:
 
 
 def test_messages_are_in_order() -> None:
-    exchanges = Exchanges([FIRST])
+    exchanges = Exchanges([FIRST], 1000)
     exchanges.begin(said("a"))
     exchanges.add([answered("b")])
     exchanges.begin(said("c"))
@@ -29,7 +29,7 @@ def test_messages_are_in_order() -> None:
 
 @given(st.lists(st.tuples(st.text(max_size=300), st.text(max_size=300)), min_size=1, max_size=30))
 def test_the_oldest_exchanges_make_way_and_none_is_torn(talk: list[tuple[str, str]]) -> None:
-    exchanges, most = Exchanges([FIRST], 1000), 1000
+    exchanges, most = Exchanges([FIRST], 250), 1000
     for question, answer in talk:
         exchanges.begin(said(question))
         exchanges.add([answered(answer)])

@@ -16,16 +16,23 @@ from typing import Final, NamedTuple, Protocol
 
 from moothall.errors import UsageError
 from moothall.worker.agent_folder import GUARD_STATE
+from moothall.worker.runner.conversation import Conversation
 from moothall.worker.supervisor.registration import BUDGET_VARIABLE, SERVER
 
+NO_GRO: Final = "the runtime gro is not offered here"
 MODEL: Final = "claude-haiku-5-5"
 TOKEN_VARIABLE: Final = "CLAUDE_CODE_OAUTH_TOKEN"  # noqa: S105  # its name
+CONTEXT_TOKENS: Final = 100_000  # of a conversation over an API; then its oldest exchanges are left out
+LEAST_TOKENS: Final = 4096
+MOST_TOKENS: Final = 10_000_000
 CONTAINER_BINARY: Final = Path("/usr/local/bin/.claude-supervisor")  # seed 001: not to be found as `claude`
 BUILT_IN: Final = (
     "rg",
     "bfs",
     "ugrep",
 )  # tools in the program of Claude Code, which it starts under these names
+FETCHES: Final = "fetch"  # an agent with this in its name reads pages of strangers (agentchat wire 19.4)
+RESTRICTED: Final = '{"permissions": {"deny": ["Bash", "Edit", "Write", "NotebookEdit"]}}'
 MAX_ARGUMENT: Final = 128 * 1024 - 1  # bytes (Linux, MAX_ARG_STRLEN)
 
 
@@ -41,6 +48,7 @@ class Session:
     system_file: Path
     mcp_servers: Path
     model: str = MODEL
+    conversation: Conversation | None = None  # one that goes on; None: a new one each time
 
 
 class Launch(NamedTuple):
@@ -70,7 +78,10 @@ class Cli:
         words = [self._binary(environment), "-p", session.prompt, "--model", session.model]
         if session.system:
             words += ["--append-system-prompt", session.system]
-        if settings := environment.get("SETTINGS_FILE"):
+        if session.conversation is not None:
+            flag = "--resume" if session.conversation.is_begun else "--session-id"
+            words += [flag, session.conversation.id]
+        if settings := environment.get("SETTINGS_FILE") or (RESTRICTED if FETCHES in session.name else None):
             words += ["--settings", settings]
         words += ["--mcp-config", str(session.mcp_servers), "--strict-mcp-config"]
         words += ["--allowedTools", f"mcp__{SERVER}", "--output-format", "stream-json", "--verbose"]
@@ -130,6 +141,7 @@ class ToolLoop:
             raise UsageError("AGENT_MODEL is missing: name a model that the endpoint serves")
         words = [sys.executable, "-P", "-m", "moothall.worker.runner.tool_loop", self.sdk, model]
         words += [str(session.prompt_file), str(session.system_file), str(session.mcp_servers)]
+        words.append(str(_context_tokens(environment)))
         variables = {
             "MOOTHALL_NAME": session.name,
             BUDGET_VARIABLE: str(session.mcp_servers.with_name(GUARD_STATE)),
@@ -145,11 +157,21 @@ BACKENDS: Final[Mapping[str, Callable[[], Backend]]] = {
 }
 
 
+def _context_tokens(environment: Mapping[str, str]) -> int:
+    text = environment.get("AGENT_CONTEXT_TOKENS") or str(CONTEXT_TOKENS)
+    if not text.isascii() or not text.isdigit() or not LEAST_TOKENS <= int(text[:9]) <= MOST_TOKENS:
+        raise UsageError(
+            f"AGENT_CONTEXT_TOKENS {text[:40]!r}: give a number from {LEAST_TOKENS:,} to {MOST_TOKENS:,}"
+        )
+    return int(text)
+
+
 def named(runtime: str) -> Backend:
     """Raises UsageError for a runtime that does not exist."""
     make = BACKENDS.get(runtime)
     if make is None:
-        raise UsageError(f"AGENT_RUNTIME {runtime[:40]!r} is not known: choose one of {', '.join(BACKENDS)}")
+        reason = NO_GRO if runtime == "gro" else f"AGENT_RUNTIME {runtime[:40]!r} is not known"
+        raise UsageError(f"{reason}: choose one of {', '.join(BACKENDS)}")
     return make()
 
 

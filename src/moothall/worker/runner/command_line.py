@@ -8,11 +8,13 @@ from typing import Final
 
 from moothall.errors import UsageError
 from moothall.worker import entry, lifeline
-from moothall.worker.runner.backends import TOKEN_VARIABLE
+from moothall.worker.runner.backends import NO_GRO, TOKEN_VARIABLE
 from moothall.worker.runner.config import Config
 from moothall.worker.runner.verdict import FAILED
 
-USAGE: Final = "usage: agent-runner; AGENTCHAT_URL, AGENT_NAME, MISSION and others are variables"
+USAGE: Final = "usage: agent-runner [--use-claude-code]; AGENTCHAT_URL, AGENT_NAME and others are variables"
+USE_CLAUDE_CODE: Final = "--use-claude-code"  # these two are for scripts that start the reference's runner
+USE_GRO: Final = "--use-gro"
 
 
 def program() -> list[str]:
@@ -26,9 +28,14 @@ def main() -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments:
+    environment = dict(os.environ)
+    if arguments == [USE_CLAUDE_CODE]:
+        environment["AGENT_RUNTIME"] = "cli"
+    elif arguments == [USE_GRO]:
+        raise UsageError(f"{NO_GRO}: choose another AGENT_RUNTIME, such as cli or api")
+    elif arguments:
         raise UsageError(f"there is no option {arguments[0][:80]}; {USAGE}")
     lifeline.leave_environment(os.environ, TOKEN_VARIABLE)
     from moothall.worker.runner.service import run
 
-    return run(Config.read(os.environ), os.environ)
+    return run(Config.read(environment), environment)

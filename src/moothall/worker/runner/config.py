@@ -40,6 +40,7 @@ class Config:
     personalities: Path
     history_lines: int  # 0: the next session is told nothing
     is_public: bool
+    resumes: bool  # the conversation with `claude` goes on over sessions
     limits: tuple[str, ...]  # arguments of the guard
 
     @classmethod
@@ -61,6 +62,7 @@ class Config:
             personalities=Path(environment.get("PERSONALITY_DIR") or PERSONALITIES).expanduser(),
             history_lines=_lines(environment) if wants_history else 0,
             is_public=environment.get("AGENTCHAT_PUBLIC", "").lower() in _TRUE,
+            resumes=environment.get("AGENT_RESUME", "").lower() in _TRUE,
             limits=tuple(
                 word for name, flag, default in LIMITS for word in (flag, environment.get(name) or default)
             ),

@@ -45,16 +45,21 @@ def _shown(line: bytes) -> list[Shown]:
     kind = event.get("type")
     if kind == "result":
         is_error = event.get("is_error") is True
-        text = event.get("result")
-        return [
-            Shown(f"[{'error' if is_error else 'end'}] {text if isinstance(text, str) else ''}", is_error)
-        ]
+        return [Shown(f"[{'error' if is_error else 'end'}] {_outcome(event)}", is_error)]
     message = event.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, str):
         return [Shown(content)]
     parts = content if isinstance(content, list) else []
     return [Shown(text) for part in parts if isinstance(part, dict) and (text := _part(part))]
+
+
+def _outcome(event: dict[str, Any]) -> str:
+    """What the program says at its end: a text, or a list of errors."""
+    text, errors = event.get("result"), event.get("errors")
+    if isinstance(text, str) and text:
+        return text
+    return "; ".join(each for each in errors if isinstance(each, str)) if isinstance(errors, list) else ""
 
 
 def _event(line: bytes) -> dict[str, Any] | None:

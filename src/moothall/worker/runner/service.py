@@ -42,6 +42,7 @@ from moothall.worker.runner import (
 )
 from moothall.worker.runner.backends import Launch, Session
 from moothall.worker.runner.config import Config
+from moothall.worker.runner.conversation import Conversation
 from moothall.worker.runner.events import Reader, Shown
 from moothall.worker.runner.stopping import Signals, Stopped
 from moothall.worker.runner.tool_server import ToolServer
@@ -102,6 +103,7 @@ class _Run:
         self._reader = Reader()
         self._own_words: deque[str] = deque(maxlen=verdict.LINES)
         self._tools: ToolServer | None = None
+        self._conversation: Conversation | None = None
 
     def session(self, given: Secrets) -> int:
         backend = backends.named(self._config.runtime)
@@ -133,7 +135,10 @@ class _Run:
     def _prepare(self, number: int) -> Session:
         """The prompt, and all other files of the session."""
         config = self._config
-        history = transcript.previous(config.folder, config.history_lines)
+        if config.resumes and config.runtime == "cli":
+            self._conversation = Conversation(self._path)
+        is_resumed = self._conversation is not None and self._conversation.is_begun
+        history = [] if is_resumed else transcript.previous(config.folder, config.history_lines)
         text = prompt.build(config.name, config.mission, number, history, f"history-{secrets.token_hex(8)}")
         system = prompt.system(
             personality.load(config.personalities, config.name), is_public=config.is_public
@@ -147,6 +152,7 @@ class _Run:
             system_file=self._path / SYSTEM_PROMPT,
             mcp_servers=self._path / MCP_SERVERS,
             model=self._environment.get("AGENT_MODEL") or backends.MODEL,
+            conversation=self._conversation,
         )
         state_file.write(session.prompt_file, text.encode(errors="replace"))
         state_file.write(session.system_file, system.encode(errors="replace"))
@@ -296,3 +302,5 @@ class _Run:
             written.write(f"{text}\n".encode(errors="replace"))
             if is_own:
                 self._own_words.append(text)
+            if self._conversation is not None:
+                self._conversation.read(text) if is_own else self._conversation.begin()

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 MAX_REPLY: Final = 8192  # tokens of one reply
 RETRIES: Final = 5  # of a request that the provider is too busy for; the libraries wait longer each time
-CHARACTERS: Final = 400_000  # of a conversation; some 100,000 tokens
+CHARACTERS: Final = 4  # of a token, roughly
 CACHED: Final = {"type": "ephemeral"}
 
 
@@ -55,9 +55,9 @@ class Speaker(Protocol):
 class Exchanges:
     """Bounded: the oldest make way. Each is a list of messages that belong together."""
 
-    def __init__(self, first: list[dict[str, Any]], most: int = CHARACTERS) -> None:
+    def __init__(self, first: list[dict[str, Any]], tokens: int) -> None:
         self._first = first
-        self._most = most
+        self._most = tokens * CHARACTERS
         self._kept: list[tuple[int, list[dict[str, Any]]]] = []
 
     def begin(self, message: dict[str, Any]) -> None:
@@ -81,7 +81,7 @@ def _length(message: dict[str, Any]) -> int:
 class Anthropic:
     """The Messages API. Tools and system prompt, and the conversation so far, are cached by the provider."""
 
-    def __init__(self, model: str, system: str, prompt: str, tools: Sequence[Described]) -> None:
+    def __init__(self, model: str, system: str, prompt: str, tools: Sequence[Described], tokens: int) -> None:
         from anthropic import APIError, AsyncAnthropic
 
         self.errors = APIError
@@ -98,7 +98,7 @@ class Anthropic:
         if system:
             self._fixed["system"] = [{"type": "text", "text": system, "cache_control": CACHED}]
         first = {"role": "user", "content": [{"type": "text", "text": prompt}]}
-        self._exchanges = Exchanges([first])
+        self._exchanges = Exchanges([first], tokens)
 
     async def turn(self) -> Turn:
         messages: list[Any] = self._exchanges.messages()
@@ -127,7 +127,7 @@ class Anthropic:
 class OpenAI:
     """Chat completions, of OpenAI or of any endpoint that speaks like it (`OPENAI_BASE_URL`)."""
 
-    def __init__(self, model: str, system: str, prompt: str, tools: Sequence[Described]) -> None:
+    def __init__(self, model: str, system: str, prompt: str, tools: Sequence[Described], tokens: int) -> None:
         from openai import AsyncOpenAI, OpenAIError
 
         self.errors = OpenAIError
@@ -141,7 +141,7 @@ class OpenAI:
             for each in tools
         ]
         first = [{"role": "system", "content": system}] if system else []
-        self._exchanges = Exchanges([*first, {"role": "user", "content": prompt}])
+        self._exchanges = Exchanges([*first, {"role": "user", "content": prompt}], tokens)
 
     async def turn(self) -> Turn:
         messages: list[Any] = self._exchanges.messages()
@@ -184,6 +184,7 @@ def _arguments(text: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {"value": found}
 
 
-Make = Callable[[str, str, str, Sequence[Described]], Speaker]  # model, system prompt, prompt, tools
+# Model, system prompt, prompt, tools, tokens of the conversation.
+Make = Callable[[str, str, str, Sequence[Described], int], Speaker]
 
 SPEAKERS: Final[Mapping[str, Make]] = {"anthropic": Anthropic, "openai": OpenAI}

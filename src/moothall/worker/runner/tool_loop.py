@@ -40,13 +40,16 @@ async def converse(speaker: Speaker, tools: HallTools, show: Print) -> int:
         speaker.answer(answers)
 
 
-def main(library: str, model: str, prompt_file: str, system_file: str, mcp_servers: str) -> int:
+def main(
+    library: str, model: str, prompt_file: str, system_file: str, mcp_servers: str, context_tokens: str
+) -> int:
     """Hold the conversation that the files begin. Return the exit code."""
     system, prompt = Path(system_file).read_text(), Path(prompt_file).read_text()
 
     async def hold() -> int:
         async with hall_tools.opened(Path(mcp_servers)) as tools:
-            speaker = SPEAKERS[library](model, system, prompt, await tools.described())
+            described = await tools.described()
+            speaker = SPEAKERS[library](model, system, prompt, described, int(context_tokens))
             return await converse(speaker, tools, _show)
 
     return asyncio.run(hold())
