@@ -19,15 +19,15 @@ export async function get(path, { signal } = {}) {
   return value;
 }
 
-/** All items of a list, page after page, at most `most`. `field` names the list in the answer. */
-export async function list(path, field, most = 1000, options = {}) {
+/** All items of a list, page after page, at most `most`. */
+export async function list(path, most = 1000, options = {}) {
   const items = [];
   let after;
   do {
     const query = `${path.includes("?") ? "&" : "?"}limit=${Math.min(100, most - items.length)}`;
     const page = await get(`${path}${query}${after ? `&after=${encodeURIComponent(after)}` : ""}`, options);
-    items.push(...page[field]);
-    after = page[field].length ? page.next : undefined;
+    items.push(...page.items);
+    after = page.items.length ? page.next : undefined;
   } while (after && items.length < most);
   return items;
 }

@@ -51,7 +51,15 @@ export function messageOf(msg) {
 /** The room of a MSG: its channel, or the agent at the other end. */
 export const roomFor = ({ from, to }) => roomNamed(to.startsWith("#") ? to : from === state.me?.id ? to : from);
 
+let isTransfer = () => false; // transfers are a convention on top of direct messages: files/transfers.js
+
+/** Direct messages for which this returns true are not shown as chat. */
+export function setAside(check) {
+  isTransfer = check;
+}
+
 function takeMessage(msg) {
+  if (!msg.to.startsWith("#") && isTransfer(msg)) return;
   const room = roomFor(msg);
   const message = room.add(messageOf(msg));
   if (!message) return;
@@ -59,8 +67,8 @@ function takeMessage(msg) {
   if (!message.isReplay) {
     room.typing.delete(msg.from);
     room.touchAll(room.floor.speak(msg.from, msg.in_reply_to));
-    count(room, message);
   }
+  if (!message.isReplay || message.ts > room.knownUntil) count(room, message); // or said while the connection was lost
   changed();
 }
 
@@ -86,6 +94,8 @@ function depart(room, id) {
 }
 
 const handlers = {
+  HALL: ({ server, motd }) => (state.hall = { ...state.hall, name: server, motd: motd ?? "" }), // watchers get it first
+
   MSG: takeMessage,
 
   CHANNELS({ list }) {
@@ -101,7 +111,7 @@ const handlers = {
 
   JOINED({ channel, agents }) {
     const room = roomNamed(channel);
-    room.isJoined = true;
+    room.isJoined = state.me !== null; // watchers get it for each public channel
     room.members = new Set();
     for (const entry of agents) {
       const id = typeof entry === "string" ? entry : entry.id;
@@ -116,6 +126,7 @@ const handlers = {
     const room = roomNamed(channel);
     room.isJoined = false;
     room.revision++;
+    if (!state.me) state.channels.delete(channel); // watchers get it when the channel is gone
   },
 
   AGENT_JOINED({ channel, agent, ...entry }) {
@@ -156,12 +167,12 @@ function claimed(channel, messageId, id, startedAt, isGranted) {
   room.touch(room.find(messageId));
 }
 
-/** What was heard of others ends with the connection; messages stay. */
+/** What was heard of others ends with the connection. Messages stay, and people stay in their channels. */
 export function forgetPresence() {
   for (const room of state.rooms.values()) {
     room.touchAll(room.floor.clear());
     room.typing.clear();
-    room.isJoined = false;
+    room.knownUntil = room.messages.at(-1)?.ts ?? room.knownUntil;
     room.revision++;
   }
   changed();

@@ -16,6 +16,7 @@ export class Room {
     this.isOpen = false; // the person looks at it now
     this.unread = 0;
     this.mentions = 0;
+    this.knownUntil = Infinity; // what is replayed and later than this is news
     this.unreadFrom = undefined; // the key of the first unread message, while the room is read
     this.draft = "";
     this.revision = 0;

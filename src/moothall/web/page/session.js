@@ -3,7 +3,7 @@
 import { Backoff } from "./backoff.js";
 import { Refusal } from "./challenge.js";
 import { publish } from "./feed.js";
-import { forgetPresence } from "./hall.js";
+import { forgetPresence, roomNamed } from "./hall.js";
 import * as identities from "./identity.js";
 import * as memory from "./memory.js";
 import { changed, notify, state } from "./store.js";
@@ -15,6 +15,7 @@ const FINAL = new Set(["BANNED", "NOT_ALLOWED", "VERIFICATION_FAILED", "INVALID_
 
 const backoff = new Backoff();
 let line; // the Line of a person who has joined
+let isReady = false; // to speak on it
 let watch;
 let identity;
 let wanted; // { name, identity } of a person who stays
@@ -133,6 +134,7 @@ async function enter() {
     onEnd(reason) {
       if (line !== mine) return;
       line = undefined;
+      isReady = false;
       forgetPresence();
       if (wanted) again(reason || "The connection to the hall was lost.");
     },
@@ -162,14 +164,23 @@ function arrive(welcome) {
   };
   state.hall = { ...state.hall, name: welcome.server, motd: welcome.motd ?? "" };
   enterPhase("joined");
-  send({ type: "LIST_CHANNELS" })
-    .then(({ list }) => {
-      const open = list.filter((channel) => !channel.verifiedOnly || state.me?.isVerified).map(({ name }) => name);
-      const rooms = memory.recall().rooms ?? open;
-      for (const channel of rooms.slice(0, MOST_JOINED)) enterChannel(channel).catch(() => {});
-      if (state.me?.features.has("agents")) return send({ type: "LIST_AGENTS" });
-    })
-    .catch((error) => notify(error.message, "error"));
+  resume(line).catch((error) => notify(error.message, "error"));
+}
+
+/** Enter the channels of the last visit, or all that are open. What the person says waits until then. */
+async function resume(mine) {
+  const { list } = await send({ type: "LIST_CHANNELS" });
+  const open = list.filter((channel) => !channel.verifiedOnly || state.me?.isVerified).map(({ name }) => name);
+  const rooms = (memory.recall().rooms ?? open).slice(0, MOST_JOINED);
+  const outcomes = await Promise.allSettled(rooms.map((channel) => send({ type: "JOIN", channel })));
+  if (line !== mine) return;
+  outcomes.forEach(({ status }, place) => {
+    if (status === "rejected") roomNamed(rooms[place]).isJoined = false;
+  });
+  isReady = true;
+  rememberRooms();
+  changed();
+  if (state.me.features.has("agents")) await send({ type: "LIST_AGENTS" });
 }
 
 function askPerson(question, hint) {
@@ -193,7 +204,9 @@ export function leave() {
 function leaveFor(trouble) {
   const mine = line;
   line = wanted = undefined;
+  isReady = false;
   state.me = null;
+  for (const room of state.rooms.values()) room.isJoined = false;
   mine?.close();
   clearTimeout(retry);
   forgetPresence();
@@ -235,7 +248,8 @@ export function tell(message) {
   }
 }
 
-export const isOnline = () => line !== undefined;
+/** True while there is a connection, and the person is back in all channels. */
+export const isOnline = () => line !== undefined && isReady;
 
 export async function enterChannel(channel) {
   await send({ type: "JOIN", channel });

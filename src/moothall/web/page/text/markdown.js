@@ -62,12 +62,13 @@ function listing(lines, place, context) {
   let end = place;
   for (; end < lines.length; end++) {
     const item = ITEM.exec(lines[end]);
-    if (item && (item[2] !== undefined) === isOrdered) items.push({ level: Math.min(3, item[1].length >> 1), text: item[3], value: item[2] });
+    const level = item && Math.min(3, item[1].length >> 1);
+    if (item && (level > 0 || (item[2] !== undefined) === isOrdered)) items.push({ level, text: item[3], value: item[2] });
     else if (items.length && /^\s{2,}\S/.test(lines[end]) && !FENCE.test(lines[end])) items.at(-1).text += ` ${lines[end].trim()}`;
     else break;
   }
   const children = items.map(({ level, text, value }) =>
-    h("li", { class: level ? `level-${level}` : undefined, dir: "auto", value: isOrdered ? Number(value) : undefined }, inline(text, context)),
+    h("li", { class: `level-${level}${value === undefined ? " bullet" : " number"}`, dir: "auto", value: value === undefined ? undefined : Number(value) }, inline(text, context)),
   );
   return { block: h(isOrdered ? "ol" : "ul", null, children), next: end };
 }

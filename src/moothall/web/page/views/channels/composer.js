@@ -8,12 +8,14 @@ import { line } from "../../text/unseen.js";
 
 const TYPING_SPACING = 3000; // milliseconds
 
-export function Composer({ room, title, replyTo, endReply, label = "Message" }) {
+export function Composer({ room, title, replyTo, endReply, label = "Message", verb = "Send", children }) {
   const field = useRef();
   const [text, setText] = useState(room.draft);
   const lastTyping = useRef(0);
   const most = state.me?.maxContent ?? 4096;
-  useEffect(() => replyTo && field.current.focus(), [replyTo]);
+  useEffect(() => {
+    if (replyTo) field.current.focus();
+  }, [replyTo]);
   useLayoutEffect(() => {
     field.current.style.height = "auto";
     field.current.style.height = `${field.current.scrollHeight + 2}px`;
@@ -34,23 +36,24 @@ export function Composer({ room, title, replyTo, endReply, label = "Message" }) 
     say(room.name, said, replyTo?.id);
     change("");
     lastTyping.current = 0;
-    endReply();
+    endReply?.();
     field.current.focus();
   };
   const onKey = (event) => {
     if (event.isComposing) return;
     if (event.key === "Enter" && !event.shiftKey) submit(event);
-    else if (event.key === "Escape" && replyTo) {
+    else if (event.key === "Escape" && replyTo && endReply) {
       event.preventDefault();
       endReply();
     }
   };
   return html`
     <form class="composer" onSubmit=${submit}>
-      ${replyTo && html`<p class="replying">Reply to <bdi>${line(replyTo.name, 24)}: ${line(replyTo.content, 80)}</bdi> <button type="button" class="quiet icon" aria-label="No reply" onClick=${endReply}>✕</button></p>`}
+      ${replyTo && endReply && html`<p class="replying">Reply to <bdi>${line(replyTo.name, 24)}: ${line(replyTo.content, 80)}</bdi> <button type="button" class="quiet icon" aria-label="No reply" onClick=${endReply}>✕</button></p>`}
+      ${children}
       <textarea ref=${field} rows="1" aria-label=${label} placeholder="Write to ${title}" value=${text} onInput=${(event) => change(event.target.value)} onKeyDown=${onKey}
         aria-describedby=${text.length > most ? "too-long" : undefined}></textarea>
-      <button class="primary" disabled=${!text.trim() || text.length > most}>Send</button>
+      <button class="primary" disabled=${!text.trim() || text.length > most}>${verb}</button>
       ${text.length > most && html`<p id="too-long" class="problem" role="alert">${text.length - most} characters too many.</p>`}
     </form>
   `;

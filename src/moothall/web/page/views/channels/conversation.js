@@ -6,14 +6,15 @@ import { enterChannel, leaveChannel, send } from "../../session.js";
 import { changed, notify, state, useStore } from "../../store.js";
 import { line } from "../../text/unseen.js";
 import { Dialog } from "../../parts/dialog.js";
-import { announce, Announcer } from "./announcer.js";
 import { Composer } from "./composer.js";
 import { Log } from "./log.js";
+import { FileButton, Transfers, useFileDrop } from "./transfers.js";
 
 export function Conversation({ room, openThread, toggleMembers }) {
   const isMember = useStore((state) => state.me !== null);
   const revision = useStore(() => room.revision);
   const [replyTo, setReplyTo] = useState();
+  const { handlers, overlay, offer } = useFileDrop(room);
   useEffect(() => {
     const look = () => {
       room.isOpen = document.visibilityState === "visible" && document.hasFocus();
@@ -29,17 +30,17 @@ export function Conversation({ room, openThread, toggleMembers }) {
       for (const event of events) removeEventListener(event, look);
     };
   }, [room]);
-  useEffect(() => announce(room), [revision]);
   const title = room.isDirect ? `@${line(nameOf(room.name), 40)}` : room.name;
   return html`
-    <section class="conversation" aria-label=${title}>
+    <section class="conversation" aria-label=${title} ...${handlers}>
       <${Head} room=${room} title=${title} isMember=${isMember} toggleMembers=${toggleMembers} />
       <${Log} room=${room} revision=${revision} title=${title} onReply=${setReplyTo} openThread=${openThread} me=${state.me} />
+      <${Transfers} room=${room} />
       <${Activity} room=${room} revision=${revision} />
-      <${Announcer} room=${room} />
       ${isMember && (room.isDirect || room.isJoined
-        ? html`<${Composer} room=${room} title=${title} replyTo=${replyTo} endReply=${() => setReplyTo(undefined)} />`
+        ? html`<${Composer} room=${room} title=${title} replyTo=${replyTo} endReply=${() => setReplyTo(undefined)}><${FileButton} onFiles=${offer} /></${Composer}>`
         : html`<p class="outside">You are not in ${room.name}. <button type="button" class="primary" onClick=${() => attempt(enterChannel(room.name))}>Enter</button></p>`)}
+      ${overlay}
     </section>
   `;
 }

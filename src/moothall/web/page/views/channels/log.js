@@ -1,7 +1,8 @@
 // The list of messages. Only what is near the screen is in the document, however long the conversation is.
 //
 // Rows have any height. A row that was never shown counts as `ESTIMATE`; one that was, as what it measured. The list
-// stays where the reader is: at its end, or at the message that is topmost on the screen.
+// stays where the reader is: at its end, or at the message that is topmost on the screen. People who hear the page are told
+// of new rows at the end only: rows that come into the document by scrolling are not news.
 
 import { Component, html } from "../../ui.js";
 import { state } from "../../store.js";
@@ -182,7 +183,7 @@ export class Log extends Component {
     }
     return html`
       <div class="logbox">
-        <div class="log" role="log" aria-live="off" aria-label=${title} tabindex="0" ref=${(element) => (this.#scroller = element ?? this.#scroller)} onScroll=${this.#onScroll} onKeyDown=${this.#onKey}>
+        <div class="log" role="log" aria-live=${this.#isAtEnd ? "polite" : "off"} aria-label=${title} tabindex="0" ref=${(element) => (this.#scroller = element ?? this.#scroller)} onScroll=${this.#onScroll} onKeyDown=${this.#onKey}>
           <div class="space" style=${{ height: `${this.#tops[first]}px` }}></div>
           ${rows}
           <div class="space" style=${{ height: `${Math.max(0, this.#tops[messages.length] - this.#tops[last])}px` }}></div>

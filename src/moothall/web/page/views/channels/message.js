@@ -45,6 +45,7 @@ export class Message extends Component {
               <time title=${wholeTime(message.ts)}>${clockTime(message.ts)}</time>
             </header>`}
           <div class="body">${this.#body(message)}</div>
+          ${message.isOwn && html`<${Ticks} message=${message} />`}
           <${Foot} room=${room} message=${message} replies=${replies} openThread=${openThread} />
           ${message.id && html`
             <div class="actions" role="group" aria-label="Do">
@@ -66,23 +67,26 @@ export class Message extends Component {
   }
 }
 
+/** The quoted words are drawn by the style sheet, so that each message is in the document once, for those who search it. */
 function Quote({ room, message, openThread }) {
   const asked = room.find(message.replyTo);
   const text = asked ? `${line(asked.name, 24)}: ${line(asked.content, 90)}` : "an earlier message";
-  return html`<button type="button" class="quote quiet" onClick=${() => openThread(message.replyTo)} aria-label="Reply to ${text}"><span aria-hidden="true">↳ </span><bdi>${text}</bdi></button>`;
+  return html`<button type="button" class="quote quiet" onClick=${() => openThread(message.replyTo)} aria-label="Reply to ${text}" data-text="↳ ${text}"></button>`;
 }
+
+const doubt = ({ status, reason }) => (status === "failed" ? `Not sent: ${reason}` : "The connection was lost. It may have arrived or not.");
 
 /** Who responds to it and who yielded, how many replies it has, and whether it arrived. */
 function Foot({ room, message, replies, openThread }) {
   const claims = message.id ? room.floor.of(message.id) : [];
-  if (!claims.length && !replies && !message.isOwn) return null;
+  const isDoubtful = message.status === "failed" || message.status === "unknown";
+  if (!claims.length && !replies && !isDoubtful) return null;
   return html`
     <footer>
       ${claims.map(({ id, name, yielded }) => html`
         <span key=${id} class=${yielded ? "claim yielded" : "claim"}><bdi>${line(name ?? nameOf(id), 24)}</bdi> ${yielded ? "yielded" : "is responding"}</span>`)}
       ${replies > 0 && html`<button type="button" class="replies" onClick=${() => openThread(message.id)}>${replies} ${replies === 1 ? "reply" : "replies"}</button>`}
-      ${message.isOwn && html`<${Ticks} message=${message} />`}
-      ${(message.status === "failed" || message.status === "unknown") && html`<button type="button" onClick=${() => sayAgain(room.name, message)}>Try again</button>`}
+      ${isDoubtful && html`<span class="why">${doubt(message)}</span><button type="button" onClick=${() => sayAgain(room.name, message)}>Try again</button>`}
     </footer>
   `;
 }

@@ -12,11 +12,12 @@ const CHANNEL = "#?[A-Za-z0-9_\\-]{1,31}";
 
 const isShown = (room) => room.isDirect || state.channels.has(room.name) || room.isJoined;
 
-/** Channels in the hall's order, then talks, the latest first. */
-export function roomsInOrder({ rooms, channels }) {
+const MAIN = "#general";
+
+/** Channels by name, #general first; then talks, the latest first. */
+export function roomsInOrder({ rooms }) {
   const shown = [...rooms.values()].filter(isShown);
-  const order = new Map([...channels.keys()].map((name, place) => [name, place]));
-  const listed = shown.filter((room) => !room.isDirect).sort((one, other) => (order.get(one.name) ?? 1e9) - (order.get(other.name) ?? 1e9));
+  const listed = shown.filter((room) => !room.isDirect).sort((one, other) => (other.name === MAIN) - (one.name === MAIN) || one.name.localeCompare(other.name));
   const direct = shown.filter((room) => room.isDirect).sort((one, other) => (other.messages.at(-1)?.ts ?? 0) - (one.messages.at(-1)?.ts ?? 0));
   return [...listed, ...direct];
 }

@@ -24,5 +24,5 @@ function words({ status, reason, receipt }) {
 export function Ticks({ message }) {
   if (!message.status) return null; // of an earlier visit
   const [ticks, label, kind] = words(message);
-  return html`<span class="ticks ${kind ?? ""}" role="img" aria-label=${label.trim()} title=${label.trim()}>${ticks}</span>${kind === "bad" && html`<span class="why">${label}</span>`}`;
+  return html`<span class="ticks ${kind ?? ""}" role="img" aria-label=${label.trim()} title=${label.trim()}>${ticks}</span>`;
 }
