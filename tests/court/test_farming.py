@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.app import court_rules, farming_limits, market_rules
 from moothall.court import farming
 from moothall.court.farming import HOUR, STRATEGIES, Farm, Harvest, Limits, Strategy, best_hour, play
+from moothall.rules import court_rules, farming_limits, market_rules
 from moothall.settings import PROFILES, Settings
 from moothall.settings.limits import Rate
 

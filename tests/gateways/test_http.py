@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from moothall.gateways import port as port_module
+from moothall.gateways.callers import knows_host
 from moothall.gateways.connection import Connection
 from moothall.gateways.port import Port
 from moothall.wire.http import MAX_HEAD, Request, Response
@@ -466,9 +467,8 @@ class Elsewhere(asyncio.Transport):
 @on_uvloop
 async def test_on_other_addresses_any_host_may_ask() -> None:
     async with running() as port:
-        connection = Connection(port)
-        connection.transport = Elsewhere()
-        assert connection._knows_host(Request("GET", "/metrics", "", {"host": "hall.example"}))
+        asked = Request("GET", "/metrics", "", {"host": "hall.example"})
+        assert knows_host(port, Elsewhere(), "203.0.113.9", asked)
 
 
 # -- proxies ---------------------------------------------------------------------------------------

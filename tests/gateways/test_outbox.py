@@ -175,6 +175,27 @@ async def test_an_address_leaves_no_more_unread_than_some_full_outboxes(
         assert port.stuck == set()
 
 
+@on_uvloop
+async def test_the_same_holds_for_long_answers_to_plain_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port_module, "SWEEP", 0.001)
+    monkeypatch.setattr(port_module, "UNREAD_AT_ONCE", 2)
+    answer = Response(200, bytes(8 * 1024 * 1024))
+    async with running(outbox_limit=4 * 1024 * 1024, trusted_proxies=("127.0.0.1",)) as port:
+        port.routes = RouteTable([Route("/long", lambda asked: answer)])
+        peers = []
+        for ip in ["203.0.113.7"] * 3 + ["203.0.113.8"]:
+            peers.append(await Peer.connect(port, receive_buffer=SMALL))
+            await peers[-1].say(head({"X-Forwarded-For": ip}, base={"Host": "127.0.0.1"}, target="/long"))
+        for peer in peers:
+            assert (await peer.read_head()).startswith("HTTP/1.1 200 ")
+        while port.connections > 2:
+            await turn()
+        assert len(await peers[-1].read_to_end()) == len(answer.body)
+        for peer in peers:
+            peer.close()
+        await until_empty(port)
+
+
 class Talkative(Gathering):
     """A room where every question has a long answer."""
 

@@ -20,7 +20,6 @@ from random import Random
 from sys import getsizeof
 from typing import Any, Final
 
-from moothall.app import court_rules, market_rules
 from moothall.court.books import Books
 from moothall.court.desk import CourtDesk
 from moothall.errors import OutcomeUnknown, Refusal
@@ -40,6 +39,7 @@ from moothall.hall.session import Agent, Session, Tier
 from moothall.identity import PrivateKey
 from moothall.market.clerk import withdraw_skills
 from moothall.market.desk import MarketDesk
+from moothall.rules import court_rules, market_rules
 from moothall.settings import PROFILES, Settings
 from moothall.settings.limits import Rate
 from moothall.wire.agentchat.codec import encode, framed

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from moothall.web.serving import load, page_folder
 from tools.package_page import origin_of, page, project_urls, web_address
 
 ROOT = Path(__file__).parents[2]
@@ -91,6 +92,7 @@ def checkout(tmp_path: Path) -> Path:
     for package in ("moothall", "keep"):
         (folder / "src" / package).mkdir(parents=True)
         (folder / "src" / package / "__init__.py").touch()
+    shutil.copytree(ROOT / "src" / "moothall" / "web", folder / "src" / "moothall" / "web")
     git(folder, "init", "--quiet")
     git(folder, "remote", "add", "origin", "git@code.example.org:hall/moothall.git")
     return folder
@@ -108,6 +110,14 @@ def test_a_build_from_a_checkout_and_from_its_source_distribution(checkout: Path
         assert set(urls) >= {"Documentation", "Repository", "Changelog", "Issues"}
         assert metadata["Description-Content-Type"] == "text/markdown"
         assert f"]({REPOSITORY}/blob/HEAD/docs/" in str(metadata.get_payload())
+
+
+def test_a_wheel_has_the_page_that_the_hall_serves(checkout: Path) -> None:
+    with zipfile.ZipFile(build(checkout, "wheel")) as wheel:
+        page = zipfile.Path(wheel, "moothall/web/page/")
+        packed = {file.name: file.content for file in load(page)}
+    assert packed == {file.name: file.content for file in load(page_folder())}
+    assert "index.html" in packed
 
 
 def test_a_build_that_knows_no_repository(checkout: Path) -> None:

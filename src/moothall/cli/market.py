@@ -36,8 +36,8 @@ def simulate(
     moothall market simulate
     moothall market simulate --set newcomer_transfer_cap=0 --set rating_gain_limit=0
     """
-    from moothall.app import court_rules, farming_limits, market_rules
     from moothall.court import farming
+    from moothall.rules import court_rules, farming_limits, market_rules
 
     settings = choose(config, assign, profile=profile).settings
     harvests = farming.simulate(

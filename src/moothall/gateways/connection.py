@@ -15,6 +15,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from moothall.gateways.callers import TooManyRequests, is_foreign_page, knows_host, peer_of
 from moothall.gateways.room import Room
 from moothall.hall.budgets import CONNECTION_FRAMES, PIECE_FRAMES
 from moothall.hall.outside import Written
@@ -31,7 +32,7 @@ from moothall.wire.http import (
     with_subprotocol,
 )
 from moothall.wire.http_routes import Asked
-from moothall.wire.origins import is_known_host, is_loopback, may_connect
+from moothall.wire.origins import is_loopback
 from moothall.wire.outgoing import Bundle, Outgoing
 from moothall.wire.websocket import (
     BINARY,
@@ -61,11 +62,6 @@ LONG_MESSAGE: Final = MAX_FRAME
 TRANSPORT_HIGH_WATER: Final = 64 * 1024
 MAX_IGNORED: Final = 64  # frames in one read that are looked through for a close frame, after ours
 MAX_HOST: Final = 320  # characters of a Host header: more than the longest name, its port and brackets have
-
-
-class TooManyRequests(BadRequest):
-    def __init__(self) -> None:
-        super().__init__(429, "Too many requests from this address; wait a moment")
 
 
 class Connection(asyncio.Protocol):
@@ -106,7 +102,7 @@ class Connection(asyncio.Protocol):
         self.paused = False  # the room wants nothing more to read for now
         self.reserved = 0  # bytes of long messages that are held, counted for its address
         self.calling = False  # it counts for its address, until the upgrade
-        self.ip = ""  # of the socket; after the upgrade, of the client behind the proxies
+        self.ip = ""  # of the socket; after the head, of the client behind the proxies
         self.heard = True  # something arrived since the last ping
         self.missed = 0  # pings without an answer
 
@@ -449,10 +445,10 @@ class Connection(asyncio.Protocol):
             self._respond(refused.response, head_only=head.startswith(b"HEAD "))
 
     def _upgrade(self, request: Request, answer: bytes, rest: bytes) -> None:
-        if not self._may_connect(request):
-            self._port.refused_origin(self._peer(request))
+        peer = peer_of(self._port, self.ip, request)
+        if is_foreign_page(self._port, self.transport, request):
+            self._port.refused_origin(peer)
             raise BadRequest(403, "Pages of this origin may not connect")
-        peer = self._peer(request)
         if peer != self.ip and not self._port.pays(peer, CONNECTION_FRAMES):
             raise TooManyRequests
         served = self._port.served(request.path)
@@ -474,43 +470,21 @@ class Connection(asyncio.Protocol):
         if rest:
             self.data_received(rest)
 
-    def _may_connect(self, request: Request) -> bool:
-        origin = request.headers.get("origin")
-        if origin is None:
-            return True  # a program
-        local = self.transport.get_extra_info("sockname")
-        return may_connect(
-            origin,
-            request.headers.get("host", ""),
-            secure=self._port.secure,
-            on_loopback=is_loopback(local[0]),
-            allowed=self._port.allowed_origins,
-        )
-
-    def _knows_host(self, request: Request) -> bool:
-        """False for a page whose own name was made to point at loopback (DNS rebinding)."""
-        local = self.transport.get_extra_info("sockname")
-        return (
-            not is_loopback(local[0])
-            or self._port.is_trusted_proxy(self.ip)
-            or is_known_host(request.headers.get("host"), self._port.allowed_hosts)
-        )
-
-    def _peer(self, request: Request) -> str:
-        forwarded = request.headers.get("x-forwarded-for")
-        return self.ip if forwarded is None else self._port.peer_behind(self.ip, forwarded)
-
     def _serve(self, request: Request) -> None:
+        port = self._port
         reply = partial(self._respond, head_only=request.method == "HEAD")
-        is_foreign = not self._may_connect(request)
-        asked = Asked(request, self._peer(request), reply, is_foreign_page=is_foreign)
+        is_known = knows_host(port, self.transport, self.ip, request)
+        is_foreign = is_foreign_page(port, self.transport, request)
+        self.ip = peer_of(port, self.ip, request)
         try:
-            response = self._port.serve(asked, knows_host=self._knows_host(request))
+            response = port.serve(
+                Asked(request, self.ip, reply, is_foreign_page=is_foreign), knows_host=is_known
+            )
         except Exception:  # noqa: BLE001  # a bug of ours: the caller is told, the others go on
-            self._port.bug("a request could not be answered")
+            port.bug("a request could not be answered")
             response = Response(500, b"Internal error\n")
         if response is None:
-            self._port.answering(self)
+            port.answering(self)
         else:
             reply(response)
 

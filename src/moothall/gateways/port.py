@@ -7,7 +7,8 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from itertools import takewhile
 from typing import Final
 
-from moothall.gateways.connection import LONG_MESSAGE, Connection, TooManyRequests
+from moothall.gateways.callers import TooManyRequests
+from moothall.gateways.connection import LONG_MESSAGE, Connection
 from moothall.gateways.heartbeat import Heartbeat
 from moothall.gateways.listening import address_of, listen, load_tls, until_gone
 from moothall.gateways.room import Lobby, Served

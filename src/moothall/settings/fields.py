@@ -93,7 +93,8 @@ class Settings:
     )
     allowed_hosts: tuple[str, ...] = option(
         (),
-        "Host names under which /metrics and /api are served on loopback, besides loopback names; * is any",
+        "Host names under which the page, /metrics and /api are served on loopback, besides loopback names;"
+        " * is any",
     )
     subprotocols: tuple[str, ...] = option(
         (), "WebSocket subprotocols: a client that offers one of them gets it; * is any"

@@ -1,0 +1,50 @@
+"""What the head of a request says about its caller: address, origin, and the name by which it knows the hall."""
+
+from typing import TYPE_CHECKING
+
+from moothall.wire.http import BadRequest, Request
+from moothall.wire.origins import is_known_host, is_loopback, may_connect
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from moothall.gateways.port import Port
+
+
+class TooManyRequests(BadRequest):
+    def __init__(self) -> None:
+        super().__init__(429, "Too many requests from this address; wait a moment")
+
+
+def peer_of(port: "Port", ip: str, request: Request) -> str:
+    """The address of the caller, also if `ip` is that of a trusted proxy."""
+    forwarded = request.headers.get("x-forwarded-for")
+    return ip if forwarded is None else port.peer_behind(ip, forwarded)
+
+
+def is_foreign_page(port: "Port", transport: "asyncio.Transport", request: Request) -> bool:
+    """True for a page of another origin, unless the operator lists it."""
+    origin = request.headers.get("origin")
+    if origin is None:
+        return False  # a program
+    return not may_connect(
+        origin,
+        request.headers.get("host", ""),
+        secure=port.secure,
+        on_loopback=_is_on_loopback(transport),
+        allowed=port.allowed_origins,
+    )
+
+
+def knows_host(port: "Port", transport: "asyncio.Transport", ip: str, request: Request) -> bool:
+    """False for a page whose own name was made to point at loopback (DNS rebinding)."""
+    return (
+        not _is_on_loopback(transport)
+        or port.is_trusted_proxy(ip)
+        or is_known_host(request.headers.get("host"), port.allowed_hosts)
+    )
+
+
+def _is_on_loopback(transport: "asyncio.Transport") -> bool:
+    address: str = transport.get_extra_info("sockname")[0]
+    return is_loopback(address)
