@@ -42,6 +42,19 @@ def test_every_file_of_the_page_is_served(hall: HallProcess) -> None:
         assert response.headers["Content-Type"] == file.content_type
 
 
+def test_one_connection_brings_the_whole_page(hall: HallProcess) -> None:
+    with closing(HTTPConnection("127.0.0.1", hall.port, timeout=20)) as connection:
+        connection.connect()
+        used = connection.sock
+        for file in load(page_folder()):
+            path = "/" if file.name == "index.html" else f"/page/{file.name}"
+            connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
+            response = connection.getresponse()
+            assert response.status == 200
+            assert len(response.read()) == file.transferred
+        assert connection.sock is used
+
+
 @pytest.mark.parametrize(
     "target",
     [

@@ -163,6 +163,102 @@ async def test_a_caller_that_left_is_not_told() -> None:
         assert port._answering == {}
 
 
+STAYS = RouteTable(
+    [
+        Route("/file", lambda asked: Response(200, asked.ip.encode(), keep_alive=True)),
+        Route("/where", shows_caller),
+    ]
+)
+
+
+async def read_answer(peer: Peer) -> tuple[str, bytes]:
+    """Of a connection that stays open."""
+    top = await peer.read_head()
+    (length,) = [line.split()[1] for line in top.splitlines() if line.startswith("Content-Length")]
+    return top, await peer.read_exactly(int(length))
+
+
+@on_uvloop
+async def test_a_connection_stays_open_where_the_answer_says_so() -> None:
+    async with running() as port, await Peer.connect(port) as peer:
+        port.routes = STAYS
+        for _ in range(3):
+            await peer.say(head(base=PLAIN, target="/file"))
+            top, body = await read_answer(peer)
+            assert ("Connection: keep-alive" in top, body) == (True, b"127.0.0.1")
+        await peer.say(head(base=PLAIN, target="/where"))
+        assert "Connection: close" in await peer.read_head()
+        await peer.read_to_end()
+        await until_empty(port)
+        assert port._answering == {}
+
+
+@on_uvloop
+async def test_a_connection_that_served_a_page_can_become_a_websocket() -> None:
+    async with running() as port, await Peer.connect(port) as peer:
+        port.routes = STAYS
+        await peer.say(head(base=PLAIN, target="/file"))
+        await read_answer(peer)
+        await peer.say(head())
+        assert (await peer.read_head()).startswith("HTTP/1.1 101 ")
+        await peer.say(text("hi"))
+        assert await peer.read_frame() == Frame(TEXT, b"hi")
+        assert port._answering == {}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        head({"Connection": "close"}, base=PLAIN, target="/file"),
+        head({"Content-Length": "0"}, base=PLAIN, target="/file"),
+        head({"Transfer-Encoding": "chunked"}, base=PLAIN, target="/file"),
+        head(base=PLAIN, target="/file") + head(base=PLAIN, target="/file"),  # before the answer
+        b"GET /file HTTP/1.0\r\n\r\n",
+    ],
+)
+@on_uvloop
+async def test_it_closes_where_the_client_would_not_send_another_request_or_did_already(sent: bytes) -> None:
+    async with running() as port:
+        port.routes = STAYS
+        status, top, body = await answer(port, sent)
+        assert (status, body) == (200, b"127.0.0.1")
+        assert "Connection: close" in top
+
+
+@on_uvloop
+async def test_a_connection_that_asks_no_more_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port_module, "SWEEP", 0.001)
+    monkeypatch.setattr(port_module, "ANSWERING", 0.01)
+    async with running() as port, await Peer.connect(port) as peer:
+        port.routes = STAYS
+        await peer.say(head(base=PLAIN, target="/file"))
+        await read_answer(peer)
+        assert await peer.read_to_end() == b""
+        await until_empty(port)
+
+
+@on_uvloop
+async def test_one_that_asks_on_and_reads_nothing_fills_no_memory() -> None:
+    body = bytes(8 * 1024 * 1024)
+    async with running() as port, await Peer.connect(port, receive_buffer=4096) as peer:
+        port.routes = RouteTable([Route("/file", lambda asked: Response(200, body, keep_alive=True))])
+        await peer.say(head(base=PLAIN, target="/file"))
+        while not port.stuck:
+            await turn()
+        await peer.say(head(base=PLAIN, target="/file"))
+        await until_empty(port)
+        assert port.stuck == set()
+
+
+@on_uvloop
+async def test_a_proxy_may_bring_several_clients_on_one_connection() -> None:
+    async with running(trusted_proxies=("127.0.0.1",)) as port, await Peer.connect(port) as peer:
+        port.routes = STAYS
+        for ip in ("203.0.113.7", "203.0.113.8"):
+            await peer.say(head({"X-Forwarded-For": ip}, base=PLAIN, target="/file"))
+            assert (await read_answer(peer))[1] == ip.encode()
+
+
 @on_uvloop
 async def test_a_route_that_fails_is_an_internal_error() -> None:
     def fails(asked: Asked) -> Response:

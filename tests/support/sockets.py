@@ -226,6 +226,9 @@ class Peer:
         rest, self._unread = self._unread, b""
         return rest
 
+    async def read_exactly(self, size: int) -> bytes:
+        return await self._take(size) or b""
+
     def has_received(self) -> bool:
         """Whether bytes are there right now. Does not wait."""
         try:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from moothall.hall.budgets import CONNECTION_FRAMES
+from moothall.settings import Settings
 from moothall.web import serving
 from moothall.wire.http import Request, Response
 from moothall.wire.http_routes import Asked, RouteTable
@@ -135,6 +137,14 @@ def test_every_answer_says_what_a_browser_must_not_do(routes: RouteTable, path: 
         assert headers["X-Frame-Options"] == "DENY"
         assert headers["Referrer-Policy"] == "no-referrer"
         assert b"X-Content-Type-Options: nosniff" in response.encode()
+
+
+def test_a_browser_loads_the_whole_page_at_once_within_the_budget_of_its_address() -> None:
+    """However fast it is. Browsers have six connections to a host."""
+    files = serving.routes(serving.load(serving.page_folder()))
+    cost = sum(route.cost for route in files) + 6 * CONNECTION_FRAMES
+    assert len(files) > 10
+    assert cost <= Settings().address_frames.limit / 2  # and the rest for those behind the same address
 
 
 def test_a_folder_that_is_not_there_serves_nothing(tmp_path: Path) -> None:

@@ -1,19 +1,47 @@
-"""What the head of a request says about its caller: address, origin, and the name by which it knows the hall."""
+"""Plain requests, and what their heads say of the caller: address, origin, the name by which it knows the hall."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from moothall.wire.http import BadRequest, Request
+from moothall.wire.http import BadRequest, Request, Response
+from moothall.wire.http_routes import Asked
 from moothall.wire.origins import is_known_host, is_loopback, may_connect
 
 if TYPE_CHECKING:
     import asyncio
 
+    from moothall.gateways.connection import Connection
     from moothall.gateways.port import Port
 
 
 class TooManyRequests(BadRequest):
     def __init__(self) -> None:
         super().__init__(429, "Too many requests from this address; wait a moment")
+
+
+def answer(port: "Port", connection: "Connection", request: Request, *, may_stay: bool) -> None:
+    """Answer now, or let the route answer later. `may_stay`: another request may follow on this connection."""
+    transport, came_from = connection.transport, connection.ip
+    head_only = request.method == "HEAD"
+    peer = peer_of(port, came_from, request)
+    asked = Asked(
+        request,
+        peer,
+        partial(connection.respond, head_only=head_only),
+        is_foreign_page=is_foreign_page(port, transport, request),
+    )
+    connection.ip = peer  # which has to read what it asked for
+    try:
+        response = port.serve(asked, knows_host=knows_host(port, transport, came_from, request))
+    except Exception:  # noqa: BLE001  # a bug of ours: the caller is told, the others go on
+        port.bug("a request could not be answered")
+        response = Response(500, b"Internal error\n")
+    if response is None:
+        port.answering(connection)
+        return
+    connection.respond(response, head_only=head_only, may_stay=may_stay)
+    if may_stay and response.keep_alive:
+        connection.ip = came_from  # a proxy brings others too
 
 
 def peer_of(port: "Port", ip: str, request: Request) -> str:

@@ -5,17 +5,16 @@ kernel takes no more, the outbox holds the rest: frames are shared between all w
 costs references, not copies. A peer that leaves more than the limit unread is closed; others do not notice.
 
 A connection ends in one of three ways. We close: the close frame is sent, and the peer has a moment to answer.
-We hang up, because the peer closed, broke the protocol or got its HTTP response: nothing more is sent or read,
+We hang up, because the peer closed, broke the protocol or got its last HTTP response: nothing more is sent or read,
 and the peer has a moment to hang up too. Or the line is cut.
 """
 
 import asyncio
 from collections.abc import Iterator
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from moothall.gateways.callers import TooManyRequests, is_foreign_page, knows_host, peer_of
+from moothall.gateways.callers import TooManyRequests, answer, is_foreign_page, peer_of
 from moothall.gateways.room import Room
 from moothall.hall.budgets import CONNECTION_FRAMES, PIECE_FRAMES
 from moothall.hall.outside import Written
@@ -31,7 +30,6 @@ from moothall.wire.http import (
     usual_upgrade,
     with_subprotocol,
 )
-from moothall.wire.http_routes import Asked
 from moothall.wire.origins import is_loopback
 from moothall.wire.outgoing import Bundle, Outgoing
 from moothall.wire.websocket import (
@@ -421,16 +419,19 @@ class Connection(asyncio.Protocol):
         end = head.find(b"\r\n\r\n", 0, MAX_HEAD)
         if not head[:1].isalpha():
             # Most likely a TLS hello, whose sender would wait for an answer of its own kind until it gives up.
-            self._respond(BadRequest(400, "This port speaks plain HTTP and WebSocket").response)
+            self.respond(BadRequest(400, "This port speaks plain HTTP and WebSocket").response)
             return
         if end < 0:
             self._head = head
             if len(head) > MAX_HEAD:
-                self._respond(BadRequest(431, "Request head too large").response)
+                self.respond(BadRequest(431, "Request head too large").response)
             elif not self._port.is_trusted_proxy(self.ip) and not self._port.pays(self.ip, PIECE_FRAMES):
-                self._respond(TooManyRequests().response)
+                self.respond(TooManyRequests().response)
             return
         self._head = None
+        if self.stuck:  # it asks on before it has read its last answer: no browser does
+            self.abort()
+            return
         rest = head[end + 4 :]
         try:
             if (usual := usual_upgrade(head[:end])) is not None:
@@ -440,11 +441,11 @@ class Connection(asyncio.Protocol):
             if request.wants_websocket:
                 self._upgrade(request, accept_upgrade(request), rest)
             else:
-                self._serve(request)
+                answer(self._port, self, request, may_stay=not rest and request.allows_another)
         except BadRequest as refused:
-            self._respond(refused.response, head_only=head.startswith(b"HEAD "))
+            self.respond(refused.response, head_only=head.startswith(b"HEAD "))
 
-    def _upgrade(self, request: Request, answer: bytes, rest: bytes) -> None:
+    def _upgrade(self, request: Request, accepted: bytes, rest: bytes) -> None:
         peer = peer_of(self._port, self.ip, request)
         if is_foreign_page(self._port, self.transport, request):
             self._port.refused_origin(peer)
@@ -453,8 +454,8 @@ class Connection(asyncio.Protocol):
             raise TooManyRequests
         served = self._port.served(request.path)
         if (offered := request.headers.get("sec-websocket-protocol")) is not None:
-            answer = with_subprotocol(answer, offered, served.subprotocols)
-        self.transport.write(answer)
+            accepted = with_subprotocol(accepted, offered, served.subprotocols)
+        self.transport.write(accepted)
         self._room = served.room
         self._reader = FrameReader(served.max_message)
         self._port.upgraded(self)
@@ -470,28 +471,17 @@ class Connection(asyncio.Protocol):
         if rest:
             self.data_received(rest)
 
-    def _serve(self, request: Request) -> None:
-        port = self._port
-        reply = partial(self._respond, head_only=request.method == "HEAD")
-        is_known = knows_host(port, self.transport, self.ip, request)
-        is_foreign = is_foreign_page(port, self.transport, request)
-        self.ip = peer_of(port, self.ip, request)
-        try:
-            response = port.serve(
-                Asked(request, self.ip, reply, is_foreign_page=is_foreign), knows_host=is_known
-            )
-        except Exception:  # noqa: BLE001  # a bug of ours: the caller is told, the others go on
-            port.bug("a request could not be answered")
-            response = Response(500, b"Internal error\n")
-        if response is None:
-            port.answering(self)
-        else:
-            reply(response)
-
-    def _respond(self, response: Response, *, head_only: bool = False) -> None:
+    def respond(self, response: Response, *, head_only: bool = False, may_stay: bool = False) -> None:
+        """Answer a plain request. `may_stay`: the client may send another one on this connection."""
         if self._closing:
             return
-        self.transport.write(response.encode(head_only=head_only))
-        if self.transport.get_write_buffer_size():
+        stays = may_stay and response.keep_alive
+        self.transport.write(response.encode(head_only=head_only, keep_alive=stays))
+        if stays or self.transport.get_write_buffer_size():
             self._port.answering(self)
-        self._hang_up()
+        else:
+            self._port.answered(self)
+        if stays:
+            self._head = b""
+        else:
+            self._hang_up()

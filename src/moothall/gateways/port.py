@@ -25,7 +25,7 @@ from moothall.wire.websocket import GOING_AWAY, POLICY_VIOLATION, Violation
 HEAD_TIMEOUT: Final = 10.0  # seconds for a request head to arrive
 LINGER: Final = 2.0  # seconds for a peer to take the rest, answer our close frame and hang up
 SWEEP: Final = 0.5  # seconds between two looks at who is late with either
-ANSWERING: Final = 30.0  # seconds for a route to answer, and for a peer to take an answer that is long
+ANSWERING: Final = 30.0  # seconds for a route to answer, for a peer to take a long answer, or to ask again
 # Largest messages that one address may have under way: their end has not arrived, or they wait for its budget.
 LONG_AT_ONCE: Final = 4
 # Full outboxes that one address may leave unread, on all its connections together.
@@ -70,7 +70,9 @@ class Port:
         self._connections: set[Connection] = set()
         # Until when, oldest first. Nearly all are in time, so a look now and then beats a timer for each.
         self._heads: dict[Connection, float] = {}  # who has not sent a whole request yet
-        self._answering: dict[Connection, float] = {}  # who waits for its answer, or for the rest of it
+        self._answering: dict[
+            Connection, float
+        ] = {}  # who waits for its answer or the rest of it, or may ask again
         self._lingering: dict[Connection, float] = {}  # whose line is cut next
         self._heartbeat: Heartbeat[Connection] = Heartbeat(settings.ping_interval)
         self._timers: set[asyncio.TimerHandle] = set()
@@ -190,7 +192,7 @@ class Port:
     def upgraded(self, connection: Connection) -> None:
         """The connection was upgraded: from now on the room counts it."""
         self.uncount(connection)
-        self._heads.pop(connection, None)
+        self.answered(connection)
         self._heartbeat.join(connection)
 
     def lost(self, connection: Connection) -> None:
@@ -199,8 +201,7 @@ class Port:
         self.uncount(connection)
         if connection.reserved:
             self.reserve(connection, 0)
-        self._heads.pop(connection, None)
-        self._answering.pop(connection, None)
+        self.answered(connection)
         self._lingering.pop(connection, None)
         self._heartbeat.leave(connection)
         if not self._connections:
@@ -263,9 +264,14 @@ class Port:
         return found.route.answer(asked._replace(parts=found.parts))
 
     def answering(self, connection: Connection) -> None:
-        """Wait longer than for others: its answer is not there yet, or too long to be sent at once."""
+        """Wait longer than for others: for its answer, for a long one to be read, or for its next request."""
+        self.answered(connection)
+        self._answering[connection] = self.loop.time() + ANSWERING
+
+    def answered(self, connection: Connection) -> None:
+        """Wait no longer for its request, or for the answer."""
         self._heads.pop(connection, None)
-        self._answering.setdefault(connection, self.loop.time() + ANSWERING)
+        self._answering.pop(connection, None)
 
     # -- who is still there ------------------------------------------------------------------------
 

@@ -107,14 +107,14 @@ class _Answers:
     def __init__(self, file: PageFile) -> None:
         kind = file.content_type
         plain = f'"{sha256(file.content).hexdigest()[:32]}"'
-        self._plain = Response(200, file.content, kind, (*HEADERS, ("ETag", plain)))
+        self._plain = Response(200, file.content, kind, (*HEADERS, ("ETag", plain)), keep_alive=True)
         self._packed: Response | None = None
-        self._unchanged = {plain: Response(304, b"", headers=(*HEADERS, ("ETag", plain)))}
+        self._unchanged = {plain: _not_modified(plain)}
         if file.packed is not None:
             tag = f'{plain[:-1]}-gzip"'
-            extra = (*HEADERS, ("ETag", tag))
-            self._packed = Response(200, file.packed, kind, (*extra, ("Content-Encoding", "gzip")))
-            self._unchanged[tag] = Response(304, b"", headers=extra)
+            extra = (*HEADERS, ("ETag", tag), ("Content-Encoding", "gzip"))
+            self._packed = Response(200, file.packed, kind, extra, keep_alive=True)
+            self._unchanged[tag] = _not_modified(tag)
 
     def __call__(self, asked: Asked) -> Response:
         for tag in _known_tags(asked.request):
@@ -123,6 +123,10 @@ class _Answers:
         if self._packed is not None and _takes_gzip(asked.request):
             return self._packed
         return self._plain
+
+
+def _not_modified(tag: str) -> Response:
+    return Response(304, b"", headers=(*HEADERS, ("ETag", tag)), keep_alive=True)
 
 
 def _known_tags(request: Request) -> Iterator[str]:

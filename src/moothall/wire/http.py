@@ -57,12 +57,13 @@ class Response(NamedTuple):
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
     headers: tuple[tuple[str, str], ...] = ()
+    keep_alive: bool = False  # the connection may stay open for the next request
 
-    def encode(self, *, head_only: bool = False) -> bytes:
+    def encode(self, *, head_only: bool = False, keep_alive: bool = False) -> bytes:
         lines = [
             f"HTTP/1.1 {self.status} {_REASONS[self.status]}",
             *(() if self.status in _WITHOUT_BODY else self._about_body()),
-            "Connection: close",
+            f"Connection: {'keep-alive' if keep_alive else 'close'}",
             "X-Content-Type-Options: nosniff",
             *(f"{name}: {value}" for name, value in self.headers),
         ]
@@ -92,6 +93,17 @@ class Request(NamedTuple):
     def wants_websocket(self) -> bool:
         upgrade = self.headers.get("upgrade")
         return upgrade is not None and "websocket" in _tokens(upgrade)
+
+    @property
+    def allows_another(self) -> bool:
+        """True if the client may send its next request on the same connection: this one has no body."""
+        headers = self.headers
+        return (
+            self.version == "HTTP/1.1"
+            and "content-length" not in headers
+            and "transfer-encoding" not in headers
+            and "close" not in _tokens(headers.get("connection", ""))
+        )
 
 
 def parse_head(head: bytes) -> Request:
