@@ -23,7 +23,7 @@ cat <&"$AGENT_LIFELINE" >/dev/null & wait $!
 
 # A program that signals itself before an operation, with SIGKILL if $KILLED_WITH names no other: $KILLED_AT is the
 # audit event of Python, a part of its arguments, and how many times it has to come.
-_KILLED_AT: Final = """
+KILLED_AT: Final = """
 import os, signal, sys
 event, part, times = os.environ["KILLED_AT"].split()
 left = int(times)
@@ -93,10 +93,10 @@ class Workplace:
         self.programs.mkdir()
         main = "import sys; from moothall.worker.supervisor.command_line import main; sys.exit(main())"
         self.write_program("agent-supervisor", main)
-        self.write_program("killed-supervisor", f"{_KILLED_AT}\n{main}")
+        self.write_program("killed-supervisor", f"{KILLED_AT}\n{main}")
         main = main.replace("supervisor", "runner")
         self.write_program("real-runner", main)
-        self.write_program("killed-runner", f"{_KILLED_AT}\n{main}")
+        self.write_program("killed-runner", f"{KILLED_AT}\n{main}")
         self.set_runner(IDLE_RUNNER)
 
     @property

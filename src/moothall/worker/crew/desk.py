@@ -101,9 +101,7 @@ class Desk:
             running = await self._running()
             spared = [] if names else [name for name in running if self._is_protected(name)]
             targets = [name for name in names or {*running, *self._now.to_run()} if name not in spared]
-            if not names:
-                self._save(replace(self._now, is_ending=True))
-            await self._stop(targets, say, at_once=at_once)
+            await self._stop(targets, say, at_once=at_once, is_end=not names)
             await self._end_if_empty(say)
             return spared
 
@@ -149,8 +147,12 @@ class Desk:
             for name in self._now.to_run():
                 if (recipe := self._recipe(name)) is not None:
                     await self._begin(recipe)
-            await self._stop([name for name in running if name not in self._now.to_run()], log, at_once=False)
-            left = [name for name, aim in self._now.aims.items() if aim.wanted is Wanted.STARTING]
+            await self._stop([name for name in running if name not in self._now.to_run()], log)
+            starting = [name for name, aim in self._now.aims.items() if aim.wanted is Wanted.STARTING]
+            for name in starting:
+                if name in running:
+                    self._save(self._now.aimed(name, Wanted.RUNNING))
+            left = [name for name in starting if name not in running]
             if left and self._now.crew.hall is None:
                 await self._open_hall(keep_port=bool(running))
             await self._start([name for name in left if self._recipe(name) is not None], log)
@@ -165,7 +167,7 @@ class Desk:
             tools, now = self._tools, self._now
             if is_killed() and (targets := [name for name in now.to_run() if not self._is_protected(name)]):
                 log(f"the kill switch is on: stopping {', '.join(targets)}")
-                await self._stop(targets, log, at_once=False)
+                await self._stop(targets, log)
             port = now.port if now.crew.hall is None else None
             if port is not None and (line := await asyncio.to_thread(tools.hall.tend, port)):
                 log(line)
@@ -282,8 +284,10 @@ class Desk:
         say(f"{name} is up" if fault is None else f"{name} is not up: {fault}")
         return fault is None
 
-    async def _stop(self, names: Sequence[str], say: Say, *, at_once: bool) -> None:
-        after = self._now
+    async def _stop(
+        self, names: Sequence[str], say: Say, *, at_once: bool = False, is_end: bool = False
+    ) -> None:
+        after = replace(self._now, is_ending=self._now.is_ending or is_end)
         for name in names:
             after = after.aimed(name, Wanted.STOPPED)
         self._save(after)

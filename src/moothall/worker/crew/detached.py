@@ -19,8 +19,7 @@ from moothall.worker import descendants, state_file
 from moothall.worker.descendants import Process
 from moothall.worker.log_lines import LogFile
 
-# A wake signal that comes before the program can take it must not end it.
-_GATE: Final = ("/bin/sh", "-c", 'trap "" USR1; read -r go && exec "$@" </dev/null', "sh")
+_GATE: Final = ("/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "sh")
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 _children: list["subprocess.Popen[bytes]"] = []  # those of this process, to be collected when they have ended

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from moothall.errors import UsageError
 from moothall.worker import state_file
@@ -68,7 +68,8 @@ class Processes:
 
     def wake(self, name: str) -> None:
         found = Detached.read(self._record(name))
-        if found is not None:
+        # The signal would end a supervisor that has not begun. One that has begun has written its state.
+        if found is not None and _state(self._places.member(name)).get("pid") == found.pid:
             detached.send(found, signal.SIGUSR1)
 
     def remove(self, name: str) -> None:
@@ -152,8 +153,12 @@ def environment(recipe: Recipe, own: Mapping[str, str]) -> dict[str, str]:
 
 def _outcome(places: MemberPlaces, ended: Detached) -> tuple[int, float]:
     """The exit code of an ended supervisor, and when it last wrote its state."""
-    state = state_file.read_object(places.state / STATE) or {}
+    state = _state(places)
     if state.get("pid") != ended.pid:
         return 1, ended.since  # it ended before it could write anything
     at = max(ended.since, (places.state / STATE).stat().st_mtime)
     return _ENDS.get(state.get("status", ""), KILLED), at
+
+
+def _state(places: MemberPlaces) -> dict[str, Any]:
+    return state_file.read_object(places.state / STATE) or {}
