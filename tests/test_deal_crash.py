@@ -33,8 +33,8 @@ from tests.support.server import HallProcess, run_moothall
 IMPORTABLE = {"PYTHONPATH": str(Path(__file__).parent.parent)}  # this package, by the hall
 
 AGENTS = 32
-KILLS = 6
-FEWEST, MOST = 100, 1700  # acknowledged steps between two kills: two thousand deals in all
+KILLS = 4
+FEWEST, MOST = 100, 1300  # acknowledged steps between two kills: a thousand deals in all
 A_FEW_BATCHES = 0.05  # seconds
 
 OPERATION = {

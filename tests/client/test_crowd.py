@@ -15,7 +15,7 @@ from tests.support.server import running_hall
 ROOMS = 20
 IN_A_ROOM = 50
 AT_ONCE = 50  # connections that are opened at the same time
-ROUNDS = 60
+ROUNDS = 30
 
 
 class Round:

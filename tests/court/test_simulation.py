@@ -19,7 +19,7 @@ from tests.support.world import PromptStore
 Result = TypeVar("Result")
 
 CASES = 20  # in one story, of which there are so many that a thousand cases are tried
-STORIES = 50
+STORIES = 25
 
 
 class MemoryArchive:

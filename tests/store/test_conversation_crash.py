@@ -12,7 +12,7 @@ from tests.store.support import Place
 from tests.store.talker import talk_for_ever
 from tests.store.test_crash import processes
 
-ROUNDS = 8
+ROUNDS = 5
 MOST = 400  # commits before a kill
 
 

@@ -13,7 +13,7 @@ from tests.store.dealer import deal_for_ever
 from tests.store.server import Server
 from tests.store.support import Place
 
-ROUNDS = 12
+ROUNDS = 6
 MOST = 250  # commits before a kill
 
 STATUS_AFTER = {
@@ -102,5 +102,5 @@ def test_a_database_server_that_is_killed_loses_nothing_that_was_acknowledged(
             server.kill()
             server.start()
             assert_kept(postgres, dealer.acknowledged)
-        dealer.wait_for(300)  # it found its way back by itself
+        dealer.wait_for(100)  # it found its way back by itself
     assert_kept(postgres, dealer.acknowledged)
