@@ -26,6 +26,7 @@ BESIDE: Final = (LICENCE, ".json")  # for people; a browser does not load them
 _import: Final = re.compile(
     r"""(?:\bimport\s*\(?\s*|\b(?:import|export)[\w*{}\s,$]*?\bfrom\s*)["']([^"'\n]+)["']"""
 )
+_comment: Final = re.compile(r"^\s*/\*.*?\*/", re.DOTALL | re.MULTILINE)  # examples in it are not imported
 _reference: Final = re.compile(r"""\b(?:src|href)=["']([^"']*)["']""", re.IGNORECASE)
 _inline: Final = re.compile(r"<script(?![^>]*\bsrc=)|<style\b|\sstyle\s*=|\son[a-z]+\s*=", re.IGNORECASE)
 
@@ -91,7 +92,7 @@ def _missing_parts(page: Mapping[str, PageFile]) -> Iterator[str]:
                 if target.removeprefix(PREFIX) not in page:
                     yield f"{name} refers to {target}, which is not a file of the page"
         elif name.endswith(".js"):
-            for target in _import.findall(file.content.decode()):
+            for target in _import.findall(_comment.sub("", file.content.decode())):
                 if normpath(join(dirname(name), target)) not in page:
                     yield f"{name} imports {target}, which is not a file of the page"
 

@@ -33,8 +33,8 @@ globalThis.violations = [];
 const note = ({ violatedDirective, blockedURI }) => violations.push(`${violatedDirective} ${blockedURI}`);
 addEventListener("securitypolicyviolation", note);
 """
-# What Chromium itself writes when the hall is away, as it is in tests that end it.
-NO_CONNECTION: Final = re.compile(r"WebSocket connection to|net::ERR_|Failed to load resource")
+# What Chromium itself writes when the hall is away.
+_NO_CONNECTION: Final = re.compile(r"WebSocket connection to|net::ERR_|Failed to load resource")
 
 
 def chromium() -> str:
@@ -71,13 +71,17 @@ class Visitor:
         self.page = page
         self._hall = hall
         self.complaints: list[str] = []
-        self.forgiven: re.Pattern[str] | None = None
+        self._forgiven: re.Pattern[str] | None = None
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.complaints.append(f"{error}"))
 
     async def go(self, place: str = "") -> None:
         """Open a view, such as `#/agents`."""
         await self.page.goto(f"http://127.0.0.1:{self._hall.port}/{place}")
+
+    def forgive_lost_connections(self) -> None:
+        """For tests in which the hall is away, or closed: the browser itself logs that."""
+        self._forgiven = _NO_CONNECTION
 
     async def join(self, name: str) -> None:
         await self.page.get_by_label("Your name").fill(name)
@@ -108,12 +112,25 @@ class Visitor:
         """Wait until such an expression is true."""
         await self.page.wait_for_function(_over_state(expression))
 
+    async def jump_to(self, room: str, text: str) -> None:
+        """Bring a message to the screen, as the search does."""
+        await self.page.evaluate(
+            """async ([room, text]) => {
+              const { state } = await import("/page/store.js");
+              const { key } = state.rooms.get(room).messages.find(({ content }) => content.startsWith(text));
+              state.jump = { room, key };
+              dispatchEvent(new CustomEvent("jump"));
+              await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+            }""",
+            [room, text],
+        )
+
     async def leave(self) -> None:
         """Raises AssertionError if the page did anything that it must not do."""
         violations = await self.page.evaluate("globalThis.violations ?? []")
         await self.context.close()
         assert violations == []
-        forgiven = self.forgiven
+        forgiven = self._forgiven
         assert [each for each in self.complaints if forgiven is None or not forgiven.search(each)] == []
 
     def _hear(self, message: ConsoleMessage) -> None:

@@ -24,18 +24,11 @@ class Packages(NamedTuple):
 
 
 def installed(pinned: Path) -> Packages:
-    """The packages that a folder pins, from an earlier run if they are the same.
-
-    Skips the test if there are none.
-    """
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
+    """The packages that a folder pins, and a node that runs them. Skips the test if there are none."""
+    node = shutil.which("node")
+    if node is None:
         pytest.skip("not run: node and npm are not installed")
-    lock = (pinned / "package-lock.json").read_bytes()
-    name = json.loads(lock)["name"]
-    folder = Path(sys.prefix) / f"{name}-{sha256(lock).hexdigest()[:16]}"
-    if not folder.exists():
-        _install(npm, pinned, folder)
+    folder = fetched(pinned)
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
     if int(version.strip().lstrip("v").partition(".")[0]) >= OLDEST:
         return Packages(folder, node)
@@ -43,6 +36,22 @@ def installed(pinned: Path) -> Packages:
     if not own.exists():
         pytest.skip(f"not run: node {OLDEST} or newer is needed, this is {version.strip()}")
     return Packages(folder, str(own))
+
+
+def fetched(pinned: Path) -> Path:
+    """The folder with the packages that a folder pins, from an earlier run if they are the same.
+
+    Skips the test if there are none.
+    """
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("not run: node and npm are not installed")
+    lock = (pinned / "package-lock.json").read_bytes()
+    name = json.loads(lock)["name"]
+    folder = Path(sys.prefix) / f"{name}-{sha256(lock).hexdigest()[:16]}"
+    if not folder.exists():
+        _install(npm, pinned, folder)
+    return folder
 
 
 def _install(npm: str, pinned: Path, folder: Path) -> None:

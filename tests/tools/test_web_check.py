@@ -25,14 +25,14 @@ def library(name: str, *files: tuple[str, str]) -> dict[str, object]:
     return {"name": name, "version": "1.0", "license": "MIT", "files": hashed}
 
 
-TINY = (("tiny.js", "export default 1"), ("tiny.LICENSE", "MIT"))
+TINY = (("tiny.js", "/** For example:\n * import x from 'x'; */\nexport default 1"), ("tiny.LICENSE", "MIT"))
 GOOD = {
     "index.html": '<link rel="icon" href="/page/icon.svg"><script type="module" src="/page/main.js"></script>',
     "icon.svg": "<svg/>",
     "main.js": 'import tiny from "./vendor/tiny.js";import{x as y}from"./views/one.js";\nimport "./views/one.js";\n'
     'export const kind = "online";\nexport function from() {\n  return "nowhere";\n}\n',
     "views/one.js": 'import {\n  a,\n  b,\n} from "../main.js";\nexport * from "../vendor/tiny.js";\n',
-    "vendor/tiny.js": "export default 1",
+    "vendor/tiny.js": "/** For example:\n * import x from 'x'; */\nexport default 1",
     "vendor/tiny.LICENSE": "MIT",
     "vendor/vendor.json": listing(library("tiny", *TINY)),
 }

@@ -29,12 +29,17 @@ def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HallProcess]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def new_visitor(browser: Browser, hall: HallProcess) -> AsyncIterator[NewVisitor]:
-    """A function that opens the page of the hall; its arguments are the place and options of the browser."""
+    """A function that opens the page of the hall.
+
+    Its arguments are the view, a script that runs before those of the page, and options of the browser.
+    """
     visitors: list[Visitor] = []
 
-    async def open_page(place: str = "", **options: Any) -> Visitor:
+    async def open_page(place: str = "", script: str = "", **options: Any) -> Visitor:
         visitor = await visit(browser, hall, **options)
         visitors.append(visitor)
+        if script:
+            await visitor.page.add_init_script(script)
         await visitor.go(place)
         return visitor
 

@@ -9,7 +9,6 @@ import pytest
 from playwright.async_api import FilePayload, expect
 
 from moothall import FileOffer, Typing
-from tests.support.browser import NO_CONNECTION
 from tests.support.server import HallProcess
 from tests.web.conftest import NewAgent, NewVisitor
 
@@ -222,7 +221,8 @@ async def test_nothing_is_doubled_when_the_hall_dies(
     agent = await new_agent("survivor")
     person = await new_visitor("#/channels/general")
     watcher = await new_visitor("#/channels/general")
-    person.forgiven = watcher.forgiven = NO_CONNECTION
+    person.forgive_lost_connections()
+    watcher.forgive_lost_connections()
     await person.join("phoenix")
     await person.say("before the fall")
     await expect(person.message("before the fall").get_by_role("img", name="Delivered")).to_be_visible()

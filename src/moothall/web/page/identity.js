@@ -3,25 +3,25 @@
 // A key is made extractable once, so that a copy can be offered as a key file; what is kept is not extractable.
 
 import { base64, fromPem, pem, sha256 } from "./bytes.js";
+import { isSigned, rawKey } from "./ed25519.js";
 import { forgetRecord, loadRecord, saveRecord } from "./keystore.js";
-
-const ED25519 = { name: "Ed25519" };
+import { makeKey, sealed, signed } from "./signers.js";
 
 /** Browsers have WebCrypto on https and on this machine only. Without it, people join without a key. */
 export const canHaveKey = () => Boolean(globalThis.crypto?.subtle && globalThis.indexedDB);
 
 class Identity {
-  #key;
+  #sealed;
 
-  constructor({ name, pem: publicKey, privateKey }) {
+  constructor({ name, pem: publicKey, ...key }) {
     this.name = name;
     this.pem = publicKey;
-    this.#key = privateKey;
+    this.#sealed = key;
   }
 
   /** The signature of a text, in base64. */
   async sign(text) {
-    return base64(await crypto.subtle.sign(ED25519, this.#key, new TextEncoder().encode(text)));
+    return base64(await signed(this.#sealed, new TextEncoder().encode(text)));
   }
 }
 
@@ -34,9 +34,8 @@ export async function load() {
 
 /** A new key. Returns { identity, file }: the file is the key in the format of `moothall identity`. */
 export async function create(name) {
-  const pair = await crypto.subtle.generateKey(ED25519, true, ["sign", "verify"]);
-  const privateDer = await crypto.subtle.exportKey("pkcs8", pair.privateKey);
-  const publicPem = pem("PUBLIC KEY", await crypto.subtle.exportKey("spki", pair.publicKey));
+  const { privateDer, publicDer } = await makeKey();
+  const publicPem = pem("PUBLIC KEY", publicDer);
   const identity = await keep(name, publicPem, privateDer);
   return { identity, file: await keyFile(name, publicPem, pem("PRIVATE KEY", privateDer)) };
 }
@@ -49,9 +48,13 @@ export async function fromFile(text, name) {
   } catch {
     throw new Error("This is not a key file: it is not JSON. Choose a file that `moothall identity new` made.");
   }
-  const privateDer = fromPem("PRIVATE KEY", fields.privateKey ?? fields.privkey);
-  const publicPem = pem("PUBLIC KEY", fromPem("PUBLIC KEY", fields.publicKey ?? fields.pubkey));
-  return keep(name || fields.name || "me", publicPem, privateDer);
+  const privateDer = fromPem("PRIVATE KEY", fields?.privateKey ?? fields?.privkey);
+  const publicPem = fields.publicKey ?? fields.pubkey;
+  const identity = new Identity({ name: "", pem: publicPem, ...(await sealed(privateDer)) });
+  if (!(await isSigned("mine", await identity.sign("mine"), rawKey(publicPem)))) {
+    throw new Error("The public key in this file does not belong to its private key.");
+  }
+  return keep(name || fields.name || "me", pem("PUBLIC KEY", fromPem("PUBLIC KEY", publicPem)), privateDer);
 }
 
 export async function rename(identity, name) {
@@ -63,8 +66,7 @@ export async function rename(identity, name) {
 export const forget = () => forgetRecord();
 
 async function keep(name, publicPem, privateDer) {
-  const privateKey = await crypto.subtle.importKey("pkcs8", privateDer, ED25519, false, ["sign"]);
-  const record = { name, pem: publicPem, privateKey };
+  const record = { name, pem: publicPem, ...(await sealed(privateDer)) };
   await saveRecord(record);
   return new Identity(record);
 }

@@ -125,6 +125,8 @@ async function joinAs(person) {
     throw error;
   }
   memory.keepStaying(true);
+  state.wantsEntry = true; // the form is gone: the person goes on in the entry
+  changed();
 }
 
 async function enter() {

@@ -36,8 +36,9 @@ export function Shell() {
     <${Banner} />
     ${motd && html`<p class="motd" role="note"><strong>Message of the day:</strong> <bdi>${motd}</bdi></p>`}
     <main id="content" tabindex="-1" data-view=${view.name}>
+      <h1 class="heard">${view.label}</h1>
       ${isClosed
-        ? html`<div class="alone"><h1>This hall shows itself to members</h1><p>Choose a name to come in.</p></div>`
+        ? html`<div class="alone"><h2 class="title">This hall shows itself to members</h2><p>Choose a name to come in.</p></div>`
         : html`<${view.View} argument=${view.name === route.view ? route.argument : ""} />`}
     </main>
     <${KeyOffer} />

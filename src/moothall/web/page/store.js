@@ -17,6 +17,10 @@ export const state = {
   agents: new Map(), // what is known of agents, by id
   transfers: new Map(), // files under way and offered, by direction and transfer id
   notices: [], // what the person is told: { key, text, kind }
+  knownName: "", // of the key that this browser keeps
+  captcha: undefined, // { question, hint, answer(text) } while the hall asks one
+  jump: undefined, // { room, key } of a message to be shown
+  wantsEntry: false, // the entry takes the focus as soon as it is there
   newKey: null, // the identity file of a key that was just made, while a copy is offered
 };
 

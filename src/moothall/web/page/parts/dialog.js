@@ -12,7 +12,7 @@ export function Dialog({ title, onClose, children }) {
   const onClick = (event) => event.target === element.current && onClose();
   return html`
     <dialog ref=${element} class="dialog" aria-label=${title} onClose=${onClose} onClick=${onClick}>
-      <header><h2>${title}</h2><button type="button" class="quiet icon" aria-label="Close" onClick=${onClose}>✕</button></header>
+      <div class="bar"><h2>${title}</h2><button type="button" class="quiet icon" aria-label="Close" onClick=${onClose}>✕</button></div>
       ${children}
     </dialog>
   `;

@@ -10,7 +10,7 @@ const NAME = "[A-Za-z0-9_\\-]{1,32}";
 export function JoinBar() {
   const isMember = useStore((state) => state.me !== null);
   const phase = useStore((state) => state.phase);
-  const knownName = useStore((state) => state.knownName ?? "");
+  const knownName = useStore((state) => state.knownName);
   const [typed, setTyped] = useState();
   const [problem, setProblem] = useState("");
   const name = typed ?? knownName;

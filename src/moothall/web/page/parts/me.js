@@ -13,10 +13,10 @@ export function Me() {
   const phase = useStore((state) => state.phase);
   const [isOpen, setOpen] = useState(false);
   if (!me) return html`<span class="me" data-phase=${phase}><span class="light"></span>${PHASES[phase] ?? phase}</span>`;
-  const label = phase === "joined" ? `You are ${me.name}` : `You are ${me.name}, ${PHASES[phase] ?? phase}`;
   return html`
-    <button type="button" class="me" data-phase=${phase} aria-label=${label} aria-haspopup="dialog" onClick=${() => setOpen(true)}>
-      <span class="light"></span><${Avatar} id=${me.id} name=${me.name} /><bdi>${me.name}</bdi>
+    <button type="button" class="me" data-phase=${phase} aria-haspopup="dialog" onClick=${() => setOpen(true)}>
+      <span class="light"></span><${Avatar} id=${me.id} name=${me.name} /><span class="heard">You are </span><bdi>${me.name}</bdi>
+      ${phase !== "joined" && html`<span class="heard">${PHASES[phase] ?? phase}</span>`}
     </button>
     ${isOpen && html`<${Settings} me=${me} onClose=${() => setOpen(false)} />`}
   `;

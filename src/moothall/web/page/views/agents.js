@@ -35,7 +35,7 @@ export function Agents({ argument }) {
     <div class="agents" data-detail=${argument ? "yes" : "no"}>
       <section class="everyone" aria-label="All agents">
         <header>
-          <h1>Agents</h1><span class="hint">${agents.length} here</span>
+          <h2 class="title">Agents</h2><span class="hint">${agents.length} here</span>
           <label class="filter">Filter<input value=${filter} onInput=${(event) => setFilter(event.target.value)} placeholder="name, skill, wire" /></label>
         </header>
         ${problem && html`<p class="problem" role="status">${problem}</p>`}

@@ -1,6 +1,6 @@
 // Channels: the rooms, one conversation, and beside it a thread or the members.
 
-import { html, useEffect, useState } from "../ui.js";
+import { html, useEffect, useRef, useState } from "../ui.js";
 import { roomNamed } from "../hall.js";
 import { go, roomLink, roomOf } from "../router.js";
 import { state, useStore } from "../store.js";
@@ -15,6 +15,8 @@ export function Channels({ argument }) {
   const name = chosen || fallback;
   const [thread, setThread] = useState();
   const [showsMembers, setShowsMembers] = useState(false);
+  const current = useRef();
+  current.current = name; // keys come faster than effects
   useEffect(() => setThread(undefined), [name]);
   useEffect(() => {
     const onKey = (event) => {
@@ -26,11 +28,11 @@ export function Channels({ argument }) {
       event.preventDefault();
       const rooms = roomsInOrder(state).map((room) => room.name);
       const step = event.key === "ArrowDown" ? 1 : -1;
-      if (rooms.length) go(roomLink(rooms[(rooms.indexOf(name) + step + rooms.length) % rooms.length]));
+      if (rooms.length) go(roomLink(rooms[(rooms.indexOf(current.current) + step + rooms.length) % rooms.length]));
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
-  }, [name]);
+  }, []);
   if (!name) return html`<p class="alone" role="status">No channels yet.</p>`;
   const room = roomNamed(name);
   const openThread = (messageId) => setThread(room.rootOf(messageId));

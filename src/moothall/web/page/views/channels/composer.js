@@ -16,6 +16,11 @@ export function Composer({ room, title, replyTo, endReply, label = "Message", ve
   useEffect(() => {
     if (replyTo) field.current.focus();
   }, [replyTo]);
+  useEffect(() => {
+    if (!state.wantsEntry) return;
+    state.wantsEntry = false;
+    field.current.focus();
+  });
   useLayoutEffect(() => {
     field.current.style.height = "auto";
     field.current.style.height = `${field.current.scrollHeight + 2}px`;

@@ -53,9 +53,9 @@ function Head({ room, title, isMember, toggleMembers }) {
   return html`
     <header class="head">
       <a class="back" href="#/channels" aria-label="All rooms">‹</a>
-      <h1><bdi>${title}</bdi></h1>
+      <h2 class="title"><bdi>${title}</bdi></h2>
       ${room.isDirect && html`<code class="id">${room.name}</code>`}
-      ${!room.isDirect && html`<button type="button" class="quiet count" onClick=${toggleMembers} aria-label="${count} members">${count} ${count === 1 ? "member" : "members"}</button>`}
+      ${!room.isDirect && html`<button type="button" class="quiet count" onClick=${toggleMembers}>${count} ${count === 1 ? "member" : "members"}</button>`}
       <span class="grow"></span>
       ${isMember && room.isJoined && html`
         <button type="button" class="quiet" onClick=${() => setInviting(true)}>Invite</button>

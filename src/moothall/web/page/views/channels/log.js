@@ -149,14 +149,14 @@ export class Log extends Component {
   }
 
   #onKey = (event) => {
-    const row = event.target.closest(".row");
-    if (event.target !== row && event.target !== this.#scroller) return;
+    const article = event.target.closest("article");
+    if (event.target !== article && event.target !== this.#scroller) return; // a button in it has keys of its own
+    const row = article?.parentElement;
     const step = { ArrowUp: "previousElementSibling", ArrowDown: "nextElementSibling" }[event.key];
     if (step && !event.altKey) {
-      const rows = this.#scroller.querySelectorAll(":scope > .row");
-      const next = row ? row[step] : rows[rows.length - 1];
       event.preventDefault();
-      if (next?.classList.contains("row")) next.focus({ preventScroll: false });
+      const next = row ? row[step] : [...this.#scroller.querySelectorAll(":scope > .row")].at(-1);
+      next?.querySelector("article")?.focus();
     } else if (event.key === "End") {
       event.preventDefault();
       this.goToEnd();
