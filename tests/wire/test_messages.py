@@ -156,6 +156,10 @@ AT_LEAST: list[tuple[server.ServerMessage, dict[str, Any]]] = [
     (server.VerifySuccess(ts=1, request_id="r"), {"type": "VERIFY_SUCCESS", "request_id": "r"}),
     (server.VerifyFailed(ts=1, request_id="r"), {"type": "VERIFY_FAILED", "request_id": "r"}),
     (
+        server.ApiTokenGiven(ts=1, token="t", expires_at=2),
+        {"type": "API_TOKEN", "token": "t", "expires_at": 2},
+    ),
+    (
         server.AdminResult(ts=1, action="motd", motd=None),
         {"type": "ADMIN_RESULT", "action": "motd", "motd": None},
     ),
