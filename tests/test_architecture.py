@@ -127,10 +127,11 @@ def test_those_behind_protocols_do_not_hold_the_hall_itself(modules: str) -> Non
 
 
 # What the agentchat wire says becomes commands, and news become what it says, in one module of each room; the desks
-# are its handlers. The others here read and write documents that hold its messages: receipts and files of cases.
+# are its handlers. The others here read and write documents that hold its messages: receipts, steps of deals,
+# files of cases.
 AGENTCHAT = {"client", "server", "market", "court", "signing", "codec"}
 TRANSLATORS = {"agentchat.py", "desk.py"}
-DOCUMENTS = {"market/receipts.py", "market/proof.py", "court/verify.py"}
+DOCUMENTS = {"market/receipts.py", "market/deal_history.py", "market/proof.py", "court/verify.py"}
 
 
 @pytest.mark.parametrize("room", ["market", "court"])

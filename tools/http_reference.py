@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 from moothall.gateways.api.openapi import document
@@ -21,13 +22,13 @@ A hall serves the same as an OpenAPI 3.1 document at `/api/v1/openapi.json`.
 WHO: Final = {
     Audience.ALL: "all",
     Audience.VIEWERS: "all; what is shown depends on who asks",
-    Audience.AGENTS: "agents with a token",
+    Audience.AGENTS: "agents with a token, and operators",
     Audience.OPERATORS: "operators",
 }
 
 
 def page() -> str:
-    listed = rows()
+    listed = all_rows()
     described = document(listed, PREFIX)
     schemas = described["components"]["schemas"]
     lines = [INTRO, "| route | who may ask | answer |\n|---|---|---|\n"]
@@ -44,6 +45,13 @@ def page() -> str:
     for name in _all(used, schemas):
         lines += _object(name, schemas[name], used)
     return "".join(lines)
+
+
+def all_rows() -> tuple[Row, ...]:
+    """Of a hall with all its rooms. To describe them needs no room."""
+    nothing: Any = None
+    mesh: Any = SimpleNamespace(room=None, desk=None)
+    return rows(nothing, nothing, mesh, nothing)
 
 
 def _anchor(row: Row) -> str:

@@ -231,7 +231,8 @@ class App:
             self.network,
             self.gallery,
         )
-        api = Api(self.hall, self._market_store, rooms.rows()).routes()
+        rows = rooms.rows(self.desk, self.court, self.mesh, self._sampling.history)
+        api = Api(self.hall, self._market_store, rows).routes()
         self.port.routes = RouteTable((*page, *reports, *api))
         try:
             await self.port.open()

@@ -226,12 +226,12 @@ def parsed(case: object) -> Case:
     return msgspec.convert(case, Case)
 
 
-def exported(case: Dispute, deal: Proposal, viewer: bytes) -> Raw:
+def exported(case: Dispute, deal: Proposal, viewer: bytes | None) -> Raw:
     """Of a case that is open, or was closed before halls signed files: there is no signature in it."""
     return Raw(msgspec.json.encode(case_file(case, deal, viewer)))
 
 
-def case_file(case: Dispute, deal: Proposal, viewer: bytes) -> Case:
+def case_file(case: Dispute, deal: Proposal, viewer: bytes | None) -> Case:
     proposal, accept = signed_offer(deal)
     return Case(
         format=OLD_FORMAT if case.pool_hash is None else FORMAT,
@@ -306,17 +306,20 @@ def _arbiter(case: Dispute, number: int) -> Arbiter:
     )
 
 
-def _evidence(case: Dispute, viewer: bytes) -> BothEvidence:
-    shown = case.deliberation_from is not None and not (case.is_open and _has_declined(case, viewer))
+def _evidence(case: Dispute, viewer: bytes | None) -> BothEvidence:
+    shown = case.deliberation_from is not None and not (case.is_open and _has_no_say(case, viewer))
     return BothEvidence(
         disputant=_submission(case.disputant_evidence) if shown or viewer == case.disputant else None,
         respondent=_submission(case.respondent_evidence) if shown or viewer == case.respondent else None,
     )
 
 
-def _has_declined(case: Dispute, viewer: bytes) -> bool:
-    number = case.slot_of(viewer)
-    return number is not None and case.slots[number].status == "declined"
+def _has_no_say(case: Dispute, viewer: bytes | None) -> bool:
+    """True for strangers, and for an arbiter that declined."""
+    if viewer in case.parties:
+        return False
+    number = None if viewer is None else case.slot_of(viewer)
+    return number is None or case.slots[number].status == "declined"
 
 
 def _submission(submission: Submission | None) -> Evidence | None:

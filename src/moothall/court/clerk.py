@@ -158,10 +158,19 @@ def lapse(books: Books, dispute_id: str, *, now: int, rules: CourtRules, seal: S
 # -- looking things up ---------------------------------------------------------------------------------
 
 
-def get_case(books: Books, dispute_id: str | None, proposal_id: str | None, viewer: bytes) -> Raw:
-    """The file of the case with this id, or of the newest about this deal, as JSON."""
+def get_case(
+    books: Books,
+    dispute_id: str | None,
+    proposal_id: str | None,
+    viewer: bytes | None,
+    *,
+    is_public: bool = False,
+) -> Raw:
+    """The file of the case with this id, or of the newest about this deal, as JSON. `viewer` is None for one
+    without a key, which sees a case only if it `is_public`."""
     dispute_id = dispute_id or _newest(books, proposal_id or "")
-    admission.require_viewer(books.part(dispute_id, viewer))
+    if not is_public:
+        admission.require_viewer("stranger" if viewer is None else books.part(dispute_id, viewer))
     case = _known(books, dispute_id, hold=False)
     signed = None if case.is_open else books.signed_file(case.id)
     if signed is not None:

@@ -192,7 +192,7 @@ def _readable(hall: Hall, viewer: Viewer, name: str) -> Channel:
     agent = viewer.agent(hall)
     channel = hall.channels.get(name if name.startswith("#") else f"#{name}")
     if channel is None or not channel.is_shown or not _is_visible(channel, agent):
-        raise ChannelNotFound(f"There is no channel {name[:64]}")
+        raise ChannelNotFound("There is no channel of this name that you may see")
     if channel.verified_only and (agent is None or not agent.verified):
         raise AuthRequired(f"{channel.name} is for verified agents only; connect, and send an API token")
     return channel

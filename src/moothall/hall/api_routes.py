@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, NamedTuple, TypeVar
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from moothall.errors import InvalidMessage
 from moothall.hall.session import Agent
@@ -34,7 +34,7 @@ class Audience(Enum):
 
     ALL = "all"  # also where the operator hides the hall from strangers
     VIEWERS = "viewers"  # all, unless the operator hides the hall from strangers
-    AGENTS = "agents"  # a proven key
+    AGENTS = "agents"  # a proven key; operators too
     OPERATORS = "operators"
 
 
@@ -94,9 +94,12 @@ def read_place(after: str | None) -> Place | None:
 
 
 class Stored(NamedTuple):
-    """An answer that the store's thread makes: a unit of work that only reads."""
+    """An answer that the store's thread makes: a unit of work that only reads.
 
-    work: Callable[[Any], Answer]
+    What is JSON already is sent as it is.
+    """
+
+    work: Callable[[Any], Answer | Raw]
 
 
 Parameters = TypeVar("Parameters", bound=Query)
@@ -119,7 +122,7 @@ class ApiRoute(Generic[Parameters]):
     path: str  # below /api/v1/, such as `channels/{name}`
     handler: Callable[[Any, Viewer, Parameters], Answer | Stored]
     query: type[Parameters]
-    answer: type[Answer]
+    answer: type[Struct]
     summary: str  # for the docs, one sentence
     cost: ReadCost
     audience: Audience = Audience.VIEWERS

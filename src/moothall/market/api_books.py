@@ -4,6 +4,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from moothall.hall.api_routes import Place
 from moothall.market import books as market
+from moothall.market.conversations import Conversation, State
+from moothall.market.desk_books import DeskBooks
 from moothall.market.records import Proposal, Status
 
 Item = TypeVar("Item")
@@ -33,3 +35,10 @@ class ApiBooks(market.Books, Protocol):
 
     def rating_steps(self, key: bytes, *, before: int | None, limit: int) -> list[RatingStep]:
         """Newest first. `before` is the number of the last one of an earlier list."""
+
+
+class MeshApiBooks(DeskBooks, Protocol):
+    def list_conversations(
+        self, party: bytes | None, *, state: State | None, after: Place | None, limit: int, most: int
+    ) -> Page[Conversation]:
+        """Conversations of this party or notary, or all; in this state, or any. The id of a place is hex."""

@@ -64,11 +64,14 @@ def list_conversations(books: DeskBooks, key: bytes, question: ListConversations
 
 
 def show_conversation(books: DeskBooks, key: bytes, conversation_id: bytes) -> ConversationShown:
-    conversation = _own(books, key, conversation_id)
-    escrow = books.escrow(conversation_id)
-    history = books.latest_logged(conversation_id, limit=MAX_PAGE, most=MAX_PAGE_BYTES)
+    return shown(books, _own(books, key, conversation_id), key)
+
+
+def shown(books: DeskBooks, conversation: Conversation, viewer: bytes | None) -> ConversationShown:
+    escrow = books.escrow(conversation.id)
+    history = books.latest_logged(conversation.id, limit=MAX_PAGE, most=MAX_PAGE_BYTES)
     return ConversationShown(
-        conversation=summary(conversation, key),
+        conversation=summary(conversation, viewer),
         offered_by=conversation.offered_by.hex(),
         verdict=conversation.verdict,
         consented=conversation.consented,
@@ -101,11 +104,11 @@ def balance(books: DeskBooks, key: bytes) -> Balance:
     return Balance(agent_id=key.hex(), balance=books.balance(agent_account(key)))
 
 
-def summary(conversation: Conversation, key: bytes) -> ConversationSummary:
-    """As this participant sees it."""
+def summary(conversation: Conversation, viewer: bytes | None) -> ConversationSummary:
+    """As a participant sees it: FEEDBACK ends it for the agent that sends it. Others see when it ended for both."""
     return ConversationSummary(
         conversation_id=conversation.id.hex(),
-        state=conversation.state_of(key),
+        state=conversation.state if viewer is None else conversation.state_of(viewer),
         requester=conversation.requester.hex(),
         provider=conversation.provider.hex(),
         amount=conversation.amount,

@@ -89,7 +89,7 @@ def _operations(deal: Proposal) -> list[dict[str, Any]]:
         *signed_offer(deal),
         {
             "type": "COMPLETE",
-            "key": _pem(completer),
+            "key": pem_of(completer),
             "proposal_id": deal.id,
             "proof": deal.completion_proof,
             "sig": deal.completion_sig,
@@ -103,7 +103,7 @@ def signed_offer(deal: Proposal) -> list[dict[str, Any]]:
     return [
         {
             "type": "PROPOSAL",
-            "key": _pem(deal.proposer),
+            "key": pem_of(deal.proposer),
             "to": deal.to,
             "task": deal.task,
             "amount": deal.amount,
@@ -116,7 +116,7 @@ def signed_offer(deal: Proposal) -> list[dict[str, Any]]:
         },
         {
             "type": "ACCEPT",
-            "key": _pem(deal.recipient),
+            "key": pem_of(deal.recipient),
             "proposal_id": deal.id,
             "payment_code": deal.response_payment_code,
             "elo_stake": deal.acceptor_stake,
@@ -132,7 +132,7 @@ def _signed(deal: Proposal, operation: str) -> dict[str, str]:
 
 
 @lru_cache(maxsize=KEYS_AT_HAND)
-def _pem(key: bytes) -> str:
+def pem_of(key: bytes) -> str:
     return PublicKey(key).pem
 
 

@@ -17,17 +17,14 @@ from moothall.court.records import CourtChange, Dispute, SignedFile
 from moothall.hall.bindings import BindingBooks
 from moothall.hall.common import CommonBooks
 from moothall.hall.keep.pinning import PinBooks
-from moothall.hall.mesh.stored_inbox import InboxBooks
 from moothall.hall.other_halls import HallBooks
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
+from moothall.market.api_books import MeshApiBooks
 from moothall.market.books import MAX_READ, OpenOffers, Page, what_fits
 from moothall.market.conversations import Conversation
 from moothall.market.courier import Outbox
-from moothall.market.credit_books import CreditBooks
-from moothall.market.epoch_log import LogBooks
 from moothall.market.hooks import Subscription
-from moothall.market.mesh_books import ConversationBooks
 from moothall.market.node_books import NodeBooks
 from moothall.market.records import (
     AuditRow,
@@ -118,10 +115,7 @@ _listed: Final = msgspec.json.Decoder(_Listed).decode
 
 class StoreBooks(
     CourtApiBooks,
-    ConversationBooks,
-    LogBooks,
-    InboxBooks,
-    CreditBooks,
+    MeshApiBooks,
     Outbox,
     BindingBooks,
     CommonBooks,

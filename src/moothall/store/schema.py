@@ -491,11 +491,12 @@ _MESH: Final = (
     *(f"{APPENDED}{table}" for table in MESH_APPEND_ONLY),
 )
 
-# The HTTP API lists deals of one status, and cases, by time.
+# The HTTP API lists deals of one status, cases and conversations by time.
 _LISTS: Final = (
     "DROP INDEX proposals_status",
     "CREATE INDEX proposals_status ON proposals (status, created_at, id)",
     "CREATE INDEX disputes_filed ON disputes (filed_at, id)",
+    "CREATE INDEX conversations_made ON conversations (created_at, id)",
 )
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (

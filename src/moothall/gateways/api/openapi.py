@@ -29,7 +29,7 @@ _ADMIN_KEY: Final = {"type": "apiKey", "in": "header", "name": "X-Admin-Key"}
 _SECURITY: Final[Mapping[Audience, list[dict[str, list[str]]]]] = {
     Audience.ALL: [{}],
     Audience.VIEWERS: [{}, {"token": []}, {"admin_key": []}],
-    Audience.AGENTS: [{"token": []}],
+    Audience.AGENTS: [{"token": []}, {"admin_key": []}],
     Audience.OPERATORS: [{"admin_key": []}],
 }
 _ERRORS: Final = {

@@ -162,7 +162,7 @@ class Api:
     def _check_audience(self, audience: Audience, viewer: Viewer) -> None:
         if audience is Audience.OPERATORS and not viewer.is_operator:
             raise AuthRequired("This is for operators; send X-Admin-Key")
-        if audience is Audience.AGENTS and viewer.key is None:
+        if audience is Audience.AGENTS and viewer.is_stranger:
             raise AuthRequired("This needs a proven key; get a token with API_TOKEN and send it as Bearer")
         if audience is Audience.VIEWERS and viewer.is_stranger and not self._is_public:
             raise AuthRequired("This hall shows nothing to strangers; get a token with API_TOKEN")

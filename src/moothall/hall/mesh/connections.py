@@ -6,6 +6,7 @@ mail. Several connections may prove one key, for instance two processes of an ag
 those that said they do not receive: a command line that sends one envelope for an agent must not take its mail.
 """
 
+from collections.abc import Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
 MAX_PER_KEY: Final = 8  # connections of one key that get its mail
@@ -43,6 +44,10 @@ class Connections(Generic[Connection]):
     def __len__(self) -> int:
         """Keys that are here."""
         return len(self._holders)
+
+    def named(self) -> Iterator[tuple[bytes, str]]:
+        """The keys that sent a BEACON, with the name in the last one."""
+        return ((key, holder.name) for key, holder in self._holders.items() if holder.name is not None)
 
     def holder(self, key: bytes) -> Holder[Connection] | None:
         return self._holders.get(key)

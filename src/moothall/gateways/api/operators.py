@@ -1,0 +1,134 @@
+"""What operators see in the HTTP API: the metrics of the last hour, connections, bans."""
+
+from heapq import nsmallest
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from moothall.gateways.metrics_history import PERIOD, MetricsHistory, Sample
+from moothall.hall.access import Ban
+from moothall.hall.api_channels import roster_looked_at
+from moothall.hall.api_routes import Answer, ApiRoute, Audience, Listing, Paged, Query, ReadCost, Row, Viewer
+from moothall.hall.hall import Hall
+from moothall.hall.session import Agent
+from moothall.wire.agentchat.names import bare_id
+
+MAX_REASON: Final = 200  # characters of a ban's reason; a frame's worth of them would fit into one
+
+
+class HistoryQuery(Query, frozen=True, kw_only=True):
+    since: Annotated[int, Meta(ge=0, description="Only samples after this moment, in Unix milliseconds.")] = 0
+
+
+class MetricsAnswer(Answer):
+    """Samples of the last hour, oldest first; `period` is the seconds between two."""
+
+    period: float
+    items: list[Sample]
+
+
+class ConnectionShown(Struct, kw_only=True):
+    """`unread` are bytes that wait because the agent does not read them."""
+
+    id: str
+    name: str
+    wire: str
+    ip: str
+    user_agent: str
+    connected_at: int
+    channels: int
+    unread: int
+
+
+class ConnectionList(Listing):
+    items: list[ConnectionShown]
+
+
+class BanShown(Struct, kw_only=True):
+    id: str
+    reason: str | None
+    banned_at: str
+    banned_by: str
+
+
+class BanList(Listing):
+    items: list[BanShown]
+
+
+def routes(history: MetricsHistory) -> tuple[Row, ...]:
+    def show_history(hall: Hall, viewer: Viewer, query: HistoryQuery) -> MetricsAnswer:
+        return MetricsAnswer(period=PERIOD, items=history.since(query.since))
+
+    return (
+        ApiRoute(
+            "metrics/history",
+            show_history,
+            HistoryQuery,
+            MetricsAnswer,
+            "The metrics of the last hour.",
+            ReadCost(lambda hall, query: len(history) // 4),
+            audience=Audience.OPERATORS,
+        ),
+        ApiRoute(
+            "connections",
+            list_connections,
+            Paged,
+            ConnectionList,
+            "Agents with their address and what they leave unread; by id.",
+            ReadCost(roster_looked_at),
+            audience=Audience.OPERATORS,
+        ),
+        ApiRoute(
+            "bans",
+            list_bans,
+            Paged,
+            BanList,
+            "Who is banned; by id.",
+            ReadCost(lambda hall, query: query.limit),
+            audience=Audience.OPERATORS,
+        ),
+    )
+
+
+def list_connections(hall: Hall, viewer: Viewer, query: Paged) -> ConnectionList:
+    after = bare_id(query.after or "")
+    later = (agent for agent in hall.roster.agents.values() if agent.id > after)
+    found = nsmallest(query.limit + 1, later, key=lambda agent: agent.id)
+    page = found[: query.limit]
+    return ConnectionList(
+        items=[_connection(agent) for agent in page],
+        next=page[-1].address if len(found) > len(page) else None,
+    )
+
+
+def list_bans(hall: Hall, viewer: Viewer, query: Paged) -> BanList:
+    after = query.after or ""
+    found = nsmallest(
+        query.limit + 1,
+        (ban for ban in hall.bans.entries() if ban.agent_id > after),
+        key=lambda ban: ban.agent_id,
+    )
+    page = found[: query.limit]
+    return BanList(
+        items=[_ban(ban) for ban in page],
+        next=page[-1].agent_id if len(found) > len(page) else None,
+    )
+
+
+def _connection(agent: Agent) -> ConnectionShown:
+    session = agent.session
+    return ConnectionShown(
+        id=agent.address,
+        name=agent.name,
+        wire=agent.via or "agentchat",
+        ip=session.ip,
+        user_agent=session.user_agent,
+        connected_at=int(session.connected_at * 1000),
+        channels=len(agent.channels),
+        unread=session.link.unread,
+    )
+
+
+def _ban(ban: Ban) -> BanShown:
+    reason = None if ban.reason is None else ban.reason[:MAX_REASON]
+    return BanShown(id=ban.agent_id, reason=reason, banned_at=ban.banned_at, banned_by=ban.banned_by)

@@ -1,0 +1,172 @@
+"""Deals in the HTTP API: what LIST_PROPOSALS shows a party, with every signature and what it covers.
+
+Deals of others are counts, unless the operator sets `public_deals`.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+from moothall.errors import ProposalNotFound
+from moothall.hall.api_routes import (
+    MAX_LIST,
+    Answer,
+    ApiRoute,
+    Listing,
+    Paged,
+    Query,
+    ReadCost,
+    Row,
+    Stored,
+    Viewer,
+    read_place,
+)
+from moothall.hall.services import Services
+from moothall.market.api_books import ApiBooks, Page
+from moothall.market.books import Books
+from moothall.market.deal_history import SignedStep, signed_steps
+from moothall.market.desk import MarketDesk
+from moothall.market.records import Proposal, Scalar, Status
+
+Whose = Literal["mine", "all"]
+WhoseParameter = Annotated[
+    Whose,
+    Meta(
+        description="Those of the viewer, or all. By default all where the operator shows them, else `mine`."
+    ),
+]
+
+
+class DealQuery(Paged, frozen=True, kw_only=True):
+    status: Annotated[Status, Meta(description="Only deals of this status.")] | None = None
+    whose: WhoseParameter | None = None
+
+
+class OneDeal(Query, frozen=True, kw_only=True):
+    id: Annotated[str, Meta(max_length=256, description="The id of the deal.")]
+
+
+class DealShown(Struct, kw_only=True):
+    """`from` is the proposer and `to` the recipient. `case` is the court case that holds the deal."""
+
+    id: str
+    status: Status
+    from_: str = field(name="from")
+    to: str
+    task: str
+    amount: Scalar | None
+    currency: Scalar | None
+    terms: Any
+    capability: str | None
+    proposer_stake: int
+    acceptor_stake: int
+    created_at: int
+    updated_at: int
+    expires: int | None
+    completed_at: int | None
+    completed_by: str | None
+    proof: Scalar | None
+    disputed_at: int | None
+    disputed_by: str | None
+    dispute_reason: str | None
+    reject_reason: Scalar | None
+    case: str | None
+
+
+class DealList(Listing):
+    """`counts` are of all deals of the hall, by status. `whose` says which of them `items` are."""
+
+    whose: Whose
+    counts: dict[str, int]
+    items: list[DealShown]
+
+
+class DealAnswer(Answer):
+    deal: DealShown
+    steps: list[SignedStep]
+
+
+def routes(desk: MarketDesk) -> tuple[Row, ...]:
+    def list_deals(hall: Services, viewer: Viewer, query: DealQuery) -> DealList | Stored:
+        """The newest first."""
+        after, counts = read_place(query.after), dict(desk.counts)
+        whose = whose_of(query.whose, is_public=hall.settings.public_deals)
+        party = viewer.key if whose == "mine" else None
+        if party is None and not (whose == "all" and hall.settings.public_deals):
+            return DealList(whose=whose, counts=counts, items=[], next=None)
+
+        def work(books: ApiBooks) -> DealList:
+            page: Page[Proposal] = books.list_deals(
+                party, status=query.status, after=after, limit=query.limit, most=MAX_LIST
+            )
+            return DealList(
+                whose=whose,
+                counts=counts,
+                items=[_shown(deal) for deal in page.items],
+                next=None if page.next is None else str(page.next),
+            )
+
+        return Stored(work)
+
+    return (
+        ApiRoute(
+            "deals",
+            list_deals,
+            DealQuery,
+            DealList,
+            "How many deals there are by status, and those that the viewer may see, the newest first.",
+            ReadCost(store=500, store_each=20),
+        ),
+        ApiRoute(
+            "deals/{id}",
+            show_deal,
+            OneDeal,
+            DealAnswer,
+            "One deal, with every signature and the bytes that it covers.",
+            ReadCost(store=300),
+        ),
+    )
+
+
+def show_deal(hall: Services, viewer: Viewer, query: OneDeal) -> Stored:
+    is_public = hall.settings.public_deals
+
+    def work(books: Books) -> DealAnswer:
+        deal = books.proposal(query.id, hold=False)
+        if deal is None or not (is_public or viewer.key in (deal.proposer, deal.recipient)):
+            raise ProposalNotFound("There is no deal with this id that you may see")
+        return DealAnswer(deal=_shown(deal), steps=signed_steps(deal))
+
+    return Stored(work)
+
+
+def whose_of(asked: Whose | None, *, is_public: bool) -> Whose:
+    """Which records a list is about."""
+    return asked or ("all" if is_public else "mine")
+
+
+def _shown(deal: Proposal) -> DealShown:
+    return DealShown(
+        id=deal.id,
+        status=deal.status,
+        from_=deal.from_,
+        to=deal.to,
+        task=deal.task,
+        amount=deal.amount,
+        currency=deal.currency,
+        terms=deal.terms,
+        capability=deal.capability,
+        proposer_stake=deal.proposer_stake,
+        acceptor_stake=deal.acceptor_stake,
+        created_at=deal.created_at,
+        updated_at=deal.updated_at,
+        expires=deal.expires,
+        completed_at=deal.completed_at,
+        completed_by=deal.completed_by,
+        proof=deal.completion_proof,
+        disputed_at=deal.disputed_at,
+        disputed_by=deal.disputed_by,
+        dispute_reason=deal.dispute_reason,
+        reject_reason=deal.reject_reason,
+        case=deal.frozen_by,
+    )
