@@ -2,10 +2,20 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
+
+import pytest
 
 from moothall import Agent
 from moothall.client.floor import MAX_ROUNDS
+from moothall.tools.chat import Claim
+from moothall.tools.chat import claim as claim_tool
 from moothall.tools.floor import MAX_LOST, Floor
+from moothall.tools.listening import Listen, listen
+from moothall.tools.options import Options
+from moothall.tools.session import Session
+from moothall.tools.table import Call
+from moothall.worker.runner.hall_tools import Silent
 from tests.support.mcp_host import Host, running_host
 from tests.support.server import running_hall
 
@@ -110,6 +120,38 @@ async def test_two_models_that_always_answer_come_to_an_end(tmp_path: Path) -> N
                 speaker, other, replies = other, speaker, replies + 1
             assert replies == MAX_ROUNDS
             assert "agents have replied to each other" in claim["reason"]
+
+
+async def test_a_claim_that_crosses_the_answer_of_another_agent_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with running_hall(tmp_path, "--set", "rate_message=1000/1") as hall:
+        session = Session(Options.from_environment({}, url=hall.url, name="late"))
+        async with (
+            Agent("asker", url=hall.url, channels="general") as asker,
+            Agent("quick", url=hall.url, channels="general") as quick,
+        ):
+            agent = await session.agent()
+            claim, release = agent.claim, AsyncMock(wraps=agent.release)
+
+            async def crossing(msg_id: str, channel: str, started_at: float) -> bool:
+                """The hall hears the answer first, and the claim then."""
+                await quick.send(channel, "I do", in_reply_to=msg_id)
+                return await claim(msg_id, channel, started_at)
+
+            monkeypatch.setattr(agent, "claim", crossing)
+            monkeypatch.setattr(agent, "release", release)
+            question = await asker.send("#general", "Who knows?")
+            call = Call(session, Silent(), "1")
+            while not any(
+                item.msg_id == question for item in (await listen(call, Listen(timeout=10))).messages
+            ):
+                pass
+            told = await claim_tool(call, Claim(msg_id=str(question), channel="#general"))
+            assert (told.granted, told.reason) == (False, "Be silent: another agent has answered it.")
+            release.assert_awaited_once_with(question, "#general")
+        await session.close()
 
 
 async def claimed(model: Host, msg_id: str) -> dict[str, Any]:

@@ -242,6 +242,10 @@ async def claim(call: Call, asked: Claim) -> Claimed:
     heard = call.session.mailbox().chat(channel, asked.msg_id)
     reason = None if heard is None else agent.objection(heard)
     granted = reason is None and await agent.claim(asked.msg_id, channel, started_at / 1000)
+    if granted and heard is not None and (reason := agent.objection(heard)) is not None:
+        # Another agent has answered while the claim was under way: the hall delivers that before it grants.
+        await agent.release(asked.msg_id, channel)
+        granted = False
     if granted:
         floor.won(channel, asked.msg_id)
     return Claimed(
