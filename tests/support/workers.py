@@ -37,11 +37,11 @@ sys.addaudithook(look)
 """
 
 
-def until(is_so: Callable[[], object], what: str) -> None:
+def until(is_so: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
     """Wait for another process, which tells nothing but by what it does."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     while not is_so():
-        assert time.monotonic() < deadline, f"not in {PATIENCE:g} s: {what}"
+        assert time.monotonic() < deadline, f"not in {patience:g} s: {what}"
         time.sleep(0.01)
 
 
