@@ -1,8 +1,8 @@
 """A stand-in for a model: it plays planner, coder or reviewer with the same tools, and needs no key and no network.
 
 The runner starts it as `AGENT_COMMAND`. It finds its prompt and its tools through variables, and its workspace is
-the folder it is started in. `CREW_TASKS`, `CREW_PAUSE` and `CREW_PATIENCE` change the play: how many tasks, seconds
-between two of them, and seconds before the planner asks again.
+the folder it is started in. Variables change the play: `CREW_TASKS` is how many tasks there are. In seconds,
+`CREW_PAUSE` is between two tasks, `CREW_PATIENCE` before the planner asks again, `CREW_THINKING` between two calls.
 """
 
 import os
@@ -53,7 +53,7 @@ def role_of(name: str, hall: Hall, history: str) -> Role:
             history,
             tasks=int(os.environ.get("CREW_TASKS", "3")),
             pause=float(os.environ.get("CREW_PAUSE", "20")),
-            patience=float(os.environ.get("CREW_PATIENCE", "30")),
+            patience=float(os.environ.get("CREW_PATIENCE", "60")),
         )
     if name == "coder":
         return Coder(hall, workspace)
@@ -66,7 +66,7 @@ def main() -> int:
     _, _, history = prompt.partition("# What happened before")
     try:
         with closing(Tools.from_file(Path(os.environ["AGENT_MCP_CONFIG"]))) as tools:
-            model = Model(tools, prompt)
+            model = Model(tools, prompt, float(os.environ.get("CREW_THINKING", "2")))
             hall = Hall(model, name)
             play(role_of(name, hall, history), hall, model)
     except ServerGone as error:

@@ -15,6 +15,7 @@ from tests.support.server import PROGRAM, environment
 from tests.support.workers import command_line, is_alive, processes_with, until
 
 EXAMPLE: Final = Path(__file__).parents[2] / "examples" / "crew"
+QUICKLY: Final = 'CREW_PAUSE = "0", CREW_PATIENCE = "2", CREW_THINKING = "0", AGENTCHAT_SETTLE_MS = "20"'
 LONGEST: Final = 120.0  # seconds for a command; only a failing test waits that long
 
 
@@ -126,8 +127,8 @@ def example(**changes: str) -> str:
     """The crew file of the example, for a test: quicker, without a limit of calls, and with other lines."""
     text = (EXAMPLE / "crew.toml").read_text().replace("{crew}", str(EXAMPLE))
     lines = {
-        "environment": 'environment = { CREW_PAUSE = "0", CREW_PATIENCE = "2", AGENTCHAT_SETTLE_MS = "20" }',
-        "budget": "max_sends = 1000\nmax_tool_calls = 1000",
+        "environment": f"environment = {{ {QUICKLY} }}",
+        "max_tool_calls": "max_sends = 1000\nmax_tool_calls = 1000",
         **changes,
     }
     replaced = [

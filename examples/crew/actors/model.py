@@ -5,6 +5,7 @@ The guard reads these events. It counts their tokens, calls and sends, and ends 
 
 import json
 import sys
+import time
 from itertools import count
 from typing import Any, Final
 
@@ -14,16 +15,24 @@ CHARACTERS_PER_TOKEN: Final = 4
 
 
 class Model:
-    """A conversation. Its context grows with each call, and so does what the next call costs."""
+    """A conversation. Its context grows with each call, and so does what the next call costs.
 
-    def __init__(self, tools: Tools, prompt: str) -> None:
+    `thinking` is the least number of seconds between two calls. A model needs some, and the guard counts the calls
+    of a minute.
+    """
+
+    def __init__(self, tools: Tools, prompt: str, thinking: float) -> None:
         self._tools = tools
+        self._thinking = thinking
+        self._not_before = 0.0
         self._ids = count(1)
         self._context = 0  # tokens that were read before, and are in a cache
         self._unread = tokens(prompt)
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool of the hall. Raises ToolFailed or ServerGone."""
+        time.sleep(max(0.0, self._not_before - time.monotonic()))
+        self._not_before = time.monotonic() + self._thinking
         number = next(self._ids)
         use = {
             "type": "tool_use",

@@ -11,16 +11,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from actors import lines, tasks
 from actors.coder import write
 from actors.mcp_client import Pipes, ServerGone, Tools, Web
+from actors.model import Model
 from actors.role import LONGEST_PATIENCE, Patience
 from actors.tasks import TASKS, Task
 from moothall import Agent, Message
 from moothall.worker.crew import plan
+from moothall.worker.guard.usage import EventUsage
 from tests.support.mcp_host import http_server
 from tests.support.server import PROGRAM, environment, running_hall
 
@@ -93,6 +96,26 @@ def test_patience_gets_longer_and_begins_anew_with_a_new_stage(monkeypatch: pyte
     assert (patience.left, patience.asked) == (30, 0)
 
 
+def test_a_stand_in_thinks_between_two_calls(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now, slept = 100.0, list[float]()
+    monkeypatch.setattr("actors.model.time.monotonic", lambda: now)
+    monkeypatch.setattr("actors.model.time.sleep", slept.append)
+    tools = Mock(spec=Tools)
+    tools.call.return_value = {"granted": True}
+    model = Model(tools, "You are coder.", thinking=2)
+    model.call("agentchat_claim", msg_id="m1", channel="#general")
+    now += 0.5
+    model.call("agentchat_send", target="#general", message="hello")
+    assert slept == [0, 1.5]
+    usage = EventUsage()
+    calls = [usage.read(line.encode()) for line in capsys.readouterr().out.splitlines()]
+    assert (sum(call.tools for call in calls), sum(call.sends for call in calls)) == (2, 1)
+    assert usage.tokens_in > 0
+    assert usage.tokens_out > 0
+
+
 # -- the crew file ----------------------------------------------------------------------------------------
 
 
@@ -126,6 +149,7 @@ def stand_in(folder: Path, name: str, entry: dict[str, Any]) -> Iterator["subpro
         CREW_TASKS="2",
         CREW_PAUSE="0",
         CREW_PATIENCE="5",
+        CREW_THINKING="0",
     )
     with (folder.parent / f"{name}.out").open("w") as output:
         process = subprocess.Popen(
