@@ -86,6 +86,21 @@ async def test_an_approval_survives_kill_9(hall: HallProcess) -> None:
     assert (entry["agentId"], entry["note"]) == (f"@{ALICE_ID}", "founder")
 
 
+async def test_what_workers_spent_and_their_caps_survive_kill_9(hall: HallProcess) -> None:
+    async with await AgentChat.open(hall.url) as admin:
+        await admin.ask("ADMIN_RESULT", type="ADMIN_SET_BUDGET", admin_key=ADMIN_KEY, tokens=100)
+    async with await AgentChat.connect(hall.url, key=ALICE) as alice:
+        for spent in (20, 100):
+            report = {"limit": 1000, "spent": spent, "session": "s"}
+            await alice.ask("ACK", type="SET_PRESENCE", budget=report, ref="r")
+        hall.kill()
+    hall.restart()
+    async with await AgentChat.connect(hall.url, key=ALICE) as alice:
+        await alice.ask("ACK", type="SET_PRESENCE", budget=report, ref="r")  # what is sent again adds nothing
+        await alice.send(type="SET_PRESENCE", budget={**report, "spent": 101}, ref="r")
+        assert "101 of 100 tokens" in (await alice.refusal())["message"]
+
+
 async def test_a_list_that_cannot_be_saved_is_not_acknowledged(hall: HallProcess) -> None:
     (hall.data_dir / "hall.db").rename(hall.data_dir / "elsewhere.db")
     with pytest.raises(Refused, match="INTERNAL_ERROR"):

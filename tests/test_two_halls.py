@@ -271,6 +271,28 @@ async def test_a_ban_and_its_end(halls: Halls) -> None:
         pass
 
 
+async def test_what_a_worker_spends_at_both_halls_is_one_sum_also_after_a_kill(halls: Halls) -> None:
+    def report(spent: int) -> dict[str, Any]:
+        return {"type": "SET_PRESENCE", "budget": {"limit": 1000, "spent": spent, "session": "s"}, "ref": "r"}
+
+    halls.start()
+    await administer(halls.here, "ADMIN_SET_BUDGET", tokens=100)
+    async with await come(halls.here, ALICE) as alice:
+        await alice.ask("ACK", **report(60))
+    halls.here.kill()
+    async with await come(halls.there, ALICE) as alice:  # the same session goes on
+        await alice.ask("ACK", **report(60))
+        await alice.ask("ACK", **report(100))
+        await alice.send(**report(101))
+        assert "101 of 100 tokens" in (await alice.refusal())["message"]
+    result = await administer(halls.there, "ADMIN_BUDGET")
+    assert (result["spent"], result["cap"], [each["spent"] for each in result["budgets"]]) == (
+        101,
+        100,
+        [101],
+    )
+
+
 async def test_an_approval_and_its_end(halls: Halls) -> None:
     halls.start()
     async with await AgentChat.open(halls.there.url) as watcher:

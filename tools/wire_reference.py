@@ -55,10 +55,10 @@ def requests() -> list[Entry]:
 
 
 def notices() -> list[Entry]:
-    """Messages of the hall by their type, and then the objects inside of them by the name of their struct."""
+    """Messages of the hall by their type, and then the objects inside of messages by the name of their struct."""
     messages = list(server_messages())
-    parts: list[type[Struct]] = [server.MemberEntry]
-    parts += [part for message in messages for part in parts_of(message)]
+    parts: list[type[Struct]] = [server.MemberEntry, server.Budget]
+    parts += [part for message in (*messages, *get_args(AnyClientMessage)) for part in parts_of(message)]
     return [
         *(Entry(type_of(message), "", fields_of(message)) for message in messages),
         *(Entry(part.__name__, "", fields_of(part)) for part in dict.fromkeys(parts)),

@@ -31,7 +31,7 @@ from moothall.gateways.webhooks import Webhooks
 from moothall.hall import revocation
 from moothall.hall.access import Allowlist, Bans, decode_approval, decode_ban
 from moothall.hall.admin import read_motd
-from moothall.hall.common import ALLOWLIST, BANS, MOTD, Copies, ListName
+from moothall.hall.common import ALLOWLIST, BANS, CAPS, MOTD, Copies, ListName
 from moothall.hall.durable import Durable
 from moothall.hall.elsewhere import NOWHERE, Elsewhere
 from moothall.hall.gallery import Gallery, is_open
@@ -53,7 +53,9 @@ from moothall.hall.other_halls import Desk, OtherHalls
 from moothall.hall.outside import Log
 from moothall.hall.parts import Parts
 from moothall.hall.redaction import Redactor
+from moothall.hall.reporting import Spending
 from moothall.hall.revocation import RevokedKeys
+from moothall.hall.spending import Caps
 from moothall.identity import PrivateKey
 from moothall.identity.seals import Seal
 from moothall.market.clerk import withdraw_skills
@@ -201,6 +203,7 @@ class App:
                 bans=Bans(map(decode_ban, lists[BANS])),
                 keyring=Keyring(self._market_store, settings.max_known_keys, self._new_ids),
                 hall_key=hall_key.public.raw,
+                spending=Spending(self._market_store, Caps(lists[CAPS])),
                 revoked=RevokedKeys(revoked_keys(directory, settings.store)),
             ),
         )
@@ -249,6 +252,7 @@ class App:
         self.courier.open(self.hall)
         self.desk.open(self.hall)
         self.court.open(self.hall)
+        self.hall.spending.look(self.hall)
         if self.mesh is not None:
             self.mesh.open(self.hall)
         if self._others is not None:

@@ -391,6 +391,10 @@ class InsufficientArbiters(Refusal, code="INSUFFICIENT_ARBITERS"):
     pass
 
 
+class BudgetExceeded(Refusal, code="BUDGET_EXCEEDED"):
+    """Ours: a worker reports more tokens than the operator allows for a day. The report was counted."""
+
+
 class InternalError(Refusal, code="INTERNAL_ERROR"):
     """Ours: the hall could not do its part. The caller may try again."""
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from moothall import Agent, Kicked, NotAllowed, PrivateKey
-from moothall.cli.admin import admin_key
+from moothall import Agent, Budget, Kicked, NotAllowed, PrivateKey
+from moothall.cli._admin_calls import admin_key
 from moothall.errors import Banned, SettingsError
 from moothall.identity import Identity, keyfile
 from tests.client.meeting import settled, soon
@@ -104,6 +104,29 @@ async def test_grant(hall: HallProcess) -> None:
         assert facts(hall, "grant", agent.id, "--remove")["verified"] is False
         await settled(agent)
         assert not agent.verified
+
+
+async def test_budget(hall: HallProcess) -> None:
+    async with Agent("alice", identity=ALICE).connected(hall.url) as alice:
+        assert done(hall, "budget", "set", "alice", "5000") == f"{ALICE_ID} may spend 5,000 tokens a day\n"
+        done(hall, "budget", "total", "7000")
+        await alice.report_budget(Budget(9000, 4000))
+        (own,) = facts(hall, "budget")["keys"]
+        assert (own["agent_id"], own["spent"], own["cap"], own["name"]) == (ALICE_ID, 4000, 5000, "alice")
+        assert done(hall, "budget").splitlines() == [
+            f"{ALICE_ID}  alice  4,000  5,000  1,000",
+            "total      -      4,000  7,000  3,000",
+        ]
+        (hall.folder / "alice.pem").write_text(ALICE.public.pem)
+        cleared = {"action": "set_budget", "agent_id": ALICE_ID, "tokens": None}
+        assert facts(hall, "budget", "clear", "alice.pem") == cleared
+        assert "has no cap" in refused(hall, "budget", "clear", ALICE_ID)
+        assert "give either an agent or --total" in complaint(admin(hall, "budget", "clear"))
+        listed = run_moothall(hall.folder, "agents", "--url", hall.url).stdout
+        assert listed.rstrip().endswith("4,000 of 9,000")
+        _, _, metrics = await hall.get("/metrics")
+        assert "\nmoothall_tokens_spent_today 4000.0\n" in metrics
+        assert '\nmoothall_budget_reports_total{outcome="counted"} 1.0\n' in metrics
 
 
 async def test_motd(hall: HallProcess) -> None:

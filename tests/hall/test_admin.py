@@ -43,6 +43,8 @@ OPERATIONS: dict[str, dict[str, Any]] = {
     "ADMIN_BAN": {"agent_id": "deadbeef"},
     "ADMIN_UNBAN": {"agent_id": "deadbeef"},
     "ADMIN_BANS": {},
+    "ADMIN_BUDGET": {},
+    "ADMIN_SET_BUDGET": {"tokens": 5},
     "ADMIN_MOTD": {"motd": "hello"},
     "ADMIN_VERIFY": {"agent_id": "deadbeef", "verified": True},
 }
@@ -61,7 +63,9 @@ NEED_A_PROVEN_KEY: dict[str, dict[str, Any]] = {
     "ARBITER_DECLINE": {"dispute_id": "d", "sig": "x"},
     "ARBITER_VOTE": {"dispute_id": "d", "verdict": "mutual", "reasoning": "x", "sig": "x"},
 }
-ACCESS_OPERATIONS = sorted(OPERATIONS.keys() - {"ADMIN_MOTD", "ADMIN_VERIFY"})
+ACCESS_OPERATIONS = sorted(
+    OPERATIONS.keys() - {"ADMIN_MOTD", "ADMIN_VERIFY", "ADMIN_BUDGET", "ADMIN_SET_BUDGET"}
+)
 
 
 def order(world: World, guest: Guest, operation: str, key: str = ADMIN_KEY, **fields: Any) -> None:

@@ -77,6 +77,8 @@ TABLE: dict[str, tuple[Tier, bool, bool, dict[str, Any]]] = {
     "ADMIN_BAN": (S, False, True, {**ADMIN, "agent_id": "x"}),
     "ADMIN_UNBAN": (S, False, True, {**ADMIN, "agent_id": "x"}),
     "ADMIN_BANS": (S, False, True, ADMIN),
+    "ADMIN_BUDGET": (S, False, True, ADMIN),
+    "ADMIN_SET_BUDGET": (S, False, True, {**ADMIN, "tokens": 5}),
     "ADMIN_MOTD": (S, False, True, ADMIN),
     "ADMIN_VERIFY": (S, False, True, {**ADMIN, "agent_id": "x", "verified": True}),
 }

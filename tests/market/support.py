@@ -1,11 +1,12 @@
 """A market in memory: books that keep everything, agents that sign, and a clock that is a number."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
+from moothall.hall.spending import Report, Sums, added
 from moothall.identity import PrivateKey
 from moothall.market import agentchat, clerk, ledger
 from moothall.market.announcements import ServiceLine, line_about
@@ -69,6 +70,9 @@ class MemoryBooks(Books):
         self.bound: dict[str, bytes] = {}
         self.notices: dict[bytes, bytes] = {}
         self.disk: Counter[tuple[str, int]] = Counter()
+        self.spending: Counter[tuple[int, bytes]] = Counter()
+        self.spending_days: Counter[int] = Counter()
+        self.last_reported: dict[bytes, Report] = {}
         self.saved = 0  # bytes, by the latest decision
 
     def proposal(
@@ -229,6 +233,25 @@ class MemoryBooks(Books):
     def bind(self, agent_id: str, key: bytes, now: int) -> None:
         assert agent_id not in self.bound
         self.bound[agent_id] = key
+
+    def last_reports(self, keys: Iterable[bytes]) -> dict[bytes, Report]:
+        return {key: self.last_reported[key] for key in keys if key in self.last_reported}
+
+    def spend(self, day: int, amounts: Mapping[bytes, int], reports: Mapping[bytes, Report]) -> Sums:
+        self._require_room()
+        self.last_reported.update(reports)
+        for key, tokens in amounts.items():
+            self.spending[day, key] = added(self.spending[day, key], tokens)
+            self.spending_days[day] = added(self.spending_days[day], tokens)
+        return self.spent(day, amounts)
+
+    def spent(self, day: int, keys: Iterable[bytes]) -> Sums:
+        by_key = {key: self.spending[day, key] for key in keys if self.spending[day, key]}
+        return Sums(day, by_key, self.spending_days[day])
+
+    def most_spent(self, day: int, limit: int) -> tuple[list[tuple[bytes, int]], int]:
+        found = [(key, tokens) for (on, key), tokens in self.spending.items() if on == day and tokens]
+        return sorted(found, key=lambda each: (-each[1], each[0]))[:limit], len(found)
 
     def is_revoked(self, key: bytes) -> bool:
         return key in self.notices

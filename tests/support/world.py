@@ -35,7 +35,9 @@ from moothall.hall.other_halls import OtherHalls
 from moothall.hall.outside import Result, Store, Written
 from moothall.hall.parts import Parts
 from moothall.hall.redaction import Redactor
+from moothall.hall.reporting import Spending
 from moothall.hall.session import Agent, Session, Tier
+from moothall.hall.spending import Caps, SpendingBooks
 from moothall.identity import PrivateKey
 from moothall.market.clerk import withdraw_skills
 from moothall.market.desk import MarketDesk
@@ -250,6 +252,7 @@ class World:
         store: Store[Books] | None = None,
         others: OtherHalls | None = None,
         common: Store[CommonBooks] | None = None,
+        reports: Store[SpendingBooks] | None = None,
         clock: "Clock | None" = None,
         dice: Random | None = None,
         **settings: Any,
@@ -290,6 +293,7 @@ class World:
                     PromptStore(self.books) if key_store is None else key_store, self.settings.max_known_keys
                 ),
                 hall_key=HALL_KEY.public.raw,
+                spending=Spending(PromptStore(self.books) if reports is None else reports, Caps()),
             ),
         )
         self.desk.open(self.hall)

@@ -226,6 +226,9 @@ OPTIONAL: dict[str, list[str]] = {
     "ADMIN_KICK": ["reason"],
     "ADMIN_BAN": ["reason"],
     "ADMIN_MOTD": ["motd", "kick"],
+    "SET_PRESENCE": ["budget"],
+    "ADMIN_BUDGET": ["day"],
+    "ADMIN_SET_BUDGET": ["pubkey", "agent"],
 }
 
 

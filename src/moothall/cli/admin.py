@@ -1,41 +1,30 @@
-"""`moothall admin`: what the operator of a hall does from afar (agentchat wire 16).
+"""`moothall admin`: what the operator of a hall does from afar (agentchat wire 16)."""
 
-The key is read from the environment or from a file: every user of a machine can see the flags of a command.
-"""
-
-import asyncio
 import json
-import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moothall.cli._addresses import HallCommand, agent_id, hall_url, is_local
+from moothall.cli import _admin_budget
+from moothall.cli._addresses import HallCommand, agent_id
+from moothall.cli._admin_calls import KEY_VARIABLE, AdminCalls, KeyFile, NoTls, done
 from moothall.cli._connecting import DEFAULT_TIMEOUT, AsJson, Timeout, Url
 from moothall.cli._exits import group, tell
 from moothall.cli._reading import read_public_key
 from moothall.cli._tables import show_table
-from moothall.errors import AgentNotFound, UsageError, WrongAdminKey
+from moothall.errors import UsageError
 from moothall.tui.printable import one_line
 
 if TYPE_CHECKING:
-    from moothall.client.admin import Admin
     from moothall.identity import PublicKey
-
-KEY_VARIABLE: Final = "MOOTHALL_ADMIN_KEY"
-OTHER_KEY_VARIABLE: Final = "AGENTCHAT_ADMIN_KEY"  # as for `moothall serve`
-FILE_VARIABLE: Final = "MOOTHALL_ADMIN_KEY_FILE"
 
 app = group(
     "admin",
     f"Kick, ban, approve and more, as the operator. The admin key comes from ${KEY_VARIABLE} or --admin-key-file.",
 )
-
-Result = TypeVar("Result")
+app.add_typer(_admin_budget.app)
 
 AgentId = Annotated[
     str, typer.Argument(metavar="AGENT", help="The agent's id, with or without @.", show_default=False)
@@ -43,70 +32,6 @@ AgentId = Annotated[
 Reason = Annotated[
     list[str] | None, typer.Argument(metavar="[REASON]", help="What the agent is told.", show_default=False)
 ]
-KeyFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--admin-key-file",
-        metavar="FILE",
-        help=f"The file that holds the admin key. Default: ${KEY_VARIABLE}, else ${FILE_VARIABLE}.",
-        show_default=False,
-    ),
-]
-NoTls = Annotated[
-    bool, typer.Option("--no-tls", help="Send the admin key unencrypted to a hall on another machine.")
-]
-
-
-class AdminCalls:
-    """Where an admin command goes, with which key."""
-
-    def __init__(self, url: str | None, key_file: Path | None, timeout: float, *, no_tls: bool) -> None:
-        self._url = hall_url(url)
-        self._timeout = timeout
-        if self._url.startswith("ws:") and not is_local(self._url) and not no_tls:
-            raise UsageError(
-                f"{self._url} is another machine without TLS, where others can read the admin key; use a wss://"
-                " address or a tunnel, or --no-tls in a network that you trust"
-            )
-        self._key = admin_key(key_file, os.environ)
-
-    def ask(self, order: "Callable[[Admin], Awaitable[Result]]", advice: str = "") -> Result:
-        """`advice` is for an agent that the hall does not know."""
-        with _advised(advice):
-            return asyncio.run(self._ask(order))
-
-    async def _ask(self, order: "Callable[[Admin], Awaitable[Result]]") -> Result:
-        from moothall.client.admin import operator
-
-        async with operator(self._url, self._key, timeout=self._timeout) as admin:
-            return await order(admin)
-
-
-def admin_key(file: Path | None, environment: Mapping[str, str]) -> str:
-    from moothall.settings.sources import read_secret
-
-    if file is not None:
-        return read_secret(file.expanduser())
-    for variable in (KEY_VARIABLE, OTHER_KEY_VARIABLE):
-        if key := environment.get(variable):
-            return key
-    if path := environment.get(FILE_VARIABLE):
-        return read_secret(Path(path).expanduser())
-    raise UsageError(f"there is no admin key; set {KEY_VARIABLE}, or name a file with --admin-key-file")
-
-
-@contextmanager
-def _advised(advice: str) -> Iterator[None]:
-    try:
-        yield
-    except WrongAdminKey as refused:
-        refused.add_note(f"compare ${KEY_VARIABLE}, or the file, with the hall's `admin_key`")
-        raise
-    except AgentNotFound as refused:
-        if advice:
-            refused.add_note(advice)
-        raise
-
 
 # -- agents that are here ------------------------------------------------------------------------------
 
@@ -129,7 +54,7 @@ def kick(
     target = agent_id(agent)
     calls = AdminCalls(url, key_file, timeout, no_tls=no_tls)
     calls.ask(lambda admin: admin.kick(target, _words(reason)))
-    _done(f"kicked {target}", as_json=as_json, action="kick", agent_id=target)
+    done(f"kicked {target}", as_json=as_json, action="kick", agent_id=target)
 
 
 @app.command(cls=HallCommand)
@@ -153,7 +78,7 @@ def grant(
         lambda admin: admin.set_verified(target, not remove)
     )
     text = f"{target} is {'no longer ' if remove else ''}shown as verified"
-    _done(text, as_json=as_json, action="grant", agent_id=target, verified=not remove)
+    done(text, as_json=as_json, action="grant", agent_id=target, verified=not remove)
 
 
 # -- bans ----------------------------------------------------------------------------------------------
@@ -177,7 +102,7 @@ def ban(
     target = agent_id(agent)
     calls = AdminCalls(url, key_file, timeout, no_tls=no_tls)
     calls.ask(lambda admin: admin.ban(target, _words(reason)))
-    _done(f"banned {target}", as_json=as_json, action="ban", agent_id=target)
+    done(f"banned {target}", as_json=as_json, action="ban", agent_id=target)
 
 
 @app.command(cls=HallCommand)
@@ -197,7 +122,7 @@ def unban(
     target = agent_id(agent)
     calls = AdminCalls(url, key_file, timeout, no_tls=no_tls)
     calls.ask(lambda admin: admin.unban(target), "`moothall admin bans` lists them")
-    _done(f"{target} is no longer banned", as_json=as_json, action="unban", agent_id=target)
+    done(f"{target} is no longer banned", as_json=as_json, action="unban", agent_id=target)
 
 
 @app.command(cls=HallCommand)
@@ -254,7 +179,7 @@ def approve(
     public = read_public_key(key)
     calls = AdminCalls(url, key_file, timeout, no_tls=no_tls)
     address = calls.ask(lambda admin: admin.approve(public, note))
-    _done(f"approved {one_line(address)}", as_json=as_json, action="approve", agent_id=address)
+    done(f"approved {one_line(address)}", as_json=as_json, action="approve", agent_id=address)
 
 
 @app.command(cls=HallCommand)
@@ -280,7 +205,7 @@ def revoke(
     target: PublicKey | str = read_public_key(agent) if Path(agent).is_file() else agent_id(agent)
     calls = AdminCalls(url, key_file, timeout, no_tls=no_tls)
     calls.ask(lambda admin: admin.revoke(target), "`moothall admin allowlist` lists them")
-    _done(f"{agent} is no longer approved", as_json=as_json, action="revoke", agent=agent)
+    done(f"{agent} is no longer approved", as_json=as_json, action="revoke", agent=agent)
 
 
 @app.command(cls=HallCommand)
@@ -342,7 +267,7 @@ def motd(
     said = "the message of the day is " + ("gone" if words is None else "set")
     if kick_all:
         said += ", and every connection is closed"
-    _done(said, as_json=as_json, action="motd", motd=words, kick=kick_all)
+    done(said, as_json=as_json, action="motd", motd=words, kick=kick_all)
 
 
 # -- what they share -----------------------------------------------------------------------------------
@@ -351,7 +276,3 @@ def motd(
 def _words(given: list[str] | None) -> str | None:
     """Several words are one text."""
     return " ".join(given).encode(errors="replace").decode() if given else None
-
-
-def _done(text: str, *, as_json: bool, **facts: object) -> None:
-    typer.echo(json.dumps(facts) if as_json else text)

@@ -35,8 +35,8 @@ def agents(
 ) -> None:
     """List who is in a hall, or in a channel.
 
-    One line each: id, name, presence, whether the key is proven, whether it is a person, and what they say about
-    themselves. The command itself is not listed.
+    One line each: id, name, presence, whether the key is proven, whether it is a person, what they say about
+    themselves, and for workers the tokens that their session has spent. The command itself is not listed.
 
     \b
     moothall agents
@@ -53,7 +53,7 @@ def agents(
         typer.echo(json.dumps([asdict(member) for member in members]))
         return
     show_table(
-        ("agent", "name", "presence", "key", "kind", "status"),
+        ("agent", "name", "presence", "key", "kind", "status", "tokens"),
         map(_cells, members),
         empty="no agent is here" if room is None else f"no agent is in {room}",
     )
@@ -67,4 +67,5 @@ def _cells(member: "Member") -> tuple[object, ...]:
         "verified" if member.verified else None,
         "human" if member.is_human else "agent",
         member.status_text,
+        None if member.budget is None else f"{member.budget.spent:,} of {member.budget.limit:,}",
     )

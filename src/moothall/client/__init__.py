@@ -18,6 +18,7 @@ from moothall.client.docket import ArbiterResult, Ruling, Vote
 from moothall.client.events import (
     Answering,
     Arrival,
+    Budget,
     ChannelInfo,
     Departure,
     FloorChange,
@@ -58,6 +59,7 @@ __all__ = [
     "Arrival",
     "Assignment",
     "Backoff",
+    "Budget",
     "Case",
     "ChannelInfo",
     "ChatLine",

@@ -41,6 +41,28 @@ class Bans:
     total: int
 
 
+@dataclass(frozen=True, slots=True)
+class KeyBudget:
+    """What one key has spent on a day."""
+
+    agent_id: str  # with @
+    key: str  # PEM
+    spent: int  # tokens
+    cap: int | None
+    name: str | None  # of an agent that is here
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """What workers have spent on a day of UTC."""
+
+    day: str
+    spent: int  # tokens of all keys together
+    cap: int | None  # for all keys together
+    keys: list[KeyBudget]  # those that spent most first, a thousand at most; and all with a cap
+    total: int  # keys that spent something
+
+
 class Admin:
     """What the operator of a hall can do: `agent.admin(key)`. The key is shown nowhere, and sent with every
     operation: use it over TLS or on loopback.
@@ -114,6 +136,44 @@ class Admin:
             for ban in listed
         ]
         return Bans(bans, result.total if isinstance(result.total, int) else len(bans))
+
+    async def budgets(self, day: str | None = None, *, timeout: float | None = None) -> Budgets:
+        """Return what workers have spent on `day`, such as "2026-03-01" in UTC, by default today, and the caps.
+
+        Raises InvalidMessage for what is not a day, and on a server that knows no budgets.
+        """
+        result = await self._ask(client.AdminBudget(admin_key=self._key, day=day), "budget", timeout)
+        listed = result.budgets if isinstance(result.budgets, list) else []
+        keys = [
+            KeyBudget(f"@{bare_id(each.agent_id)}", each.pubkey, each.spent, each.cap, each.name)
+            for each in listed
+        ]
+        return Budgets(
+            result.day if isinstance(result.day, str) else "",
+            result.spent if isinstance(result.spent, int) else 0,
+            result.cap if isinstance(result.cap, int) else None,
+            keys,
+            result.total if isinstance(result.total, int) else len(keys),
+        )
+
+    async def set_budget(
+        self, agent: PublicKey | str | None, tokens: int | None, *, timeout: float | None = None
+    ) -> str | None:
+        """Set the cap of `agent`, a PublicKey, an `@id` or the name of an agent that is here, to so many `tokens`
+        per day of UTC; None takes it away. Without an agent it is the cap for all together.
+
+        Returns the id that the cap is for, with @. Raises AgentNotFound when the hall knows no such key, or it has
+        no cap to take away.
+        """
+        message = client.AdminSetBudget(
+            admin_key=self._key,
+            tokens=tokens,
+            clear=tokens is None,
+            pubkey=agent.pem if isinstance(agent, PublicKey) else None,
+            agent=agent if isinstance(agent, str) else None,
+        )
+        result = await self._ask(message, "set_budget", timeout)
+        return f"@{bare_id(result.agent_id)}" if isinstance(result.agent_id, str) else None
 
     async def set_motd(self, motd: str | None, *, kick: bool = False, timeout: float | None = None) -> None:
         """Change the message of the day to `motd`, or take it away with None.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from threading import Thread
 from typing import Any, TypeVar
 
-from moothall.client.admin import Admin, Approved, Bans
+from moothall.client.admin import Admin, Approved, Bans, Budgets
 from moothall.client.delivery import DELIVERY_TIMEOUT, Delivery, DeliveryReceipt
 from moothall.client.dispute import Dispute, Filing, Items
 from moothall.client.docket import Ruling
@@ -271,6 +271,14 @@ class SyncAdmin:
 
     def bans(self, *, timeout: float | None = None) -> Bans:
         return self._loop.wait(self._admin.bans(timeout=timeout))
+
+    def budgets(self, day: str | None = None, *, timeout: float | None = None) -> Budgets:
+        return self._loop.wait(self._admin.budgets(day, timeout=timeout))
+
+    def set_budget(
+        self, agent: PublicKey | str | None, tokens: int | None, *, timeout: float | None = None
+    ) -> str | None:
+        return self._loop.wait(self._admin.set_budget(agent, tokens, timeout=timeout))
 
     def set_motd(self, motd: str | None, *, kick: bool = False, timeout: float | None = None) -> None:
         self._loop.wait(self._admin.set_motd(motd, kick=kick, timeout=timeout))

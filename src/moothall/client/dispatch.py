@@ -279,7 +279,8 @@ class Dispatch:
             self._handlers.tell("on_leave", Departure(body.channel, body.agent, body.name))
 
     def _hear_presence(self, body: server.PresenceChanged) -> None:
-        change = PresenceChange(body.agent_id, body.name, body.presence, body.status_text)
+        budget = events.budget(body.budget)
+        change = PresenceChange(body.agent_id, body.name, body.presence, body.status_text, budget)
         self._handlers.tell("on_presence", change)
 
     def _hear_nick(self, body: server.NickChanged) -> None:

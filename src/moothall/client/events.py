@@ -27,6 +27,24 @@ class Welcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """What a worker may spend and has spent, in tokens of its current session.
+
+    `session` tells sessions of the worker apart: at most 64 letters, digits, `_`, `.`, `:` or `-`. Others do not
+    see it. Without it, the hall takes `spent` that is less than before for a new session.
+    """
+
+    limit: int
+    spent: int
+    session: str = ""
+
+    @property
+    def left(self) -> int:
+        """Tokens that the session may still use."""
+        return max(0, self.limit - self.spent)
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """An agent, or a person, in a channel. What a list does not tell is None."""
 
@@ -37,6 +55,7 @@ class Member:
     presence: str | None = None
     status_text: str | None = None
     via: str | None = None  # the other wire that it is on: "keep" or "mesh"
+    budget: Budget | None = None  # of a worker that has told
 
     @classmethod
     def from_entry(cls, entry: object) -> "Member":
@@ -85,6 +104,7 @@ class PresenceChange:
     name: str
     presence: str
     status_text: str | None
+    budget: Budget | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +204,15 @@ def members(body: server.Agents) -> list[Member]:
             entry.presence,
             entry.status_text,
             entry.via,
+            budget(entry.budget),
         )
         for entry in body.list
     ]
+
+
+def budget(told: object) -> Budget | None:
+    """What a server sent under this name, if it is a budget."""
+    if not isinstance(told, dict):
+        return None
+    limit, spent = told.get("limit"), told.get("spent")
+    return Budget(limit, spent) if type(limit) is int and type(spent) is int else None

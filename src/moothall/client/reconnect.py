@@ -5,8 +5,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from msgspec import UNSET
-
 from moothall.client.connection import Applicant, HallConnection, was_too_fast
 from moothall.client.dialling import shown_url
 from moothall.client.dispatch import Dispatch, enter
@@ -14,10 +12,11 @@ from moothall.client.events import Gap, MissedIn
 from moothall.client.handlers import Handlers
 from moothall.client.logs import log
 from moothall.client.memory import Mark, Memory, Replayed, find_missed
+from moothall.client.presence import BUDGETS, presence_message
 from moothall.client.requests import Exchange, patiently
 from moothall.client.session import Session
-from moothall.errors import ConnectionLost, Refusal
-from moothall.wire.agentchat import client, server
+from moothall.errors import BudgetExceeded, ConnectionLost, Refusal
+from moothall.wire.agentchat import server
 
 NOTHING_HEARD: Final = Mark(frozenset(), 0)
 
@@ -60,7 +59,7 @@ class Stay:
             return connection
 
         exchange = Exchange(this_one, self._patience)
-        if self._session.presence is not None:
+        if self._session.presence is not None or self._session.budget is not None:
             await patiently(partial(self._restore_presence, exchange))
         if again:
             self._gap = await self._catch_up(exchange)
@@ -104,10 +103,15 @@ class Stay:
     # -- inside ------------------------------------------------------------------------------------
 
     async def _restore_presence(self, exchange: Exchange) -> None:
-        if self._session.presence is not None:
-            status, text = self._session.presence
-            message = client.SetPresence(status=status, status_text=UNSET if text is None else text)
-            await exchange.tell(message, server.Ack)
+        """Others see it again. A hall that has counted a report does not count it twice."""
+        session = self._session
+        budget = session.budget if BUDGETS in session.welcome.features else None
+        if session.presence is None and budget is None:
+            return
+        try:
+            await exchange.tell(presence_message(session.presence, budget), server.Ack)
+        except BudgetExceeded as refusal:
+            log.warning("%s", refusal)  # the next report says it to its caller
 
     async def _catch_up(self, exchange: Exchange) -> Gap:
         """Enter every channel again and find out what was said there meanwhile."""

@@ -1,6 +1,6 @@
 """Who an agent is in the hall, where it is, and where it wants to be after a reconnect."""
 
-from moothall.client.events import Welcome, welcome
+from moothall.client.events import Budget, Welcome, welcome
 from moothall.errors import NotConnected
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import PresenceState
@@ -16,6 +16,7 @@ class Session:
         self.rooms: set[str] = set()  # where the hall said the agent is
         self.wanted: dict[str, None] = {}  # where it should be, in the order of joining
         self.presence: tuple[PresenceState, str | None] | None = None  # if it was ever set
+        self.budget: Budget | None = None  # as it was reported last
         self._welcome: Welcome | None = None
         self._own: set[str] = set()  # an agent without a key has a new id after every reconnect
 

@@ -23,7 +23,7 @@ from moothall.client.background import (
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.delivery import ReceiptMode
 from moothall.client.dispute import Dispute, Items
-from moothall.client.events import Answering, ChannelInfo, Member
+from moothall.client.events import Answering, Budget, ChannelInfo, Member
 from moothall.client.file_offer import FileOffer, OnProgress
 from moothall.client.files import Paths
 from moothall.client.floor import MAX_ROUNDS, AnswerHumans
@@ -335,9 +335,17 @@ class SyncAgent:
         self._wait(self._agent.set_nick(nick, timeout=timeout))
 
     def set_presence(
-        self, status: PresenceState, text: str | None = None, *, timeout: float | None = None
+        self,
+        status: PresenceState,
+        text: str | None = None,
+        *,
+        budget: Budget | None = None,
+        timeout: float | None = None,
     ) -> None:
-        self._wait(self._agent.set_presence(status, text, timeout=timeout))
+        self._wait(self._agent.set_presence(status, text, budget=budget, timeout=timeout))
+
+    def report_budget(self, budget: Budget, *, timeout: float | None = None) -> None:
+        self._wait(self._agent.report_budget(budget, timeout=timeout))
 
     def ping(self, *, timeout: float | None = None) -> float:
         return self._wait(self._agent.ping(timeout=timeout))

@@ -11,20 +11,21 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Final, Literal, overload
 
-from msgspec import UNSET
-
 from moothall.client.admin import Admin
 from moothall.client.delivery import Delivery
 from moothall.client.dispatch import Dispatch, enter
-from moothall.client.events import Member
+from moothall.client.events import Budget, Member
 from moothall.client.message import Message
+from moothall.client.presence import BUDGETS, Presence, presence_message
 from moothall.client.requests import Exchange
 from moothall.client.roster import Roster
 from moothall.client.session import Session
 from moothall.client.speech import Speech
 from moothall.client.spelling import target
 from moothall.errors import (
+    BudgetExceeded,
     InvalidKey,
+    NotOffered,
     ReplyTimeout,
     VerificationFailed,
 )
@@ -225,16 +226,42 @@ class Talks(Roster):
         )
 
     async def set_presence(
-        self, status: PresenceState, text: str | None = None, *, timeout: float | None = None
+        self,
+        status: PresenceState,
+        text: str | None = None,
+        *,
+        budget: Budget | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Tell others how available the agent is.
 
-        `status` is online, away, busy, offline or listening; `text` is one line beside it. Raises LurkMode, or
-        NotAllowed when moderation refuses the text.
+        `status` is online, away, busy, offline or listening; `text` is one line beside it. `budget` is what a
+        worker has spent, as for `report_budget`; without it, the one that was reported stays. Raises LurkMode,
+        NotAllowed when moderation refuses the text, or BudgetExceeded; then the presence is set all the same.
         """
-        message = client.SetPresence(status=status, status_text=UNSET if text is None else text)
-        await self._exchange.tell(message, server.Ack, patience=timeout)
-        self._session.presence = (status, text)
+        await self._present((status, text), budget, timeout)
+
+    async def report_budget(self, budget: Budget, *, timeout: float | None = None) -> None:
+        """Tell the hall in a `budget` what a worker may spend and has spent; others see it beside its presence.
+
+        The hall adds up what each key spends in a day. Raises BudgetExceeded when a cap of the operator is
+        exceeded: stop working then. The report was counted. Raises NotOffered on a server that takes no budgets.
+        """
+        if BUDGETS not in self._session.welcome.features:
+            raise NotOffered("this server does not take budgets")
+        await self._present(None, budget, timeout)
+
+    async def _present(self, presence: Presence | None, budget: Budget | None, timeout: float | None) -> None:
+        refusal = None
+        try:
+            message = presence_message(presence, budget)
+            await self._exchange.tell(message, server.Ack, patience=timeout)
+        except BudgetExceeded as error:
+            refusal = error  # the hall has taken the message all the same
+        self._session.presence = presence or self._session.presence
+        self._session.budget = budget or self._session.budget
+        if refusal is not None:
+            raise refusal
 
     async def ping(self, *, timeout: float | None = None) -> float:
         """Return the seconds to the hall and back. Raises nothing of its own."""

@@ -22,6 +22,7 @@ from moothall.hall.admin import check_key
 from moothall.hall.gallery import Gallery
 from moothall.hall.hall import Hall
 from moothall.hall.session import Tier
+from moothall.hall.spending import TOTAL, day_of
 from moothall.identity.certificates import timestamp_text
 from moothall.market.courier import Courier
 from moothall.market.desk import MarketDesk
@@ -136,6 +137,32 @@ class HookMetrics(Collector):
         yield _count("moothall_hooks_given_up", "Events that a listener never took", courier.given_up)
 
 
+class SpendingMetrics(Collector):
+    """Sums and counts only: /metrics names no agent, and no agent can make up labels. ADMIN_BUDGET has the keys."""
+
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+
+    def collect(self) -> Iterator[Metric]:
+        hall, spending = self._hall, self._hall.spending
+        spending.look(hall)  # for the next time: other halls on the store count too
+        sums = spending.known(day_of(hall.timestamp()))
+        workers = sum(agent.budget is not None for agent in hall.roster.agents.values())
+        yield _gauge("moothall_workers", "Agents that tell what they spend", workers)
+        yield _gauge("moothall_tokens_spent_today", "Tokens that workers spent since 0:00 UTC", sums.total)
+        cap = spending.caps.of(TOTAL)
+        left = GaugeMetricFamily(
+            "moothall_tokens_left_today", "Tokens left of the total cap, if there is one"
+        )
+        if cap is not None:
+            left.add_metric((), max(0, cap - sums.total))
+        yield left
+        yield _counts("moothall_budget_reports", "Reports of spending", "outcome", spending.outcomes)
+        over = [key for key, spent in sums.by_key.items() if spent > (spending.caps.of(key) or 0)]
+        yield _gauge("moothall_capped_keys", "Keys with a cap of their own", len(spending.caps.keys))
+        yield _gauge("moothall_keys_over_cap", "Of these, keys that spent more today", len(over))
+
+
 class KeepMetrics(Collector):
     def __init__(self, keep: KeepPort) -> None:
         self._keep = keep
@@ -180,6 +207,7 @@ def routes(
         registry.register(GalleryMetrics(gallery))
     registry.register(StoreMetrics(store, desk, court))
     registry.register(HookMetrics(hall, courier))
+    registry.register(SpendingMetrics(hall))
     ProcessCollector(namespace="moothall", registry=registry)
     started = hall.clock.time()
 

@@ -11,7 +11,6 @@ from typing import Final, TypeVar
 
 from moothall.errors import AgentNotFound, InvalidKey, InvalidMessage, RateLimited, Refusal
 from moothall.hall.access import (
-    HEX_DIGITS,
     Allowlist,
     Approval,
     Ban,
@@ -21,15 +20,15 @@ from moothall.hall.access import (
     decode_ban,
     encode_entry,
 )
-from moothall.hall.bindings import Holding, IdClaim
 from moothall.hall.commands import Command
-from moothall.hall.common import ALLOWLIST, BANS, MOTD, CommonBooks, ListName
+from moothall.hall.common import ALLOWLIST, BANS, CAPS, MOTD, CommonBooks, ListName
 from moothall.hall.costs import ANSWER
 from moothall.hall.hall import Hall
 from moothall.hall.handshake import shows_verified
-from moothall.hall.keyring import Answered, Failed
+from moothall.hall.key_lookup import all_with, find_key
 from moothall.hall.membership import leave_verified_channels
 from moothall.hall.session import Agent, Session, Tier
+from moothall.hall.spending import Caps
 from moothall.identity import PublicKey
 from moothall.identity.certificates import timestamp_text
 from moothall.wire.agentchat import client, server
@@ -88,7 +87,7 @@ def approve(hall: Hall, session: Session, message: client.AdminApprove) -> None:
         key = hall.allowlist.approve(approval)
     except InvalidKey as error:
         raise InvalidMessage(f"Invalid `pubkey`: {error}") from None
-    result = _result(hall, "approve", success=True, agent_id=f"@{key.agent_id(hall.settings.id_length)}")
+    result = result_of(hall, "approve", success=True, agent_id=f"@{key.agent_id(hall.settings.id_length)}")
     _enter(hall, session, ALLOWLIST, approval, result)
 
 
@@ -107,7 +106,7 @@ def revoke(hall: Hall, session: Session, message: client.AdminRevoke) -> None:
     def done(was_stored: bool) -> None:
         if not (was_here or was_stored):
             raise AgentNotFound("No such entry in the allow list")
-        hall.reply(session, _result(hall, "revoke", success=True))
+        hall.reply(session, result_of(hall, "revoke", success=True))
 
     hall.durable.wait_for(session, partial(hall.copies.change, ALLOWLIST, work), done)
 
@@ -125,7 +124,7 @@ def list_approved(hall: Hall, session: Session, message: client.AdminList) -> No
         )
         for approval in hall.allowlist.entries()
     ]
-    result = _result(
+    result = result_of(
         hall, "list", entries=entries, enabled=settings.allowlist, strict=settings.allowlist_strict
     )
     hall.reply(session, result)
@@ -134,7 +133,7 @@ def list_approved(hall: Hall, session: Session, message: client.AdminList) -> No
 @guarded(Doorkeeper.check_access)
 def kick(hall: Hall, session: Session, message: client.AdminKick) -> None:
     agent = _find(hall, message.agent_id)
-    result = _result(hall, "kick", success=True, agent_id=agent.address)
+    result = result_of(hall, "kick", success=True, agent_id=agent.address)
     hall.reply(session, result)
     hall.delivery.tell(agent, server.Kicked(ts=hall.timestamp(), reason=message.reason or "Kicked by admin"))
     hall.close(agent.session, NORMAL, "Kicked by admin")
@@ -151,22 +150,9 @@ def ban(hall: Hall, session: Session, message: client.AdminBan) -> None:
             ban.pubkey = key.pem
         hall.bans.add(ban)
         _turn_out(hall, ban)
-        _enter(hall, session, BANS, ban, _result(hall, "ban", success=True, agent_id=f"@{agent_id}"))
+        _enter(hall, session, BANS, ban, result_of(hall, "ban", success=True, agent_id=f"@{agent_id}"))
 
-    present = _all_with(hall, agent_id)
-    if present or not _is_key_id(hall, agent_id):
-        enter(_one_key(hall, present))
-        return
-
-    def look(done: Answered, failed: Failed) -> None:
-        """A store that fails must not keep an operator from banning: the id is banned then."""
-        asked = IdClaim(agent_id, b"", hall.timestamp(), may_bind=False)
-        hall.keyring.claim(asked, done, lambda error: done(Holding(None)))
-
-    def found(holding: Holding) -> None:
-        enter(None if holding.owner is None else PublicKey(holding.owner))
-
-    hall.durable.wait_for(session, look, found)
+    find_key(hall, session, agent_id, enter)
 
 
 @guarded(Doorkeeper.check_access)
@@ -182,7 +168,7 @@ def unban(hall: Hall, session: Session, message: client.AdminUnban) -> None:
     def done(was_stored: bool) -> None:
         if not (was_here or was_stored):
             raise AgentNotFound(f"{agent_id[:64]} is not banned")
-        hall.reply(session, _result(hall, "unban", success=True, agent_id=f"@{agent_id}"))
+        hall.reply(session, result_of(hall, "unban", success=True, agent_id=f"@{agent_id}"))
 
     hall.durable.wait_for(session, partial(hall.copies.change, BANS, work), done)
 
@@ -200,7 +186,7 @@ def list_bans(hall: Hall, session: Session, message: client.AdminBans) -> None:
         )
         for ban in newest[:MAX_BANS_LISTED]
     ]
-    hall.reply(session, _result(hall, "bans", bans=listed, total=len(newest)))
+    hall.reply(session, result_of(hall, "bans", bans=listed, total=len(newest)))
 
 
 @guarded(Doorkeeper.check_admin)
@@ -218,7 +204,7 @@ def set_motd(hall: Hall, session: Session, message: client.AdminMotd) -> None:
         else:
             books.enlist(MOTD, _MOTD_NAME, json.dumps(motd).encode())
 
-    result = _result(hall, "motd", success=True, motd=motd, kicked=bool(message.kick))
+    result = result_of(hall, "motd", success=True, motd=motd, kicked=bool(message.kick))
     hall.durable.wait_for(
         session, partial(hall.copies.change, MOTD, work), lambda _: hall.reply(session, result)
     )
@@ -234,10 +220,10 @@ def set_verified(hall: Hall, session: Session, message: client.AdminVerify) -> N
     if not agent.verified:
         leave_verified_channels(hall, agent)
     note = "An admin verified you" if message.verified else "An admin took your verification away"
-    hall.delivery.tell(agent, _result(hall, "verify", success=True, verified=message.verified, note=note))
+    hall.delivery.tell(agent, result_of(hall, "verify", success=True, verified=message.verified, note=note))
     hall.reply(
         session,
-        _result(hall, "verify", success=True, agent_id=message.agent_id, verified=message.verified),
+        result_of(hall, "verify", success=True, agent_id=message.agent_id, verified=message.verified),
     )
 
 
@@ -248,35 +234,13 @@ def _require_allowlist(hall: Hall) -> None:
 
 def _find(hall: Hall, agent_id: str) -> Agent:
     bare = bare_id(agent_id)
-    agent = hall.roster.agents.get(bare) or next(iter(_all_with(hall, bare)), None)
+    agent = hall.roster.agents.get(bare) or next(iter(all_with(hall, bare)), None)
     if agent is None:
         raise AgentNotFound(f"There is no agent {agent_id[:64]} here")
     return agent
 
 
-def _all_with(hall: Hall, agent_id: str) -> list[Agent]:
-    """The agents with this id, given in the length that this hall uses or in the other one."""
-    return [
-        agent
-        for agent in hall.roster.agents.values()
-        if agent_id == agent.id
-        or ((key := agent.key or agent.claimed_key) and agent_id in (key.agent_id(8), key.fingerprint))
-    ]
-
-
-def _is_key_id(hall: Hall, agent_id: str) -> bool:
-    return len(agent_id) == hall.settings.id_length and set(agent_id) <= HEX_DIGITS
-
-
-def _one_key(hall: Hall, agents: list[Agent]) -> PublicKey | None:
-    """The key of these agents, if they have one and the same, and one of them has the id that follows from it."""
-    keys = {key for agent in agents if (key := agent.key or agent.claimed_key) is not None}
-    length = hall.settings.id_length
-    own = {key for key in keys if any(agent.id == key.agent_id(length) for agent in agents)}
-    return own.pop() if len(keys) == len(own) == 1 else None
-
-
-def _result(hall: Hall, action: str, **fields: object) -> server.AdminResult:
+def result_of(hall: Hall, action: str, **fields: object) -> server.AdminResult:
     return server.AdminResult(ts=hall.timestamp(), action=action, **fields)  # type: ignore[arg-type]  # wire 6.6
 
 
@@ -294,7 +258,7 @@ def _enter(
 
 
 def _turn_out(hall: Hall, ban: Ban) -> None:
-    for agent in _all_with(hall, ban.agent_id):
+    for agent in all_with(hall, ban.agent_id):
         hall.delivery.tell(
             agent, server.BannedNotice(ts=hall.timestamp(), reason=ban.reason or "Banned by admin")
         )
@@ -321,6 +285,8 @@ def replace_copy(hall: Hall, of: ListName, records: list[bytes]) -> None:
         for ban in hall.bans.entries():
             if ban.name not in known:
                 _turn_out(hall, ban)
+    elif of == CAPS:
+        hall.spending.caps = Caps(records)
     elif (motd := read_motd(records)) != hall.motd:
         _show_motd(hall, motd)
 

@@ -1,4 +1,4 @@
-"""What all halls on one store have in common: the access lists and the message of the day.
+"""What all halls on one store have in common: the access lists, the message of the day and the caps on spending.
 
 The store has the truth, and each hall has a copy in memory. A change holds in the copy at once, and is answered
 when the store has it. When another hall on the same store has changed a list, this hall reads that list again.
@@ -10,12 +10,13 @@ from typing import Final, Literal, Protocol
 
 from moothall.hall.outside import Log, Result, Store
 
-ListName = Literal["allowlist", "bans", "motd"]
+ListName = Literal["allowlist", "bans", "motd", "caps"]
 
 ALLOWLIST: Final = "allowlist"
 BANS: Final = "bans"
 MOTD: Final = "motd"
-LISTS: Final[tuple[ListName, ...]] = (ALLOWLIST, BANS, MOTD)
+CAPS: Final = "caps"
+LISTS: Final[tuple[ListName, ...]] = (ALLOWLIST, BANS, MOTD, CAPS)
 
 Replace = Callable[[ListName, list[bytes]], None]
 

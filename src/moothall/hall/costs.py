@@ -25,6 +25,7 @@ COPIED_FOR_ONE: Final = 16 * 1024  # characters of a text copied
 SEARCHED_FOR_ONE: Final = 64  # characters of a text searched, if it was written to be slow
 # A message with receipts: its delivery to each recipient is watched, and told to the sender.
 WITH_RECEIPT: Final = 3
+REPORT: Final = 100  # microseconds of the store: a report shares its unit of work with others
 
 Count = Callable[["Hall", Session, Any], int]
 
@@ -34,6 +35,7 @@ class Cost:
     told: Count | None = None  # messages to others, and entries of a list
     out: Count | None = None  # bytes of an answer that can be long
     store: int = 0  # microseconds of the store's thread
+    more_store: Count | None = None  # the same, where it depends on what the command has
     store_per_kb: int = 0  # the same, for each KiB of the command
     # How often each byte of the command counts: nested JSON is walked through before it is refused.
     weight: int = 1
@@ -47,7 +49,9 @@ class Cost:
             0,
             (self.weight - 1) * size + (0 if self.out is None else self.out(hall, session, message)),
             0 if self.told is None else self.told(hall, session, message),
-            self.store + self.store_per_kb * size // 1024,
+            self.store
+            + self.store_per_kb * size // 1024
+            + (0 if self.more_store is None else self.more_store(hall, session, message)),
         )
 
 
@@ -108,6 +112,12 @@ def _neighbours(hall: "Hall", session: Session, message: Any) -> int:
     return sum(len(channel.watchers) for channel in session.agent.channels.values())
 
 
+def _report(hall: "Hall", session: Session, message: Any) -> int:
+    """A report of spending is counted for a key."""
+    is_counted = message.budget and session.agent is not None and session.agent.key is not None
+    return REPORT if is_counted else 0
+
+
 def _arrival(hall: "Hall", session: Session, message: Any) -> int:
     """With `auto_join` a newcomer enters every public channel, and leaves it again."""
     if not hall.settings.auto_join:
@@ -134,6 +144,7 @@ CLAIM: Final = Cost(told=_fellows_thrice)
 ENTRY: Final = Cost(told=_entry, out=_replay)
 ARRIVAL: Final = Cost(told=_arrival, store=50)  # the key of an id is looked up together with others
 NEIGHBOURS: Final = Cost(told=_neighbours)
+PRESENCE: Final = Cost(told=_neighbours, more_store=_report)
 AGENT_LIST: Final = Cost(told=_listed)
 CHANNEL_LIST: Final = Cost(told=_all_channels)
 

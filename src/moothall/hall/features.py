@@ -24,6 +24,9 @@ FEATURES: Final = (
     Feature("revoke"),  # REVOKE_KEY
     Feature("api"),  # API_TOKEN, for /api/v1/
     Feature("bans"),  # ADMIN_BANS
+    Feature(
+        "budgets"
+    ),  # `budget` in SET_PRESENCE, AGENTS and PRESENCE_CHANGED; ADMIN_BUDGET, ADMIN_SET_BUDGET
     Feature("hall_key"),  # CHALLENGE names the hall; receipts and cases carry its signature
     Feature("keep", lambda settings: settings.keep),  # MSG from keep clients: `via`, `packet`
     Feature("mesh", lambda settings: settings.mesh),  # MSG from mesh agents: the same

@@ -88,6 +88,7 @@ class Hall:
         self.bans = parts.bans
         self.keyring = parts.keyring
         self.revoked = parts.revoked
+        self.spending = parts.spending
         self.public_key = parts.hall_key.hex()
         # What CHALLENGE says the hall is called: a Host header can be made up, so that of the operator comes first.
         self.public_host = host_header(settings.public_url) if settings.public_url else ""

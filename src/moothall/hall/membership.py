@@ -165,6 +165,7 @@ def agent_entry(agent: Agent) -> server.AgentEntry:
         verified=agent.verified,
         kind=agent.kind,
         via=agent.via,
+        budget=agent.budget,
     )
 
 

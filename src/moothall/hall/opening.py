@@ -14,6 +14,7 @@ from moothall.hall import (
     membership,
     peers,
     presence,
+    spending_admin,
 )
 from moothall.hall.commands import Row
 from moothall.hall.hall import Hall
@@ -33,6 +34,7 @@ def commands(settings: Settings) -> tuple[Row, ...]:
         *peers.COMMANDS,
         *api_tokens.COMMANDS,
         *admin.COMMANDS,
+        *spending_admin.COMMANDS,
     )
 
 

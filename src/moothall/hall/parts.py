@@ -7,6 +7,7 @@ from moothall.hall.common import Copies
 from moothall.hall.keyring import Keyring
 from moothall.hall.outside import Alarm, Clock, Entropy, Log, Pick
 from moothall.hall.redaction import Redactor
+from moothall.hall.reporting import Spending
 from moothall.hall.revocation import RevokedKeys
 
 
@@ -23,4 +24,5 @@ class Parts:
     bans: Bans
     keyring: Keyring
     hall_key: bytes  # the public one
+    spending: Spending
     revoked: RevokedKeys = field(default_factory=RevokedKeys)

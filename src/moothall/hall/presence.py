@@ -6,9 +6,11 @@ from msgspec import UNSET
 
 from moothall.errors import InvalidName, LurkMode
 from moothall.hall.commands import Command, CommandRate
-from moothall.hall.costs import NEIGHBOURS
+from moothall.hall.costs import NEIGHBOURS, PRESENCE
 from moothall.hall.hall import Hall
+from moothall.hall.reporting import report
 from moothall.hall.session import Agent, Session
+from moothall.hall.spending import Report
 from moothall.hall.voice import one_line
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import SetNick, SetPresence
@@ -38,16 +40,22 @@ def set_nick(hall: Hall, session: Session, message: SetNick) -> None:
 
 def set_presence(hall: Hall, session: Session, message: SetPresence) -> None:
     agent = hall.agent_of(session)
-    status_text = None if message.status_text is UNSET else _check_text(hall, agent, message.status_text)
-    agent.presence = message.status
-    agent.status_text = status_text
-    hall.roster.presence_changed(agent)
+    if message.status is not UNSET:
+        status_text = None if message.status_text is UNSET else _check_text(hall, agent, message.status_text)
+        agent.presence = message.status
+        agent.status_text = status_text
+        hall.roster.presence_changed(agent)
+    budget = message.budget
+    if budget is not UNSET:
+        agent.budget = None if budget is None else server.Budget(budget.limit, budget.spent)
     if hall.presence_changes is None:
         others = hall.channels.shared_with(agent)
         hall.delivery.tell_all(others, _notice(hall, agent), agent.channels.values())
         _begin_tick(hall)
     else:
         hall.presence_changes[agent.id] = agent
+    if budget:
+        report(hall, session, agent, Report(budget.session, budget.spent))
 
 
 def _begin_tick(hall: Hall) -> None:
@@ -101,6 +109,7 @@ def _notice(hall: Hall, agent: Agent) -> server.PresenceChanged:
         name=agent.name,
         presence=agent.presence,
         status_text=agent.status_text,
+        budget=agent.budget,
     )
 
 
@@ -118,5 +127,5 @@ def _check_text(hall: Hall, agent: Agent, text: str) -> str:
 
 COMMANDS: Final = (
     Command(SetNick, set_nick, NEIGHBOURS, rate=NICK_RATE, check=check_nick, lurkers=False),
-    Command(SetPresence, set_presence, NEIGHBOURS),
+    Command(SetPresence, set_presence, PRESENCE),
 )

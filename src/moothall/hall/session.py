@@ -8,6 +8,7 @@ from moothall.hall.budgets import Meter
 from moothall.hall.outside import Link, Relay
 from moothall.identity import PublicKey
 from moothall.settings.limits import Window
+from moothall.wire.agentchat.server import Budget
 
 if TYPE_CHECKING:
     from moothall.hall.agenda import Appointment
@@ -118,6 +119,7 @@ class Agent:
 
     __slots__ = (
         "address",
+        "budget",
         "channels",
         "claimed_key",
         "granted",
@@ -154,6 +156,7 @@ class Agent:
         self.kind = kind  # "human", or None
         self.presence = "online"
         self.status_text: str | None = None
+        self.budget: Budget | None = None  # as the agent reported it last
         self.granted: bool | None = None  # what an admin said with ADMIN_VERIFY
         self.verified = False  # what others are shown
         self.lurking = False

@@ -18,6 +18,7 @@ from moothall.hall.bindings import BindingBooks
 from moothall.hall.common import CommonBooks
 from moothall.hall.keep.pinning import PinBooks
 from moothall.hall.other_halls import HallBooks
+from moothall.hall.spending import SpendingBooks
 from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH, FINGERPRINT_LENGTH
 from moothall.market.api_books import MeshApiBooks
@@ -54,6 +55,7 @@ from moothall.store.mesh_log import LogSql
 from moothall.store.node import NodeSql
 from moothall.store.row_cache import RowCache
 from moothall.store.rows import Draft, Stored
+from moothall.store.spending import SpendingSql
 from moothall.store.standings import StandingBooks
 from moothall.store.tables import TABLES
 from moothall.store.work import MARKS, is_plain, is_storable, runs
@@ -121,12 +123,13 @@ class StoreBooks(
     CommonBooks,
     PinBooks,
     HallBooks,
+    SpendingBooks,
     NodeBooks,
     Protocol,
 ):
     """The books of the market and the court; of conversations of the mesh, credits, its log and its inboxes; of a
-    node; of the keys behind ids; of what halls have in common and tell each other; and the courier's outbox of
-    events."""
+    node; of the keys behind ids; of what halls have in common and tell each other; of what workers spend; and the
+    courier's outbox of events."""
 
     def keys_from(self, digits: str) -> list[bytes]:
         """Keys that begin with these hex digits: one, or two if there are several."""
@@ -144,6 +147,7 @@ class SqlBooks(
     IdBooks,
     CommonSql,
     HallsSql,
+    SpendingSql,
     StoreBooks,
 ):
     """Between load and commit. `careful` is the second try of a unit whose first try met a row that was changed

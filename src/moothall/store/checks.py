@@ -22,6 +22,7 @@ from moothall.store.credit_checks import credit_problems, sum_problems
 from moothall.store.dialect import Connection, Row
 from moothall.store.mesh_log_checks import log_problems
 from moothall.store.rows import OPEN, offer_row
+from moothall.store.spending import spending_problems
 
 _proposal: Final = msgspec.json.Decoder(Proposal).decode
 _standing: Final = msgspec.json.Decoder(Standing).decode
@@ -62,6 +63,7 @@ def problems(connection: Connection) -> Iterator[str]:
         yield from _receipt_problems(connection)
         yield from _offer_problems(connection)
         yield from log_problems(connection)
+        yield from spending_problems(connection)
     finally:
         connection.execute("ROLLBACK")
 

@@ -16,6 +16,8 @@ _OTHERS: Final = {
     "meta": ("name", "value"),
     "common": ("list", "name", "record"),
     "pins": ("identity", "key"),
+    "spending": ("day", "key", "tokens"),
+    "spending_reports": ("key", "session", "spent"),
 }
 
 _encode: Final = msgspec.json.Encoder().encode

@@ -19,7 +19,8 @@ changes of a row: a writer that read an older one finds out when it writes (see 
     disputes            court cases, with everything said and decided in them: one per deal and party that filed
     case_files          the files of closed cases, as the hall signed them, for ever
     case_parts          who has a part in which case; `live` while it is open, and for an arbiter has not declined
-    common              what all halls on one store agree on: approved keys, bans, the message of the day
+    common              what all halls on one store agree on: approved keys, bans, the message of the day, caps on
+                        spending
     common_versions     how often each of these lists was changed
     pins                the first key of each keep identity, which is there as a hash
     hall_key            the key that halls on this store sign with (one row; see `hall_key`)
@@ -36,6 +37,8 @@ changes of a row: a writer that read an older one finds out when it writes (see 
     mesh_log            envelopes of the mesh in the order of arrival, for ever: the leaves of each epoch's tree
     mesh_epochs         epochs that have ended: how many envelopes each had, and the root of its tree
     mesh_inbox          envelopes for agents of the mesh that are away, with `mesh_inbox = "store"`
+    spending            tokens that each key has reported on each day of UTC; `spending_days` has the sums
+    spending_reports    the last report of each key, for ever: a later one adds the difference
     node_inbox          of a node of the mesh, like the rest: which envelopes of the log came for its agents
     node_outbox         messages of its agents that no peer has acknowledged yet
     node_failures       the latest of those that were given up
@@ -499,6 +502,23 @@ _LISTS: Final = (
     "CREATE INDEX conversations_made ON conversations (created_at, id)",
 )
 
+_SPENDING: Final = (
+    """CREATE TABLE spending (
+        day BIGINT NOT NULL,
+        key {bytes} NOT NULL,
+        tokens BIGINT NOT NULL,
+        PRIMARY KEY (day, key)
+    ){compact}""",
+    "CREATE TABLE spending_days (day BIGINT PRIMARY KEY, tokens BIGINT NOT NULL)",
+    """CREATE TABLE spending_reports (
+        key {bytes} PRIMARY KEY,
+        session {text} NOT NULL,
+        spent BIGINT NOT NULL
+    ){compact}""",
+)
+
+_PAGE_AND_WORKERS: Final = (*_LISTS, *_SPENDING)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST,
     _HOOKS,
@@ -507,7 +527,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _HARDENING,
     _SEAMS,
     _MESH,
-    _LISTS,
+    _PAGE_AND_WORKERS,
 )
 VERSION: Final = len(MIGRATIONS)
 

@@ -55,6 +55,9 @@ async def _agents(session: Session) -> dict[str, Any]:
             "human": each.is_human,
             "presence": each.presence,
             "status_text": each.status_text,
+            "budget": None
+            if each.budget is None
+            else {"limit": each.budget.limit, "spent": each.budget.spent},
         }
         for each in await agent.agents()
     ]

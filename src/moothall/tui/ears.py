@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from moothall.client.dispute import Assignment, Case, Dispute
     from moothall.client.events import (
         Arrival,
+        Budget,
         Departure,
         Member,
         NickChange,
@@ -33,7 +34,12 @@ def person_of(member: "Member") -> Person:
         member.is_human,
         member.presence or "online",
         member.status_text,
+        tokens_of(member.budget),
     )
+
+
+def tokens_of(budget: "Budget | None") -> str | None:
+    return None if budget is None else f"{budget.spent:,} of {budget.limit:,} tokens"
 
 
 def line_of(message: "Message", agent: "Agent", *, is_history: bool = False) -> Line:
@@ -119,6 +125,7 @@ class Ears:
 
     def _hear_presence(self, change: "PresenceChange") -> None:
         self._rooms.set_presence(change.id, change.presence, change.status_text)
+        self._rooms.set_tokens(change.id, tokens_of(change.budget))
         self._app.refresh_sides()
 
     def _hear_typing(self, typing: "Typing") -> None:

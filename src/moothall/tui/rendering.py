@@ -196,5 +196,7 @@ def who_line(person: Person) -> str:
         marks.append("verified")
     if person.human:
         marks.append("human")
+    if person.tokens:
+        marks.append(person.tokens)
     status = f": {one_line(person.status)}" if person.status else ""
     return f"{fitted(person.name, MAX_NAME)} {one_line(person.address)} ({', '.join(marks)}){status}"

@@ -50,6 +50,7 @@ class Person:
     human: bool = False
     presence: str = "online"
     status: str | None = None
+    tokens: str | None = None  # what a worker's session has spent
 
 
 @dataclass(slots=True)
@@ -218,6 +219,9 @@ class Rooms:
 
     def set_presence(self, address: str, presence: str, status: str | None) -> None:
         self._change(address, lambda person: replace(person, presence=presence, status=status))
+
+    def set_tokens(self, address: str, tokens: str | None) -> None:
+        self._change(address, lambda person: replace(person, tokens=tokens))
 
     def typed(self, channel: str, address: str, now: float) -> None:
         if room := self._rooms.get(channel):

@@ -23,6 +23,7 @@ MAX_ID: Final = 256  # message, proposal, dispute and request ids are shorter
 MAX_FEATURES: Final = 32  # that a client names in IDENTIFY
 MAX_RECEIPT_REASON: Final = 200
 MAX_AGENTS_ASKED: Final = 100  # ids in one LIST_AGENTS
+MAX_TOKENS: Final = 2**53  # that every JSON library reads exactly
 MAX_NONCE: Final = 1024  # of a dispute; a case keeps it, and the reference's tools draw 32 characters
 
 Number = int | float
@@ -32,6 +33,9 @@ Nonce = Annotated[str, Meta(min_length=1, max_length=MAX_NONCE)]
 Ref = Annotated[str, Meta(max_length=MAX_REF)]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Stake = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
+SESSION_PATTERN: Final = r"\A[A-Za-z0-9_.:-]{0,64}\Z"  # tells a worker's sessions apart
+DAY_PATTERN: Final = r"\A\d{4}-\d{2}-\d{2}\Z"
+Tokens = Annotated[int, Meta(ge=0, le=MAX_TOKENS)]
 Scalar = int | float | str | bool
 PresenceState = Literal["online", "away", "busy", "offline", "listening"]
 Verdict = Literal["disputant", "respondent", "mutual"]
@@ -93,9 +97,28 @@ class SetNick(ClientMessage, tag="SET_NICK", kw_only=True):
     nick: Nick
 
 
+class ReportedBudget(Struct, kw_only=True, gc=False):
+    """Ours: what a worker may spend and has spent, in tokens of its current session.
+
+    `session` tells sessions apart. Without it, `spent` that is less than before tells a new one.
+    """
+
+    limit: Tokens
+    spent: Tokens
+    session: Annotated[str, Meta(pattern=SESSION_PATTERN)] = ""
+
+
 class SetPresence(ClientMessage, tag="SET_PRESENCE", kw_only=True):
-    status: PresenceState
+    """`budget` is ours. It stays until it is reported anew; null takes it away. A message with it may leave
+    `status` out: then status and text stay as they are."""
+
+    status: PresenceState | UnsetType = UNSET
     status_text: Annotated[str, Meta(max_length=MAX_STATUS_TEXT)] | UnsetType = UNSET
+    budget: ReportedBudget | UnsetType | None = UNSET
+
+    def __post_init__(self) -> None:
+        if self.status is UNSET and self.budget is UNSET:
+            raise ValueError("Missing field `status`")
 
 
 # -- channels and chat -----------------------------------------------------------------------------
@@ -396,6 +419,34 @@ class AdminBans(AdminMessage, tag="ADMIN_BANS", kw_only=True):
     feature: ClassVar[str | None] = "bans"
 
 
+class AdminBudget(AdminMessage, tag="ADMIN_BUDGET", kw_only=True):
+    """Ours: what workers have spent on a day of UTC, such as 2026-03-01, and the caps. By default today."""
+
+    feature: ClassVar[str | None] = "budgets"
+
+    day: Annotated[str, Meta(pattern=DAY_PATTERN)] | None = None
+
+
+class AdminSetBudget(AdminMessage, tag="ADMIN_SET_BUDGET", kw_only=True):
+    """Ours: set the cap of a key, or without a key the total one, in tokens per day of UTC; or `clear` it.
+
+    `agent` is an id, with or without @, or the name of an agent that is here.
+    """
+
+    feature: ClassVar[str | None] = "budgets"
+
+    tokens: Tokens | None = None
+    clear: bool = False
+    pubkey: Text | None = None
+    agent: Text | None = None
+
+    def __post_init__(self) -> None:
+        if (self.tokens is None) != self.clear:
+            raise ValueError("Give either `tokens` or `clear`")
+        if self.pubkey is not None and self.agent is not None:
+            raise ValueError("Give `pubkey` or `agent`, not both")
+
+
 class AdminMotd(AdminMessage, tag="ADMIN_MOTD", kw_only=True):
     motd: Annotated[str, Meta(max_length=MAX_CONTENT)] | None = None
     kick: bool | None = None
@@ -455,6 +506,8 @@ AnyClientMessage = (
     | AdminBan
     | AdminUnban
     | AdminBans
+    | AdminBudget
+    | AdminSetBudget
     | AdminMotd
     | AdminVerify
 )

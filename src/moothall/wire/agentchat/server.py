@@ -108,11 +108,19 @@ class NickChanged(ServerMessage, tag="NICK_CHANGED", kw_only=True):
     new_nick: str
 
 
+class Budget(Struct, gc=False, frozen=True):
+    """Ours: what a worker may spend and has spent, in tokens of its current session, as it says."""
+
+    limit: int
+    spent: int
+
+
 class PresenceChanged(ServerMessage, tag="PRESENCE_CHANGED", kw_only=True):
     agent_id: str
     name: str
     presence: str
     status_text: str | None
+    budget: Any = None  # ours: a Budget; another server may send anything under this name
 
 
 # -- those who only look ---------------------------------------------------------------------------
@@ -155,6 +163,7 @@ class AgentEntry(Struct, omit_defaults=True, gc=False, kw_only=True):
     verified: bool
     kind: str | None = None
     via: str | None = None  # the wire it is on, if that is another
+    budget: Any = None  # ours: a Budget; another server may send anything under this name
 
 
 class ChannelEntry(Struct, omit_defaults=True, gc=False, rename={"verified_only": "verifiedOnly"}):
@@ -342,6 +351,16 @@ class BanEntry(Struct, kw_only=True, gc=False, rename="camel"):
     pubkey: str | UnsetType = UNSET
 
 
+class BudgetEntry(Struct, kw_only=True, gc=False, omit_defaults=True, rename="camel"):
+    """Ours: what one key has spent on a day, and its cap. `name` is that of an agent that is here."""
+
+    agent_id: str
+    pubkey: str
+    spent: int
+    cap: int | None = None
+    name: str | None = None
+
+
 class AdminResult(ServerMessage, tag="ADMIN_RESULT", kw_only=True, rename={"agent_id": "agentId"}):
     """Which fields are set depends on `action` (agentchat wire 6.6)."""
 
@@ -357,3 +376,7 @@ class AdminResult(ServerMessage, tag="ADMIN_RESULT", kw_only=True, rename={"agen
     kicked: bool | UnsetType = UNSET
     verified: bool | UnsetType = UNSET
     note: str | UnsetType = UNSET
+    budgets: list[BudgetEntry] | UnsetType = UNSET
+    day: str | UnsetType = UNSET
+    spent: int | UnsetType = UNSET  # by all keys together
+    cap: int | UnsetType | None = UNSET
