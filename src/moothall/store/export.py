@@ -17,6 +17,7 @@ _OTHERS: Final = {
     "common": ("list", "name", "record"),
     "pins": ("identity", "key"),
     "spending": ("day", "key", "tokens"),
+    "spending_days": ("day", "tokens"),
     "spending_reports": ("key", "session", "spent"),
 }
 
