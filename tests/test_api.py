@@ -50,6 +50,7 @@ OWN = {CHANNEL: PARTY, LINE: PARTY, TASK: PARTY, SECOND: PARTY, REASON: PARTY, S
 class Reply(NamedTuple):
     status: int
     text: str
+    etag: str | None
 
     @property
     def body(self) -> Any:
@@ -126,14 +127,17 @@ class Town:
         return {"Authorization": f"Bearer {token}"}
 
     async def get(self, viewer: str, path: str) -> Reply:
-        return await asyncio.to_thread(self._get, self.headers(viewer), path)
+        return await self.ask(path, self.headers(viewer))
 
-    def _get(self, headers: dict[str, str], path: str) -> Reply:
+    async def ask(self, path: str, headers: dict[str, str], method: str = "GET") -> Reply:
+        return await asyncio.to_thread(self._ask, path, headers, method)
+
+    def _ask(self, path: str, headers: dict[str, str], method: str) -> Reply:
         host, port = self.app.port.address
         with closing(HTTPConnection(host, port, timeout=PATIENCE)) as connection:
-            connection.request("GET", PREFIX + path, headers=headers)
+            connection.request(method, PREFIX + path, headers=headers)
             answer = connection.getresponse()
-            return Reply(answer.status, answer.read().decode())
+            return Reply(answer.status, answer.read().decode(), answer.headers["ETag"])
 
 
 async def _accept(assignment: Any) -> bool:
@@ -225,10 +229,23 @@ def check_steps(answer: Any, count: int) -> None:
         assert verify(PublicKey.from_pem(step["key"]).raw, b64decode(step["signed"]), signature)
 
 
+async def check_http(town: Town) -> None:
+    """What the port does for the API."""
+    for path in ("hall", "leaderboard"):  # from memory, and from the store
+        first = await town.get(STRANGER, path)
+        assert first.etag is not None
+        assert await town.ask(path, {}, "HEAD") == Reply(200, "", first.etag)
+        assert await town.ask(path, {"If-None-Match": first.etag}) == Reply(304, "", first.etag)
+        assert (await town.ask(path, {"Host": "evil.example"})).status == 403
+        assert (await town.ask(path, {"Origin": "https://evil.example"})).status == 403
+        assert (await town.ask(path, {}, "POST")).status == 405
+
+
 async def test_no_route_shows_more_than_its_viewer_may_see(tmp_path: Path) -> None:
     async with App(settings(tmp_path), Log()) as app, Town(app) as town:
         planted = await town.plant()
         document = (await town.get(STRANGER, "openapi.json")).body
+        await check_http(town)
         walk = Walk(town, planted, document)
         await walk.go()
         assert set(walk.answered) == {path.removeprefix(PREFIX) for path in document["paths"]}

@@ -62,9 +62,16 @@ def guarded(
 
 
 def check_key(
-    hall: Hall, ip: str, operation: str, guard: Callable[[Doorkeeper, str], None], given: str
+    hall: Hall,
+    ip: str,
+    operation: str,
+    guard: Callable[[Doorkeeper, str], None],
+    given: str,
+    *,
+    only_reads: bool = False,
 ) -> None:
-    """Raise a Refusal unless the guard takes the key. Attempts are logged, wrong keys counted."""
+    """Raise a Refusal unless the guard takes the key. Attempts are logged, wrong keys counted. What `only_reads` is
+    logged only if it is refused: a page asks every few seconds."""
     if not hall.door.may_attempt_admin(ip, hall.now()):
         hall.note("admin_rate_limited", ip=ip, operation=operation)
         raise RateLimited("Too many wrong admin keys from this address; wait a minute")
@@ -74,7 +81,8 @@ def check_key(
         hall.door.admin_failed(ip, hall.now())
         hall.note("admin_refused", ip=ip, operation=operation)
         raise
-    hall.note("admin_operation", ip=ip, operation=operation)
+    if not only_reads:
+        hall.note("admin_operation", ip=ip, operation=operation)
 
 
 @guarded(Doorkeeper.check_access)

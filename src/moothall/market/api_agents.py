@@ -255,7 +255,7 @@ ROUTES: Final = (
         Paged,
         AgentList,
         "All agents that are connected, with rating and skills; by id.",
-        ReadCost(roster_looked_at, store=300, store_each=30),
+        ReadCost(roster_looked_at, store=300, store_each=20),
     ),
     ApiRoute(
         "agents/{id}",

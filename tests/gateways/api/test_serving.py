@@ -135,6 +135,7 @@ def test_an_operator_shows_the_admin_key() -> None:
     api = ApiOf(world, [row("who", who, Asker, audience=Audience.OPERATORS)])
     assert api.get("who").status == 401
     assert api.get("who", {"x-admin-key": ADMIN_KEY}).body == {"key": None, "is_operator": True}
+    assert world.log.find("admin_operation") == []
     wrong = [api.get("who", {"x-admin-key": "guess"}).status for _ in range(11)]
     assert wrong == [401] * 10 + [429]
     assert api.get("who", {"x-admin-key": ADMIN_KEY}).status == 429

@@ -152,7 +152,14 @@ class Api:
         admin_key = headers.get("x-admin-key")
         if admin_key is not None:
             try:
-                check_key(hall, asked.ip, asked.request.path[:64], Doorkeeper.check_admin, admin_key)
+                check_key(
+                    hall,
+                    asked.ip,
+                    asked.request.path[:64],
+                    Doorkeeper.check_admin,
+                    admin_key,
+                    only_reads=True,
+                )
             except RateLimited:
                 raise
             except Refusal:
@@ -224,5 +231,5 @@ class Api:
         privacy = "no-cache" if viewer.is_stranger else "private, no-cache"
         headers = (("ETag", body.etag), ("Cache-Control", privacy))
         if is_known(asked.request.headers.get("if-none-match"), body.etag):
-            return Response(304, b"", headers=headers)
-        return Response(200, body.json, JSON, headers)
+            return Response(304, b"", headers=headers, keep_alive=True)
+        return Response(200, body.json, JSON, headers, keep_alive=True)
