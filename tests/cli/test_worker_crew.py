@@ -104,10 +104,11 @@ def test_ps_shows_agents_and_says_that_nothing_isolates_them(run: Run) -> None:
 def test_logs_shows_transcripts_and_nothing_that_steers_a_terminal(run: Run, places: Places) -> None:
     own = places.member("planner").state
     (own / "transcript.log").write_text("one\ntwo\n\x1b]0;title\x07three\n")
-    (places.member("coder").state / "transcript.log").write_text("four\n")
+    event = '{"type": "assistant", "message": {"content": [{"type": "text", "text": "four\\nlines"}]}}'
+    (places.member("coder").state / "transcript.log").write_text(f"{event}\n")
     (own / "supervisor.log").write_text("started\n")
     assert run("logs", "planner", "-n", "2").stdout == "two\n]0;titlethree\n"
-    assert run("logs", "-n", "1").stdout == "planner: ]0;titlethree\ncoder: four\n"
+    assert run("logs", "-n", "1").stdout == "planner: ]0;titlethree\ncoder: four lines\n"
     assert run("logs", "planner", "--supervisor").stdout == "started\n"
     assert run("logs", "planner", "--runner").stdout == ""
     assert_error(run("logs", "planner", "--runner", "--supervisor"), "choose one")

@@ -11,6 +11,7 @@ from moothall.cli._worker_crew import CrewName, office_of, places_of
 from moothall.errors import UsageError
 from moothall.tui.printable import one_line
 from moothall.worker.agent_folder import RUNNER_LOG, SUPERVISOR_LOG, TRANSCRIPT
+from moothall.worker.runner.events import Reader
 
 SHOWN: Final = 50  # lines
 LOOK: Final = 0.2  # seconds between two looks at a file
@@ -67,5 +68,6 @@ def logs(
 
 def _show(name: str | None, lines: list[str]) -> None:
     for line in lines:
-        typer.echo(one_line(line) if name is None else f"{name}: {one_line(line)}")
+        for text, _ in Reader().read(f"{line}\n".encode()):  # events of a model's program as people read them
+            typer.echo(one_line(text) if name is None else f"{name}: {one_line(text)}")
     sys.stdout.flush()

@@ -27,7 +27,7 @@ RECORD: Final = "process.json"
 OUTPUT: Final = "output.log"  # what the supervisor prints, as errors before it has its own log
 MOST_RESTARTS: Final = 3  # on-failure:3 (agentchat wire 19.6)
 GOOD_RUN: Final = 300.0  # seconds; a failure after a longer run begins the count anew
-PERIOD: Final = 0.5  # seconds
+PERIOD: Final = 1.0  # seconds
 KILLED: Final = 128 + signal.SIGKILL
 
 _ENDS: Final = {Status.STOPPED: 0, Status.FATAL: 0, Status.FAILED: 1}
@@ -78,7 +78,8 @@ class Processes:
 
     def standing(self) -> list[Standing]:
         names = sorted(file.parent.name for file in (self._places.root / "run").glob(f"*/{RECORD}"))
-        return [standing for name in names if (standing := self._stands(name)) is not None]
+        records = [(name, Detached.read(self._record(name))) for name in names]
+        return [self._stands(name, found) for name, found in records if found is not None]
 
     def exec(self, recipe: Recipe, words: Sequence[str]) -> int:
         recipe.places.make()
@@ -94,8 +95,11 @@ class Processes:
         done = []
         for recipe in recipes:
             name = recipe.member.name
-            found, standing = Detached.read(self._record(name)), self._stands(name)
-            if found is None or standing is None or found.is_stopped or not standing.exit_code:
+            found = Detached.read(self._record(name))
+            if found is None or found.is_stopped:
+                continue
+            standing = self._stands(name, found)
+            if not standing.exit_code:
                 continue
             restarts = 1 if standing.since - found.since > GOOD_RUN else standing.restarts + 1
             if restarts <= MOST_RESTARTS:
@@ -130,10 +134,7 @@ class Processes:
             found._replace(is_stopped=True).write(self._record(name))
         return found
 
-    def _stands(self, name: str) -> Standing | None:
-        found = Detached.read(self._record(name))
-        if found is None:
-            return None
+    def _stands(self, name: str, found: Detached) -> Standing:
         if found.process() is not None:
             return Standing(name, True, found.since, None, found.restarts)
         code, ended = _outcome(self._places.member(name), found)
