@@ -7,6 +7,7 @@ any time, so signals go through pidfds. Elsewhere than on Linux nothing is adopt
 
 import ctypes
 import os
+import select
 import signal
 import sys
 import time
@@ -94,8 +95,7 @@ def send(process: Process, number: int) -> bool:
         return True
     try:
         # This look is later than the pidfd: if it still shows the same process, the pidfd is of that process.
-        now = look_at(process.pid)
-        if now is not None and now.key == process.key:
+        if _is_there(process):
             signal.pidfd_send_signal(descriptor, number)
     except ProcessLookupError:
         return True
@@ -106,8 +106,8 @@ def send(process: Process, number: int) -> bool:
     return True
 
 
-def kill_tree(ancestor: int, spared: frozenset[int] = frozenset()) -> None:
-    """SIGKILL everything below `ancestor`, but for `spared` and what is below those.
+def kill_tree(ancestor: int, spared: frozenset[int] = frozenset()) -> list[Process]:
+    """SIGKILL everything below `ancestor`, but for `spared` and what is below those. Returns what got it.
 
     All are stopped first. A stopped tree cannot grow, so what is killed then is all of it.
     """
@@ -121,6 +121,26 @@ def kill_tree(ancestor: int, spared: frozenset[int] = frozenset()) -> None:
             send(each, signal.SIGSTOP)
     for each in seen.values():
         send(each, signal.SIGKILL)
+    return list(seen.values())
+
+
+def wait(process: Process, seconds: float) -> bool:
+    """True when it has ended, False if it runs after so many seconds. It need not be a child."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        if _is_there(process):  # later than the pidfd, which is its own then
+            select.select([descriptor], [], [], max(0.0, seconds))
+        return not _is_there(process)
+    finally:
+        os.close(descriptor)
+
+
+def _is_there(process: Process) -> bool:
+    now = look_at(process.pid)
+    return now is not None and now.key == process.key
 
 
 def reap() -> dict[int, int]:

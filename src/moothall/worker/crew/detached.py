@@ -6,7 +6,6 @@ parent is killed before that, the shell sees the end of the pipe and ends. So ea
 """
 
 import os
-import select
 import signal
 import subprocess
 import time
@@ -102,26 +101,24 @@ def send(detached: Detached, number: int) -> None:
 
 def wait(detached: Detached, seconds: float) -> bool:
     """True when it has ended, False if it runs after so many seconds."""
-    try:
-        descriptor = os.pidfd_open(detached.pid)
-    except ProcessLookupError:
-        return True
-    try:
-        if detached.process() is not None:  # later than the pidfd, which is its own then
-            select.select([descriptor], [], [], seconds)
-        return detached.process() is None
-    finally:
-        os.close(descriptor)
+    process = detached.process()
+    return process is None or descendants.wait(process, seconds)
 
 
-def kill_with_descendants(detached: Detached) -> None:
-    """SIGKILL it and all processes below it, in whatever session. They are stopped first, so none escapes."""
+def kill_with_descendants(detached: Detached, seconds: float) -> None:
+    """SIGKILL it and all processes below it, in whatever session. They are stopped first, so none escapes.
+
+    Returns when they have ended, and after so many seconds in any case.
+    """
     process = detached.process()
     if process is None:
         return
+    deadline = time.monotonic() + seconds
     descendants.send(process, signal.SIGSTOP)
-    descendants.kill_tree(process.pid)
+    below = descendants.kill_tree(process.pid)
     descendants.send(process, signal.SIGKILL)
+    for each in (process, *below):
+        descendants.wait(each, deadline - time.monotonic())
 
 
 def collect() -> None:

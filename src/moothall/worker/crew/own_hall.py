@@ -83,8 +83,7 @@ class OwnHall:
         if found is not None:
             detached.send(found, signal.SIGTERM)
             if not detached.wait(found, STOP_PATIENCE):
-                detached.kill_with_descendants(found)
-                detached.wait(found, STOP_PATIENCE)
+                detached.kill_with_descendants(found, STOP_PATIENCE)
 
     def _found(self) -> Detached | None:
         return Detached.read(self._folder / RECORD)

@@ -63,8 +63,7 @@ class Processes:
     def kill(self, name: str) -> None:
         found = self._give_up(name)
         if found is not None:
-            detached.kill_with_descendants(found)
-            detached.wait(found, _END_PATIENCE)
+            detached.kill_with_descendants(found, _END_PATIENCE)
 
     def wake(self, name: str) -> None:
         found = Detached.read(self._record(name))
