@@ -160,7 +160,7 @@ def test_stop_without_names_spares_the_protected_and_then_nothing_is_left(crew: 
     hall = crew.hall
     assert crew.stop("boss")["is_over"]
     assert not is_alive(hall)
-    crew.assert_nothing_is_left()
+    crew.until_nothing_is_left()
     assert not crew.office.is_kept()
     assert crew.stop() == {"spared": [], "is_over": True}  # again: there is nothing to do
 
@@ -171,7 +171,7 @@ def test_a_crew_without_keeper_and_understudy_can_be_stopped(crew: Band) -> None
     until(lambda: not crew.office.is_kept(), "there is no keeper")
     crew.stop("boss")
     crew.stop()
-    crew.assert_nothing_is_left()
+    crew.until_nothing_is_left()
 
 
 def test_a_keeper_that_is_told_to_end_leaves_the_crew_to_the_next(crew: Band) -> None:

@@ -27,10 +27,8 @@ from moothall.worker.crew.understudy import TAKEOVER
 from moothall.worker.log_lines import LogFile
 
 USAGE: Final = "usage: python -m moothall.worker.crew.keeper FOLDER; `moothall worker up` starts it"
-# Seconds to wait for the lock. A command that looks for a keeper has it for a moment. An understudy also waits for
-# a command that acts for the crew in between.
-LOCK_PATIENCE: Final = 0.2
-TAKEOVER_PATIENCE: Final = 5.0
+LOCK_PATIENCE: Final = 0.2  # seconds; a command that looks for a keeper has the lock for a moment
+TAKEOVER_PATIENCE: Final = 30.0  # seconds; a command may act for the crew in between
 IDLE: Final = 60.0  # seconds; a keeper that gets no order to start anything ends then
 
 
@@ -41,9 +39,26 @@ def main() -> int:
 
 def _keep(arguments: list[str]) -> int:
     places, is_takeover = Places(Path(arguments[0]).absolute()), TAKEOVER in arguments
-    if lock.take(places.lock, TAKEOVER_PATIENCE if is_takeover else LOCK_PATIENCE) is not None:
+    if _has_lock(places, TAKEOVER_PATIENCE if is_takeover else 0):
         asyncio.run(Keeper(places, is_takeover=is_takeover).run())  # the lock ends with the process
     return 0
+
+
+def _has_lock(places: Places, patience: float) -> bool:
+    """True when this process has the lock. False if another keeper has it, or it is not free in so many seconds."""
+    deadline = time.monotonic() + patience
+    while lock.take(places.lock, LOCK_PATIENCE) is None:
+        if time.monotonic() >= deadline or _is_served(places):
+            return False
+    return True
+
+
+def _is_served(places: Places) -> bool:
+    try:
+        sockets.connect(places.socket).close()
+    except OSError:
+        return False
+    return True
 
 
 class Keeper:
