@@ -249,7 +249,7 @@ async def test_no_route_shows_more_than_its_viewer_may_see(tmp_path: Path) -> No
         walk = Walk(town, planted, document)
         await walk.go()
         assert set(walk.answered) == {path.removeprefix(PREFIX) for path in document["paths"]}
-        for_operators = ("metrics/history", "connections", "bans")
+        for_operators = ("metrics/history", "connections", "bans", "budgets")
         assert all(walk.answered[route] == {OPERATOR} for route in for_operators)
         assert walk.answered["mesh/ledger"] == {OUTSIDE, PARTY, OPERATOR}
         assert walk.seen == {**{secret: {viewer} for secret, viewer in OWN.items()}, DIRECT: set()}

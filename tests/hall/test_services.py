@@ -36,6 +36,7 @@ class Remote:
         self.status_text = None
         self.verified = True
         self.kind = None
+        self.budget = None
         self.link: Link = self.wire  # what a bus would carry to its node
 
 

@@ -51,6 +51,14 @@ def test_an_agent_without_a_key_has_no_reputation() -> None:
     assert (shown["reputation"], shown["offers"], shown["agent"]["rating"]) == (None, [], None)
 
 
+def test_a_worker_shows_what_it_may_spend() -> None:
+    world = World()
+    worker = world.agent("worker")
+    world.send(worker, "SET_PRESENCE", status="online", budget={"limit": 1000, "spent": 250})
+    shown = ApiOf(world, ROUTES).get(f"agents/{worker.id}").body["agent"]
+    assert shown["budget"] == {"limit": 1000, "spent": 250}
+
+
 def test_the_best_come_first() -> None:
     world = World()
     rated(world)

@@ -10,6 +10,7 @@ from typing import Final, Protocol, TypeVar
 from moothall.hall.outside import Link
 from moothall.hall.session import Agent
 from moothall.identity import PublicKey
+from moothall.wire.agentchat.server import Budget
 
 Group = TypeVar("Group", str, bytes)
 
@@ -50,6 +51,10 @@ class Present(Protocol):
     @property
     def kind(self) -> str | None:
         """Who it says that it is: "human", or None for a program."""
+
+    @property
+    def budget(self) -> Budget | None:
+        """What it may spend and has spent, as it reported last."""
 
     @property
     def via(self) -> str | None:

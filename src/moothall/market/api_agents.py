@@ -37,9 +37,16 @@ class Leading(Query, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=100, description="How many entries, at most.")] = 50
 
 
+class TokenBudget(Struct, kw_only=True):
+    """Tokens of a worker's session, as the worker reports them."""
+
+    limit: int
+    spent: int
+
+
 class AgentShown(Struct, kw_only=True):
     """`presence` is `offline` and `name` null for an agent that is not connected to this hall. An agent without a
-    key has no rating."""
+    key has no rating. `budget` is null for an agent that reports none."""
 
     id: str
     name: str | None
@@ -48,6 +55,7 @@ class AgentShown(Struct, kw_only=True):
     verified: bool
     kind: str
     wire: str | None
+    budget: TokenBudget | None = None
     rating: int | None = None
     transactions: int = 0
     skills: list[str] = []
@@ -194,6 +202,7 @@ def _find_key(books: Books, agent: Present | None, address: str) -> bytes | None
 
 
 def _present(agent: Present) -> AgentShown:
+    budget = agent.budget
     return AgentShown(
         id=agent.address,
         name=agent.name,
@@ -202,6 +211,7 @@ def _present(agent: Present) -> AgentShown:
         verified=agent.verified,
         kind=agent.kind or "agent",
         wire=wire_of(agent),
+        budget=None if budget is None else TokenBudget(limit=budget.limit, spent=budget.spent),
     )
 
 

@@ -39,6 +39,16 @@ def test_connections_with_their_addresses_a_page_at_a_time() -> None:
     assert (shown[guests[0].id]["unread"], shown[guests[0].id]["channels"]) == (77, 1)
 
 
+def test_what_workers_spend_and_their_caps() -> None:
+    world = World(admin_key=ADMIN_KEY)
+    alice = world.agent("alice", key=ALICE)
+    world.send(alice, "SET_PRESENCE", status="online", budget={"limit": 1000, "spent": 250})
+    world.send(world.connect(), "ADMIN_SET_BUDGET", admin_key=ADMIN_KEY, agent=alice.id, tokens=400)
+    shown = ApiOf(world, operators.routes(history())).get("budgets", KEY).body
+    assert (shown["spent"], shown["cap"], shown["keys"]) == (250, None, 1)
+    assert shown["items"] == [{"id": alice.id, "name": "alice", "spent": 250, "cap": 400}]
+
+
 def test_bans_a_page_at_a_time() -> None:
     world = World(admin_key=ADMIN_KEY, banned=["aaaa1111", "bbbb2222"])
     alice = world.agent("alice", key=ALICE)

@@ -1,4 +1,4 @@
-"""What operators see in the HTTP API: the metrics of the last hour, connections, bans."""
+"""What operators see in the HTTP API: the metrics of the last hour, connections, bans, what workers spend."""
 
 from heapq import nsmallest
 from typing import Annotated, Final
@@ -8,9 +8,23 @@ from msgspec import Meta, Struct
 from moothall.gateways.metrics_history import PERIOD, MetricsHistory, Sample
 from moothall.hall.access import Ban
 from moothall.hall.api_channels import roster_looked_at
-from moothall.hall.api_routes import Answer, ApiRoute, Audience, Listing, Paged, Query, ReadCost, Row, Viewer
+from moothall.hall.api_routes import (
+    MAX_LIMIT,
+    Answer,
+    ApiRoute,
+    Audience,
+    Listing,
+    Paged,
+    Query,
+    ReadCost,
+    Row,
+    Stored,
+    Viewer,
+)
 from moothall.hall.hall import Hall
 from moothall.hall.session import Agent
+from moothall.hall.spending import TOTAL, SpendingBooks, day_of, day_text
+from moothall.identity import PublicKey
 from moothall.wire.agentchat.names import bare_id
 
 MAX_REASON: Final = 200  # characters of a ban's reason; a frame's worth of them would fit into one
@@ -25,6 +39,10 @@ class MetricsAnswer(Answer):
 
     period: float
     items: list[Sample]
+
+
+class MostSpent(Query, frozen=True, kw_only=True):
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="How many keys, at most.")] = 50
 
 
 class ConnectionShown(Struct, kw_only=True):
@@ -53,6 +71,26 @@ class BanShown(Struct, kw_only=True):
 
 class BanList(Listing):
     items: list[BanShown]
+
+
+class SpenderShown(Struct, kw_only=True):
+    """Tokens of today. `cap` is null for a key without one, and `name` for an agent that is not connected."""
+
+    id: str
+    name: str | None
+    spent: int
+    cap: int | None
+
+
+class BudgetList(Answer):
+    """Tokens that workers report, of this day in UTC: all together, and of the keys that spent most. `keys` is how
+    many have spent something."""
+
+    day: str
+    spent: int
+    cap: int | None
+    keys: int
+    items: list[SpenderShown]
 
 
 def routes(history: MetricsHistory) -> tuple[Row, ...]:
@@ -87,6 +125,15 @@ def routes(history: MetricsHistory) -> tuple[Row, ...]:
             ReadCost(lambda hall, query: query.limit),
             audience=Audience.OPERATORS,
         ),
+        ApiRoute(
+            "budgets",
+            list_budgets,
+            MostSpent,
+            BudgetList,
+            "What workers have spent today, those that spent most first, and the caps.",
+            ReadCost(store=500, store_each=5),
+            audience=Audience.OPERATORS,
+        ),
     )
 
 
@@ -113,6 +160,30 @@ def list_bans(hall: Hall, viewer: Viewer, query: Paged) -> BanList:
         items=[_ban(ban) for ban in page],
         next=page[-1].agent_id if len(found) > len(page) else None,
     )
+
+
+def list_budgets(hall: Hall, viewer: Viewer, query: MostSpent) -> Stored:
+    day, caps, length = day_of(hall.timestamp()), hall.spending.caps, hall.settings.id_length
+
+    def work(books: SpendingBooks) -> BudgetList:
+        most, keys = books.most_spent(day, query.limit)
+        return BudgetList(
+            day=day_text(day),
+            spent=books.spent(day, ()).total,
+            cap=caps.of(TOTAL),
+            keys=keys,
+            items=[
+                SpenderShown(
+                    id=f"@{PublicKey(key).agent_id(length)}",
+                    name=None if (agent := hall.roster.by_key.get(key)) is None else agent.name,
+                    spent=spent,
+                    cap=caps.of(key),
+                )
+                for key, spent in most
+            ],
+        )
+
+    return Stored(work)
 
 
 def _connection(agent: Agent) -> ConnectionShown:
