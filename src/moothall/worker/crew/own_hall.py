@@ -3,13 +3,13 @@
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from moothall.errors import UsageError
+from moothall.worker import entry
 from moothall.worker.crew import detached
 from moothall.worker.crew.detached import Detached
 
@@ -19,7 +19,7 @@ LOG: Final = "hall.log"
 PATIENCE: Final = 30.0  # seconds until it listens
 STOP_PATIENCE: Final = 15.0  # seconds for an orderly end
 TRIES: Final = 5  # ports
-MAX_LOG: Final = 16 * 1024 * 1024  # bytes; then the older half is thrown away
+MAX_LOG: Final = 16 * 1024 * 1024  # bytes; then it becomes hall.log.1, and a new one begins
 
 _LOOK: Final = 0.02  # seconds between two tries to reach it
 _WAITS: Final = (0.0, 1.0, 5.0, 15.0, 60.0)  # seconds between the start of a hall that ended and the next one
@@ -90,11 +90,9 @@ class OwnHall:
 
     def _start(self, port: int) -> None:
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        words = [sys.executable, "-P", "-m", "moothall", "serve", "--host", HOST, "--port", str(port)]
-        words += ["--no-keep", "--data-dir", str(self._folder), "--log-format", "json"]
         detached.start(
             self._folder / RECORD,
-            words,
+            command(port, self._folder),
             environment=self._environment,
             folder=self._folder,
             log=self._folder / LOG,
@@ -120,6 +118,12 @@ class OwnHall:
         if log.exists() and log.stat().st_size > MAX_LOG:
             log.with_name(f"{LOG}.1").write_bytes(log.read_bytes())
             os.truncate(log, 0)
+
+
+def command(port: int, folder: Path) -> list[str]:
+    """How a hall is started on a port, with its data in a folder."""
+    words = [*entry.program("moothall"), "serve", "--host", HOST, "--port", str(port), "--no-keep"]
+    return [*words, "--data-dir", str(folder), "--log-format", "json"]
 
 
 def _is_free(port: int) -> bool:
