@@ -7,5 +7,7 @@ import { Shell } from "./shell.js";
 import { start } from "./session.js";
 import { html, render } from "./ui.js";
 
-render(html`<${Shell} />`, document.getElementById("page"));
+const place = document.getElementById("page");
+place.replaceChildren(); // what was there to be seen until now
+render(html`<${Shell} />`, place);
 start();

@@ -11,6 +11,7 @@ import { Watch } from "./watch.js";
 import { Line } from "./wire.js";
 
 const MOST_JOINED = 40; // channels entered at once: a hall takes 60 frames in ten seconds
+const LOOK_AGAIN = 30000; // milliseconds; no message tells members of channels that others make
 const FINAL = new Set(["BANNED", "NOT_ALLOWED", "VERIFICATION_FAILED", "INVALID_NAME"]); // trying again does not help
 
 const backoff = new Backoff();
@@ -30,6 +31,7 @@ function enterPhase(phase, facts = {}) {
 
 /** Begin: as the person who was here before, or as a watcher. */
 export async function start() {
+  setInterval(() => isOnline() && document.visibilityState === "visible" && send({ type: "LIST_CHANNELS" }).catch(() => {}), LOOK_AGAIN);
   addEventListener("online", () => state.phase === "waiting" && connect());
   try {
     identity = await identities.load();
