@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from moothall.errors import UsageError
 from moothall.worker import descendants, entry
+from moothall.worker.crew import syscalls
 from moothall.worker.crew.relay import Relay
 
 FAILED: Final = 1  # exit code
@@ -51,7 +52,13 @@ def read(arguments: list[str]) -> Order:
 
 def main() -> int:
     """Run until the supervisor has ended. Return its exit code."""
-    return entry.run("container", USAGE, lambda arguments: Inside(read(arguments)).run(), FAILED)
+    return entry.run("container", USAGE, _begin, FAILED)
+
+
+def _begin(arguments: list[str]) -> int:
+    order = read(arguments)
+    syscalls.restrict()
+    return Inside(order).run()
 
 
 class Inside:

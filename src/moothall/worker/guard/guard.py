@@ -84,8 +84,9 @@ class Guard:
         self._write_state(must=True)
         for descriptor in self._task.variables.values():
             os.fstat(descriptor)
-        if self._task.variables:
-            sealing.seal()  # the descriptors of secrets are in this process, and in the keeper, for a moment
+        if self._task.variables or self._lifeline is not None:
+            # Below a runner. Descriptors of secrets are here for a moment, and a command must not trace its guard.
+            sealing.seal()
         if self._lifeline is not None:
             os.set_inheritable(self._lifeline, False)
         adopt_orphans()

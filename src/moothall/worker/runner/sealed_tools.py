@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from moothall.errors import MoothallError, UsageError
 from moothall.worker.runner.tool_server import HOST, Serve
+from moothall.worker.supervisor.credentials import is_in_container
 
 if TYPE_CHECKING:
     from moothall.tools.options import Options
@@ -53,6 +54,7 @@ def _options(identity: str) -> "Options":
         url=os.environ.get("AGENTCHAT_URL"),
         name=os.environ.get("MOOTHALL_NAME"),
         identity=parse(identity.encode(), _SHOWN_PATH),
+        folder=Path.cwd() if is_in_container() else None,  # its workspace, however near to the root it is
     )
 
 
