@@ -247,7 +247,7 @@ def workplace(root: Path) -> Iterator[Workplace]:
         place.close()
 
 
-def finish(process: "subprocess.Popen[str]") -> tuple[int, str]:
+def finish(process: "subprocess.Popen[str]", patience: float = PATIENCE) -> tuple[int, str]:
     """The exit code of a process that ends by itself, and its last words."""
-    _, errors = process.communicate(timeout=PATIENCE)
+    _, errors = process.communicate(timeout=patience)
     return process.returncode, errors

@@ -20,6 +20,7 @@ from tests.support.models import KEY, MODEL, Wanted, running_models
 from tests.support.server import HallProcess, running_hall
 from tests.support.workers import Workplace, command_line, finish, is_alive, until
 
+LONG = 60.0  # seconds: a server is started, and the model's program after it
 CONNECT = '{"channels": ["#general"]}'
 
 
@@ -66,7 +67,7 @@ def test_the_model_has_the_tools_and_not_the_key(
     process = place.run_session(
         script, identity=text_of(tmp_path), AGENTCHAT_URL=hall.url, HOME=str(tmp_path / "home")
     )
-    code, said = finish(process)
+    code, said = finish(process, LONG)
     assert (code, said) == (0, "")
     (connected,) = [each for each in answers(place) if "agent_id" in each]
     assert connected["agent_id"] == f"@{identity.public.fingerprint[:8]}"
@@ -92,7 +93,7 @@ def test_a_server_that_was_killed_is_back_for_the_next_call(
     assert first is not None
     os.kill(first, signal.SIGKILL)
     go_on.touch()
-    assert finish(runner)[0] == 0
+    assert finish(runner, LONG)[0] == 0
     assert [channel["name"] for channel in answers(place)[-1]["channels"]].count("#general") == 1
     assert "the MCP server has ended; it starts again in 1 s" in (place.folder / "runner.log").read_text()
     assert not place.left()
@@ -129,7 +130,7 @@ def test_our_own_loop_uses_the_server(
         told = {key: value for key, value in models.environment.items() if key.endswith("BASE_URL")}
         told |= {"AGENT_MODEL": MODEL, "AGENTCHAT_URL": hall.url, "HOME": str(tmp_path / "home")}
         session = place.run_session(AGENT_RUNTIME="api", token=KEY, identity=text_of(tmp_path), **told)
-        assert finish(session)[0] == 0
+        assert finish(session, LONG)[0] == 0
     transcript = place.transcript()
     assert f"@{identity.public.fingerprint[:8]}" in transcript
     assert "There is no tool 'no_such_tool'" in transcript
@@ -137,7 +138,7 @@ def test_our_own_loop_uses_the_server(
 
 
 def test_an_identity_that_is_not_a_key_is_explained(place: Workplace) -> None:
-    code, said = finish(place.run_session("exit 0", identity='{"name": "alice"}'))
+    code, said = finish(place.run_session("exit 0", identity='{"name": "alice"}'), LONG)
     assert code == 1
     assert "error: the identity of the agent: privateKey is missing" in said
     assert not place.left()

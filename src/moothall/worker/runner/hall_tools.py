@@ -6,7 +6,7 @@ tools run in the process of the loop.
 
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -16,6 +16,7 @@ from moothall.worker.runner.speakers import Described, ToolCall
 from moothall.worker.supervisor.registration import SERVER
 
 if TYPE_CHECKING:
+    from httpx2 import AsyncClient
     from mcp import Client
 
     from moothall.tools.session import Session
@@ -42,7 +43,8 @@ async def opened(mcp_servers: Path) -> AsyncIterator[HallTools]:
     if not isinstance(entry, dict):
         raise UsageError(f"{mcp_servers} has no server {SERVER}: remove the file, and start the agent again")
     if entry.get("type") == "http":
-        yield ServedTools(str(entry["url"]), entry.get("headers") or {})
+        async with _http(entry.get("headers") or {}) as http:
+            yield ServedTools(str(entry["url"]), http)
         return
     from moothall.tools.session import Session
 
@@ -99,15 +101,15 @@ class OwnTools:
 
 
 class ServedTools:
-    """The tools of a server, by HTTP. Each call has a connection of its own, so a server may end between two."""
+    """The tools of a server, by HTTP. Each call stands for itself, so the server may start again between two."""
 
-    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, url: str, http: "AsyncClient") -> None:
         self._url = url
-        self._headers = dict(headers)
+        self._http = http
 
     async def described(self) -> list[Described]:
-        async with AsyncExitStack() as stack:
-            listed = await (await self._client(stack)).list_tools()
+        async with self._client() as client:
+            listed = await client.list_tools()
         return [Described(each.name, each.description or "", each.input_schema) for each in listed.tools]
 
     async def call(self, call: ToolCall) -> tuple[str, bool]:
@@ -116,8 +118,7 @@ class ServedTools:
 
         result = None
         try:
-            async with AsyncExitStack() as stack:
-                client = await self._client(stack)
+            async with self._client() as client:
                 result = await client.call_tool(call.name, dict(call.arguments))
         except* (MCPError, HTTPError):
             pass
@@ -126,13 +127,17 @@ class ServedTools:
         texts = [text for item in result.content if (text := getattr(item, "text", None))]
         return "\n".join(texts), bool(result.is_error)
 
-    async def _client(self, stack: AsyncExitStack) -> "Client":
-        from httpx2 import AsyncClient, Timeout
+    def _client(self) -> "Client":
         from mcp import Client
         from mcp.client.streamable_http import streamable_http_client
 
-        # A call may listen for long: the guard bounds the session, not a timeout of reading.
-        timeout = Timeout(CONNECT_TIMEOUT, read=None)
-        http = AsyncClient(headers=self._headers, timeout=timeout, trust_env=False)
-        await stack.enter_async_context(http)
-        return await stack.enter_async_context(Client(streamable_http_client(self._url, http_client=http)))
+        return Client(streamable_http_client(self._url, http_client=self._http))
+
+
+def _http(headers: Mapping[str, str]) -> "AsyncClient":
+    """Without a proxy of the user and without certificates: the server is on this machine."""
+    from httpx2 import AsyncClient, Timeout
+
+    # A call may listen for long: the guard bounds the session, not a timeout of reading.
+    timeout = Timeout(CONNECT_TIMEOUT, read=None)
+    return AsyncClient(headers=dict(headers), timeout=timeout, trust_env=False, verify=False)
