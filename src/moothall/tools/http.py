@@ -14,6 +14,7 @@ from starlette.responses import PlainTextResponse
 
 from moothall.asgi import App, Message, Receive, Scope, Send, bound, configured, whole_body
 from moothall.tools.admission import Admission, Denial
+from moothall.tools.budget_reports import reporting
 from moothall.tools.leaving import LEFT
 from moothall.tools.options import Options
 from moothall.tools.server import build
@@ -56,7 +57,8 @@ async def serve(
     address = Authority(place.host, listening.getsockname()[1])
     ready(f"MCP at http://{address}{PATH}")
     try:
-        await uvicorn.Server(config).serve(sockets=[listening])
+        async with reporting(session):
+            await uvicorn.Server(config).serve(sockets=[listening])
     finally:
         await session.close()
 

@@ -20,6 +20,7 @@ PUBLIC_VARIABLE: Final = "AGENTCHAT_PUBLIC"
 SETTLE_VARIABLE: Final = "AGENTCHAT_SETTLE_MS"
 IDLE_VARIABLE: Final = "AGENTCHAT_IDLE_TIMEOUT_MS"
 ADMIN_KEY_VARIABLE: Final = "AGENTCHAT_ADMIN_KEY"
+BUDGET_VARIABLE: Final = "MOOTHALL_BUDGET_FILE"
 
 SETTLE_MS: Final = 1500  # agentchat wire 19.1
 IDLE_MS: Final = 300_000
@@ -44,6 +45,7 @@ class Options:
     idle: float = IDLE_MS / 1000  # seconds; 0: stay connected
     is_public: bool = False  # a model may choose a hall on another machine
     admin_key: str | None = field(default=None, repr=False)
+    budget_file: Path | None = None  # where a worker's guard writes what the session has used
 
     @classmethod
     def from_environment(
@@ -65,6 +67,7 @@ class Options:
             idle=_seconds(environ, IDLE_VARIABLE, IDLE_MS),
             is_public=environ.get(PUBLIC_VARIABLE, "").lower() in _TRUE,
             admin_key=environ.get(ADMIN_KEY_VARIABLE) or None,
+            budget_file=Path(file).absolute() if (file := environ.get(BUDGET_VARIABLE)) else None,
         )
 
     def chosen_url(self, asked: str | None) -> str:

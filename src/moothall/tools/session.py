@@ -2,8 +2,8 @@
 
 The agent connects with the first tool call. A lost connection is taken up again in the background; a call
 meanwhile tries at once, so it never waits for a back-off. After a while without calls the agent leaves, and the
-next call brings it back. An agent that was displaced by a takeover, kicked or banned stays away until the model
-says `agentchat_connect`.
+next call brings it back. An agent of a worker, which reports what it uses, connects at once and stays. An agent
+that was displaced by a takeover, kicked or banned stays away until the model says `agentchat_connect`.
 """
 
 import asyncio
@@ -223,7 +223,7 @@ class Session:
 
     async def _leave_quietly(self) -> None:
         async with self._connecting:
-            if not self._busy and not self.is_watched:
+            if not (self._busy or self.is_watched or self.options.budget_file):
                 log.info("no tool call for %g s: leaving until the next one", self.options.idle)
                 await self._leave()
 

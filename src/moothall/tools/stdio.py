@@ -2,6 +2,7 @@
 
 from mcp.server.stdio import stdio_server
 
+from moothall.tools.budget_reports import reporting
 from moothall.tools.options import Options
 from moothall.tools.server import build
 from moothall.tools.session import Session
@@ -12,7 +13,7 @@ async def serve(options: Options) -> None:
     session = Session(options)
     server = build(session)
     try:
-        async with stdio_server() as (reading, writing):
+        async with reporting(session), stdio_server() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
     finally:
         await session.close()

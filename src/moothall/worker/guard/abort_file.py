@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from moothall.worker.guard import inotify
+from moothall.daemon import inotify
 
 _INTEREST: Final = (
     inotify.IN_MOVED_TO

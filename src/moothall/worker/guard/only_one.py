@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from moothall.daemon import inotify
 from moothall.worker.descendants import Process, kill_tree, send, tree
-from moothall.worker.guard import inotify
 
 LOOKS: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # seconds after the file was opened
 CLOSEST: Final = 0.01  # seconds between two looks, however often the file is opened

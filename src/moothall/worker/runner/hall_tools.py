@@ -46,11 +46,13 @@ async def opened(mcp_servers: Path) -> AsyncIterator[HallTools]:
         async with _http(entry.get("headers") or {}) as http:
             yield ServedTools(str(entry["url"]), http)
         return
+    from moothall.tools.budget_reports import reporting
     from moothall.tools.session import Session
 
     session = Session(_options())
     try:
-        yield OwnTools(session)
+        async with reporting(session):
+            yield OwnTools(session)
     finally:
         await session.close()
 
