@@ -39,8 +39,8 @@ MODEL_CLI: Final = "usr/local/bin/.claude-supervisor"  # not the name that an ag
 
 # Places that the container's mounts cover; the root itself is read-only. A tmpfs takes over the mode of its place.
 FOLDERS: Final = {
-    **dict.fromkeys(("crew", "run/moothall", "run/secrets", "state", "workspace"), 0o755),
-    **dict.fromkeys(("home/agent", "tmp"), 0o1777),
+    **dict.fromkeys(("crew", "run/moothall", "state", "workspace"), 0o755),
+    **dict.fromkeys(("home/agent", "run/secrets", "tmp"), 0o1777),
 }
 FILES: Final = {
     "etc/passwd": "root:x:0:0:root:/:/bin/false\nagent:x:1000:1000:agent:/home/agent:/bin/bash\n",

@@ -90,12 +90,13 @@ def test_a_sound_set_up_is_all_ok(home: Path, hall: HallProcess) -> None:
         "secret files": "ok",
         "data folder": "ok",
         "open files": "ok",
+        "containers": "ok",
     }
 
 
 def test_each_check_is_one_line_for_people(home: Path, hall: HallProcess) -> None:
     lines = doctor(hall.url).stdout.splitlines()
-    assert len(lines) == 15
+    assert len(lines) == 16
     assert all(line.split()[0] in ("ok", "warn", "fail") for line in lines)
 
 

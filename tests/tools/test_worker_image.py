@@ -30,7 +30,7 @@ def test_all_belongs_to_root_and_nothing_is_setuid_or_writable(tmp_path: Path) -
     assert members[MODEL_CLI].mode == 0o755
     assert {(member.uid, member.gid) for member in members.values()} == {(0, 0)}
     writable = {name for name, member in members.items() if member.mode & 0o6022}
-    assert writable == {"tmp", "home/agent"}  # a tmpfs each
+    assert writable == {"tmp", "home/agent", "run/secrets"}  # a tmpfs each
 
 
 def test_the_programs_of_an_agent_are_there_and_no_model(tmp_path: Path) -> None:

@@ -220,3 +220,15 @@ def open_files() -> list[Finding]:
         return [ok("open files", "no limit" if hard == resource.RLIM_INFINITY else f"at most {hard}")]
     advice = f"have the administrator allow {16 * ENOUGH_FILES}: LimitNOFILE= of systemd, or limits.conf"
     return [warn("open files", f"at most {hard}, one per agent of a hall", advice)]
+
+
+def containers() -> list[Finding]:
+    """Whether agents of a crew can run in containers. A machine for people or for a hall need not be able to."""
+    from moothall.worker.crew import podman_program
+    from moothall.worker.crew.plan import FILE, Crew
+
+    try:
+        podman_program.find(Crew("doctor", Path(FILE).absolute(), ()))
+    except UsageError as error:
+        return [ok("containers", f"not for agents of a crew here: {error}")]
+    return [ok("containers", "podman runs agents of a crew")]

@@ -60,6 +60,7 @@ def examine(url: str | None, identity: Path | None, timeout: float) -> list[Find
         *_local_checks.secret_files(Path.cwd()),
         *_local_checks.data_directory(settings.data_dir),
         *_local_checks.open_files(),
+        *_local_checks.containers(),
     ]
 
 

@@ -67,9 +67,6 @@ class Memory:
     async def begin(self, recipe: Recipe) -> None:
         self.done.append(f"begin {recipe.member.name}")
 
-    async def look(self, standings: Sequence[Standing]) -> None:
-        self.done.append(f"look {' '.join(each.name for each in standings)}")
-
     async def end(self, name: str) -> None:
         self.done.append(f"end {name}")
 
@@ -81,7 +78,7 @@ class Memory:
 def memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Memory:
     found = Memory()
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(runtimes, "choose", lambda _: record.PODMAN)
+    monkeypatch.setattr(runtimes, "choose", lambda _: runtimes.Choice(record.PODMAN))
     monkeypatch.setattr(runtimes, "open_runtime", lambda *_: found)
     monkeypatch.setattr(services, "services_of", lambda *_, **__: [found])
 
@@ -108,7 +105,7 @@ async def test_ways_are_open_before_an_agent_starts_and_closed_after_its_end(
     assert memory.done.index("begin one") < memory.done.index("start one")
     memory.done.clear()
     await desk.tend(ignore)
-    assert memory.done == ["tend one two", "look one two"]
+    assert memory.done == ["tend one two"]
     memory.done.clear()
     assert await desk.stop(["one"], ignore, at_once=False) == []
     assert memory.done == ["stop one", "end one"]

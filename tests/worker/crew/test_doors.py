@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from moothall.worker.crew import doors
+from moothall.worker.crew import doors, sockets
 from moothall.worker.crew.doors import Door, leading_to
 
 PATIENCE = 30.0  # seconds; only a failing test waits that long
@@ -47,7 +47,7 @@ async def opened(path: Path, serve: doors.Serve) -> AsyncIterator[Door]:
 
 @asynccontextmanager
 async def through(door: Door) -> AsyncIterator[Streams]:
-    reader, writer = await asyncio.open_unix_connection(door.path)
+    reader, writer = await asyncio.open_unix_connection(sock=sockets.connect(door.path))
     try:
         async with asyncio.timeout(PATIENCE):
             yield reader, writer

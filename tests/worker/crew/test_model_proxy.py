@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from moothall.worker.crew import sockets
 from moothall.worker.crew.doors import Door
 from moothall.worker.crew.model_proxy import ModelProxy
 
@@ -63,7 +64,7 @@ async def proxied(
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     door = Door(folder / "model.sock", ModelProxy(url, folder / "token", say).serve)
     door.open()
-    reader, writer = await asyncio.open_unix_connection(door.path)
+    reader, writer = await asyncio.open_unix_connection(sock=sockets.connect(door.path))
     try:
         async with asyncio.timeout(PATIENCE):
             yield reader, writer
@@ -158,7 +159,7 @@ async def test_faults_of_the_host_are_said_in_its_log_once_and_without_the_key(t
     )
     door.open()
     for _ in range(2):
-        reader, writer = await asyncio.open_unix_connection(door.path)
+        reader, writer = await asyncio.open_unix_connection(sock=sockets.connect(door.path))
         writer.write(request())
         assert "cannot be reached" in reason(await reader.read(-1))
         writer.close()

@@ -60,10 +60,11 @@ def running(door: Path) -> Iterator[Running]:
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[socket.socket]:
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """The listening socket that the host has put into the container."""
+    monkeypatch.chdir(tmp_path)  # paths of sockets are short
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "hall.sock"))
+        listener.bind("hall.sock")
         listener.listen(100)
         listener.settimeout(PATIENCE)
         yield listener

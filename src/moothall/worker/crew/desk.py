@@ -174,10 +174,6 @@ class Desk:
             recipes = [recipe for name in self._now.to_run() if (recipe := self._recipe(name)) is not None]
             for line in await asyncio.to_thread(tools.runtime.tend, recipes):
                 log(line)
-            if tools.services:
-                standings = await asyncio.to_thread(tools.runtime.standing)
-                for service in tools.services:
-                    await service.look(standings)
 
     async def close(self) -> None:
         for service in self._open.services if self._open is not None else ():
@@ -207,7 +203,7 @@ class Desk:
     def _opened(self) -> _Open:
         now = self._now
         runtime = runtimes.open_runtime(now.isolation, now.crew, self.places)
-        beside = services.services_of(now.crew, self.places, isolates=runtime.isolates)
+        beside = services.services_of(self.places, isolates=runtime.isolates)
         return _Open(runtime, beside, OwnHall(self.places.hall, self._environment))
 
     def _save(self, after: Record) -> None:
@@ -235,7 +231,9 @@ class Desk:
         await self.close()
         if before is not None and crew.hall is not None:
             await asyncio.to_thread(self._tools.hall.stop)
-        isolation = await asyncio.to_thread(runtimes.choose, crew)
+        isolation, reason = await asyncio.to_thread(runtimes.choose, crew)
+        if reason is not None:
+            say(f"without containers: {reason}")
         port, aims = (before.port, before.aims) if before is not None else (None, {})
         self._save(Record(crew, tables, isolation, port, aims))
         self._open = self._opened()

@@ -1,8 +1,12 @@
 """Which runtime a crew has: containers where they can run, else plain processes."""
 
+from typing import NamedTuple
+
 from moothall.errors import UsageError
+from moothall.worker.crew import podman_program
 from moothall.worker.crew.places import Places
 from moothall.worker.crew.plan import Crew
+from moothall.worker.crew.podman import PodmanRuntime
 from moothall.worker.crew.processes import Processes
 from moothall.worker.crew.record import PODMAN, PROCESS
 from moothall.worker.crew.runtime import Runtime
@@ -12,13 +16,24 @@ NO_ISOLATION = (
 )
 
 
-def choose(crew: Crew) -> str:
-    """The runtime for the crew, as its record names it. Raises UsageError if it cannot be had."""
-    if crew.isolation == PODMAN:
-        raise UsageError('podman is not supported yet: use isolation = "process"')
-    return PROCESS
+class Choice(NamedTuple):
+    isolation: str  # as the record of a crew names it
+    reason: str | None = None  # why there are no containers, if the file leaves it open
+
+
+def choose(crew: Crew) -> Choice:
+    """The runtime for the crew. Raises UsageError if the one that the file names cannot be had."""
+    if crew.isolation == PROCESS:
+        return Choice(PROCESS)
+    try:
+        podman_program.find(crew)
+    except UsageError as error:
+        if crew.isolation == PODMAN:
+            raise
+        return Choice(PROCESS, str(error))
+    return Choice(PODMAN)
 
 
 def open_runtime(isolation: str, crew: Crew, places: Places) -> Runtime:
     """The runtime that was chosen. Raises UsageError."""
-    return Processes(places)
+    return PodmanRuntime(crew, places) if isolation == PODMAN else Processes(places)

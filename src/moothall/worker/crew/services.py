@@ -1,11 +1,11 @@
 """What a keeper runs beside the agents, behind one small protocol: their ways to the hall and to the model."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from moothall.worker.crew.places import Places
-from moothall.worker.crew.plan import Crew
-from moothall.worker.crew.runtime import Recipe, Standing
+from moothall.worker.crew.runtime import Recipe
+from moothall.worker.crew.ways_out import WaysOut
+from moothall.worker.log_lines import LogFile
 
 
 class Service(Protocol):
@@ -13,10 +13,6 @@ class Service(Protocol):
 
     async def begin(self, recipe: Recipe) -> None:
         """The agent is about to start, or runs and has a new keeper. May be called again for the same agent."""
-        ...
-
-    async def look(self, standings: Sequence[Standing]) -> None:
-        """How all agents stand, every `Runtime.period` seconds."""
         ...
 
     async def end(self, name: str) -> None:
@@ -28,6 +24,6 @@ class Service(Protocol):
         ...
 
 
-def services_of(crew: Crew, places: Places, *, isolates: bool) -> list[Service]:
-    """The services that this crew needs."""
-    return []
+def services_of(places: Places, *, isolates: bool) -> list[Service]:
+    """The services that a crew needs: agents that are not isolated find their own ways."""
+    return [WaysOut(LogFile(places.log).say)] if isolates else []
