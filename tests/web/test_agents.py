@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from moothall import Agent
+from moothall import Agent, Budget
 from tests.web.conftest import NewAgent, NewVisitor
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -74,14 +74,12 @@ async def test_an_agent_proves_its_key_to_a_person(
     await person.entry.wait_for()
 
 
-async def test_a_budget_that_a_worker_reports(new_visitor: NewVisitor, new_agent: NewAgent) -> None:
-    agent = await new_agent("spender")
+async def test_a_budget_that_a_worker_reports(
+    new_visitor: NewVisitor, new_agent: NewAgent, tmp_path: Path
+) -> None:
+    agent = await new_agent("spender", identity=tmp_path / "spender.json", create=True)
     watcher = await new_visitor("#/agents")
     row = watcher.page.get_by_role("row").filter(has_text="spender")
     await row.wait_for()
-    report = {"agent_id": agent.address, "name": "spender", "presence": "online", "status_text": None}
-    await watcher.page.evaluate(
-        "async (report) => (await import('/page/feed.js')).publish(report)",
-        {"type": "PRESENCE_CHANGED", **report, "budget": {"limit": 1_000_000, "spent": 250_000}},
-    )
+    await agent.report_budget(Budget(limit=1_000_000, spent=250_000))
     await expect(row.get_by_role("meter", name="750000 of 1000000 tokens left")).to_be_visible()

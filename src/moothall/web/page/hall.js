@@ -7,9 +7,22 @@ import { isMentioned } from "./text/mentions.js";
 
 const SERVER = "@server";
 
+const MOST_TALKS = 300; // rooms with one agent each: strangers open them too
+const MOST_AGENTS = 5000; // that are remembered
+
 export function roomNamed(name) {
-  if (!state.rooms.has(name)) state.rooms.set(name, new Room(name));
+  if (!state.rooms.has(name)) {
+    state.rooms.set(name, new Room(name));
+    if (name.startsWith("@")) forgetOne(state.rooms, MOST_TALKS, (room) => room.isDirect && !room.isOpen && room.name !== name);
+  }
   return state.rooms.get(name);
+}
+
+/** Keep a map bounded: without the oldest entry that is not needed. */
+function forgetOne(map, most, isUnneeded) {
+  if (map.size <= most) return;
+  const oldest = [...map].find(([, entry]) => isUnneeded(entry));
+  if (oldest) map.delete(oldest[0]);
 }
 
 /** Take in what is known of an agent. Fields that are undefined say nothing. */
@@ -17,6 +30,7 @@ export function meet(id, facts) {
   const known = state.agents.get(id) ?? { id, name: id, isHere: false, presence: "online", revision: 0 };
   for (const [field, value] of Object.entries(facts)) if (value !== undefined) known[field] = value;
   known.revision++;
+  if (!state.agents.has(id)) forgetOne(state.agents, MOST_AGENTS, (agent) => !agent.isHere);
   state.agents.set(id, known);
   return known;
 }

@@ -55,7 +55,7 @@ async function deliver(room, message) {
     const { msg_id, ts } = await speak(msg);
     message.status = "sent";
     message.ts = ts;
-    if (msg_id && room.identify(message, msg_id)) remember(room, message);
+    if (msg_id) remember(room, room.identify(message, msg_id));
   } catch (error) {
     message.status = error instanceof Refusal || error.isUnsent ? "failed" : "unknown";
     message.reason = error.message;

@@ -47,17 +47,20 @@ export class Room {
     return this.byKey.get(messageId);
   }
 
-  /** A message of the person's own has got its id. False if the hall has sent it back already: then it goes. */
+  /** A message of the person's own has got its id. Returns the one that stays: some halls have sent it back already. */
   identify(message, messageId) {
     this.byKey.delete(message.key);
-    if (this.byKey.has(messageId)) {
+    const echo = this.byKey.get(messageId);
+    if (echo) {
       this.remove(message);
-      return false;
+      echo.status = message.status;
+      this.touch(echo);
+      return echo;
     }
     message.id = message.key = messageId;
     this.byKey.set(messageId, message);
     this.touch(message);
-    return true;
+    return message;
   }
 
   remove(message) {

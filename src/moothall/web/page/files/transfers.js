@@ -29,7 +29,7 @@ export function dismiss(transfer) {
 
 function keep(transfer) {
   state.transfers.set(keyOf(transfer.peer, transfer.tid, transfer.isOutgoing), transfer);
-  const over = [...state.transfers].find(([, each]) => each.isOver || each.status === "offered");
+  const over = [...state.transfers].find(([, each]) => each.isOver || (!each.isOutgoing && each.status === "offered"));
   if (state.transfers.size > MOST_KEPT && over) state.transfers.delete(over[0]);
   roomNamed(transfer.peer).revision++;
   changed();

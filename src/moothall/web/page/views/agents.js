@@ -18,7 +18,7 @@ export function merged(listed, known) {
     const live = agents.get(entry.id);
     agents.set(entry.id, {
       ...live, ...entry, verified, isHere: true, isHuman: kind === "human", name: live?.name ?? entry.name ?? entry.id,
-      presence: live?.presence ?? entry.presence, statusText: live?.statusText ?? status_text,
+      presence: live?.presence ?? entry.presence, budget: live?.budget ?? entry.budget, statusText: live?.statusText ?? status_text,
     });
   }
   return [...agents.values()];

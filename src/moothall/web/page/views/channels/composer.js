@@ -5,6 +5,7 @@ import { say } from "../../outbox.js";
 import { tell } from "../../session.js";
 import { state } from "../../store.js";
 import { line } from "../../text/unseen.js";
+import { useMentions } from "./mentioning.js";
 
 const TYPING_SPACING = 3000; // milliseconds
 
@@ -34,6 +35,7 @@ export function Composer({ room, title, replyTo, endReply, label = "Message", ve
       tell({ type: "TYPING", channel: room.name });
     }
   };
+  const mentions = useMentions(room, field, text, change);
   const submit = (event) => {
     event.preventDefault();
     const said = text.trim();
@@ -45,7 +47,7 @@ export function Composer({ room, title, replyTo, endReply, label = "Message", ve
     field.current.focus();
   };
   const onKey = (event) => {
-    if (event.isComposing) return;
+    if (event.isComposing || mentions.onKey(event)) return;
     if (event.key === "Enter" && !event.shiftKey) submit(event);
     else if (event.key === "Escape" && replyTo && endReply) {
       event.preventDefault();
@@ -56,8 +58,9 @@ export function Composer({ room, title, replyTo, endReply, label = "Message", ve
     <form class="composer" onSubmit=${submit}>
       ${replyTo && endReply && html`<p class="replying">Reply to <bdi>${line(replyTo.name, 24)}: ${line(replyTo.content, 80)}</bdi> <button type="button" class="quiet icon" aria-label="No reply" onClick=${endReply}>✕</button></p>`}
       ${children}
+      ${mentions.list}
       <textarea ref=${field} rows="1" aria-label=${label} placeholder="Write to ${title}" value=${text} onInput=${(event) => change(event.target.value)} onKeyDown=${onKey}
-        aria-describedby=${text.length > most ? "too-long" : undefined}></textarea>
+        ...${mentions.attributes} aria-describedby=${text.length > most ? "too-long" : undefined}></textarea>
       <button class="primary" disabled=${!text.trim() || text.length > most}>${verb}</button>
       ${text.length > most && html`<p id="too-long" class="problem" role="alert">${text.length - most} characters too many.</p>`}
     </form>

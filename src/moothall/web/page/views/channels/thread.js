@@ -8,7 +8,7 @@ import { Message } from "./message.js";
 export function Thread({ room, root, onClose }) {
   useStore(() => room.revision);
   const me = useStore((state) => state.me);
-  const [draft] = useState(() => ({ draft: "", name: room.name, isDirect: room.isDirect }));
+  const [draft] = useState(() => ({ draft: "", name: room.name, isDirect: room.isDirect, members: room.members }));
   const { first, replies } = room.thread(root);
   const row = (message) => html`<${Message} key=${message.key} room=${room} message=${message} revision=${message.revision} isNewDay=${false} isFirstUnread=${false}
     isTogether=${false} isFound=${false} replies=${0} onReply=${ignore} openThread=${ignore} me=${null} />`;
