@@ -105,7 +105,8 @@ class PodmanRuntime:
                 f"another crew has a container with the name {name}: give this crew another name in [crew]"
             ) from None
         try:
-            podman.run("start", made)
+            # Podman's monitor leaves a file `oom` in its directory when a container runs out of memory.
+            podman.run("start", made, folder=recipe.places.root)
         except PodmanFailed:
             podman.run("rm", "--force", "--time=0", made)
             raise

@@ -42,12 +42,19 @@ class Podman:
     path: str
     flags: tuple[str, ...] = ()
 
-    def run(self, *words: str, variables: Mapping[str, str] | None = None, patience: float = TIME) -> str:
-        """What the command prints. Raises PodmanFailed."""
+    def run(
+        self,
+        *words: str,
+        variables: Mapping[str, str] | None = None,
+        patience: float = TIME,
+        folder: Path | None = None,
+    ) -> str:
+        """What the command prints. `folder` is the directory that it is started in. Raises PodmanFailed."""
         try:
             done = subprocess.run(  # noqa: S603  # words of our own, and of the crew file
                 self.words(*words),
                 env={**own_environment(), **(variables or {})},
+                cwd=folder,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
