@@ -80,8 +80,8 @@ def test_without_podman_a_crew_that_leaves_it_open_runs_as_processes_and_says_wh
 ) -> None:
     assert runtimes.choose(place.crew) == ("podman", None)
     monkeypatch.setenv("PATH", "/nonexistent")
-    isolation, reason = runtimes.choose(
+    isolation, note = runtimes.choose(
         plan.parse({"agents": {"a": {"mission": "x"}}}, place.files / "crew.toml")
     )
     assert isolation == "process"
-    assert "podman is not installed" in str(reason)
+    assert "podman is not installed" in str(note)

@@ -231,9 +231,9 @@ class Desk:
         await self.close()
         if before is not None and crew.hall is not None:
             await asyncio.to_thread(self._tools.hall.stop)
-        isolation, reason = await asyncio.to_thread(runtimes.choose, crew)
-        if reason is not None:
-            say(f"without containers: {reason}")
+        isolation, note = await asyncio.to_thread(runtimes.choose, crew)
+        if note is not None:
+            say(note)
         port, aims = (before.port, before.aims) if before is not None else (None, {})
         self._save(Record(crew, tables, isolation, port, aims))
         self._open = self._opened()

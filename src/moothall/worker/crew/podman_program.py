@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from moothall.errors import UsageError
 from moothall.worker.crew.containers import READ_BY_PODMAN, Host, root_of, users, walls
@@ -27,6 +27,7 @@ _TRIES: Final = (
     ("--cgroup-manager=cgroupfs", "--runtime=crun"),
 )
 _PROBE: Final = Member(name="probe", mission="", memory="64m", cpus=1, processes=16)
+_READ_LIMIT: Final = "cd /sys/fs/cgroup; cat pids.max pids/pids.max 2>/dev/null || true"  # cgroups 2 and 1
 _MOST_FILES: Final = 4096
 _MOST_PROCESSES: Final = 16384  # of one user id; how many a container may have is a limit of its own
 
@@ -107,29 +108,35 @@ def find(crew: Crew) -> Podman:
         _check_root(crew.rootfs)
     else:
         _check_image(podman, crew.image)
-    return _found(podman.path, tuple(root_of(crew)))
+    return _found(podman.path, tuple(root_of(crew))).podman
+
+
+def has_limits(crew: Crew) -> bool:
+    """True if memory, processors and processes of a container are limited. Call `find` first.
+
+    Where a container of an ordinary user cannot be limited, Podman starts it without limits.
+    """
+    return _found(installed().path, tuple(root_of(crew))).has_limits
+
+
+class _Found(NamedTuple):
+    podman: Podman
+    has_limits: bool
 
 
 @lru_cache(maxsize=16)
-def _found(path: str, root: Sequence[str]) -> Podman:
+def _found(path: str, root: Sequence[str]) -> _Found:
     host = this_host()
+    words = ("run", "--rm", "--pull=never", "--entrypoint=", *walls(_PROBE, host), *users("", "probe", host))
     first_failure: PodmanFailed | None = None
     for flags in _TRIES:
         podman = Podman(path, flags)
-        words = (
-            "run",
-            "--rm",
-            "--pull=never",
-            "--entrypoint=",
-            *walls(_PROBE, host),
-            *users("", "probe", host),
-        )
         try:
-            podman.run(*words, *root, "/bin/true")
+            printed = podman.run(*words, *root, "/bin/sh", "-c", _READ_LIMIT)
         except PodmanFailed as failure:
             first_failure = first_failure or failure
         else:
-            return podman
+            return _Found(podman, printed.split() == [str(_PROBE.processes)])
     raise UsageError(f"podman cannot run containers here: {first_failure}")
 
 

@@ -10,7 +10,6 @@ import selectors
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -20,15 +19,15 @@ BUFFER: Final = 64 * 1024  # bytes of one flow
 _BACKLOG: Final = 16
 
 
-@dataclass(slots=True, eq=False)
 class _Flow:
     """Bytes from one socket to another."""
 
-    source: socket.socket
-    sink: socket.socket
-    buffer: bytearray = field(default_factory=bytearray)
-    is_ended: bool = False  # the source has nothing more to say
-    is_done: bool = False  # and the sink knows it
+    def __init__(self, source: socket.socket, sink: socket.socket) -> None:
+        self.source = source
+        self.sink = sink
+        self.buffer = bytearray()
+        self.is_ended = False  # the source has nothing more to say
+        self.is_done = False  # and the sink knows it
 
     @property
     def is_waiting(self) -> bool:

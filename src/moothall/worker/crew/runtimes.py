@@ -15,10 +15,15 @@ NO_ISOLATION = (
     "no isolation: each agent can read and change what you can. Use podman for agents that strangers reach"
 )
 
+NO_LIMITS = (
+    "no limits: podman cannot limit memory, processors and processes of your containers here, so an agent can use"
+    " up the machine. It can as root, or with cgroups 2 that are delegated to you"
+)
+
 
 class Choice(NamedTuple):
     isolation: str  # as the record of a crew names it
-    reason: str | None = None  # why there are no containers, if the file leaves it open
+    note: str | None = None  # what the user should know of it
 
 
 def choose(crew: Crew) -> Choice:
@@ -30,8 +35,8 @@ def choose(crew: Crew) -> Choice:
     except UsageError as error:
         if crew.isolation == PODMAN:
             raise
-        return Choice(PROCESS, str(error))
-    return Choice(PODMAN)
+        return Choice(PROCESS, f"without containers: {error}")
+    return Choice(PODMAN, None if podman_program.has_limits(crew) else NO_LIMITS)
 
 
 def open_runtime(isolation: str, crew: Crew, places: Places) -> Runtime:
