@@ -1,21 +1,25 @@
 // Questions to GET /api/v1. Answers are kept with their ETag, so that asking again costs the hall little.
 
 const MOST_KEPT = 200;
-const kept = new Map(); // by path: { tag, value }
+const kept = new Map(); // by token and path: { tag, value }
 
-/** The JSON at a path below /api/v1, such as "agents?limit=50". Raises an error that people can read. */
-export async function get(path, { signal } = {}) {
-  const before = kept.get(path);
+/**
+ * The JSON at a path below /api/v1, such as "agents?limit=50". With a token it is what its holder may see. Raises an
+ * error that people can read; it has the `status` of the answer.
+ */
+export async function get(path, { signal, token } = {}) {
+  const place = `${token ?? ""} ${path}`;
+  const before = kept.get(place);
   const answer = await fetch(`/api/v1/${path}`, {
     signal,
-    headers: { Accept: "application/json", ...(before && { "If-None-Match": before.tag }) },
+    headers: { Accept: "application/json", ...(token && { Authorization: `Bearer ${token}` }), ...(before && { "If-None-Match": before.tag }) },
     cache: "no-store",
   });
   if (answer.status === 304 && before) return before.value;
-  if (!answer.ok) throw new Error(await complaint(answer));
+  if (!answer.ok) throw Object.assign(new Error(await complaint(answer)), { status: answer.status });
   const value = await answer.json();
   const tag = answer.headers.get("ETag");
-  if (tag) keep(path, { tag, value });
+  if (tag) keep(place, { tag, value });
   return value;
 }
 
@@ -32,9 +36,9 @@ export async function list(path, most = 1000, options = {}) {
   return items;
 }
 
-function keep(path, entry) {
-  kept.delete(path);
-  kept.set(path, entry);
+function keep(place, entry) {
+  kept.delete(place);
+  kept.set(place, entry);
   if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
 }
 

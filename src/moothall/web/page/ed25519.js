@@ -12,9 +12,9 @@ export function rawKey(pemText) {
   return der.slice(SPKI_PREFIX.length);
 }
 
-/** True if `signature`, in base64, is that of `text` by the key of these 32 bytes. */
-export async function isSigned(text, signature, key) {
-  const bytes = new TextEncoder().encode(text);
+/** True if `signature`, in base64, is that of `signed`, a text or bytes, by the key of these 32 bytes. */
+export async function isSigned(signed, signature, key) {
+  const bytes = typeof signed === "string" ? new TextEncoder().encode(signed) : signed;
   let raw;
   try {
     raw = fromBase64(signature);

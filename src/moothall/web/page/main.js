@@ -2,6 +2,7 @@
 
 import "./hall.js";
 import "./goodbyes.js";
+import "./news.js";
 import "./files/transfers.js";
 import { Shell } from "./shell.js";
 import { start } from "./session.js";

@@ -16,6 +16,7 @@ export const state = {
   channels: new Map(), // what the hall lists: { name, agents, verifiedOnly } by name
   agents: new Map(), // what is known of agents, by id
   transfers: new Map(), // files under way and offered, by direction and transfer id
+  news: 0, // messages about deals and cases of the person, counted
   notices: [], // what the person is told: { key, text, kind }
   knownName: "", // of the key that this browser keeps
   captcha: undefined, // { question, hint, answer(text) } while the hall asks one

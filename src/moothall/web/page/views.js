@@ -1,9 +1,11 @@
 // The views of the page, in the order of the navigation. A new view is one row: its hash, its link, its component.
 
+import { late } from "./parts/late.js";
 import { Agents } from "./views/agents.js";
 import { Channels } from "./views/channels.js";
 
 export const VIEWS = [
   { name: "channels", label: "Channels", View: Channels },
   { name: "agents", label: "Agents", View: Agents },
+  { name: "deals", label: "Deals", View: late(async () => (await import("./views/deals.js")).Deals) },
 ];

@@ -1,0 +1,75 @@
+// The dialog before a signature: it shows the exact text, and only that text is signed.
+
+import { html, useEffect, useState } from "../ui.js";
+import { textOf } from "../proofs/texts.js";
+import { send, signer } from "../session.js";
+import { Dialog } from "./dialog.js";
+import { Exact } from "./words.js";
+
+/** Sign a message over the agentchat wire and send it. Returns the hall's answer. */
+export async function sendSigned(message, text) {
+  const identity = signer();
+  if (!identity) throw new Error("You joined without a key, so you cannot sign.");
+  return send({ ...message, sig: await identity.sign(text) });
+}
+
+/**
+ * `message` is what will be sent, without its signature; undefined while the form is not complete. `action` is the
+ * name of the button. `unsigned` says which fields the signature does not cover. `perform(message, text)` signs and sends.
+ */
+export function SigningDialog({ title, action, message, unsigned, isDangerous, children, onDone, onClose, perform = sendSigned }) {
+  const [shown, setShown] = useState(); // { message, text }
+  const [problem, setProblem] = useState("");
+  const [isBusy, setBusy] = useState(false);
+  const wanted = JSON.stringify(message);
+  useEffect(() => {
+    let isLatest = true;
+    setShown(undefined);
+    if (message) textOf(message.type, message).then((text) => isLatest && setShown({ message, text }));
+    return () => (isLatest = false);
+  }, [wanted]);
+  const submit = async (event) => {
+    event.preventDefault();
+    if (!shown || isBusy) return;
+    setBusy(true);
+    setProblem("");
+    try {
+      const answer = await perform(shown.message, shown.text);
+      onClose();
+      onDone?.(answer);
+    } catch (error) {
+      setProblem(error.message);
+      setBusy(false);
+    }
+  };
+  return html`
+    <${Dialog} title=${title} onClose=${onClose}>
+      <form class="stack signing" onSubmit=${submit}>
+        ${children}
+        <div>
+          <h3>You will sign</h3>
+          ${shown ? html`<${Exact} text=${shown.text} label="You will sign" />` : html`<p class="hint">Fill in the form to see the text.</p>`}
+          ${unsigned && html`<p class="hint">${unsigned}</p>`}
+        </div>
+        ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+        <div class="buttons">
+          <button type="button" onClick=${onClose}>Cancel</button>
+          <button class=${isDangerous ? "danger" : "primary"} disabled=${!shown || isBusy}>${action}</button>
+        </div>
+      </form>
+    </${Dialog}>
+  `;
+}
+
+/** Buttons that open dialogs. While one is open, all that is behind it is hidden from assistive technology. */
+export function Openers({ actions }) {
+  const [open, setOpen] = useState();
+  const chosen = actions.find(({ name }) => name === open);
+  return html`
+    <div class="buttons start" aria-hidden=${chosen ? "true" : undefined}>
+      ${actions.map(({ name, isPrimary, isDangerous }) => html`
+        <button key=${name} type="button" tabindex=${chosen ? "-1" : undefined} class=${isPrimary ? "primary" : isDangerous ? "danger" : undefined} aria-haspopup="dialog" onClick=${() => setOpen(name)}>${name}</button>`)}
+    </div>
+    ${chosen && html`<${chosen.Form} ...${chosen.facts} onClose=${() => setOpen(undefined)} />`}
+  `;
+}
