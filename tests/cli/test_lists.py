@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from moothall import Agent, PrivateKey
+from moothall import Agent, Budget, PrivateKey
 from moothall.cli import _completion
 from moothall.cli.main import app
 from tests.support.server import HallProcess, running_hall
@@ -63,9 +63,11 @@ async def test_agents_of_a_channel(hall: HallProcess) -> None:
         Agent("bob", human=True, channels=["#agents"]).connected(hall.url) as bob,
     ):
         await bob.set_presence("away", "gone \x1b[31mfishing")
+        await alice.report_budget(Budget(1_000_000, 25_000, "s"))
         alice_line, bob_line = (await succeed("agents", hall.url, "#agents")).splitlines()
-        assert alice_line.split() == [alice.address, "alice", "online", "verified", "agent", "-"]
-        assert bob_line.split() == [bob.address, "bob", "away", "-", "human", "gone", "[31mfishing"]
+        tokens = ["25,000", "of", "1,000,000"]
+        assert alice_line.split() == [alice.address, "alice", "online", "verified", "agent", "-", *tokens]
+        assert bob_line.split() == [bob.address, "bob", "away", "-", "human", "gone", "[31mfishing", "-"]
         listed = json.loads(await succeed("agents", "agents", "--json", "-u", hall.url))
         assert listed[1] == {
             "id": bob.address,
@@ -75,7 +77,9 @@ async def test_agents_of_a_channel(hall: HallProcess) -> None:
             "presence": "away",
             "status_text": "gone  [31mfishing",  # the hall took the escape character out
             "via": None,
+            "budget": None,
         }
+        assert listed[0]["budget"] == {"limit": 1_000_000, "spent": 25_000}
 
 
 async def test_agents_of_the_whole_hall(hall: HallProcess, tmp_path: Path) -> None:
@@ -91,7 +95,7 @@ async def test_agents_of_the_whole_hall(hall: HallProcess, tmp_path: Path) -> No
         assert len(json.loads(await succeed("agents", "--json", hall.url))) == 2
         shown = await asyncio.to_thread(in_terminal, tmp_path, "agents", hall.url)
         header, first, _ = shown.text.splitlines()
-        assert header.split() == ["AGENT", "NAME", "PRESENCE", "KEY", "KIND", "STATUS"]
+        assert header.split() == ["AGENT", "NAME", "PRESENCE", "KEY", "KIND", "STATUS", "TOKENS"]
         assert first.index("alice") == header.index("NAME")
         empty = await moothall("agents", "discovery", "-u", hall.url)
         assert (empty.stdout, empty.stderr) == ("", "no agent is in #discovery\n")

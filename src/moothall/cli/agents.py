@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -50,13 +50,20 @@ def agents(
 
     members = Visit(url, name, identity, timeout).ask(look)
     if as_json:
-        typer.echo(json.dumps([asdict(member) for member in members]))
+        typer.echo(json.dumps([_record(member) for member in members]))
         return
     show_table(
         ("agent", "name", "presence", "key", "kind", "status", "tokens"),
         map(_cells, members),
         empty="no agent is here" if room is None else f"no agent is in {room}",
     )
+
+
+def _record(member: "Member") -> dict[str, Any]:
+    record = asdict(member)
+    if record["budget"] is not None:
+        del record["budget"]["session"]  # only its own agent knows it
+    return record
 
 
 def _cells(member: "Member") -> tuple[object, ...]:

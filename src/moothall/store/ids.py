@@ -1,15 +1,12 @@
 """The part of the books that says which key each id belongs to and which keys are revoked, in SQL (see
 `hall.bindings` and `hall.revocation`)."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from functools import cache
-from typing import Final
 
 from moothall.hall.other_halls import NEWS
 from moothall.identity import PublicKey
-from moothall.store.work import SqlWork
-
-_MOST_AT_ONCE: Final = 64  # ids in one statement; lists are filled up to a power of two
+from moothall.store.work import SqlWork, short_runs
 
 
 class IdBooks(SqlWork):
@@ -17,7 +14,7 @@ class IdBooks(SqlWork):
 
     def owners(self, ids: Collection[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
-        for some in _runs(sorted(ids)):
+        for some in short_runs(sorted(ids)):
             found.update(self._query(_owners_of(len(some)), *some))
         return found
 
@@ -53,10 +50,3 @@ class IdBooks(SqlWork):
 @cache
 def _owners_of(ids: int) -> str:
     return f"SELECT id, key FROM bindings WHERE id IN ({', '.join('?' * ids)})"  # noqa: S608
-
-
-def _runs(ids: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(ids), _MOST_AT_ONCE):
-        some = ids[start : start + _MOST_AT_ONCE]
-        size = 1 << (len(some) - 1).bit_length()
-        yield [*some, *some[:1] * (size - len(some))]

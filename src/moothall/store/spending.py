@@ -1,16 +1,16 @@
 """What workers have spent, in SQL (see `hall.spending`)."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Final
 
 from moothall.hall.spending import Report, Sums, day_text
 from moothall.store.dialect import Connection
-from moothall.store.work import MARKS, SqlWork, runs
+from moothall.store.work import SqlWork, short_runs
 from moothall.wire.agentchat.client import MAX_TOKENS
 
 DAYS_KEPT: Final = 31
 
-_LAST: Final = f"SELECT key, session, spent FROM spending_reports WHERE key IN ({MARKS}) ORDER BY key"  # noqa: S608
 _REPORT: Final = (
     "INSERT INTO spending_reports (key, session, spent) VALUES (?, ?, ?)"
     " ON CONFLICT (key) DO UPDATE SET session = excluded.session, spent = excluded.spent"
@@ -25,7 +25,6 @@ _ADD_TOTAL: Final = (
     " CASE WHEN spending_days.tokens > ? - excluded.tokens THEN ? ELSE spending_days.tokens + excluded.tokens END"
 )
 _TOTAL: Final = "SELECT tokens FROM spending_days WHERE day = ?"
-_SPENT: Final = f"SELECT key, tokens FROM spending WHERE day = ? AND key IN ({MARKS})"  # noqa: S608
 _MOST: Final = "SELECT key, tokens FROM spending WHERE day = ? ORDER BY tokens DESC, key LIMIT ?"
 
 
@@ -35,8 +34,8 @@ class SpendingSql(SqlWork):
     def last_reports(self, keys: Iterable[bytes]) -> dict[bytes, Report]:
         lock = self._connection.dialect.for_update
         found: dict[bytes, Report] = {}
-        for some in runs(sorted(keys)):  # in one order, so that two halls never wait for each other
-            for key, session, spent in self._query(f"{_LAST}{lock}", *some):
+        for some in short_runs(sorted(keys)):  # in one order, so that two halls never wait for each other
+            for key, session, spent in self._query(f"{_last_of(len(some))}{lock}", *some):
                 found[key] = Report(session, spent)
         return found
 
@@ -54,8 +53,8 @@ class SpendingSql(SqlWork):
 
     def spent(self, day: int, keys: Iterable[bytes]) -> Sums:
         by_key: dict[bytes, int] = {}
-        for some in runs(list(keys)):
-            by_key.update(self._query(_SPENT, day, *some))
+        for some in short_runs(list(keys)):
+            by_key.update(self._query(_spent_by(len(some)), day, *some))
         total = self._query(_TOTAL, day)
         return Sums(day, by_key, total[0][0] if total else 0)
 
@@ -68,6 +67,17 @@ class SpendingSql(SqlWork):
         if not self._query(_TOTAL, day):
             for table in ("spending", "spending_days"):
                 self._change(f"DELETE FROM {table} WHERE day < ?", day - DAYS_KEPT)  # noqa: S608
+
+
+@cache
+def _last_of(keys: int) -> str:
+    marks = ", ".join("?" * keys)
+    return f"SELECT key, session, spent FROM spending_reports WHERE key IN ({marks}) ORDER BY key"  # noqa: S608
+
+
+@cache
+def _spent_by(keys: int) -> str:
+    return f"SELECT key, tokens FROM spending WHERE day = ? AND key IN ({', '.join('?' * keys)})"  # noqa: S608
 
 
 def spending_problems(connection: Connection) -> Iterator[str]:

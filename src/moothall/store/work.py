@@ -11,6 +11,7 @@ from moothall.store.rows import Draft
 CHANNEL: Final = "'moothall_' || 'migrations'::regclass::oid"
 
 KEYS_AT_ONCE: Final = 256  # in one statement; a short list is filled up, so that few statements are prepared
+FEW_AT_ONCE: Final = 64
 MARKS: Final = ", ".join("?" for _ in range(KEYS_AT_ONCE))
 
 Each = TypeVar("Each")
@@ -73,3 +74,13 @@ def runs(values: Collection[Each]) -> Iterator[Sequence[Each]]:
     for start in range(0, len(listed), KEYS_AT_ONCE):
         some = listed[start : start + KEYS_AT_ONCE]
         yield [*some, *some[:1] * (KEYS_AT_ONCE - len(some))]
+
+
+def short_runs(values: Collection[Each]) -> Iterator[Sequence[Each]]:
+    """Split into pieces of at most FEW_AT_ONCE, for lists that are short most of the time: each is filled up to a
+    power of two."""
+    listed = list(values)
+    for start in range(0, len(listed), FEW_AT_ONCE):
+        some = listed[start : start + FEW_AT_ONCE]
+        size = 1 << (len(some) - 1).bit_length()
+        yield [*some, *some[:1] * (size - len(some))]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from moothall import Budget, SyncAgent
 from moothall.identity.keyfile import Identity, load, save
 from moothall.identity.keys import PrivateKey
 from moothall.worker.descendants import children_of
@@ -89,6 +90,10 @@ def test_a_server_that_was_killed_is_back_for_the_next_call(
         script, identity=text_of(tmp_path), AGENTCHAT_URL=hall.url, HOME=str(tmp_path / "home")
     )
     until(lambda: answers(place), "the first answer")
+    address = f"@{identity.public.fingerprint[:8]}"
+    with SyncAgent("visitor", url=hall.url) as visitor:
+        reported = [Budget(1_000_000, 0)]
+        until(lambda: [each.budget for each in visitor.agents([address])] == reported, "its budget is shown")
     first = server_of(runner.pid)
     assert first is not None
     os.kill(first, signal.SIGKILL)
