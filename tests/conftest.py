@@ -3,6 +3,7 @@ the halls that they met, and commands their contexts: not in the home folder, an
 the developer choose no hall, key file or name."""
 
 import os
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -26,11 +27,23 @@ def _memories(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("known-halls")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_hall_is_known_to_the_module(_memories: Path) -> Iterator[None]:
+    """For what its fixtures do before the first test."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        forget(_memories, monkeypatch)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _no_hall_is_known(_memories: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forget(_memories, monkeypatch)
+
+
+def forget(memories: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     number = next(_numbers)
-    monkeypatch.setenv(PATH_VARIABLE, str(_memories / f"{number}.json"))
-    monkeypatch.setenv(_context_file.PATH_VARIABLE, str(_memories / f"contexts-{number}.json"))
+    monkeypatch.setenv(PATH_VARIABLE, str(memories / f"{number}.json"))
+    monkeypatch.setenv(_context_file.PATH_VARIABLE, str(memories / f"contexts-{number}.json"))
     for variable in (
         _context_file.NAME_VARIABLE,
         *URL_VARIABLES,
