@@ -241,6 +241,17 @@ async def test_a_sender_that_has_left(url: str, tree: Path, tmp_path: Path) -> N
             await soon(offer.accept(tmp_path / "inbox"))
 
 
+async def test_a_sender_that_was_started_anew_knows_nothing_of_its_offer(
+    url: str, tree: Path, tmp_path: Path
+) -> None:
+    async with two_parties(url) as (alice, bob):
+        await alice.agent.offer_files(bob.agent.address, tree)
+        offer = await bob.offers.next()
+        async with Agent("alice", identity=ALICE).connected(url):
+            with pytest.raises(TransferCancelled, match="the offer is not there any more"):
+                await offer.accept(tmp_path / "inbox")
+
+
 async def test_a_transfer_that_takes_too_long(url: str, tmp_path: Path) -> None:
     async with two_parties(url) as (alice, bob):
         content = json.loads(VECTORS["slurp"]["messages"]["offer"]["content"])

@@ -21,7 +21,7 @@ from moothall.client.session import Session
 from moothall.client.speech import Speech
 from moothall.errors import MoothallError, OfferNotFound, TransferFailed
 from moothall.files import control
-from moothall.files.control import MAX_OFFER, MAX_REASON, Ack, Complete, Known, Offer, Reject
+from moothall.files.control import MAX_OFFER, MAX_REASON, Accept, Ack, Complete, Known, Offer, Reject
 from moothall.files.offers import PendingOffers, objection
 from moothall.files.packing import Packed
 from moothall.files.spool import Spool
@@ -79,6 +79,9 @@ class Transfers:
             self._offers.remove(*key)
         elif isinstance(found, Complete) and (ack := self._finished.get(key)) is not None:
             self._answer(message.sender, ack)  # it was lost
+        elif isinstance(found, Accept) and found.resume:
+            # The process that offered it has ended, or has given up: the receiver would wait for nothing.
+            self._answer(message.sender, control.Cancel(found.tid, "the offer is not there any more"))
 
     def _hear_offer(self, offer: Offer, message: Message) -> None:
         if len(message.content) > MAX_OFFER:
