@@ -116,6 +116,11 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as root:
         began = time.monotonic()
+        hall = Path(root) / "crews" / "crew" / "hall"
+        hall.mkdir(mode=0o700, parents=True)
+        (hall / "moothall.toml").write_text(
+            "no_limits = true\n"
+        )  # the caller sends more than an agent should
         with running_crew(Path(root), crew_file(chosen.agents)) as crew:
             url = crew.stands()["hall"]
             asyncio.run(call_all(url, chosen.agents))

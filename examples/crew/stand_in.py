@@ -31,8 +31,8 @@ def play(role: Role, hall: Hall, model: Model) -> None:
     while True:
         try:
             if not is_here:
-                hall.enter(role.skill)
-                is_here = True
+                news, is_here = hall.enter(role.skill), True
+                role.hear(news)
             while role.step():
                 pass
             role.hear(hall.listen(role.patience))

@@ -4,9 +4,9 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,11 +24,9 @@ class RunningCrew:
     """Everything it writes is below `root`, which is also the home of its processes: so they can be told."""
 
     root: Path
+    file: Path
     name: str = "crew"
-
-    @property
-    def file(self) -> Path:
-        return self.root / "crew.toml"
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:
@@ -38,8 +36,8 @@ class RunningCrew:
         """What a command of `moothall worker` prints. It must succeed."""
         result = subprocess.run(
             [PROGRAM, "worker", *words],
-            cwd=self.root,
-            env=environment(HOME=str(self.root), MOOTHALL_CREWS=str(self.root / "crews")),
+            cwd=self.file.parent,
+            env=environment(HOME=str(self.root), MOOTHALL_CREWS=str(self.root / "crews"), **self.variables),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -123,11 +121,11 @@ class RunningCrew:
                 os.kill(pid, signal.SIGKILL)
 
 
-def example(**changes: str) -> str:
+def example(crew_folder: str = str(EXAMPLE), variables: str = "", **changes: str) -> str:
     """The crew file of the example, for a test: quicker, without a limit of calls, and with other lines."""
-    text = (EXAMPLE / "crew.toml").read_text().replace("{crew}", str(EXAMPLE))
+    text = (EXAMPLE / "crew.toml").read_text().replace("{crew}", crew_folder)
     lines = {
-        "environment": f"environment = {{ {QUICKLY} }}",
+        "environment": f"environment = {{ {QUICKLY}{variables} }}",
         "max_tool_calls": "max_sends = 1000\nmax_tool_calls = 1000",
         **changes,
     }
@@ -138,9 +136,11 @@ def example(**changes: str) -> str:
 
 
 @contextmanager
-def running_crew(root: Path, text: str) -> Iterator[RunningCrew]:
+def running_crew(
+    root: Path, text: str, file: Path | None = None, variables: Mapping[str, str] | None = None
+) -> Iterator[RunningCrew]:
     """A crew that is up. What the test does not stop is killed in the end."""
-    crew = RunningCrew(root)
+    crew = RunningCrew(root, file or root / "crew.toml", variables=variables or {})
     crew.file.write_text(text)
     try:
         crew.command("up")

@@ -4,6 +4,7 @@ A session may be killed at any moment. The next one asks again: the hall has the
 what was said, and the workspace has the files.
 """
 
+import re
 import time
 from typing import Any, Final
 
@@ -25,12 +26,15 @@ class Hall:
         self._deals: list[Item] | None = None
         self._skilled: dict[str, str] = {}
 
-    def enter(self, skill: str) -> None:
-        """Connect, say what this agent can do, and read what was said."""
+    def enter(self, skill: str) -> list[Item]:
+        """Connect, say what this agent can do, and read what was said. Return what is new of it."""
         self.id = self._model.call("agentchat_connect", name=self.name)["agent_id"]
         self._model.call("agentchat_register_skills", skills=[{"capability": skill}])
+        asked_at = time.time() * 1000
+        unread = self._model.call("agentchat_listen", timeout=0)["messages"]
         said = self._model.call("agentchat_listen", tail=100, max_messages=100)["messages"]
         self.heard = [item for item in said if item["kind"] == "chat"]
+        return [*unread, *(item for item in said if item["ts"] >= asked_at and item not in unread)]
 
     # -- deals -------------------------------------------------------------------------------------
 
@@ -72,6 +76,10 @@ class Hall:
             return False
         self.say(text, in_reply_to=item["msg_id"], to=item["to"])
         return True
+
+    def is_named(self, item: Item) -> bool:
+        """True if a message is for this agent, whatever others do."""
+        return re.search(rf"@{re.escape(self.name)}(?![\w-])", item["content"]) is not None
 
     @staticmethod
     def is_fresh(item: Item) -> bool:

@@ -20,28 +20,31 @@ class Reviewer:
     def __init__(self, hall: Hall, workspace: Path) -> None:
         self._hall = hall
         self._received = workspace / "received"  # task-N/TRANSFER/task-N/files, and the review beside
-        self._offers: list[tuple[Task, str]] = []
+        self._offers: dict[Task, str] = {}  # the newest transfer of each task
 
     @property
     def patience(self) -> float:
         return IDLE
 
     def hear(self, news: list[Item]) -> None:
+        wanted: dict[int, float] = {}  # tasks that the planner asks for, and when
         for item in news:
             if item.get("event") == "FILE_OFFER":
                 self._consider(item)
             elif item["kind"] == "chat" and lines.is_how_far(item["content"]):
-                self._tell(lines.number_in(item["content"]) or 0, item["ts"])
+                wanted[lines.number_in(item["content"]) or 0] = item["ts"]
             elif item["kind"] == "chat" and lines.is_question(item["content"]) and self._hall.is_fresh(item):
                 task = tasks.of_deal(item["content"])
                 if task is not None:
                     take_turn(self._hall, item, lines.advice(task))
+        for number, asked_at in wanted.items():
+            self._tell(number, asked_at)
         answer_people(self._hall, news, "I check what the coder writes. Ask the planner where we are.")
 
     def step(self) -> bool:
         """Take what is offered, check what is not checked, say what is not said."""
         if self._offers:
-            task, transfer = self._offers.pop(0)
+            task, transfer = self._offers.popitem()
             self._hall.take_files(transfer, f"received/task-{task.number}/{transfer}")
         for task in tasks.TASKS:
             for folder in self._transfers(task):
@@ -64,15 +67,15 @@ class Reviewer:
         if review is not None and review["approved"]:
             self._hall.say(review["text"])  # the coder has not heard it
         else:
-            self._offers.append((task, offer["transfer_id"]))
+            self._offers[task] = offer["transfer_id"]
 
     def _tell(self, number: int, asked_at: float) -> None:
         """Say again how a task stands, unless that was said after the question."""
         task = tasks.of_number(number)
         review = None if task is None else self._newest_review(task)
-        if review is None:
+        if review is None and task not in self._offers:
             self._hall.say(lines.missing(number))
-        elif review["said_at"] and review["said_at"] < asked_at:
+        elif review is not None and review["said_at"] and review["said_at"] < asked_at:
             self._hall.say(review["text"])
 
     # -- reviews -----------------------------------------------------------------------------------

@@ -69,10 +69,12 @@ def answer_people(hall: Hall, news: list[Item], text: str) -> None:
             and item["content"].endswith("?")
             and hall.is_fresh(item)
         ):
-            if item["to"].startswith("#"):
-                take_turn(hall, item, text)
-            else:
+            if not item["to"].startswith("#"):
                 hall.say(text, to=item["from"])
+            elif hall.is_named(item):
+                hall.say(text, in_reply_to=item["msg_id"], to=item["to"])
+            else:
+                take_turn(hall, item, text)
 
 
 def take_turn(hall: Hall, item: Item, text: str) -> None:

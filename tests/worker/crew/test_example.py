@@ -1,13 +1,16 @@
 """The crew of examples/crew: one command starts it, it survives SIGKILL of each of its processes, one stops it."""
 
 import asyncio
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from moothall import Agent
-from tests.support.example_crew import RunningCrew, example, running_crew
+from tests.support.containers import STORAGE_VARIABLE, yard
+from tests.support.example_crew import EXAMPLE, RunningCrew, example, running_crew
 from tests.support.workers import until
 
 TASKS = 3
@@ -68,3 +71,22 @@ def test_a_crew_survives_the_death_of_each_of_its_processes(tmp_path: Path) -> N
                 crew.kill(part, agent)
         assert_played(crew)
         assert_stopped(crew)
+
+
+@pytest.mark.slow
+def test_the_crew_plays_in_containers() -> None:
+    with yard() as place:
+        for name in ("stand_in.py", "actors", "personalities"):
+            copy = shutil.copytree if (EXAMPLE / name).is_dir() else shutil.copy
+            copy(EXAMPLE / name, place.files / name)
+        text = example(
+            crew_folder="{crew}",
+            variables=', PYTHONPATH = "{crew}/src"',
+            name=f'name = "crew"\nisolation = "podman"\nrootfs = "{place.crew.rootfs}"',
+        )
+        variables = {STORAGE_VARIABLE: os.environ[STORAGE_VARIABLE]}
+        with running_crew(place.places.root, text, place.files / "crew.toml", variables) as crew:
+            assert crew.stands()["isolated"]
+            assert_played(crew)
+            crew.command("stop")
+            assert place.podman("ps", "--quiet").stdout == ""
