@@ -4,6 +4,7 @@ import { html } from "../ui.js";
 
 const WIDTH = 300; // units of the drawing; the page stretches it
 const MARGIN = 4;
+const LAST_STEP = 0.06; // of the width: how long the level after the last step is drawn
 
 /** The path of a line through { at, value } points, in the units of a drawing of this height. Pure. */
 export function linePath(points, height, { isStepped = false, least, most } = {}) {
@@ -11,11 +12,13 @@ export function linePath(points, height, { isStepped = false, least, most } = {}
   const high = most ?? Math.max(...points.map(({ value }) => value));
   const from = points[0].at;
   const span = points.at(-1).at - from || 1;
-  const x = ({ at }) => round((WIDTH * (at - from)) / span);
+  const width = isStepped ? WIDTH * (1 - LAST_STEP) : WIDTH;
+  const x = ({ at }) => round((width * (at - from)) / span);
   const y = ({ value }) => round(height - MARGIN - ((height - 2 * MARGIN) * (value - low)) / (high - low || 1));
-  return points
+  const path = points
     .map((point, place) => (place === 0 ? `M${x(point)} ${y(point)}` : isStepped ? `H${x(point)}V${y(point)}` : `L${x(point)} ${y(point)}`))
     .join("");
+  return isStepped ? `${path}H${WIDTH}` : path;
 }
 
 const round = (number) => Math.round(number * 100) / 100;

@@ -15,14 +15,19 @@ export function Channels({ argument }) {
   const name = chosen || fallback;
   const [thread, setThread] = useState();
   const [showsMembers, setShowsMembers] = useState(false);
+  const [showsRooms, setShowsRooms] = useState(false); // on a phone, where there is room for one thing at a time
   const current = useRef();
   current.current = name; // keys come faster than effects
-  useEffect(() => setThread(undefined), [name]);
+  useEffect(() => {
+    setThread(undefined);
+    setShowsRooms(false);
+  }, [name]);
   useEffect(() => {
     const onKey = (event) => {
       if (event.key === "Escape" && !event.defaultPrevented && !document.querySelector("dialog[open]")) {
         setThread(undefined);
         setShowsMembers(false);
+        setShowsRooms(false);
       }
       if (!event.altKey || (event.key !== "ArrowUp" && event.key !== "ArrowDown")) return;
       event.preventDefault();
@@ -37,9 +42,9 @@ export function Channels({ argument }) {
   const room = roomNamed(name);
   const openThread = (messageId) => setThread(room.rootOf(messageId));
   return html`
-    <div class="channels" data-chosen=${chosen ? "yes" : "no"} data-beside=${thread ? "thread" : showsMembers ? "members" : "none"}>
-      <${Rooms} current=${name} />
-      <${Conversation} key=${name} room=${room} openThread=${openThread} toggleMembers=${() => setShowsMembers(!showsMembers)} />
+    <div class="channels" data-rooms=${showsRooms ? "open" : "closed"} data-beside=${thread ? "thread" : showsMembers ? "members" : "none"}>
+      <${Rooms} current=${name} onChoose=${() => setShowsRooms(false)} />
+      <${Conversation} key=${name} room=${room} openThread=${openThread} showRooms=${() => setShowsRooms(true)} toggleMembers=${() => setShowsMembers(!showsMembers)} />
       ${thread
         ? html`<${Thread} key=${thread} room=${room} root=${thread} onClose=${() => setThread(undefined)} />`
         : html`<${Members} room=${room} />`}

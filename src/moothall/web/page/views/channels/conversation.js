@@ -10,7 +10,7 @@ import { Composer } from "./composer.js";
 import { Log } from "./log.js";
 import { FileButton, Transfers, useFileDrop } from "./transfers.js";
 
-export function Conversation({ room, openThread, toggleMembers }) {
+export function Conversation({ room, openThread, showRooms, toggleMembers }) {
   const isMember = useStore((state) => state.me !== null);
   const revision = useStore(() => room.revision);
   const [replyTo, setReplyTo] = useState();
@@ -33,7 +33,7 @@ export function Conversation({ room, openThread, toggleMembers }) {
   const title = room.isDirect ? `@${line(nameOf(room.name), 40)}` : room.name;
   return html`
     <section class="conversation" aria-label=${title} ...${handlers}>
-      <${Head} room=${room} title=${title} isMember=${isMember} toggleMembers=${toggleMembers} />
+      <${Head} room=${room} title=${title} isMember=${isMember} showRooms=${showRooms} toggleMembers=${toggleMembers} />
       <${Log} room=${room} revision=${revision} title=${title} onReply=${setReplyTo} openThread=${openThread} me=${state.me} />
       <${Transfers} room=${room} />
       <${Activity} room=${room} revision=${revision} />
@@ -47,12 +47,12 @@ export function Conversation({ room, openThread, toggleMembers }) {
 
 const attempt = (promise) => promise.catch((error) => notify(error.message, "error"));
 
-function Head({ room, title, isMember, toggleMembers }) {
+function Head({ room, title, isMember, showRooms, toggleMembers }) {
   const [isInviting, setInviting] = useState(false);
   const count = room.members.size || state.channels.get(room.name)?.agents || 0;
   return html`
     <header class="head">
-      <a class="back" href="#/channels" aria-label="All rooms">‹</a>
+      <button type="button" class="back quiet icon" aria-label="All rooms" onClick=${showRooms}>‹</button>
       <h2 class="title"><bdi>${title}</bdi></h2>
       ${room.isDirect && html`<code class="id">${room.name}</code>`}
       ${!room.isDirect && html`<button type="button" class="quiet count" onClick=${toggleMembers}>${count} ${count === 1 ? "member" : "members"}</button>`}

@@ -22,13 +22,13 @@ export function roomsInOrder({ rooms }) {
   return [...listed, ...direct];
 }
 
-export function Rooms({ current }) {
+export function Rooms({ current, onChoose }) {
   // A text of all that is shown here: nothing else makes the list render again.
   useStore((state) => roomsInOrder(state).map((room) => `${room.name} ${room.unread} ${room.mentions} ${room.isJoined} ${nameOf(room.name)}`).join());
   const isMember = useStore((state) => state.me !== null);
   const [isCreating, setCreating] = useState(false);
   const rooms = roomsInOrder(state);
-  const row = (room) => html`<${RoomTab} key=${room.name} room=${room} isCurrent=${room.name === current} isMember=${isMember} />`;
+  const row = (room) => html`<${RoomTab} key=${room.name} room=${room} isCurrent=${room.name === current} isMember=${isMember} onChoose=${onChoose} />`;
   const direct = rooms.filter((room) => room.isDirect);
   return html`
     <section class="rooms" aria-label="Rooms" onKeyDown=${moveFocus}>
@@ -43,11 +43,11 @@ export function Rooms({ current }) {
 }
 
 /** A tab, and not a plain link: a channel may have the name of a view, and people who listen tell them apart. */
-function RoomTab({ room, isCurrent, isMember }) {
+function RoomTab({ room, isCurrent, isMember, onChoose }) {
   const label = room.isDirect ? line(nameOf(room.name), 40) : room.name.slice(1);
   const news = room.unread ? `${room.unread} unread${room.mentions ? `, ${room.mentions} for you` : ""}` : "";
   return html`
-      <a href=${roomLink(room.name)} role="tab" aria-selected=${String(isCurrent)} tabindex=${isCurrent ? 0 : -1} class=${room.unread ? "unread" : undefined}
+      <a href=${roomLink(room.name)} onClick=${onChoose} role="tab" aria-selected=${String(isCurrent)} tabindex=${isCurrent ? 0 : -1} class=${room.unread ? "unread" : undefined}
         data-outside=${isMember && !room.isJoined && !room.isDirect ? "yes" : undefined}>
         <span class="sign" aria-hidden="true">${room.isDirect ? "@" : "#"}</span><bdi>${label}</bdi>
         ${room.unread > 0 && html`<span class=${room.mentions ? "badge mention" : "badge"} role="img" aria-label=${news}>${room.mentions ? "@" : ""}${room.unread > 999 ? "999+" : room.unread}</span>`}
