@@ -7,7 +7,14 @@ const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyl
 export const clockTime = (ms) => clock.format(ms);
 export const dayName = (ms) => (isSameDay(ms, Date.now()) ? "Today" : day.format(ms));
 export const wholeTime = (ms) => whole.format(ms);
-export const isSameDay = (one, other) => new Date(one).toDateString() === new Date(other).toDateString();
+
+const MINUTE = 60000;
+const DAY = 86400000;
+
+/** The day of a moment here, as a number. */
+const dayNumber = (ms) => Math.floor((ms - new Date(ms).getTimezoneOffset() * MINUTE) / DAY);
+
+export const isSameDay = (one, other) => Math.abs(one - other) < DAY && dayNumber(one) === dayNumber(other);
 
 /** "3 s", "5 min", "2 h" or "4 d". */
 export function span(ms) {

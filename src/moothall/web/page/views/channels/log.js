@@ -23,13 +23,15 @@ export class Log extends Component {
   #isAtEnd = true;
   #anchor; // { message, offset } at the top of the screen, when not at the end
   #lastSeen = 0; // messages that were there when the reader left the end
-  state = { first: 0, last: 0, found: undefined, below: 0 };
+  #shown = [0, 0]; // the rows that are in the document
+  #shownBelow = 0; // what the button says
+  state = { found: undefined };
 
   componentDidMount() {
     this.#observer = new ResizeObserver(([{ contentRect }]) => {
       if (contentRect.width !== this.#width) this.#heights = new WeakMap(); // texts wrap differently now
       this.#width = contentRect.width;
-      this.#show();
+      this.forceUpdate();
     });
     this.#observer.observe(this.#scroller);
     addEventListener("jump", this.#jump);
@@ -62,13 +64,13 @@ export class Log extends Component {
     this.#lastSeen = this.props.room.messages.length;
     this.#anchor = { message, offset: -Math.round((this.#scroller?.clientHeight ?? 300) / 3) };
     this.setState({ found: message.key });
-    this.#show();
+    this.forceUpdate();
   }
 
   goToEnd = () => {
     this.#isAtEnd = true;
     this.#anchor = undefined;
-    this.#show();
+    this.forceUpdate();
   };
 
   #onScroll = () => {
@@ -82,17 +84,11 @@ export class Log extends Component {
       this.#anchor = { message: this.props.room.messages[place], offset: scrollTop - this.#tops[place] };
     }
     const [first, last] = this.#window();
-    if (first < this.state.first || last > this.state.last || this.state.below !== this.#below()) this.#show();
+    if (first < this.#shown[0] || last > this.#shown[1] || this.#shownBelow !== this.#below()) this.forceUpdate();
   };
 
   #below() {
     return this.#isAtEnd ? 0 : Math.max(0, this.props.room.messages.length - this.#lastSeen);
-  }
-
-  #show() {
-    this.#measure();
-    const [first, last] = this.#window();
-    this.setState({ first, last, below: this.#below() });
   }
 
   /** The tops of all rows, from what is known of their heights. */
@@ -144,7 +140,7 @@ export class Log extends Component {
     const wanted = this.#isAtEnd ? scroller.scrollHeight : this.#anchorTop();
     if (wanted !== undefined && Math.abs(scroller.scrollTop - wanted) > 1) scroller.scrollTop = wanted;
     const [first, last] = this.#window();
-    if (first < this.shown[0] || last > this.shown[1]) this.setState({ first, last });
+    if (first < this.#shown[0] || last > this.#shown[1]) this.forceUpdate();
     seen(room, this.#isAtEnd);
   }
 
@@ -169,7 +165,8 @@ export class Log extends Component {
   render({ room, title, onReply, openThread, me }) {
     this.#measure();
     const { messages } = room;
-    const [first, last] = (this.shown = this.#window());
+    const [first, last] = (this.#shown = this.#window());
+    const below = (this.#shownBelow = this.#below());
     const rows = [];
     for (let place = first; place < last; place++) {
       const message = messages[place];
@@ -189,7 +186,7 @@ export class Log extends Component {
           <div class="space" style=${{ height: `${Math.max(0, this.#tops[messages.length] - this.#tops[last])}px` }}></div>
           ${messages.length === 0 && html`<p class="empty">Nothing was said here yet.</p>`}
         </div>
-        ${!this.#isAtEnd && this.#below() > 0 && html`<button type="button" class="below" onClick=${this.goToEnd}>↓ ${this.#below()} new below</button>`}
+        ${below > 0 && html`<button type="button" class="below" onClick=${this.goToEnd}>↓ ${below} new below</button>`}
       </div>
     `;
   }

@@ -1,6 +1,6 @@
 // Names for a mention, while it is typed: `@pl` offers @planner.
 
-import { html, useState } from "../../ui.js";
+import { html, useLayoutEffect, useRef, useState } from "../../ui.js";
 import { nameOf } from "../../hall.js";
 import { state } from "../../store.js";
 import { line } from "../../text/unseen.js";
@@ -26,6 +26,11 @@ export function completed(text, cursor, name) {
 export function useMentions(room, field, text, change) {
   const [chosen, setChosen] = useState(0);
   const [refused, setRefused] = useState(); // the text for which the person closed the list
+  const wanted = useRef(); // where the cursor goes, with the text: the next key may come before the next frame
+  useLayoutEffect(() => {
+    if (wanted.current !== undefined) field.current.setSelectionRange(wanted.current, wanted.current);
+    wanted.current = undefined;
+  }, [text]);
   const cursor = field.current?.selectionStart ?? text.length;
   const names = refused === text || !room.members ? [] : offered(text.slice(0, cursor), [...room.members].filter((id) => id !== state.me?.id).map(nameOf));
   const place = Math.min(chosen, names.length - 1);
@@ -33,7 +38,7 @@ export function useMentions(room, field, text, change) {
     const next = completed(text, cursor, name);
     change(next.text);
     setChosen(0);
-    requestAnimationFrame(() => field.current?.setSelectionRange(next.cursor, next.cursor));
+    wanted.current = next.cursor;
   };
   const onKey = (event) => {
     if (!names.length) return false;
