@@ -120,7 +120,12 @@ class Inside:
             return 0
         words = self._order.words
         supervisor = os.posix_spawnp(
-            words[0], words, os.environ, setpgroup=0, setsigdef=[*FORWARDED, signal.SIGCHLD]
+            words[0],
+            words,
+            os.environ,
+            setpgroup=0,
+            setsigdef=[*FORWARDED, signal.SIGCHLD],
+            setsigmask=[signal.SIGUSR1],  # one that comes before the supervisor waits for it would end it
         )
         while True:
             for key, _ in self._selector.select():
