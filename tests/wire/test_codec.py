@@ -14,6 +14,9 @@ from moothall.wire.agentchat.client import ClientMessage, FileChunk, Msg, Ping, 
 from moothall.wire.agentchat.codec import Malformed, Slow, as_replay, decode, encode, read_ref, with_ref
 from tests.hall.test_commands import OPTIONAL, TABLE
 
+# One of two fields is required: see test_an_error_names_the_field_and_the_rule.
+EITHER = (("GET_CASE", "dispute_id"), ("ADMIN_SET_BUDGET", "tokens"))
+
 
 def reason(payload: bytes | dict[str, Any]) -> str:
     """Why a message is refused."""
@@ -260,6 +263,7 @@ def test_texts_that_programs_match(payload: dict[str, Any], said: str) -> None:
             "Invalid `verdict`: one of disputant, respondent, mutual",
         ),
         ({"type": "GET_CASE"}, "`dispute_id` or `proposal_id` is required"),
+        ({"type": "ADMIN_SET_BUDGET", "admin_key": "k"}, "Give either `tokens` or `clear`"),
         ({"type": "INVITE", "channel": "#c", "agent": "@" * 300}, "Invalid `agent`: @ and an agent id"),
     ],
 )
@@ -279,7 +283,7 @@ def test_half_a_character_beside_another_fault_is_named() -> None:
 def test_every_missing_field_is_named_on_both_roads(kind: str) -> None:
     fields = TABLE[kind][3]
     for name in fields:
-        if (kind, name) in (*OPTIONAL, ("GET_CASE", "dispute_id")):
+        if (kind, name) in (*OPTIONAL, *EITHER):
             continue
         rest = {other: value for other, value in fields.items() if other != name}
         assert reason({"type": kind, **rest}) == f"Missing field `{name}`"
