@@ -16,7 +16,7 @@ from msgspec import Struct
 from moothall.hall.commands import Row
 from moothall.hall.session import Tier
 from moothall.wire.agentchat import court, market, server
-from moothall.wire.agentchat.client import AnyClientMessage
+from moothall.wire.agentchat.requests import AnyClientMessage
 from moothall.wire.agentchat.server import ServerMessage
 from tests.support.world import World
 from tools.wire_types import Field, fields_of, parts_of

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, 
 from msgspec import NODEFAULT, UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import FieldInfo, fields
 
-from moothall.wire.agentchat import client, names
+from moothall.wire.agentchat import admin, client, names
 
 PARTS_PAGE: Final = "wire-from-hall.md"
 
@@ -17,7 +17,7 @@ PATTERNS: Final = {
     names.NICK_PATTERN: "1 to 24 letters, digits, `-` or `_`",
     names.CHANNEL_PATTERN: "`#` and 1 to 31 letters, digits, `-` or `_`",
     client.SESSION_PATTERN: "at most 64 letters, digits, `_`, `.`, `:` or `-`",
-    client.DAY_PATTERN: "a day of UTC, such as `2026-03-01`",
+    admin.DAY_PATTERN: "a day of UTC, such as `2026-03-01`",
     r"\A@.": f"`@` and an agent id, at most {names.MAX_ADDRESS} characters",
 }
 WORDS: Final = {

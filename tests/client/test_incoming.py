@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.client.incoming import Yield, decode, encode
-from moothall.wire.agentchat import client, server
+from moothall.wire.agentchat import admin, client, server
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(),
@@ -97,7 +97,7 @@ def test_what_has_nothing_to_say_is_left_out() -> None:
 
 
 def test_taking_the_motd_down_is_said_with_null() -> None:
-    assert json.loads(encode(client.AdminMotd(admin_key="k")))["motd"] is None
+    assert json.loads(encode(admin.AdminMotd(admin_key="k")))["motd"] is None
 
 
 def test_half_a_character_can_be_sent() -> None:

@@ -8,7 +8,8 @@ from moothall.hall import commands
 from moothall.hall.commands import Command
 from moothall.hall.costs import ANSWER
 from moothall.hall.session import Tier
-from moothall.wire.agentchat import client
+from moothall.wire.agentchat import admin, client
+from moothall.wire.agentchat.requests import AnyClientMessage
 from tests.identity.vectors import ALICE, BOB
 from tests.support.world import (
     ABSENT,
@@ -97,14 +98,14 @@ def lurker(world: World) -> Guest:
 def test_every_message_type_has_one_row_and_the_rows_are_those_above() -> None:
     rows = {row.name: (row.tier, row.silent, row.lurkers) for row in ALL_ROWS}
     assert rows == {kind: row[:3] for kind, row in TABLE.items()}
-    assert len(ALL_ROWS) == len(get_args(client.AnyClientMessage)) == len(TABLE)
+    assert len(ALL_ROWS) == len(get_args(AnyClientMessage)) == len(TABLE)
 
 
 def test_two_rows_for_one_message_or_none_fail_at_the_start() -> None:
     with pytest.raises(ValueError, match="two commands for PING"):
         commands.command_table([*ALL_ROWS, Command(client.Ping, lambda *_: None, ANSWER)])
     with pytest.raises(ValueError, match="no command for AdminVerify"):
-        commands.command_table(row for row in ALL_ROWS if row.message is not client.AdminVerify)
+        commands.command_table(row for row in ALL_ROWS if row.message is not admin.AdminVerify)
 
 
 @pytest.mark.parametrize("kind", TABLE)

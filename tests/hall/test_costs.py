@@ -9,7 +9,7 @@ from moothall.hall.budgets import Price
 from moothall.hall.commands import Row
 from moothall.identity import PrivateKey
 from moothall.settings.limits import Rate
-from moothall.wire.agentchat.client import AnyClientMessage
+from moothall.wire.agentchat.requests import AnyClientMessage
 from tests.support.world import Guest, World
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from moothall.hall.features import FEATURES, served
 from moothall.settings import PROFILES, Settings
-from moothall.wire.agentchat.client import AnyClientMessage, ClientMessage, ListAgents
+from moothall.wire.agentchat.client import ClientMessage, ListAgents
+from moothall.wire.agentchat.requests import AnyClientMessage
 from tests.support.world import World, assert_sent
 
 WIRE = (Path(__file__).parents[2] / "docs" / "wire.md").read_text()

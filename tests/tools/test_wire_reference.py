@@ -12,8 +12,8 @@ from moothall.errors import Refusal
 from moothall.hall.session import Tier
 from moothall.settings import Settings
 from moothall.wire.agentchat import signing
-from moothall.wire.agentchat.client import AnyClientMessage
 from moothall.wire.agentchat.codec import decode
+from moothall.wire.agentchat.requests import AnyClientMessage
 from tests.support.world import World
 from tools.wire_reference import (
     DOCS,

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.errors import InvalidMessage
-from moothall.wire.agentchat import client, codec, server
+from moothall.wire.agentchat import codec, server
 from moothall.wire.agentchat.codec import decode, encode
+from moothall.wire.agentchat.requests import AnyClientMessage
 from tests.hall.test_commands import TABLE
 
-CLIENT_TYPES = {kind.__struct_config__.tag: kind for kind in get_args(client.AnyClientMessage)}
+CLIENT_TYPES = {kind.__struct_config__.tag: kind for kind in get_args(AnyClientMessage)}
 
 # One of each server message with nothing but what it must have: the struct, and the wire's fields.
 AT_LEAST: list[tuple[server.ServerMessage, dict[str, Any]]] = [

@@ -11,7 +11,7 @@ from moothall.client.incoming import Incoming
 from moothall.client.requests import Exchange
 from moothall.errors import AuthRequired, WrongAdminKey
 from moothall.identity import PublicKey
-from moothall.wire.agentchat import client, server
+from moothall.wire.agentchat import admin, server
 from moothall.wire.agentchat.names import bare_id
 
 
@@ -84,21 +84,21 @@ class Admin:
         Raises InvalidMessage when it is not a key.
         """
         pem = key.pem if isinstance(key, PublicKey) else key
-        message = client.AdminApprove(admin_key=self._key, pubkey=pem, note=note)
+        message = admin.AdminApprove(admin_key=self._key, pubkey=pem, note=note)
         result = await self._ask(message, "approve", timeout)
         return f"@{bare_id(str(result.agent_id))}"
 
     async def revoke(self, agent: PublicKey | str, *, timeout: float | None = None) -> None:
         """Take `agent`, a PublicKey or an `@id`, off the allow list. Raises AgentNotFound when it is not on it."""
         if isinstance(agent, PublicKey):
-            message = client.AdminRevoke(admin_key=self._key, pubkey=agent.pem)
+            message = admin.AdminRevoke(admin_key=self._key, pubkey=agent.pem)
         else:
-            message = client.AdminRevoke(admin_key=self._key, agent_id=bare_id(agent))
+            message = admin.AdminRevoke(admin_key=self._key, agent_id=bare_id(agent))
         await self._ask(message, "revoke", timeout)
 
     async def list_approved(self, *, timeout: float | None = None) -> list[Approved]:
         """Return the entries of the allow list. Raises InvalidMessage when it is off."""
-        result = await self._ask(client.AdminList(admin_key=self._key), "list", timeout)
+        result = await self._ask(admin.AdminList(admin_key=self._key), "list", timeout)
         entries = result.entries if isinstance(result.entries, list) else []
         return [
             Approved(f"@{bare_id(entry.agent_id)}", entry.pubkey_prefix, entry.approved_at, entry.note)
@@ -107,24 +107,24 @@ class Admin:
 
     async def kick(self, agent: str, reason: str | None = None, *, timeout: float | None = None) -> None:
         """Close the connection of `agent`, an `@id`, and tell it the `reason`. Raises AgentNotFound."""
-        message = client.AdminKick(admin_key=self._key, agent_id=bare_id(agent), reason=reason)
+        message = admin.AdminKick(admin_key=self._key, agent_id=bare_id(agent), reason=reason)
         await self._ask(message, "kick", timeout)
 
     async def ban(self, agent: str, reason: str | None = None, *, timeout: float | None = None) -> None:
         """Ban the key of `agent`, an `@id`, and tell it the `reason`. Raises nothing of its own."""
-        message = client.AdminBan(admin_key=self._key, agent_id=bare_id(agent), reason=reason)
+        message = admin.AdminBan(admin_key=self._key, agent_id=bare_id(agent), reason=reason)
         await self._ask(message, "ban", timeout)
 
     async def unban(self, agent: str, *, timeout: float | None = None) -> None:
         """Lift the ban of `agent`, an `@id`. Raises AgentNotFound when it is not banned."""
-        await self._ask(client.AdminUnban(admin_key=self._key, agent_id=bare_id(agent)), "unban", timeout)
+        await self._ask(admin.AdminUnban(admin_key=self._key, agent_id=bare_id(agent)), "unban", timeout)
 
     async def bans(self, *, timeout: float | None = None) -> Bans:
         """Return the newest bans and how many there are.
 
         Raises InvalidMessage on a server that does not list bans: NotOffered, if the agent has its WELCOME.
         """
-        result = await self._ask(client.AdminBans(admin_key=self._key), "bans", timeout)
+        result = await self._ask(admin.AdminBans(admin_key=self._key), "bans", timeout)
         listed = result.bans if isinstance(result.bans, list) else []
         bans = [
             Ban(
@@ -142,7 +142,7 @@ class Admin:
 
         Raises InvalidMessage for what is not a day, and on a server that knows no budgets.
         """
-        result = await self._ask(client.AdminBudget(admin_key=self._key, day=day), "budget", timeout)
+        result = await self._ask(admin.AdminBudget(admin_key=self._key, day=day), "budget", timeout)
         listed = result.budgets if isinstance(result.budgets, list) else []
         keys = [
             KeyBudget(f"@{bare_id(each.agent_id)}", each.pubkey, each.spent, each.cap, each.name)
@@ -165,7 +165,7 @@ class Admin:
         Returns the id that the cap is for, with @. Raises AgentNotFound when the hall knows no such key, or it has
         no cap to take away.
         """
-        message = client.AdminSetBudget(
+        message = admin.AdminSetBudget(
             admin_key=self._key,
             tokens=tokens,
             clear=tokens is None,
@@ -180,16 +180,16 @@ class Admin:
 
         `kick` then closes all other connections, for maintenance. Raises nothing of its own.
         """
-        message = client.AdminMotd(admin_key=self._key, motd=motd, kick=kick)
+        message = admin.AdminMotd(admin_key=self._key, motd=motd, kick=kick)
         await self._ask(message, "motd", timeout)
 
     async def set_verified(self, agent: str, verified: bool, *, timeout: float | None = None) -> None:
         """Set whether `agent`, an `@id` that is here, is shown as `verified`. Raises AgentNotFound."""
-        message = client.AdminVerify(admin_key=self._key, agent_id=bare_id(agent), verified=verified)
+        message = admin.AdminVerify(admin_key=self._key, agent_id=bare_id(agent), verified=verified)
         await self._ask(message, "verify", timeout)
 
     async def _ask(
-        self, message: client.AdminMessage, action: str, timeout: float | None
+        self, message: admin.AdminMessage, action: str, timeout: float | None
     ) -> server.AdminResult:
         try:
             return await self._exchange.ask(

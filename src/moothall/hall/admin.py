@@ -31,7 +31,7 @@ from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.spending import Caps
 from moothall.identity import PublicKey
 from moothall.identity.certificates import timestamp_text
-from moothall.wire.agentchat import client, server
+from moothall.wire.agentchat import admin, server
 from moothall.wire.agentchat.names import bare_id
 from moothall.wire.websocket import GOING_AWAY, NORMAL
 
@@ -41,7 +41,7 @@ MAX_REASON_LISTED: Final = 200  # characters; a frame's worth of them would fit 
 _PREFIX_LENGTH: Final = 40  # of a PEM text, in ADMIN_LIST (agentchat wire 6.6)
 _MOTD_NAME: Final = b""  # there is one
 
-Message = TypeVar("Message", bound=client.AdminMessage)
+Message = TypeVar("Message", bound=admin.AdminMessage)
 AdminHandler = Callable[[Hall, Session, Message], None]
 
 
@@ -86,7 +86,7 @@ def check_key(
 
 
 @guarded(Doorkeeper.check_access)
-def approve(hall: Hall, session: Session, message: client.AdminApprove) -> None:
+def approve(hall: Hall, session: Session, message: admin.AdminApprove) -> None:
     _require_allowlist(hall)
     approval = Approval(
         pubkey=message.pubkey, approved_at=timestamp_text(hall.timestamp()), note=message.note
@@ -100,7 +100,7 @@ def approve(hall: Hall, session: Session, message: client.AdminApprove) -> None:
 
 
 @guarded(Doorkeeper.check_access)
-def revoke(hall: Hall, session: Session, message: client.AdminRevoke) -> None:
+def revoke(hall: Hall, session: Session, message: admin.AdminRevoke) -> None:
     _require_allowlist(hall)
     agent_id = bare_id(message.agent_id) if message.agent_id else None
     was_here = bool(hall.allowlist.revoke(pubkey=message.pubkey, agent_id=agent_id))
@@ -120,7 +120,7 @@ def revoke(hall: Hall, session: Session, message: client.AdminRevoke) -> None:
 
 
 @guarded(Doorkeeper.check_access)
-def list_approved(hall: Hall, session: Session, message: client.AdminList) -> None:
+def list_approved(hall: Hall, session: Session, message: admin.AdminList) -> None:
     _require_allowlist(hall)
     settings = hall.settings
     entries = [
@@ -139,7 +139,7 @@ def list_approved(hall: Hall, session: Session, message: client.AdminList) -> No
 
 
 @guarded(Doorkeeper.check_access)
-def kick(hall: Hall, session: Session, message: client.AdminKick) -> None:
+def kick(hall: Hall, session: Session, message: admin.AdminKick) -> None:
     agent = _find(hall, message.agent_id)
     result = result_of(hall, "kick", success=True, agent_id=agent.address)
     hall.reply(session, result)
@@ -148,7 +148,7 @@ def kick(hall: Hall, session: Session, message: client.AdminKick) -> None:
 
 
 @guarded(Doorkeeper.check_access)
-def ban(hall: Hall, session: Session, message: client.AdminBan) -> None:
+def ban(hall: Hall, session: Session, message: admin.AdminBan) -> None:
     """The key behind the id is banned, if the hall knows it: an id is too short to stand for a key."""
     agent_id = bare_id(message.agent_id)
     ban = Ban(agent_id=agent_id, reason=message.reason, banned_at=timestamp_text(hall.timestamp()))
@@ -164,7 +164,7 @@ def ban(hall: Hall, session: Session, message: client.AdminBan) -> None:
 
 
 @guarded(Doorkeeper.check_access)
-def unban(hall: Hall, session: Session, message: client.AdminUnban) -> None:
+def unban(hall: Hall, session: Session, message: admin.AdminUnban) -> None:
     agent_id = bare_id(message.agent_id)
     was_here = bool(hall.bans.remove(agent_id))
 
@@ -182,7 +182,7 @@ def unban(hall: Hall, session: Session, message: client.AdminUnban) -> None:
 
 
 @guarded(Doorkeeper.check_access)
-def list_bans(hall: Hall, session: Session, message: client.AdminBans) -> None:
+def list_bans(hall: Hall, session: Session, message: admin.AdminBans) -> None:
     """The newest first; `total` tells how many there are."""
     newest = sorted(hall.bans.entries(), key=lambda ban: ban.banned_at, reverse=True)
     listed = [
@@ -198,7 +198,7 @@ def list_bans(hall: Hall, session: Session, message: client.AdminBans) -> None:
 
 
 @guarded(Doorkeeper.check_admin)
-def set_motd(hall: Hall, session: Session, message: client.AdminMotd) -> None:
+def set_motd(hall: Hall, session: Session, message: admin.AdminMotd) -> None:
     """An empty one is taken out of the store: the next start shows that of the settings again."""
     motd = message.motd or None
     _show_motd(hall, motd)
@@ -219,7 +219,7 @@ def set_motd(hall: Hall, session: Session, message: client.AdminMotd) -> None:
 
 
 @guarded(Doorkeeper.check_admin)
-def set_verified(hall: Hall, session: Session, message: client.AdminVerify) -> None:
+def set_verified(hall: Hall, session: Session, message: admin.AdminVerify) -> None:
     agent = _find(hall, message.agent_id)
     if agent.relay is not None:
         raise InvalidMessage(f"{agent.address} is on the {agent.via} wire, where an admin verifies no agent")
@@ -309,13 +309,13 @@ def _close_all(hall: Hall, sessions: list[Session]) -> None:
 
 
 COMMANDS: Final = (
-    Command(client.AdminApprove, approve, ANSWER, Tier.STRANGER),
-    Command(client.AdminRevoke, revoke, ANSWER, Tier.STRANGER),
-    Command(client.AdminList, list_approved, ANSWER, Tier.STRANGER),
-    Command(client.AdminKick, kick, ANSWER, Tier.STRANGER),
-    Command(client.AdminBan, ban, ANSWER, Tier.STRANGER),
-    Command(client.AdminUnban, unban, ANSWER, Tier.STRANGER),
-    Command(client.AdminBans, list_bans, ANSWER, Tier.STRANGER),
-    Command(client.AdminMotd, set_motd, ANSWER, Tier.STRANGER),
-    Command(client.AdminVerify, set_verified, ANSWER, Tier.STRANGER),
+    Command(admin.AdminApprove, approve, ANSWER, Tier.STRANGER),
+    Command(admin.AdminRevoke, revoke, ANSWER, Tier.STRANGER),
+    Command(admin.AdminList, list_approved, ANSWER, Tier.STRANGER),
+    Command(admin.AdminKick, kick, ANSWER, Tier.STRANGER),
+    Command(admin.AdminBan, ban, ANSWER, Tier.STRANGER),
+    Command(admin.AdminUnban, unban, ANSWER, Tier.STRANGER),
+    Command(admin.AdminBans, list_bans, ANSWER, Tier.STRANGER),
+    Command(admin.AdminMotd, set_motd, ANSWER, Tier.STRANGER),
+    Command(admin.AdminVerify, set_verified, ANSWER, Tier.STRANGER),
 )

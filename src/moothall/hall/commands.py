@@ -12,7 +12,8 @@ from moothall.hall.costs import Cost
 from moothall.hall.session import Session, Tier
 from moothall.settings import Settings
 from moothall.settings.limits import Rate
-from moothall.wire.agentchat.client import AnyClientMessage, ClientMessage
+from moothall.wire.agentchat.client import ClientMessage
+from moothall.wire.agentchat.requests import AnyClientMessage
 
 if TYPE_CHECKING:
     from moothall.hall.hall import Hall

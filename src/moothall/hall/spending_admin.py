@@ -27,14 +27,14 @@ from moothall.hall.spending import (
     encode_cap,
 )
 from moothall.identity import PublicKey
-from moothall.wire.agentchat import client, server
+from moothall.wire.agentchat import admin, server
 from moothall.wire.agentchat.names import bare_id
 
 MAX_LISTED: Final = 1000  # keys that have spent most; those with a cap are listed as well
 
 
 @guarded(Doorkeeper.check_admin)
-def show_budget(hall: Hall, session: Session, message: client.AdminBudget) -> None:
+def show_budget(hall: Hall, session: Session, message: admin.AdminBudget) -> None:
     """Those that have spent most come first; `total` tells how many keys have spent something."""
     day = day_of(hall.timestamp()) if message.day is None else _read_day(message.day)
     capped = hall.spending.caps.keys
@@ -63,7 +63,7 @@ def show_budget(hall: Hall, session: Session, message: client.AdminBudget) -> No
 
 
 @guarded(Doorkeeper.check_admin)
-def set_budget(hall: Hall, session: Session, message: client.AdminSetBudget) -> None:
+def set_budget(hall: Hall, session: Session, message: admin.AdminSetBudget) -> None:
     if message.pubkey is not None:
         try:
             key = PublicKey.from_pem(message.pubkey)
@@ -140,6 +140,6 @@ def _read_day(text: str) -> int:
 
 
 COMMANDS: Final = (
-    Command(client.AdminBudget, show_budget, ANSWER, Tier.STRANGER),
-    Command(client.AdminSetBudget, set_budget, ANSWER, Tier.STRANGER),
+    Command(admin.AdminBudget, show_budget, ANSWER, Tier.STRANGER),
+    Command(admin.AdminSetBudget, set_budget, ANSWER, Tier.STRANGER),
 )

@@ -4,8 +4,9 @@ from typing import Final
 
 from moothall.errors import UsageError
 from moothall.store.dialect import Connection
+from moothall.store.migration_steps import fills, statements
 from moothall.store.offers import fill_offers
-from moothall.store.schema import MIGRATIONS, VERSION, fills, statements
+from moothall.store.schema import MIGRATIONS, VERSION
 
 _FILLS: Final = {"offers": fill_offers}
 

@@ -14,8 +14,9 @@ import msgspec
 from msgspec import UNSET
 
 from moothall.errors import InvalidMessage
-from moothall.wire.agentchat.client import MAX_REF, AnyClientMessage, ClientMessage
+from moothall.wire.agentchat.client import MAX_REF, ClientMessage
 from moothall.wire.agentchat.faults import explain
+from moothall.wire.agentchat.requests import AnyClientMessage
 from moothall.wire.agentchat.server import ServerMessage
 from moothall.wire.outgoing import Bundle, Outgoing
 from moothall.wire.websocket import encode_text

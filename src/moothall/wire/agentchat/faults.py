@@ -10,8 +10,9 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import FieldInfo
 
-from moothall.wire.agentchat.client import AnyClientMessage, ClientMessage
+from moothall.wire.agentchat.client import ClientMessage
 from moothall.wire.agentchat.names import AgentAddress, ChannelName
+from moothall.wire.agentchat.requests import AnyClientMessage
 
 # What to say instead of a regular expression or a list of literals. Programs match the texts of the first
 # two (agentchat wire 7).
