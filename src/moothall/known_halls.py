@@ -200,6 +200,30 @@ class KnownHalls:
         self._change(change)
         return True
 
+    def at_own_port(self, port: int) -> Pin | None:
+        """The pin of the hall on this port of loopback, if there is one."""
+        return self.read().get(str(Authority(_LOOPBACK, port)))
+
+    def leave_own_hall(self, port: int, key: str, former: Pin | None) -> None:
+        """Undo what `meet_own_hall` and visits have changed: the hall of this key is gone for good.
+
+        `former` is the pin that was there before it. A pin by the user stays, and so does that of another hall.
+        """
+        place = str(Authority(_LOOPBACK, port))
+
+        def is_its_own(pins: Pins) -> bool:
+            pin = pins.get(place)
+            return pin is not None and pin.key == key and not pin.by_user
+
+        def change(pins: dict[str, Pin]) -> None:
+            if is_its_own(pins):
+                del pins[place]
+                if former is not None:
+                    pins[place] = former
+
+        if is_its_own(self.read()):
+            self._change(change)
+
     def _change(self, change: Callable[[dict[str, Pin]], None]) -> None:
         with self._file.locked():
             pins = self.read()

@@ -211,6 +211,28 @@ def test_a_hall_of_the_user_does_not_replace_what_the_user_pinned(tmp_path: Path
     assert halls.read()["localhost:6667"].key == KEY
 
 
+@pytest.mark.parametrize("by_user", [False, True])
+def test_a_hall_that_was_here_for_a_short_time(tmp_path: Path, *, by_user: bool) -> None:
+    halls = KnownHalls(tmp_path / "halls.json")
+    halls.pin("localhost:6667", KEY, by_user=by_user)
+    former = halls.at_own_port(6667)
+    assert former is not None
+    assert halls.meet_own_hall(6667, OTHER) is not by_user
+    halls.leave_own_hall(6667, OTHER, former)
+    assert halls.at_own_port(6667) == former
+
+
+def test_a_hall_that_was_met_for_the_first_time_is_forgotten_when_it_is_gone(tmp_path: Path) -> None:
+    halls = KnownHalls(tmp_path / "halls.json")
+    halls.leave_own_hall(6667, KEY, None)
+    assert not halls.path.exists()
+    halls.pin("localhost:6667", KEY)
+    halls.leave_own_hall(6667, OTHER, None)
+    assert halls.at_own_port(6667) is not None
+    halls.leave_own_hall(6667, KEY, None)
+    assert halls.at_own_port(6667) is None
+
+
 def test_a_hall_does_not_replace_pins_of_another_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
