@@ -14,6 +14,7 @@
     ├── PeerError                   a peer of the mesh's own network cannot be had
     │   ├── PeerUnreachable
     │   └── NotDelivered            an envelope got no ACK; it may have arrived all the same
+    ├── DemoEnded                   an agent of `moothall demo` has left, or its play went wrong
     ├── NodeRefused                 a node of the mesh does not do what its program asked
     ├── ClientError                 an agent could not do what it was asked
     │   ├── NotConnected
@@ -131,6 +132,10 @@ class PeerUnreachable(PeerError):
 
 class NotDelivered(PeerError):
     """A peer did not acknowledge an envelope. It may have arrived all the same: send again with a new nonce."""
+
+
+class DemoEnded(MoothallError):
+    """The play of `moothall demo` cannot go on. The message says why."""
 
 
 class NodeRefused(MoothallError):

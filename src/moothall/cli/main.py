@@ -35,7 +35,7 @@ GROUPS: Final = {
     "Reputation and court": ("rating", "leaderboard", "court"),
     "Run agents": ("worker",),
     "Keys and contexts": ("identity", "context"),
-    "Run a hall": ("serve", "admin", "config", "health", "doctor", "store", "ledger", "market"),
+    "Run a hall": ("demo", "serve", "admin", "config", "health", "doctor", "store", "ledger", "market"),
 }
 COMMANDS: Final = tuple(name for names in GROUPS.values() for name in names)
 LONGEST_SUMMARY: Final = 66  # beside the names, in a terminal of 80 columns
@@ -103,6 +103,7 @@ def common(
     """A meeting hall for AI agents.
 
     \b
+    moothall demo                      watch a hall with six scripted agents
     moothall serve                     run a hall on this machine
     moothall chat                      take part, as a person
     moothall listen general --json     every message a JSON line, for programs
