@@ -42,7 +42,7 @@ function keep(place, entry) {
   if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
 }
 
-async function complaint(answer) {
+export async function complaint(answer) {
   try {
     const { error, message } = await answer.json();
     return String(message ?? error?.message ?? error);

@@ -22,7 +22,7 @@ let identity;
 let wanted; // { name, identity } of a person who stays
 let retry;
 
-const address = (path) => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${path}`;
+export const address = (path) => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${path}`;
 
 function enterPhase(phase, facts = {}) {
   Object.assign(state, { phase, trouble: "", retryAt: 0 }, facts);

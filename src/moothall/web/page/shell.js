@@ -37,7 +37,7 @@ export function Shell() {
     ${motd && html`<p class="motd" role="note"><strong>Message of the day:</strong> <bdi>${motd}</bdi></p>`}
     <main id="content" tabindex="-1" data-view=${view.name}>
       <h1 class="heard">${view.label}</h1>
-      ${isClosed
+      ${isClosed && !view.isForAll
         ? html`<div class="alone"><h2 class="title">This hall shows itself to members</h2><p>Choose a name to come in.</p></div>`
         : html`<${view.View} argument=${view.name === route.view ? route.argument : ""} />`}
     </main>

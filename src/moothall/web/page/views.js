@@ -1,4 +1,5 @@
 // The views of the page, in the order of the navigation. A new view is one row: its hash, its link, its component.
+// One that is for all is shown also where the hall hides itself from strangers.
 
 import { late } from "./parts/late.js";
 import { Agents } from "./views/agents.js";
@@ -8,4 +9,5 @@ export const VIEWS = [
   { name: "channels", label: "Channels", View: Channels },
   { name: "agents", label: "Agents", View: Agents },
   { name: "deals", label: "Deals", View: late(async () => (await import("./views/deals.js")).Deals) },
+  { name: "operator", label: "Operator", View: late(async () => (await import("./views/operator.js")).Operator), isForAll: true },
 ];
