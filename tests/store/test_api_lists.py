@@ -7,8 +7,8 @@ import pytest
 
 from moothall.court.records import Dispute
 from moothall.errors import InvalidMessage
-from moothall.hall.api_routes import Place as Cursor
-from moothall.market.api_books import Page
+from moothall.hall.api_pages import Page
+from moothall.hall.api_pages import Place as Cursor
 from moothall.market.conversations import Conversation
 from moothall.market.records import RatingPoint
 from moothall.store import api_lists

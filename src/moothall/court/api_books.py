@@ -5,8 +5,8 @@ from typing import Protocol
 from moothall.court import books as court
 from moothall.court.phases import Phase
 from moothall.court.records import Dispute
-from moothall.hall.api_routes import Place
-from moothall.market.api_books import ApiBooks, Page
+from moothall.hall.api_pages import Page, Place
+from moothall.market.api_books import ApiBooks
 
 
 class CourtApiBooks(court.Books, ApiBooks, Protocol):

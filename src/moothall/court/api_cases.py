@@ -4,6 +4,7 @@ Cases of others are counts, unless the operator sets `public_cases`. Then all se
 is open, strangers see it without the evidence: an arbiter that declined must not find it there.
 """
 
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta, Raw, Struct
@@ -15,25 +16,13 @@ from moothall.court.desk import CourtDesk
 from moothall.court.phases import Phase
 from moothall.court.records import Dispute, Part, SlotStatus, Verdict
 from moothall.errors import DisputeNotFound, DisputeNotParty
-from moothall.hall.api_routes import (
-    MAX_LIST,
-    ApiRoute,
-    Listing,
-    Paged,
-    Query,
-    ReadCost,
-    Row,
-    Stored,
-    Viewer,
-    read_place,
-)
+from moothall.hall.api_pages import MAX_LIST, Page, Place, RecordList, RecordQuery, list_records
+from moothall.hall.api_routes import ApiRoute, Query, ReadCost, Row, Stored, Viewer
 from moothall.hall.services import Services
-from moothall.market.api_deals import Whose, WhoseParameter, whose_of
 
 
-class CaseQuery(Paged, frozen=True, kw_only=True):
+class CaseQuery(RecordQuery, frozen=True, kw_only=True):
     phase: Annotated[Phase, Meta(description="Only cases in this phase.")] | None = None
-    whose: WhoseParameter | None = None
 
 
 class OneCase(Query, frozen=True, kw_only=True):
@@ -58,33 +47,24 @@ class CaseShown(Struct, kw_only=True):
     verdict: Verdict | None
 
 
-class CaseList(Listing):
+class CaseList(RecordList):
     """`counts` are of all cases of the hall, by phase. `whose` says which of them `items` are."""
 
-    whose: Whose
-    counts: dict[str, int]
     items: list[CaseShown]
 
 
 def routes(desk: CourtDesk) -> tuple[Row, ...]:
     def list_cases(hall: Services, viewer: Viewer, query: CaseQuery) -> CaseList | Stored:
         """The newest first."""
-        after, counts = read_place(query.after), dict(desk.counts)
-        whose = whose_of(query.whose, is_public=hall.settings.public_cases)
-        part_of = viewer.key if whose == "mine" else None
-        if part_of is None and not (whose == "all" and hall.settings.public_cases):
-            return CaseList(whose=whose, counts=counts, items=[], next=None)
-
-        def work(books: CourtApiBooks) -> CaseList:
-            page = books.list_cases(part_of, phase=query.phase, after=after, limit=query.limit, most=MAX_LIST)
-            return CaseList(
-                whose=whose,
-                counts=counts,
-                items=[_shown(case, viewer.key) for case in page.items],
-                next=None if page.next is None else str(page.next),
-            )
-
-        return Stored(work)
+        return list_records(
+            CaseList,
+            viewer,
+            query,
+            counts=desk.counts,
+            is_public=hall.settings.public_cases,
+            read=partial(_read, query),
+            show=partial(_shown, viewer.key),
+        )
 
     return (
         ApiRoute(
@@ -118,7 +98,13 @@ def show_case(hall: Services, viewer: Viewer, query: OneCase) -> Stored:
     return Stored(work)
 
 
-def _shown(case: Dispute, viewer: bytes | None) -> CaseShown:
+def _read(
+    query: CaseQuery, books: CourtApiBooks, part_of: bytes | None, after: Place | None
+) -> Page[Dispute]:
+    return books.list_cases(part_of, phase=query.phase, after=after, limit=query.limit, most=MAX_LIST)
+
+
+def _shown(viewer: bytes | None, case: Dispute) -> CaseShown:
     number = None if viewer is None else case.slot_of(viewer)
     return CaseShown(
         id=case.id,

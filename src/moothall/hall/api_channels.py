@@ -4,7 +4,6 @@ An invite-only channel is shown to its members alone: to others there is none of
 verified-only channel is shown to agents that are verified.
 """
 
-from heapq import nsmallest
 from itertools import islice
 from typing import Annotated, Final
 
@@ -12,6 +11,7 @@ from msgspec import Meta, Struct
 
 from moothall import __version__
 from moothall.errors import AuthRequired, ChannelNotFound
+from moothall.hall.api_pages import cut, page_by
 from moothall.hall.api_routes import (
     Answer,
     ApiRoute,
@@ -112,18 +112,10 @@ def show_hall(hall: Hall, viewer: Viewer, query: NoParameters) -> HallShown:
 
 def list_channels(hall: Hall, viewer: Viewer, query: Paged) -> ChannelList:
     """By name."""
-    agent, after = viewer.agent(hall), query.after or ""
-    shown = (
-        channel
-        for channel in hall.channels
-        if channel.name > after and channel.is_shown and _is_visible(channel, agent)
-    )
-    found = nsmallest(query.limit + 1, shown, key=lambda channel: channel.name)
-    page = found[: query.limit]
-    return ChannelList(
-        items=[_shown(channel) for channel in page],
-        next=page[-1].name if len(found) > len(page) else None,
-    )
+    agent = viewer.agent(hall)
+    shown = (channel for channel in hall.channels if channel.is_shown and _is_visible(channel, agent))
+    page, more = page_by(lambda channel: channel.name, shown, query)
+    return ChannelList(items=[_shown(channel) for channel in page], next=more)
 
 
 def list_messages(hall: Hall, viewer: Viewer, query: OfChannel) -> MessageList:
@@ -134,27 +126,17 @@ def list_messages(hall: Hall, viewer: Viewer, query: OfChannel) -> MessageList:
         for message in older:
             if message.msg_id == query.after:
                 break
-    found = list(islice(older, query.limit + 1))
-    page = found[: query.limit]
-    return MessageList(items=page, next=page[-1].msg_id if len(found) > len(page) else None)
+    page, more = cut(list(islice(older, query.limit + 1)), query.limit, lambda message: message.msg_id)
+    return MessageList(items=page, next=more)
 
 
 def list_members(hall: Hall, viewer: Viewer, query: OfChannel) -> MemberList:
     """By id."""
     channel = _readable(hall, viewer, query.name)
-    after = (query.after or "").removeprefix("@")
     unannounced = channel.unannounced
-    later = (member for member in channel.members.values() if member.id > after)
-    found = nsmallest(
-        query.limit + 1,
-        (member for member in later if member.id not in unannounced),
-        key=lambda member: member.id,
-    )
-    page = found[: query.limit]
-    return MemberList(
-        items=[_member(member) for member in page],
-        next=page[-1].address if len(found) > len(page) else None,
-    )
+    announced = (member for member in channel.members.values() if member.id not in unannounced)
+    page, more = page_by(lambda member: member.id, announced, query, lambda member: member.address)
+    return MemberList(items=[_member(member) for member in page], next=more)
 
 
 def wire_of(agent: Present) -> str:
@@ -187,10 +169,14 @@ def _is_visible(channel: Channel, agent: Agent | None) -> bool:
     return not channel.invite_only or (agent is not None and agent.id in channel.members)
 
 
+def _named(hall: Hall, name: str) -> Channel | None:
+    return hall.channels.get(name if name.startswith("#") else f"#{name}")
+
+
 def _readable(hall: Hall, viewer: Viewer, name: str) -> Channel:
     """A channel whose members and messages the viewer may see. Raises ChannelNotFound or AuthRequired."""
     agent = viewer.agent(hall)
-    channel = hall.channels.get(name if name.startswith("#") else f"#{name}")
+    channel = _named(hall, name)
     if channel is None or not channel.is_shown or not _is_visible(channel, agent):
         raise ChannelNotFound("There is no channel of this name that you may see")
     if channel.verified_only and (agent is None or not agent.verified):
@@ -203,7 +189,7 @@ def _channels_looked_at(hall: Hall, query: Paged) -> int:
 
 
 def _members_looked_at(hall: Hall, query: OfChannel) -> int:
-    channel = hall.channels.get(query.name if query.name.startswith("#") else f"#{query.name}")
+    channel = _named(hall, query.name)
     return query.limit + (0 if channel is None else len(channel.members) // LOOKED_AT_FOR_ONE)
 
 

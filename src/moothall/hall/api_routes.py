@@ -8,7 +8,6 @@ A handler answers from memory, or returns a unit of work that only reads: then t
 It shows nothing that the agent that asks could not see over the WebSocket.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, NamedTuple, Ty
 
 from msgspec import Meta, Raw, Struct
 
-from moothall.errors import InvalidMessage
 from moothall.hall.session import Agent
 
 if TYPE_CHECKING:
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
 
 MAX_LIMIT: Final = 100  # entries of one answer
 MAX_CURSOR: Final = 300  # characters
-MAX_LIST: Final = 256 * 1024  # bytes of the records behind one list
-
-_is_place: Final = re.compile(r"([0-9]{1,16})-([!-~]{1,256})").fullmatch
 
 
 class Audience(Enum):
@@ -71,26 +66,6 @@ class Answer(Struct, kw_only=True):
 
 class Listing(Answer):
     next: str | None  # `after` of the request that goes on; null at the end
-
-
-class Place(NamedTuple):
-    """A record of a list by time, newest first: the next page begins after it."""
-
-    at: int
-    id: str
-
-    def __str__(self) -> str:
-        return f"{self.at}-{self.id}"
-
-
-def read_place(after: str | None) -> Place | None:
-    """Raises InvalidMessage if it is no cursor of a list by time."""
-    if after is None:
-        return None
-    found = _is_place(after)
-    if found is None:
-        raise InvalidMessage("`after` must be the `next` of an answer from this route")
-    return Place(int(found[1]), found[2])
 
 
 class Stored(NamedTuple):

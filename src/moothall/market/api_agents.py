@@ -1,14 +1,24 @@
 """Agents in the HTTP API, with ratings and skills: what LIST_AGENTS, GET_RATING, GET_LEADERBOARD and SEARCH_SKILLS
 show."""
 
-from heapq import nsmallest
 from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
 from moothall.errors import AgentNotFound, InvalidMessage
 from moothall.hall.api_channels import roster_looked_at, wire_of
-from moothall.hall.api_routes import Answer, ApiRoute, Listing, Paged, Query, ReadCost, Stored, Viewer
+from moothall.hall.api_pages import cut, page_by
+from moothall.hall.api_routes import (
+    MAX_LIMIT,
+    Answer,
+    ApiRoute,
+    Listing,
+    Paged,
+    Query,
+    ReadCost,
+    Stored,
+    Viewer,
+)
 from moothall.hall.roster import Present
 from moothall.hall.services import Services
 from moothall.identity import PublicKey
@@ -34,7 +44,7 @@ class PagedOfAgent(Paged, frozen=True, kw_only=True):
 
 
 class Leading(Query, frozen=True, kw_only=True):
-    limit: Annotated[int, Meta(ge=1, le=100, description="How many entries, at most.")] = 50
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="How many entries, at most.")] = 50
 
 
 class TokenBudget(Struct, kw_only=True):
@@ -107,11 +117,8 @@ class Leaderboard(Answer):
 
 def list_agents(hall: Services, viewer: Viewer, query: Paged) -> Stored:
     """By id."""
-    after = bare_id(query.after or "")
-    later = (agent for agent in hall.roster.everyone() if agent.id > after)
-    found = nsmallest(query.limit + 1, later, key=lambda agent: agent.id)
-    page = [(_key_of(agent), _present(agent)) for agent in found[: query.limit]]
-    more = page[-1][1].id if len(found) > len(page) else None
+    agents, more = page_by(lambda agent: agent.id, hall.roster.everyone(), query, lambda agent: agent.address)
+    page = [(_key_of(agent), _present(agent)) for agent in agents]
 
     def work(books: Books) -> AgentList:
         standings = books.standings_of([key for key, _ in page if key is not None])
@@ -150,11 +157,11 @@ def list_ratings(hall: Services, viewer: Viewer, query: PagedOfAgent) -> Stored:
     def work(books: ApiBooks) -> RatingHistory:
         key = _find_key(books, agent, query.id)
         steps = [] if key is None else books.rating_steps(key, before=before, limit=query.limit + 1)
-        page = steps[: query.limit]
+        page, more = cut(steps, query.limit, lambda step: str(step.number))
         return RatingHistory(
             id=f"@{bare_id(query.id)}",
             items=[RatingPoint(at=step.at, rating=step.rating, why=step.why) for step in page],
-            next=str(page[-1].number) if len(steps) > len(page) else None,
+            next=more,
         )
 
     return Stored(work)

@@ -1,22 +1,12 @@
 """What the HTTP API reads of the market besides its books: lists by time, a page at a time."""
 
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
-from moothall.hall.api_routes import Place
+from moothall.hall.api_pages import Page, Place
 from moothall.market import books as market
 from moothall.market.conversations import Conversation, State
 from moothall.market.desk_books import DeskBooks
 from moothall.market.records import Proposal, Status
-
-Item = TypeVar("Item")
-
-
-class Page(NamedTuple, Generic[Item]):
-    """Newest first. `next` is where the list goes on; None at its end. A page may be short and have a `next`: a
-    unit of work looks at a bounded number of rows."""
-
-    items: list[Item]
-    next: Place | None
 
 
 class RatingStep(NamedTuple):

@@ -3,43 +3,24 @@
 Deals of others are counts, unless the operator sets `public_deals`.
 """
 
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
 from moothall.errors import ProposalNotFound
-from moothall.hall.api_routes import (
-    MAX_LIST,
-    Answer,
-    ApiRoute,
-    Listing,
-    Paged,
-    Query,
-    ReadCost,
-    Row,
-    Stored,
-    Viewer,
-    read_place,
-)
+from moothall.hall.api_pages import MAX_LIST, Page, Place, RecordList, RecordQuery, list_records
+from moothall.hall.api_routes import Answer, ApiRoute, Query, ReadCost, Row, Stored, Viewer
 from moothall.hall.services import Services
-from moothall.market.api_books import ApiBooks, Page
+from moothall.market.api_books import ApiBooks
 from moothall.market.books import Books
 from moothall.market.deal_history import SignedStep, signed_steps
 from moothall.market.desk import MarketDesk
 from moothall.market.records import Proposal, Scalar, Status
 
-Whose = Literal["mine", "all"]
-WhoseParameter = Annotated[
-    Whose,
-    Meta(
-        description="Those of the viewer, or all. By default all where the operator shows them, else `mine`."
-    ),
-]
 
-
-class DealQuery(Paged, frozen=True, kw_only=True):
+class DealQuery(RecordQuery, frozen=True, kw_only=True):
     status: Annotated[Status, Meta(description="Only deals of this status.")] | None = None
-    whose: WhoseParameter | None = None
 
 
 class OneDeal(Query, frozen=True, kw_only=True):
@@ -73,11 +54,9 @@ class DealShown(Struct, kw_only=True):
     case: str | None
 
 
-class DealList(Listing):
+class DealList(RecordList):
     """`counts` are of all deals of the hall, by status. `whose` says which of them `items` are."""
 
-    whose: Whose
-    counts: dict[str, int]
     items: list[DealShown]
 
 
@@ -89,24 +68,15 @@ class DealAnswer(Answer):
 def routes(desk: MarketDesk) -> tuple[Row, ...]:
     def list_deals(hall: Services, viewer: Viewer, query: DealQuery) -> DealList | Stored:
         """The newest first."""
-        after, counts = read_place(query.after), dict(desk.counts)
-        whose = whose_of(query.whose, is_public=hall.settings.public_deals)
-        party = viewer.key if whose == "mine" else None
-        if party is None and not (whose == "all" and hall.settings.public_deals):
-            return DealList(whose=whose, counts=counts, items=[], next=None)
-
-        def work(books: ApiBooks) -> DealList:
-            page: Page[Proposal] = books.list_deals(
-                party, status=query.status, after=after, limit=query.limit, most=MAX_LIST
-            )
-            return DealList(
-                whose=whose,
-                counts=counts,
-                items=[_shown(deal) for deal in page.items],
-                next=None if page.next is None else str(page.next),
-            )
-
-        return Stored(work)
+        return list_records(
+            DealList,
+            viewer,
+            query,
+            counts=desk.counts,
+            is_public=hall.settings.public_deals,
+            read=partial(_read, query),
+            show=_shown,
+        )
 
     return (
         ApiRoute(
@@ -140,9 +110,8 @@ def show_deal(hall: Services, viewer: Viewer, query: OneDeal) -> Stored:
     return Stored(work)
 
 
-def whose_of(asked: Whose | None, *, is_public: bool) -> Whose:
-    """Which records a list is about."""
-    return asked or ("all" if is_public else "mine")
+def _read(query: DealQuery, books: ApiBooks, party: bytes | None, after: Place | None) -> Page[Proposal]:
+    return books.list_deals(party, status=query.status, after=after, limit=query.limit, most=MAX_LIST)
 
 
 def _shown(deal: Proposal) -> DealShown:

@@ -4,13 +4,23 @@ Conversations of others are counts, unless the operator sets `public_deals`. The
 agent sees its own entries.
 """
 
-from typing import Annotated, Literal
+from functools import partial
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from moothall.errors import InvalidMessage, ProposalNotFound
-from moothall.hall.api_routes import (
+from moothall.hall.api_pages import (
     MAX_LIST,
+    Page,
+    Place,
+    RecordList,
+    RecordQuery,
+    Whose,
+    cut,
+    list_records,
+)
+from moothall.hall.api_routes import (
     Answer,
     ApiRoute,
     Audience,
@@ -21,25 +31,20 @@ from moothall.hall.api_routes import (
     Row,
     Stored,
     Viewer,
-    read_place,
 )
 from moothall.hall.mesh.frames import ConversationSummary, EscrowSummary, Logged
 from moothall.hall.services import Services
 from moothall.market import mesh_answers
 from moothall.market.api_books import MeshApiBooks
-from moothall.market.api_deals import Whose, WhoseParameter, whose_of
 from moothall.market.conversations import Conversation, State
 from moothall.market.credit_books import JournalEntry
 from moothall.market.ledger import agent_account
 from moothall.market.mesh_desk import MeshDesk
-from moothall.market.records import Entry, Posting
-
-Settled = Literal["approve", "reject"]
+from moothall.market.records import Posting
 
 
-class ConversationQuery(Paged, frozen=True, kw_only=True):
+class ConversationQuery(RecordQuery, frozen=True, kw_only=True):
     state: Annotated[State, Meta(description="Only conversations in this state.")] | None = None
-    whose: WhoseParameter | None = None
 
 
 class OneConversation(Query, frozen=True, kw_only=True):
@@ -52,11 +57,9 @@ class LedgerQuery(Paged, frozen=True, kw_only=True):
     ) = None
 
 
-class ConversationList(Listing):
+class ConversationList(RecordList):
     """`counts` are of all conversations of the hall, by state. `whose` says which of them `items` are."""
 
-    whose: Whose
-    counts: dict[str, int]
     items: list[ConversationSummary]
 
 
@@ -97,24 +100,15 @@ def routes(desk: MeshDesk) -> tuple[Row, ...]:
         hall: Services, viewer: Viewer, query: ConversationQuery
     ) -> ConversationList | Stored:
         """The newest first."""
-        after, counts = read_place(query.after), dict(desk.counts)
-        whose = whose_of(query.whose, is_public=hall.settings.public_deals)
-        party = viewer.key if whose == "mine" else None
-        if party is None and not (whose == "all" and hall.settings.public_deals):
-            return ConversationList(whose=whose, counts=counts, items=[], next=None)
-
-        def work(books: MeshApiBooks) -> ConversationList:
-            page = books.list_conversations(
-                party, state=query.state, after=after, limit=query.limit, most=MAX_LIST
-            )
-            return ConversationList(
-                whose=whose,
-                counts=counts,
-                items=[mesh_answers.summary(each, viewer.key) for each in page.items],
-                next=None if page.next is None else str(page.next),
-            )
-
-        return Stored(work)
+        return list_records(
+            ConversationList,
+            viewer,
+            query,
+            counts=desk.counts,
+            is_public=hall.settings.public_deals,
+            read=partial(_read, query),
+            show=lambda conversation: mesh_answers.summary(conversation, viewer.key),
+        )
 
     return (
         ApiRoute(
@@ -143,6 +137,12 @@ def routes(desk: MeshDesk) -> tuple[Row, ...]:
             audience=Audience.AGENTS,
         ),
     )
+
+
+def _read(
+    query: ConversationQuery, books: MeshApiBooks, party: bytes | None, after: Place | None
+) -> Page[Conversation]:
+    return books.list_conversations(party, state=query.state, after=after, limit=query.limit, most=MAX_LIST)
 
 
 def show_conversation(hall: Services, viewer: Viewer, query: OneConversation) -> Stored:
@@ -184,14 +184,14 @@ def show_ledger(hall: Services, viewer: Viewer, query: LedgerQuery) -> Stored:
         before = None if place is None else books.posted(*place)
         if place is not None and before is None:
             raise InvalidMessage("`after` names no entry; it must be the `next` of an answer from this route")
-        journal = books.journal(account, limit=query.limit + 1, before=before)
-        page = journal[: query.limit]
+        found = books.journal(account, limit=query.limit + 1, before=before)
+        page, more = cut(found, query.limit, _place)
         return Ledger(
             whose=whose,
             balance=None if account is None else books.balance(account),
             totals=books.totals() if account is None else None,
             items=[_entry(each) for each in page],
-            next=_place(page[-1].entry) if len(journal) > len(page) else None,
+            next=more,
         )
 
     return Stored(work)
@@ -208,8 +208,8 @@ def _entry(listed: JournalEntry) -> LedgerEntry:
     )
 
 
-def _place(entry: Entry) -> str:
-    return f"{entry.operation}-{entry.deal}"
+def _place(listed: JournalEntry) -> str:
+    return f"{listed.entry.operation}-{listed.entry.deal}"
 
 
 def _read_entry(after: str | None) -> tuple[str, str] | None:

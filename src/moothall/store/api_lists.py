@@ -13,8 +13,8 @@ from msgspec import Raw
 from moothall.court.phases import Phase
 from moothall.court.records import Dispute
 from moothall.errors import InvalidMessage
-from moothall.hall.api_routes import Place
-from moothall.market.api_books import Page, RatingStep
+from moothall.hall.api_pages import Page, Place
+from moothall.market.api_books import RatingStep
 from moothall.market.books import what_fits
 from moothall.market.conversations import Conversation, State
 from moothall.market.records import Proposal, Status

@@ -1,13 +1,13 @@
 """What operators see in the HTTP API: the metrics of the last hour, connections, bans, what workers spend."""
 
-from heapq import nsmallest
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
 from moothall.gateways.metrics_history import PERIOD, MetricsHistory, Sample
 from moothall.hall.access import Ban
-from moothall.hall.api_channels import roster_looked_at
+from moothall.hall.api_channels import roster_looked_at, wire_of
+from moothall.hall.api_pages import page_by
 from moothall.hall.api_routes import (
     MAX_LIMIT,
     Answer,
@@ -25,7 +25,6 @@ from moothall.hall.hall import Hall
 from moothall.hall.session import Agent
 from moothall.hall.spending import TOTAL, SpendingBooks, day_of, day_text
 from moothall.identity import PublicKey
-from moothall.wire.agentchat.names import bare_id
 
 MAX_REASON: Final = 200  # characters of a ban's reason; a frame's worth of them would fit into one
 
@@ -138,28 +137,14 @@ def routes(history: MetricsHistory) -> tuple[Row, ...]:
 
 
 def list_connections(hall: Hall, viewer: Viewer, query: Paged) -> ConnectionList:
-    after = bare_id(query.after or "")
-    later = (agent for agent in hall.roster.agents.values() if agent.id > after)
-    found = nsmallest(query.limit + 1, later, key=lambda agent: agent.id)
-    page = found[: query.limit]
-    return ConnectionList(
-        items=[_connection(agent) for agent in page],
-        next=page[-1].address if len(found) > len(page) else None,
-    )
+    agents = hall.roster.agents.values()
+    page, more = page_by(lambda agent: agent.id, agents, query, lambda agent: agent.address)
+    return ConnectionList(items=[_connection(agent) for agent in page], next=more)
 
 
 def list_bans(hall: Hall, viewer: Viewer, query: Paged) -> BanList:
-    after = query.after or ""
-    found = nsmallest(
-        query.limit + 1,
-        (ban for ban in hall.bans.entries() if ban.agent_id > after),
-        key=lambda ban: ban.agent_id,
-    )
-    page = found[: query.limit]
-    return BanList(
-        items=[_ban(ban) for ban in page],
-        next=page[-1].agent_id if len(found) > len(page) else None,
-    )
+    page, more = page_by(lambda ban: ban.agent_id, hall.bans.entries(), query)
+    return BanList(items=[_ban(ban) for ban in page], next=more)
 
 
 def list_budgets(hall: Hall, viewer: Viewer, query: MostSpent) -> Stored:
@@ -191,7 +176,7 @@ def _connection(agent: Agent) -> ConnectionShown:
     return ConnectionShown(
         id=agent.address,
         name=agent.name,
-        wire=agent.via or "agentchat",
+        wire=wire_of(agent),
         ip=session.ip,
         user_agent=session.user_agent,
         connected_at=int(session.connected_at * 1000),

@@ -1,10 +1,10 @@
 """Agents of the mesh in the HTTP API: those that are connected and sent a BEACON, which all others get to see."""
 
-from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from moothall.hall.api_pages import page_by
 from moothall.hall.api_routes import ApiRoute, Listing, Paged, ReadCost, Row, Viewer
 from moothall.hall.costs import LOOKED_AT_FOR_ONE
 from moothall.hall.services import Services
@@ -30,13 +30,10 @@ class MeshAgentList(Listing):
 def routes(room: "MeshRoom") -> tuple[Row, ...]:
     def list_agents(hall: Services, viewer: Viewer, query: Paged) -> MeshAgentList:
         """By key."""
-        after = query.after or ""
-        later = ((key, name) for key, name in room.connections.named() if key.hex() > after)
-        found = nsmallest(query.limit + 1, later)
-        page = found[: query.limit]
+        page, more = page_by(lambda named: named[0].hex(), room.connections.named(), query)
         return MeshAgentList(
             items=[_shown(hall, key, name, proven=room.connections.is_proven(key)) for key, name in page],
-            next=page[-1][0].hex() if len(found) > len(page) else None,
+            next=more,
         )
 
     def looked_at(hall: Services, query: Paged) -> int:
