@@ -70,12 +70,12 @@ def _decoded(token: str) -> bytes:
 
 def check_welcome(hall: "Hall", key: bytes) -> None:
     """Raise a Refusal unless an agent with this key may come in."""
-    public, settings = PublicKey(key), hall.settings
+    public = PublicKey(key)
     if key in hall.revoked:
         raise NotAllowed("This key was revoked")
     if ban := hall.bans.find(public):
         raise Banned(ban.reason or "You are banned from this hall")
-    if settings.allowlist and settings.allowlist_strict and public not in hall.allowlist:
+    if hall.settings.admits_approved_only and public not in hall.allowlist:
         raise NotAllowed("This hall admits approved keys only; ask the operator to approve yours")
 
 

@@ -56,8 +56,8 @@ _decode: Final = msgspec.json.Decoder(_Frame).decode
 
 
 def is_open(settings: Settings) -> bool:
-    """False: strangers may see nothing. A hall with a strict allow list has no anonymous agents either."""
-    return settings.page and settings.page_public and not (settings.allowlist and settings.allowlist_strict)
+    """False: strangers may not watch."""
+    return settings.page and settings.shows_strangers
 
 
 class Onlooker:

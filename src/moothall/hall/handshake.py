@@ -198,8 +198,7 @@ def _parse_key(pem: str | None) -> PublicKey | None:
 
 def _check_allowlist(hall: Hall, key: PublicKey | None) -> None:
     """Before any challenge; the connection stays open (agentchat wire 20, row 56)."""
-    settings = hall.settings
-    if settings.allowlist and settings.allowlist_strict and (key is None or key not in hall.allowlist):
+    if hall.settings.admits_approved_only and (key is None or key not in hall.allowlist):
         raise NotAllowed("This hall admits approved keys only; ask the operator to approve yours")
 
 

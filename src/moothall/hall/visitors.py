@@ -36,12 +36,12 @@ class Visitors:
 
         `distinction` is what its other id comes from, besides the key: see `choose_id`.
         """
-        gate, settings = self.gate, self.gate.settings
+        gate = self.gate
         if gate.revoked and key in gate.revoked:
             raise VerificationFailed("This key was revoked")
         if len(gate.bans):
             self._check_ban(key, distinction)
-        if settings.allowlist and settings.allowlist_strict and PublicKey(key) not in gate.allowlist:
+        if gate.settings.admits_approved_only and PublicKey(key) not in gate.allowlist:
             raise NotAllowed("This hall admits approved keys only; ask the operator to approve yours")
 
     def _check_ban(self, key: bytes, distinction: bytes) -> None:

@@ -438,6 +438,15 @@ class Settings:
     ping_interval: float = option(30.0, "seconds between pings of the server; 0 is never")
     ping_timeout: float = option(10.0, "seconds before a peer that missed two pings is closed")
 
+    @property
+    def admits_approved_only(self) -> bool:
+        return self.allowlist and self.allowlist_strict
+
+    @property
+    def shows_strangers(self) -> bool:
+        """True if all may see what an agent without a key would see."""
+        return self.page_public and not self.admits_approved_only
+
 
 def described() -> tuple[Field[Any], ...]:
     return fields(Settings)

@@ -117,9 +117,9 @@ class _Answers:
             self._unchanged[tag] = _not_modified(tag)
 
     def __call__(self, asked: Asked) -> Response:
-        for tag in _known_tags(asked.request):
-            if tag in self._unchanged:
-                return self._unchanged[tag]
+        for tag, unchanged in self._unchanged.items():
+            if asked.request.knows(tag):
+                return unchanged
         if self._packed is not None and _takes_gzip(asked.request):
             return self._packed
         return self._plain
@@ -127,12 +127,6 @@ class _Answers:
 
 def _not_modified(tag: str) -> Response:
     return Response(304, b"", headers=(*HEADERS, ("ETag", tag)), keep_alive=True)
-
-
-def _known_tags(request: Request) -> Iterator[str]:
-    """What If-None-Match lists (RFC 9110, 13.1.2: weak tags are as good)."""
-    for tag in request.headers.get("if-none-match", "").split(","):
-        yield tag.strip().removeprefix("W/")
 
 
 def _takes_gzip(request: Request) -> bool:

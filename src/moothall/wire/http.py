@@ -94,6 +94,11 @@ class Request(NamedTuple):
         upgrade = self.headers.get("upgrade")
         return upgrade is not None and "websocket" in _tokens(upgrade)
 
+    def knows(self, etag: str) -> bool:
+        """True if the client has the answer with this entity tag: If-None-Match lists it (RFC 9110, 13.1.2)."""
+        tags = [tag.strip().removeprefix("W/") for tag in self.headers.get("if-none-match", "").split(",")]
+        return etag in tags or "*" in tags
+
     @property
     def allows_another(self) -> bool:
         """True if the client may send its next request on the same connection: this one has no body."""

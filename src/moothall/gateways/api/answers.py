@@ -47,14 +47,6 @@ def encoded(answer: Any) -> bytes:
         return json.dumps(msgspec.to_builtins(answer), separators=(",", ":")).encode()
 
 
-def is_known(if_none_match: str | None, etag: str) -> bool:
-    """True if the client has this answer already (RFC 9110, 13.1.2)."""
-    if if_none_match is None:
-        return False
-    tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
-    return "*" in tags or etag in tags
-
-
 def error(status: int, code: str, message: str, *headers: tuple[str, str]) -> Response:
     return Response(status, _encode({"error": {"code": code, "message": message}}), JSON, headers)
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from moothall.errors import AuthRequired, InternalError, MoothallError, RateLimited, Refusal
 from moothall.gateways.api import openapi, parameters
-from moothall.gateways.api.answers import JSON, Body, body_of, error, is_known, over_budget, refused
+from moothall.gateways.api.answers import JSON, Body, body_of, error, over_budget, refused
 from moothall.gateways.api.cache import Cache
 from moothall.hall.access import Doorkeeper
 from moothall.hall.admin import check_key
@@ -171,14 +171,8 @@ class Api:
             raise AuthRequired("This is for operators; send X-Admin-Key")
         if audience is Audience.AGENTS and viewer.is_stranger:
             raise AuthRequired("This needs a proven key; get a token with API_TOKEN and send it as Bearer")
-        if audience is Audience.VIEWERS and viewer.is_stranger and not self._is_public:
+        if audience is Audience.VIEWERS and viewer.is_stranger and not self._hall.settings.shows_strangers:
             raise AuthRequired("This hall shows nothing to strangers; get a token with API_TOKEN")
-
-    @property
-    def _is_public(self) -> bool:
-        """True if strangers see what an agent without a key would see."""
-        settings = self._hall.settings
-        return settings.page_public and not (settings.allowlist and settings.allowlist_strict)
 
     # -- what it costs -----------------------------------------------------------------------------
 
@@ -230,6 +224,6 @@ class Api:
     def _body(self, asked: Asked, viewer: Viewer, body: Body) -> Response:
         privacy = "no-cache" if viewer.is_stranger else "private, no-cache"
         headers = (("ETag", body.etag), ("Cache-Control", privacy))
-        if is_known(asked.request.headers.get("if-none-match"), body.etag):
+        if asked.request.knows(body.etag):
             return Response(304, b"", headers=headers, keep_alive=True)
         return Response(200, body.json, JSON, headers, keep_alive=True)
