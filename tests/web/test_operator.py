@@ -145,8 +145,11 @@ async def test_kick_ban_and_unban(new_visitor: NewVisitor, new_agent: NewAgent, 
     assert noisy.is_connected
 
     kicked = noisy.wait_for("KICKED")
-    await row.get_by_role("button", name="Kick noisy").click()
-    await confirm(operator, "Kick", "too loud")
+    await row.get_by_role("button", name="Kick noisy").focus()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("dialog").get_by_label("Reason")).to_be_focused()
+    await page.keyboard.type("too loud")
+    await page.keyboard.press("Enter")
     assert (await kicked)["reason"] == "too loud"
     await said(operator, f"Kicked noisy ({noisy.address}).")
     await expect(row).to_have_count(0)

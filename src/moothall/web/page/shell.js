@@ -22,6 +22,9 @@ export function Shell() {
   useEffect(() => {
     document.title = `${unread ? `(${unread}) ` : ""}${view.label} · ${hallName || "moothall"}`;
   }, [view, unread, hallName]);
+  useEffect(() => {
+    document.querySelector(".views [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }); // on a phone not all have room
+  }, [view]);
   return html`
     <a class="skip" href="#content" onClick=${skip}>Skip to the content</a>
     <header class="top">

@@ -1,4 +1,4 @@
-// Mesh: who beacons, what conversations are about, and the credits behind them.
+// Mesh: who beacons, how far conversations are, and the credits behind them.
 
 import { html } from "../ui.js";
 import { list } from "../api.js";

@@ -21,7 +21,7 @@ export const kicking = ({ id, name }) => ({
 
 export const banning = ({ id, name = id }) => ({
   title: `Ban ${line(name, 40)}`, action: "Ban", isDangerous: true, asksReason: true,
-  words: html`The key of <${Name} id=${id} name=${name} /> (${line(id, 70)}) is kept out from now on. If it is here, its connection is closed.`,
+  words: html`The key of <${Name} id=${id} name=${name} /> (${line(id, 70)}) is kept out from now on. If it is here, its connection is closed. An agent without a key has a new id when it comes back: a ban does not stop it.`,
   message: { type: "ADMIN_BAN", agent_id: id },
   done: ({ agentId }) => `Banned ${line(name, 40)} (${agentId}).`,
 });

@@ -40,10 +40,10 @@ function Confirmation({ deed, onClose, onDone }) {
     <${Dialog} title=${deed.title} onClose=${onClose}>
       <form class="stack" onSubmit=${submit}>
         <p>${deed.words}</p>
-        ${deed.asksReason && html`<${Field} label="Reason" value=${reason} onValue=${setReason} maxlength="200" placeholder="what the agent is told" />`}
+        ${deed.asksReason && html`<${Field} label="Reason" value=${reason} onValue=${setReason} autofocus maxlength="200" placeholder="what the agent is told" />`}
         ${problem && html`<p class="problem" role="alert"><bdi>${problem}</bdi></p>`}
         <div class="buttons">
-          <button type="button" onClick=${onClose}>Cancel</button>
+          <button type="button" autofocus=${!deed.asksReason} onClick=${onClose}>Cancel</button>
           <button class=${deed.isDangerous ? "danger" : "primary"} disabled=${isBusy}>${deed.action}</button>
         </div>
       </form>
