@@ -166,7 +166,7 @@ async def test_kick_ban_and_unban(new_visitor: NewVisitor, new_agent: NewAgent, 
     await page.get_by_label("Id of an agent").fill(noisy.address)
     await page.get_by_role("button", name="Ban", exact=True).click()
     await confirm(operator, "Ban", "<b>no</b>\u202e")
-    await said(operator, f"Banned {noisy.address} ({noisy.address}).")
+    await said(operator, f"Banned {noisy.address}.")
     banned = page.get_by_role("row").filter(has_text=noisy.address)
     await expect(banned).to_contain_text("<b>no</b>")
     await banned.get_by_role("button", name="Unban").click()

@@ -12,18 +12,22 @@ import { bytes } from "./samples.js";
 const PAUSE = 5000; // milliseconds
 const MOST = 500; // connections of a list
 
-export const kicking = ({ id, name }) => ({
+/** "alice (@1a2b3c4d)", or the id alone where no name is known. */
+const named = (name, id) => (name === id ? line(id, 70) : `${line(name, 40)} (${line(id, 70)})`);
+const Agent = ({ id, name }) => html`<${Name} id=${id} name=${name} />${name === id ? "" : ` (${line(id, 70)})`}`;
+
+const kicking = ({ id, name }) => ({
   title: `Kick ${line(name, 40)}`, action: "Kick", isDangerous: true, asksReason: true,
-  words: html`The connection of <${Name} id=${id} name=${name} /> (${line(id, 70)}) is closed. It may come back.`,
+  words: html`The connection of <${Agent} id=${id} name=${name} /> is closed. It may come back.`,
   message: { type: "ADMIN_KICK", agent_id: id },
-  done: () => `Kicked ${line(name, 40)} (${id}).`,
+  done: () => `Kicked ${named(name, id)}.`,
 });
 
 export const banning = ({ id, name = id }) => ({
   title: `Ban ${line(name, 40)}`, action: "Ban", isDangerous: true, asksReason: true,
-  words: html`The key of <${Name} id=${id} name=${name} /> (${line(id, 70)}) is kept out from now on. If it is here, its connection is closed. An agent without a key has a new id when it comes back: a ban does not stop it.`,
+  words: html`The key of <${Agent} id=${id} name=${name} /> is kept out from now on. If it is here, its connection is closed. An agent without a key has a new id when it comes back: a ban does not stop it.`,
   message: { type: "ADMIN_BAN", agent_id: id },
-  done: ({ agentId }) => `Banned ${line(name, 40)} (${agentId}).`,
+  done: () => `Banned ${named(name, id)}.`,
 });
 
 export function Connections() {
