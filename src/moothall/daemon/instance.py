@@ -5,7 +5,6 @@ ends. So the pid in `daemon.pid` is believed only while the lock is held: after 
 machine it may be the pid of another program. The pid file is for people and scripts.
 """
 
-import fcntl
 import os
 import signal
 import time
@@ -15,6 +14,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from moothall.daemon import lock
 from moothall.daemon.folder import Folder, all_daemons, instance_name
 from moothall.errors import UsageError
 from moothall.identity.keyfile import put_file
@@ -52,23 +52,18 @@ class Instance:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Be the daemon for the length of the block. Raises UsageError if there is one already, or OSError."""
-        descriptor = self.folder.open(LOCK, os.O_RDWR | os.O_CREAT)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        with lock.held(self.folder.path / LOCK) as is_ours:
+            if not is_ours:
                 raise UsageError(
                     f"the daemon {self.name} runs already (pid {self._pid()}): stop it with"
                     f" `moothall daemon stop -n {self.name}`, or start another with -n INSTANCE"
-                ) from None
+                )
             put_file(f"{os.getpid()}\n".encode(), self.folder.path / PID, overwrite=True)
             try:
                 yield
             finally:
                 (self.folder.path / PID).unlink(missing_ok=True)
                 (self.folder.path / STATUS).unlink(missing_ok=True)
-        finally:
-            os.close(descriptor)
 
     def pid(self) -> int | None:
         """The pid of the daemon, or None if none runs. Raises OSError."""
@@ -76,17 +71,7 @@ class Instance:
 
     def is_running(self) -> bool:
         """True while a process holds the lock. Raises OSError."""
-        try:
-            descriptor = self.folder.open(LOCK, os.O_RDWR)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-        return False
+        return lock.is_held(self.folder.path / LOCK)
 
     def tell(self, status: Status) -> None:
         """Raises OSError."""

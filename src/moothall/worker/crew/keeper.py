@@ -16,9 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from moothall.daemon import lock
 from moothall.errors import MoothallError
 from moothall.worker import entry
-from moothall.worker.crew import lock, sockets
+from moothall.worker.crew import sockets
 from moothall.worker.crew.control import MAX_LINE, Counter
 from moothall.worker.crew.desk import Desk, Over
 from moothall.worker.crew.places import Places

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from moothall.daemon import lock
 from moothall.errors import UsageError
 from moothall.worker import entry, state_file
-from moothall.worker.crew import lock, record, sockets
+from moothall.worker.crew import record, sockets
 from moothall.worker.crew.control import Order, carry_out
 from moothall.worker.crew.desk import Desk
 from moothall.worker.crew.places import Places
@@ -31,12 +32,7 @@ class Office:
 
     def is_kept(self) -> bool:
         """True while a keeper runs."""
-        if not self._places.lock.exists():
-            return False
-        descriptor = lock.take(self._places.lock, 0)
-        if descriptor is not None:
-            os.close(descriptor)
-        return descriptor is None
+        return lock.is_held(self._places.lock)
 
     def record(self) -> Record:
         """What the crew is doing. Raises UsageError if it was never up."""
@@ -62,12 +58,9 @@ class Office:
         """The same for orders that end something: without a keeper this process does it."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            descriptor = lock.take(self._places.lock, 0)
-            if descriptor is not None:
-                try:
+            with lock.held(self._places.lock) as is_ours:
+                if is_ours:
                     return asyncio.run(self._by_itself(order, say))
-                finally:
-                    os.close(descriptor)
             answer = self._ask(order, say)
             if answer is not None:
                 if answer.get("is_over"):
@@ -139,7 +132,6 @@ class Office:
 
     def _await_end(self) -> None:
         """The keeper has said its last word, and is about to end."""
-        descriptor = lock.take(self._places.lock, PATIENCE)
-        if descriptor is None:
-            raise UsageError(f"the keeper does not end: {self._places.log} may say why")
-        os.close(descriptor)
+        with lock.held(self._places.lock, PATIENCE) as has_ended:
+            if not has_ended:
+                raise UsageError(f"the keeper does not end: {self._places.log} may say why")

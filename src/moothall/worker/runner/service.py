@@ -5,7 +5,6 @@ processes of the session end with it: the guard sees the end of its own pipe whe
 runner adopts and ends what a guard that was killed has left.
 """
 
-import fcntl
 import os
 import secrets
 import subprocess
@@ -15,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
+from moothall.daemon import lock
 from moothall.daemon.folder import Folder
 from moothall.errors import UsageError
 from moothall.worker import descendants, entry, lifeline, sealing, state_file
@@ -52,7 +52,7 @@ LOCK_TIMEOUT: Final = 20.0  # seconds; the session before this one may still be 
 GUARD_GRACE: Final = 7.0  # seconds after SIGTERM; the guard itself kills after 5, the supervisor after 8
 
 _BLOCK: Final = 64 * 1024
-_LOOK: Final = 0.05  # seconds between two looks at the lock
+_LOOK: Final = 0.05  # seconds between two looks at a guard that has got SIGKILL
 
 
 def run(config: Config, environment: Mapping[str, str]) -> int:
@@ -72,24 +72,13 @@ def run(config: Config, environment: Mapping[str, str]) -> int:
 
 @contextmanager
 def _only_one(folder: Folder, signals: Signals) -> Iterator[None]:
-    """One session of an agent at a time. The kernel drops the lock however the runner ends."""
-    descriptor = folder.open(RUNNER_LOCK, os.O_RDWR | os.O_CREAT)
-    try:
-        deadline = time.monotonic() + LOCK_TIMEOUT
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise UsageError(
-                        f"a session of {folder.path.name} runs already: end it first, or choose another AGENT_NAME"
-                    ) from None
-            signals.check()
-            time.sleep(_LOOK)
+    """One session of an agent at a time."""
+    with lock.held(folder.path / RUNNER_LOCK, LOCK_TIMEOUT, signals.check) as is_ours:
+        if not is_ours:
+            raise UsageError(
+                f"a session of {folder.path.name} runs already: end it first, or choose another AGENT_NAME"
+            )
         yield
-    finally:
-        os.close(descriptor)
 
 
 class _Run:

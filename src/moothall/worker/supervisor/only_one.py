@@ -1,15 +1,10 @@
-"""One supervisor for each name.
+"""One supervisor for each name: it holds a lock for as long as it lives. The pid file is for people and scripts."""
 
-The supervisor holds a lock for as long as it lives, and the kernel drops it however the process ends. The pid file
-is for people and scripts: after a crash, or in a new container, it may have the pid of another program, so it
-decides nothing.
-"""
-
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from moothall.daemon import lock
 from moothall.daemon.folder import Folder
 from moothall.errors import UsageError
 from moothall.worker import state_file
@@ -20,22 +15,17 @@ from moothall.worker.agent_folder import SUPERVISOR_LOCK, SUPERVISOR_PID
 def only_one(folder: Folder, name: str) -> Iterator[None]:
     """Be the supervisor of the agent for the length of the block. Raises UsageError if there is one, or OSError."""
     pid_file = folder.path / SUPERVISOR_PID
-    descriptor = folder.open(SUPERVISOR_LOCK, os.O_RDWR | os.O_CREAT)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    with lock.held(folder.path / SUPERVISOR_LOCK) as is_ours:
+        if not is_ours:
             raise UsageError(
                 f"a supervisor of {name} runs already{_shown_pid(folder)}: stop it with"
                 f" `touch {folder.path}/stop`, or choose another name"
-            ) from None
+            )
         state_file.write(pid_file, f"{os.getpid()}\n".encode())
         try:
             yield
         finally:
             pid_file.unlink(missing_ok=True)
-    finally:
-        os.close(descriptor)
 
 
 def _shown_pid(folder: Folder) -> str:
