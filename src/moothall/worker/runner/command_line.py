@@ -29,12 +29,12 @@ def main() -> int:
 
 def _run(arguments: list[str]) -> int:
     environment = dict(os.environ)
-    if arguments == [USE_CLAUDE_CODE]:
-        environment["AGENT_RUNTIME"] = "cli"
-    elif arguments == [USE_GRO]:
+    if unknown := [word for word in arguments if word not in (USE_CLAUDE_CODE, USE_GRO)]:
+        raise UsageError(f"there is no option {unknown[0][:80]}; {USAGE}")
+    if USE_GRO in arguments:
         raise UsageError(f"{NO_GRO}: choose another AGENT_RUNTIME, such as cli or api")
-    elif arguments:
-        raise UsageError(f"there is no option {arguments[0][:80]}; {USAGE}")
+    if USE_CLAUDE_CODE in arguments:
+        environment["AGENT_RUNTIME"] = "cli"
     lifeline.leave_environment(os.environ, TOKEN_VARIABLE)
     from moothall.worker.runner.service import run
 
