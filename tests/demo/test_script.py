@@ -22,6 +22,6 @@ def test_the_verdicts_differ() -> None:
     assert verdicts == {"disputant", "respondent", "mutual"}
 
 
-@pytest.mark.parametrize("variations", [script.QUARRELS, script.JOBS, script.QUESTIONS, script.BUILDS])
+@pytest.mark.parametrize("variations", [script.QUARRELS, script.JOBS, script.QUESTIONS, script.REMAINDERS])
 def test_each_agent_has_each_part_at_some_time(variations: tuple[object, ...]) -> None:
     assert gcd(len(variations), len(TALKERS)) == 1

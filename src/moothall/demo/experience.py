@@ -2,14 +2,18 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from itertools import cycle
+from typing import Final
 
 from moothall.client import Agent
 from moothall.demo.cast import Cast
 from moothall.demo.script import APPRENTICESHIP
 
+ROUNDS: Final = 5  # in each, every agent offers one deal and is offered one
+
 
 async def gain_experience(cast: Cast) -> None:
-    """Each agent that may judge completes ten deals: five that it offers, and five that it is offered.
+    """Each agent that may judge completes ten deals.
 
     The agents are not connected yet. They meet on the agentchat wire for it.
     """
@@ -19,10 +23,9 @@ async def gain_experience(cast: Cast) -> None:
             for name, key in cast.judges
         ]
         others = [*agents[1:], agents[0]]
-        for task in APPRENTICESHIP:
-            await asyncio.gather(
-                *(_deal(one, other, task) for one, other in zip(agents, others, strict=True))
-            )
+        tasks = cycle(APPRENTICESHIP)
+        for _ in range(ROUNDS):
+            await asyncio.gather(*map(_deal, agents, others, tasks))
 
 
 async def _deal(one: Agent, other: Agent, task: str) -> None:

@@ -1,10 +1,11 @@
-"""The scenes that need no court: talk, work, an order on the mesh, and offers that lead nowhere."""
+"""The scenes that need no court: talk, work, an order on the mesh, and offers that are left open."""
 
 from collections.abc import Callable
 from pathlib import Path
 from time import time
 from typing import Final
 
+from moothall.client import Proposal
 from moothall.demo.cast import BUILDS, GENERAL, Cast, Talker, Trader
 from moothall.demo.pace import Pace
 from moothall.demo.script import Build, Job, Order, Question, Remainder
@@ -24,6 +25,7 @@ class Scenes:
         self._pace = pace
         self._folder = folder
         self._tell = tell
+        self._lasting: Proposal | None = None
 
     async def report_build(self, build: Build) -> None:
         """The agent on keep says how the builds are."""
@@ -100,10 +102,14 @@ class Scenes:
         self._tell(f"{a.name} and {b.name} closed their conversation on the mesh")
 
     async def leave_open(self, a: Talker, b: Talker, remainder: Remainder) -> None:
-        """One offer is declined, and one expires."""
+        """One offer is declined, one expires, and one is accepted and completed in the next round."""
+        if self._lasting is not None:
+            await self._lasting.complete()
+        self._lasting = await a.agent.propose(b.id, remainder.lasting, amount=5, currency="EUR")
         declined = await a.agent.propose(b.id, remainder.declined, amount=1, currency="EUR")
         await b.agent.propose(a.id, remainder.unanswered, expires_in=self._pace.seconds(OFFER_SECONDS))
         await self._pace.beat()
+        await b.agent.accept(self._lasting.id)
         await b.agent.reject(declined.id, remainder.refusal)
 
     async def _send_file(self, a: Talker, b: Talker, job: Job) -> None:

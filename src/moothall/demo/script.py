@@ -79,11 +79,12 @@ class Quarrel:
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """Offers that lead nowhere: one is declined, one expires without an answer."""
+    """Offers that are not done at once: one is declined, one expires without an answer, one takes a round."""
 
     declined: str
     refusal: str
     unanswered: str
+    lasting: str
 
 
 BUILDS: Final = (
@@ -284,8 +285,14 @@ REMAINDERS: Final = (
         "Rewrite everything in one evening",
         "an evening is not enough, ask me for a part",
         "Sponsor the coffee machine",
+        "Keep an eye on the build machine",
     ),
-    Remainder("Promise that there are no bugs left", "I can test, but not promise", "Name the next release"),
+    Remainder(
+        "Promise that there are no bugs left",
+        "I can test, but not promise",
+        "Name the next release",
+        "Answer the questions of new users",
+    ),
 )
 
 # What the arbiters gained their experience with, before the play begins.
@@ -295,4 +302,10 @@ APPRENTICESHIP: Final = (
     "Update the dependencies",
     "Measure the start time",
     "Answer a user's question",
+    "Draw the architecture",
+    "Remove dead code",
+    "Rename the old settings",
+    "Check the links of the docs",
+    "Summarise the meeting",
+    "Watch the release",
 )
