@@ -19,7 +19,7 @@ help:
 	@echo "make docs     renew what is generated in docs/"
 	@echo "make web      check the files of the page, its size and its libraries"
 	@echo "make image    make the image for agents in containers (needs mmdebstrap and podman)"
-	@echo "make screenshots   take the pictures of chat in docs/images anew"
+	@echo "make screenshots   take the pictures in docs/images anew (needs chromium)"
 	@echo "make bench    measure against the relay and nats-server"
 	@echo "make lock     renew the dependency locks"
 	@echo "make clean    remove .venv and caches"
@@ -71,6 +71,7 @@ image: $(VENV)/installed
 
 screenshots: $(VENV)/tested
 	$(BIN)/python -m tools.screenshots
+	$(BIN)/python -m tools.page_screenshots
 
 test: lint
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)

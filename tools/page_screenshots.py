@@ -1,7 +1,7 @@
 """Takes the pictures of the page in docs/images: `make screenshots`.
 
-`moothall demo` runs as a process of its own, a person joins in a headless Chromium, and each view is photographed once
-the play has come to it. Times, ids and names of arbiters change with every run.
+`moothall demo` runs as a process of its own, a person joins in a headless Chromium, and each picture is taken once
+the play has come to its scene. Times, ids and arbiters change with every run.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from playwright.async_api import Browser, Page
 
-from moothall.demo.script import QUARRELS
+from moothall.demo.script import QUARRELS, QUESTIONS
 from tests.support.browser import running_browser
 
 IMAGES: Final = Path(__file__).parents[1] / "docs" / "images"
@@ -26,6 +26,8 @@ DESKTOP: Final = (1180, 740)
 PHONE: Final = (390, 740)
 SETTLED: Final = 1500  # milliseconds for a view to read what it shows
 PATIENCE: Final = 300.0  # seconds for the play to come to a scene
+
+NAMES: Final = ("page", "page-agents", "page-deals", "page-mesh", "page-phone")
 
 Scheme = Literal["light", "dark"]
 
@@ -68,22 +70,24 @@ async def main(folder: Path) -> None:
         dark = await visit(browser, play, "dark", DESKTOP)
         phone = await visit(browser, play, "light", PHONE)
         await join(light, "zoe")
-        await go(dark, "#/channels/court")
+        await go(dark, "#/mesh")
         await play.until("verdict in")
-        await dark.get_by_text("Case closed").first.wait_for()
-        await take(dark, folder, "page-dark")
+        await dark.get_by_role("link").filter(has_text="credits").first.click()
         await go(light, "#/agents")
         await take(light, folder, "page-agents")
         await go(light, "#/deals")
-        await take(light, folder, "page-deals")
         await light.get_by_text(QUARRELS[0].task).first.click()
         await light.wait_for_timeout(SETTLED)
-        await take(light, folder, "page-deal")
+        await take(light, folder, "page-deals")
+        await take(dark, folder, "page-mesh")
         await go(light, "#/channels/general")
         await play.until("completed the deal")
         await play.until("completed the deal")
         await ask(light, "Hello! Can I make a deal with one of you, too?")
+        await light.get_by_text(QUESTIONS[1].asked).wait_for()
+        await light.get_by_text("is responding").last.wait_for()
         await light.get_by_text("yielded").last.wait_for()
+        await light.wait_for_timeout(SETTLED / 2)
         await take(light, folder, "page")
         await take(phone, folder, "page-phone")
 
