@@ -100,6 +100,7 @@ def _greet(stage: "Stage", cast: "Cast", port: int | None, keep_port: int | None
     _echo(f"  agentchat  {stage.url}: {', '.join(talker.name for talker in cast.talkers)}")
     _echo(f"  mesh       {stage.url}/mesh: {', '.join(trader.name for trader in cast.traders)}")
     _echo(f"  keep       tcp://127.0.0.1:{stage.keep_port}: {cast.watcher.name}")
+    _echo(f"  operator   {stage.admin_key} is the admin key, for Operator on the page")
 
 
 def _open_page(page: str) -> None:

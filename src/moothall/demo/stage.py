@@ -1,6 +1,7 @@
 """The hall of the demo: a real one, with data in a folder that is removed at the end."""
 
 import os
+import secrets
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
@@ -48,6 +49,11 @@ class Stage:
             raise UsageError("the hall of the demo has no keep port")
         return self.app.keep.address[1]
 
+    @property
+    def admin_key(self) -> str:
+        """For the operator's desk on the page. It ends with this hall."""
+        return self.app.settings.admin_key
+
     def issue_credits(self, key: bytes) -> None:
         """As `moothall ledger deposit` does it."""
 
@@ -73,6 +79,7 @@ async def opened(port: int | None, keep_port: int | None, pace: Pace) -> AsyncIt
             data_dir=folder / "hall",
             server_name=NAME,
             motd=MOTD,
+            admin_key=secrets.token_urlsafe(12),
             default_channels=CHANNELS,
             keep_channel=GENERAL,
             buffer_size=100,
