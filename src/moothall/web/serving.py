@@ -11,6 +11,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
+from moothall.web.comments import without_comments
 from moothall.wire.http import Request, Response
 from moothall.wire.http_routes import FILE_FRAMES, Asked, Route
 
@@ -88,7 +89,7 @@ def _load(folder: Traversable, above: str) -> Iterator[PageFile]:
         if entry.is_dir():
             yield from _load(entry, f"{name}/")
         elif _suffix(name) in CONTENT_TYPES:
-            content = entry.read_bytes()
+            content = without_comments(name, entry.read_bytes())
             packed = gzip.compress(content, mtime=0)
             yield PageFile(name, content, packed if len(packed) < len(content) else None)
 

@@ -27,6 +27,9 @@ for (const type of TYPES) {
   });
 }
 
+// The hall tells parties in words when a case is filed against them, and when evidence is asked for.
+listen("MSG", ({ from, to }) => from === "@server" && to === state.me?.id && noteNews());
+
 /** After a step that the hall answers to its sender alone. */
 export function noteNews() {
   state.news++;

@@ -26,7 +26,7 @@ export async function makeKey() {
     return { privateDer: await crypto.subtle.exportKey("pkcs8", pair.privateKey), publicDer: await crypto.subtle.exportKey("spki", pair.publicKey) };
   }
   const { utils, getPublicKeyAsync } = await library();
-  const seed = utils.randomSecretKey();
+  const seed = utils.randomPrivateKey();
   return { privateDer: joined(PKCS8_PREFIX, seed), publicDer: joined(SPKI_PREFIX, await getPublicKeyAsync(seed)) };
 }
 

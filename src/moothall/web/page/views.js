@@ -9,6 +9,7 @@ export const VIEWS = [
   { name: "channels", label: "Channels", View: Channels },
   { name: "agents", label: "Agents", View: Agents },
   { name: "deals", label: "Deals", View: late(async () => (await import("./views/deals.js")).Deals) },
+  { name: "court", label: "Court", View: late(async () => (await import("./views/court.js")).Court) },
   { name: "mesh", label: "Mesh", View: late(async () => (await import("./views/mesh.js")).Mesh) },
   { name: "operator", label: "Operator", View: late(async () => (await import("./views/operator.js")).Operator), isForAll: true },
 ];

@@ -12,6 +12,7 @@ import { Who, Words } from "../../parts/words.js";
 import { wholeTime } from "../../parts/time.js";
 import { price } from "./board.js";
 import { AcceptForm, CompleteForm, DisputeForm, RejectForm } from "./answers.js";
+import { CourtForm } from "../court/filing.js";
 import { Steps } from "./steps.js";
 
 const PAUSE = 5000; // milliseconds
@@ -45,6 +46,7 @@ export function actionsOf(deal, me) {
   if (deal.status === "accepted" && [deal.from, deal.to].includes(me.id)) {
     return [
       { name: "Complete", isPrimary: true, Form: CompleteForm, facts },
+      { name: "Take to court", Form: CourtForm, facts },
       { name: "Dispute", isDangerous: true, Form: DisputeForm, facts },
     ];
   }

@@ -1,0 +1,19 @@
+"""Comments that have lines of their own stay in the sources of the page, and are not sent to browsers.
+
+They are an eighth of the page. What browsers get is still the source, line by line, with its names and its layout.
+Libraries of others are sent as they are: their hashes are listed.
+"""
+
+import re
+from typing import Final
+
+_BLOCK: Final = re.compile(rb"^[ \t]*/\*(?!!)(?:[^*]|\*(?!/))*\*/[ \t]*\n", re.MULTILINE)
+_LINE: Final = re.compile(rb"^[ \t]*//[^\n]*\n", re.MULTILINE)
+
+
+def without_comments(name: str, content: bytes) -> bytes:
+    """`name` is that of a file below the folder of the page."""
+    if name.startswith("vendor/") or not name.endswith((".js", ".css")):
+        return content
+    content = _BLOCK.sub(b"", content)
+    return (_LINE.sub(b"", content) if name.endswith(".js") else content).lstrip(b"\n")
