@@ -13,15 +13,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from moothall.errors import OutOfOrder
-from moothall.market.conversations import (
-    ORDERS,
-    TRANSITIONS,
-    Conversation,
-    Event,
-    State,
-    Step,
-    decide,
-)
+from moothall.market.conversation_rules import decide
+from moothall.market.conversations import ORDERS, TRANSITIONS, Conversation, Event, State, Step
 from moothall.market.credits import MAX_AMOUNT
 from moothall.wire.mesh.msg_types import BILATERAL, MsgType
 

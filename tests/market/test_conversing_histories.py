@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from moothall.errors import CreditsRefused, OutOfOrder, RateLimited
-from moothall.market.conversations import ORDERS, TRANSITIONS, Conversation, Event, State, Step, decide
+from moothall.market.conversation_rules import decide
+from moothall.market.conversations import ORDERS, TRANSITIONS, Conversation, Event, State, Step
 from moothall.market.conversing import REPLAY_WINDOW, Dealt, MeshRules
 from moothall.market.credits import EXTERNAL, Authority
 from moothall.market.reputation import RatingRules

@@ -6,7 +6,8 @@ import pytest
 from msgspec import structs
 
 from moothall.errors import OutOfOrder
-from moothall.market.conversations import ORDERS, Event, Step, decide
+from moothall.market.conversation_rules import decide
+from moothall.market.conversations import ORDERS, Event, Step
 from moothall.market.mesh import authority_of, conversation_id_of, step_of
 from moothall.wire.mesh.envelope import NO_CONVERSATION, NO_RECIPIENT, Envelope, encode, seal
 from moothall.wire.mesh.keccak import keccak256

@@ -12,7 +12,8 @@ from websockets.exceptions import ConnectionClosed
 from moothall.errors import OutOfOrder
 from moothall.hall.mesh import frames
 from moothall.identity import PrivateKey, verify
-from moothall.market.conversations import Conversation, decide
+from moothall.market.conversation_rules import decide
+from moothall.market.conversations import Conversation
 from moothall.market.mesh import step_of
 from moothall.wire.agentchat.signing import bound_nonce
 from moothall.wire.mesh.announcements import Discover

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from moothall import Backoff, PrivateKey
 from moothall.hall.mesh import frames
-from moothall.market.conversations import decide
+from moothall.market.conversation_rules import decide
 from moothall.market.mesh import step_of
 from moothall.mesh import Change, MeshAgent, Message
 from moothall.mesh import catching_up as module

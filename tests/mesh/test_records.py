@@ -11,7 +11,8 @@ from msgspec import structs
 from moothall.errors import OutOfOrder
 from moothall.hall.mesh import frames
 from moothall.identity import PrivateKey
-from moothall.market.conversations import Conversation, Event, Step, decide
+from moothall.market.conversation_rules import decide
+from moothall.market.conversations import Conversation, Event, Step
 from moothall.market.mesh import step_of
 from moothall.mesh.message import Message, read
 from moothall.mesh.records import MAX_HISTORY, Record, Records, Seen

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from moothall.network.host import Outside
+from moothall.network.outside import Outside
 from moothall.network.rules import Rules
 from moothall.node import Event, Node, NodeOptions, Received
 from moothall.p2p.multiaddr import Multiaddr

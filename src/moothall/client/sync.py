@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self, overload
 
@@ -10,7 +10,6 @@ from moothall.client.agent import TIMEOUT, Agent
 from moothall.client.asking import ASK_TIMEOUT
 from moothall.client.background import (
     BackgroundLoop,
-    Result,
     SyncAdmin,
     SyncDelivery,
     SyncDispute,
@@ -22,22 +21,21 @@ from moothall.client.background import (
 )
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.delivery import ReceiptMode
-from moothall.client.dispute import Dispute, Items
+from moothall.client.dispute import Dispute
 from moothall.client.events import Answering, Budget, ChannelInfo, Member
 from moothall.client.file_offer import FileOffer, OnProgress
 from moothall.client.files import Paths
 from moothall.client.floor import MAX_ROUNDS, AnswerHumans
 from moothall.client.message import Message
 from moothall.client.proposal import Proposal
-from moothall.client.ratings import RankedAgent, Rating, Receipt, SkillOffer
-from moothall.errors import NotConnected
+from moothall.client.sync_trading import SyncTrades
 from moothall.files.sending import OFFER_EXPIRY
 from moothall.identity import Identity, PrivateKey, PublicKey
 from moothall.wire.agentchat.client import PresenceState, ReportedStatus
 
 
 @documented_by(Agent)
-class SyncAgent:
+class SyncAgent(SyncTrades):
     """An `Agent` on an event loop in the background: every method waits for its result and returns it.
 
     `with SyncAgent("script", url=...) as agent:` connects and closes. Instead of handlers there is `messages()`.
@@ -62,7 +60,7 @@ class SyncAgent:
         url: str | None = None,
         delivery_receipts: ReceiptMode = "auto",
     ) -> None:
-        self._agent = Agent(
+        agent = Agent(
             name,
             identity=identity,
             create=create,
@@ -79,20 +77,10 @@ class SyncAgent:
             url=url,
             delivery_receipts=delivery_receipts,
         )
-        self._loop: BackgroundLoop | None = None
+        super().__init__(agent)
 
     def __repr__(self) -> str:
         return f"<Sync{repr(self._agent)[1:]}"
-
-    def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
-        return self._running(work).wait(work)
-
-    def _running(self, unwanted: Coroutine[Any, Any, object] | None = None) -> BackgroundLoop:
-        if self._loop is None:
-            if unwanted is not None:
-                unwanted.close()
-            raise NotConnected("the agent is not connected")
-        return self._loop
 
     # -- who it is ---------------------------------------------------------------------------------
 
@@ -352,150 +340,6 @@ class SyncAgent:
 
     def verify(self, agent: str, *, timeout: float | None = None) -> PublicKey:
         return self._wait(self._agent.verify(agent, timeout=timeout))
-
-    # -- deals -------------------------------------------------------------------------------------
-
-    def propose(
-        self,
-        to: str,
-        task: str,
-        *,
-        amount: float | str | None = None,
-        currency: str | None = None,
-        expires_in: float | None = None,
-        stake: int | None = None,
-        payment_code: str | None = None,
-        terms: Any = None,
-        capability: str | None = None,
-        timeout: float | None = None,
-    ) -> SyncProposal:
-        return self._wait_for_deal(
-            self._agent.propose(
-                to,
-                task,
-                amount=amount,
-                currency=currency,
-                expires_in=expires_in,
-                stake=stake,
-                payment_code=payment_code,
-                terms=terms,
-                capability=capability,
-                timeout=timeout,
-            )
-        )
-
-    def accept(
-        self,
-        proposal_id: str,
-        *,
-        stake: int | None = None,
-        payment_code: str | None = None,
-        timeout: float | None = None,
-    ) -> SyncProposal:
-        return self._wait_for_deal(
-            self._agent.accept(proposal_id, stake=stake, payment_code=payment_code, timeout=timeout)
-        )
-
-    def reject(
-        self, proposal_id: str, reason: str | None = None, *, timeout: float | None = None
-    ) -> SyncProposal:
-        return self._wait_for_deal(self._agent.reject(proposal_id, reason, timeout=timeout))
-
-    def complete(
-        self, proposal_id: str, proof: str | None = None, *, timeout: float | None = None
-    ) -> SyncProposal:
-        return self._wait_for_deal(self._agent.complete(proposal_id, proof, timeout=timeout))
-
-    def dispute(self, proposal_id: str, reason: str, *, timeout: float | None = None) -> SyncProposal:
-        return self._wait_for_deal(self._agent.dispute(proposal_id, reason, timeout=timeout))
-
-    def proposals(
-        self, *, open_only: bool = True, limit: int = 100, timeout: float | None = None
-    ) -> list[SyncProposal]:
-        found = self._wait(self._agent.proposals(open_only=open_only, limit=limit, timeout=timeout))
-        return [SyncProposal(proposal, self._running()) for proposal in found]
-
-    def receipts(self, *, limit: int = 100, timeout: float | None = None) -> list[Receipt]:
-        return self._wait(self._agent.receipts(limit=limit, timeout=timeout))
-
-    # -- the court ---------------------------------------------------------------------------------
-
-    def file_dispute(
-        self,
-        proposal_id: str,
-        reason: str,
-        *,
-        nonce: str | None = None,
-        reveal: bool = True,
-        timeout: float | None = None,
-    ) -> SyncDispute:
-        work = self._agent.file_dispute(proposal_id, reason, nonce=nonce, reveal=reveal, timeout=timeout)
-        return SyncDispute(self._wait(work), self._running())
-
-    def reveal_dispute(self, proposal_id: str, nonce: str, *, timeout: float | None = None) -> SyncDispute:
-        work = self._agent.reveal_dispute(proposal_id, nonce, timeout=timeout)
-        return SyncDispute(self._wait(work), self._running())
-
-    def submit_evidence(
-        self, dispute_id: str, items: Items, statement: str = "", *, timeout: float | None = None
-    ) -> None:
-        self._wait(self._agent.submit_evidence(dispute_id, items, statement, timeout=timeout))
-
-    def accept_case(self, dispute_id: str, *, timeout: float | None = None) -> None:
-        self._wait(self._agent.accept_case(dispute_id, timeout=timeout))
-
-    def decline_case(
-        self, dispute_id: str, reason: str | None = None, *, timeout: float | None = None
-    ) -> None:
-        self._wait(self._agent.decline_case(dispute_id, reason, timeout=timeout))
-
-    def vote(
-        self, dispute_id: str, verdict: str, reasoning: str = "", *, timeout: float | None = None
-    ) -> None:
-        self._wait(self._agent.vote(dispute_id, verdict, reasoning, timeout=timeout))
-
-    def disputes(
-        self, *, open_only: bool = True, limit: int = 100, timeout: float | None = None
-    ) -> list[SyncDispute]:
-        found = self._wait(self._agent.disputes(open_only=open_only, limit=limit, timeout=timeout))
-        return [SyncDispute(dispute, self._running()) for dispute in found]
-
-    def case_file(self, case_id: str, *, timeout: float | None = None) -> dict[str, Any]:
-        return self._wait(self._agent.case_file(case_id, timeout=timeout))
-
-    # -- skills and ratings ------------------------------------------------------------------------
-
-    def register_skills(
-        self,
-        skills: str | Mapping[str, Any] | Iterable[Mapping[str, Any] | str],
-        *,
-        timeout: float | None = None,
-    ) -> int:
-        return self._wait(self._agent.register_skills(skills, timeout=timeout))
-
-    def search_skills(
-        self,
-        capability: str | None = None,
-        *,
-        max_rate: float | None = None,
-        currency: str | None = None,
-        limit: int | None = None,
-        timeout: float | None = None,
-    ) -> list[SkillOffer]:
-        return self._wait(
-            self._agent.search_skills(
-                capability, max_rate=max_rate, currency=currency, limit=limit, timeout=timeout
-            )
-        )
-
-    def rating(self, agent: str | None = None, *, history: int = 20, timeout: float | None = None) -> Rating:
-        return self._wait(self._agent.rating(agent, history=history, timeout=timeout))
-
-    def leaderboard(self, limit: int = 10, *, timeout: float | None = None) -> list[RankedAgent]:
-        return self._wait(self._agent.leaderboard(limit, timeout=timeout))
-
-    def _wait_for_deal(self, work: Coroutine[Any, Any, Proposal]) -> SyncProposal:
-        return SyncProposal(self._wait(work), self._running())
 
     def revoke(self, notice: Mapping[str, Any], *, timeout: float | None = None) -> str:
         return self._wait(self._agent.revoke(notice, timeout=timeout))

@@ -14,7 +14,8 @@ from msgspec import Struct, structs
 
 from moothall.errors import NoCover, OutOfOrder, RateLimited
 from moothall.market import credits, feedback, notaries
-from moothall.market.conversations import Conversation, Step, decide, is_resend
+from moothall.market.conversation_rules import decide, is_resend
+from moothall.market.conversations import Conversation, Step
 from moothall.market.credits import DEFAULT_TIMEOUT, Authority, Escrow
 from moothall.market.ledger import agent_account
 from moothall.market.mesh_books import MeshBooks

@@ -30,7 +30,8 @@ from moothall.errors import InvalidProposal, OutOfOrder, ProposalNotFound
 from moothall.market import credits
 from moothall.market.books import MAX_READ, Page
 from moothall.market.bounds import MAX_TASK
-from moothall.market.conversations import Conversation, Event, Step, decide
+from moothall.market.conversation_rules import decide
+from moothall.market.conversations import Conversation, Event, Step
 from moothall.market.credits import Authority, Escrow, Posted
 from moothall.market.epoch_log import Logged
 from moothall.market.mesh import step_of

@@ -13,7 +13,8 @@ from msgspec import structs
 
 from moothall.errors import OutOfOrder
 from moothall.hall.mesh.frames import ConversationShown
-from moothall.market.conversations import Conversation, State, Step, decide
+from moothall.market.conversation_rules import decide
+from moothall.market.conversations import Conversation, State, Step
 from moothall.market.mesh import step_of
 from moothall.mesh.message import Message
 from moothall.wire.mesh.cbor import UINT32_MAX

@@ -16,9 +16,8 @@ import asyncio
 import random
 import socket
 import time
-from collections.abc import Callable
 from itertools import count
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -26,6 +25,7 @@ from moothall.errors import PeerUnreachable
 from moothall.hall.access import AddressCounts
 from moothall.hall.mesh.network import Settle
 from moothall.network.link import PIECE, Link
+from moothall.network.outside import LoopTime, Outside
 from moothall.network.redial import Kept, Redial
 from moothall.network.resident import Resident
 from moothall.network.rules import Rules
@@ -48,33 +48,6 @@ _FAMILIES: Final = {
     "ip6": socket.AF_INET6,
     "dns6": socket.AF_INET6,
 }
-
-
-class Alarm(Protocol):
-    def cancel(self) -> None: ...
-
-
-class Outside(Protocol):
-    """Time, as a host needs it."""
-
-    def now(self) -> int:
-        """Milliseconds that never go back."""
-
-    def call_later(self, delay: int, call: Callable[[], None]) -> Alarm:
-        """Calls in so many milliseconds."""
-
-
-class LoopTime:
-    """The time of the running event loop."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-
-    def now(self) -> int:
-        return int(self._loop.time() * 1000)
-
-    def call_later(self, delay: int, call: Callable[[], None]) -> Alarm:
-        return self._loop.call_later(delay / 1000, call)
 
 
 class Peer(msgspec.Struct, frozen=True):

@@ -25,9 +25,10 @@ from moothall.hall.outside import Log
 from moothall.network import announcement, host, outbox, routes
 from moothall.network.announcement import HALLS, Hosted
 from moothall.network.hall_routes import HallRoutes
-from moothall.network.host import OURS, Alarm, Host, LoopTime, Outside
+from moothall.network.host import OURS, Host
 from moothall.network.limits import Limits, PeerLimits
 from moothall.network.outbox import Outbox
+from moothall.network.outside import Alarm, LoopTime, Outside
 from moothall.network.routes import Recent, Routes
 from moothall.network.rules import Rules
 from moothall.network.watch import Watch

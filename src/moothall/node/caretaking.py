@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from moothall.hall.agenda import Agenda
 from moothall.hall.outside import Log
-from moothall.network.host import Alarm, Outside
+from moothall.network.outside import Alarm, Outside
 
 
 class NodeTime:

@@ -23,9 +23,10 @@ from moothall.market.epoch_ends import EpochEnds
 from moothall.market.epoch_log import ClosedEpoch
 from moothall.market.node_books import Letter
 from moothall.network.announcement import HALLS
-from moothall.network.host import OURS, Host, LoopTime, Outside
+from moothall.network.host import OURS, Host
 from moothall.network.limits import PeerLimits
 from moothall.network.outbox import Outbox
+from moothall.network.outside import LoopTime, Outside
 from moothall.network.routes import Routes
 from moothall.network.watch import Watch
 from moothall.node.batches import Batches
