@@ -65,6 +65,7 @@ export function SigningDialog({ title, action, message, unsigned, isDangerous, c
 export function Openers({ actions }) {
   const [open, setOpen] = useState();
   const chosen = actions.find(({ name }) => name === open);
+  if (!actions.length) return null;
   return html`
     <div class="buttons start" aria-hidden=${chosen ? "true" : undefined}>
       ${actions.map(({ name, isPrimary, isDangerous }) => html`

@@ -2,13 +2,13 @@
 
 import { html, useEffect, useState } from "../../ui.js";
 import { get } from "../../api.js";
+import { PublicKey } from "../../proofs/keys.js";
+import { fromHex, keyId } from "../../proofs/proof.js";
 import { Words } from "../../parts/words.js";
 
 /** Check a file, with the word of this hall. The verifier is loaded when it is first needed. */
 async function verified(file) {
-  const [{ verifyCase }, { keyId }, { PublicKey }, { fromHex }] = await Promise.all([
-    import("../../proofs/court/verify.js"), import("../../proofs/proof.js"), import("../../proofs/keys.js"), import("../../proofs/proof.js"),
-  ]);
+  const { verifyCase } = await import("../../proofs/court/verify.js");
   const { key } = await get("hall");
   return verifyCase(file, [keyId(await PublicKey.of(fromHex(key)))]);
 }
