@@ -13,7 +13,9 @@ from moothall.cli import _exits
 from moothall.cli.main import app
 from moothall.worker.crew import plan, record
 from moothall.worker.crew.places import Places, places_of
+from moothall.worker.crew.processes import Processes
 from moothall.worker.crew.record import Record, Wanted
+from moothall.worker.crew.runtime import Standing
 
 FILE = """
 [crew]
@@ -101,6 +103,36 @@ def test_ps_shows_agents_and_says_that_nothing_isolates_them(run: Run) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("code", "state", "shown"),
+    [
+        (None, {"status": "starting"}, "running"),
+        (None, {"status": "starting", "backoff": 5.0}, "waiting after an end"),
+        (None, {"status": "crashed", "last_error": "exit_code=1"}, "waiting after a crash"),
+        (0, {"status": "fatal", "last_error": "exit_code=2"}, "failed for good"),
+        (0, {"status": "stopped"}, "stopped"),
+        (137, {"status": "running"}, "killed"),
+        (1, {"status": "failed", "last_error": "no token"}, "ended with 1"),
+    ],
+)
+def test_ps_says_how_each_agent_is_and_where_to_look(
+    run: Run,
+    places: Places,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int | None,
+    state: dict[str, Any],
+    shown: str,
+) -> None:
+    own = places.member("planner")
+    (own.state / "state.json").write_text(json.dumps(state))
+    found = Standing("planner", code is None, 0.0, code, 0)
+    monkeypatch.setattr(Processes, "standing", lambda _: [found])
+    told = run("ps")
+    row = told.stdout.splitlines()[0]
+    assert [cell.strip() for cell in row.split("  ") if cell][:2] == ["planner", shown]
+    assert ("`moothall worker logs planner` may say why" in told.stderr) == ("last_error" in state)
+
+
 def test_logs_shows_transcripts_and_nothing_that_steers_a_terminal(run: Run, places: Places) -> None:
     own = places.member("planner").state
     (own / "transcript.log").write_text("one\ntwo\n\x1b]0;title\x07three\n")
@@ -110,8 +142,19 @@ def test_logs_shows_transcripts_and_nothing_that_steers_a_terminal(run: Run, pla
     assert run("logs", "planner", "-n", "2").stdout == "two\n]0;titlethree\n"
     assert run("logs", "-n", "1").stdout == "planner: ]0;titlethree\ncoder: four lines\n"
     assert run("logs", "planner", "--supervisor").stdout == "started\n"
-    assert run("logs", "planner", "--runner").stdout == ""
+    nothing = run("logs", "planner", "--runner")
+    assert nothing.stdout == ""
+    assert "planner has no runner.log yet" in nothing.stderr
     assert_error(run("logs", "planner", "--runner", "--supervisor"), "choose one")
+
+
+def test_logs_begin_with_the_session_before_if_there_is_room(run: Run, places: Places) -> None:
+    own = places.member("planner").state
+    (own / "transcript.prev.log").write_text("one\ntwo\n")
+    assert run("logs", "planner").stdout == "one\ntwo\n"  # a session that has said nothing yet
+    (own / "transcript.log").write_text("three\n")
+    assert run("logs", "planner", "-n", "2").stdout == "two\nthree\n"
+    assert run("logs", "planner", "-n", "1").stdout == "three\n"
 
 
 def test_logs_go_on_until_ctrl_c(run: Run, places: Places, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,5 +4,6 @@ trap 'state stopped; kill $child; exit 0' TERM
 trap 'echo woken >> "$STATE_DIR/woken"' USR1
 echo "$@" >> "$STATE_DIR/starts"
 sleep 1000 & child=$!
+echo '{}' > "$STATE_DIR/niki-state.json"
 state running
 while :; do wait $child; done

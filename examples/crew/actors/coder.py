@@ -9,7 +9,7 @@ from typing import Final
 from actors import lines, tasks
 from actors.hall import Hall, Item
 from actors.lines import Verdict
-from actors.role import IDLE, answer_people, take_turn
+from actors.role import IDLE, answer_visitors, take_turn
 from actors.tasks import Task
 
 STAKE: Final = 10
@@ -38,7 +38,7 @@ class Coder:
                 task = tasks.of_deal(item["content"])
                 if task is not None and not self._has_deal(task):
                     take_turn(self._hall, item, lines.advice(task))
-        answer_people(self._hall, news, f"I write programs. I have had {len(self._hall.deals)} deals.")
+        answer_visitors(self._hall, news, f"I write programs. I have had {len(self._hall.deals)} deals.")
 
     def step(self) -> bool:
         for deal in self._hall.deals:

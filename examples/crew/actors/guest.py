@@ -1,7 +1,7 @@
-"""A guest: it has no part in the crew. It answers people, and direct messages of agents."""
+"""A guest: it has no part in the crew. It answers questions."""
 
 from actors.hall import Hall, Item
-from actors.role import IDLE, answer_people
+from actors.role import IDLE, answer_visitors
 
 
 class Guest:
@@ -15,12 +15,7 @@ class Guest:
         return IDLE
 
     def hear(self, news: list[Item]) -> None:
-        text = f"I am {self._hall.name}."
-        for item in news:
-            is_direct = item["kind"] == "chat" and not item["to"].startswith("#")
-            if is_direct and not item.get("human") and item["content"].endswith("?"):
-                self._hall.say(text, to=item["from"])
-        answer_people(self._hall, news, text)
+        answer_visitors(self._hall, news, f"I am {self._hall.name}.")
 
     def step(self) -> bool:
         return False

@@ -5,7 +5,7 @@ from typing import Final
 
 from actors import lines, tasks
 from actors.hall import Hall, Item
-from actors.role import IDLE, Patience, answer_people
+from actors.role import IDLE, Patience, answer_visitors
 from actors.tasks import Task
 
 STAKE: Final = 25
@@ -34,7 +34,7 @@ class Planner:
     def hear(self, news: list[Item]) -> None:
         task = self._task()
         status = "All tasks are done." if task is None else f"We are at task {task.number}: {task.wish}"
-        answer_people(self._hall, news, status)
+        answer_visitors(self._hall, news, status)
 
     def step(self) -> bool:
         task = self._task()

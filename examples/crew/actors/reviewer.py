@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from actors import lines, tasks
 from actors.hall import Hall, Item
-from actors.role import IDLE, answer_people, take_turn
+from actors.role import IDLE, answer_visitors, take_turn
 from actors.tasks import Task
 
 MOST_BYTES: Final = 1_000_000
@@ -39,7 +39,7 @@ class Reviewer:
                     take_turn(self._hall, item, lines.advice(task))
         for number, asked_at in wanted.items():
             self._tell(number, asked_at)
-        answer_people(self._hall, news, "I check what the coder writes. Ask the planner where we are.")
+        answer_visitors(self._hall, news, "I check what the coder writes. Ask the planner where we are.")
 
     def step(self) -> bool:
         """Take what is offered, check what is not checked, say what is not said."""

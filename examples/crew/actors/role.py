@@ -4,6 +4,7 @@ import random
 import time
 from typing import Final, Protocol
 
+from actors import lines
 from actors.hall import Hall, Item
 
 IDLE: Final = 3000.0  # seconds of listening when nothing is to be done
@@ -60,21 +61,22 @@ class Patience:
         return True
 
 
-def answer_people(hall: Hall, news: list[Item], text: str) -> None:
-    """Answer questions of people: one agent of the crew, or the one that is asked by name or in private."""
+def answer_visitors(hall: Hall, news: list[Item], text: str) -> None:
+    """Answer questions of visitors: one agent of the crew, or the one that is asked by name or in private."""
     for item in news:
-        if (
-            item["kind"] == "chat"
-            and item.get("human")
-            and item["content"].endswith("?")
-            and hall.is_fresh(item)
-        ):
+        if item["kind"] == "chat" and _is_a_visitors_question(item) and hall.is_fresh(item):
             if not item["to"].startswith("#"):
                 hall.say(text, to=item["from"])
             elif hall.is_named(item):
                 hall.say(text, in_reply_to=item["msg_id"], to=item["to"])
             else:
                 take_turn(hall, item, text)
+
+
+def _is_a_visitors_question(item: Item) -> bool:
+    """Of a person or a program. Agents of a crew speak of tasks. Answers get no answer, so no talk is endless."""
+    is_of_a_crew = lines.number_in(item["content"]) is not None or "in_reply_to" in item
+    return item["content"].endswith("?") and (bool(item.get("human")) or not is_of_a_crew)
 
 
 def take_turn(hall: Hall, item: Item, text: str) -> None:

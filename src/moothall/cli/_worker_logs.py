@@ -7,11 +7,12 @@ from typing import Annotated, Final
 
 import typer
 
+from moothall.cli._exits import tell
 from moothall.cli._worker_crew import CrewName, office_of, places_of
 from moothall.errors import UsageError
 from moothall.tui.printable import one_line
-from moothall.worker.agent_folder import RUNNER_LOG, SUPERVISOR_LOG, TRANSCRIPT
-from moothall.worker.runner.events import Reader
+from moothall.worker.agent_folder import PREVIOUS_TRANSCRIPT, RUNNER_LOG, SUPERVISOR_LOG, TRANSCRIPT
+from moothall.worker.runner.events import readable
 
 SHOWN: Final = 50  # lines
 LOOK: Final = 0.2  # seconds between two looks at a file
@@ -37,8 +38,8 @@ def logs(
 ) -> None:
     """Print what agents have said and done.
 
-    That is the transcript: the words of the model, and the tools that it has used. With the transcripts of several
-    agents, each line begins with the name of the agent.
+    That is the transcript: the words of the model, and the tools that it has used, in this session and the one
+    before. With the transcripts of several agents, each line begins with the name of the agent.
 
     \b
     moothall worker logs planner -f
@@ -56,7 +57,12 @@ def logs(
     file = SUPERVISOR_LOG if supervisor else RUNNER_LOG if runner else TRANSCRIPT
     tails = [(each, Tail(places.member(each).state / file)) for each in names]
     for each, tail in tails:
-        _show(each if name is None else None, tail.last(lines))
+        found = tail.last(lines)
+        if file == TRANSCRIPT:
+            found = Tail(tail.path.with_name(PREVIOUS_TRANSCRIPT)).last(lines - len(found)) + found
+        _show(each if name is None else None, found)
+        if lines and not found:
+            tell(f"{each} has no {file} yet: `moothall worker ps` shows how it is")
     with suppress(KeyboardInterrupt):
         while follow:
             fresh = [(each, tail.more()) for each, tail in tails]
@@ -68,6 +74,6 @@ def logs(
 
 def _show(name: str | None, lines: list[str]) -> None:
     for line in lines:
-        for text, _ in Reader().read(f"{line}\n".encode()):  # events of a model's program as people read them
+        for text in readable(line):
             typer.echo(one_line(text) if name is None else f"{name}: {one_line(text)}")
     sys.stdout.flush()

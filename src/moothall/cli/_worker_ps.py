@@ -45,3 +45,7 @@ def ps(crew: CrewName = None, as_json: AsJson = False) -> None:
         for each in found["agents"]
     ]
     show_table(HEADERS, rows, empty="the crew has no agents")
+    if failed := [
+        each["name"] for each in found["agents"] if each["last_error"] and each["state"] != "running"
+    ]:
+        tell(f"`moothall worker logs {failed[0]}` may say why, or with --runner or --supervisor")

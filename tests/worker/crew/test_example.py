@@ -26,8 +26,8 @@ VICTIMS = (
 
 
 async def asked(url: str) -> str:
-    """The answer to a question that one of the crew answers."""
-    async with Agent("visitor", human=True).connected(url) as visitor:
+    """The answer to a question that one of the crew answers. It is asked as by `moothall ask`."""
+    async with Agent("visitor").connected(url) as visitor:
         return (await visitor.ask("#general", "How far are you?", timeout=60)).content
 
 

@@ -1,5 +1,6 @@
 """The folders of a crew, and sockets in folders with long names."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from moothall.errors import UsageError
 from moothall.worker.crew import sockets
-from moothall.worker.crew.places import places_of
+from moothall.worker.crew.places import Places, places_of
 
 
 def test_a_crew_is_below_the_users_home_or_where_the_variable_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,6 +24,22 @@ def test_a_crew_is_below_the_users_home_or_where_the_variable_says(monkeypatch: 
         "run/planner",
         "identities/planner.json",
     ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not run: only root can give files to another user")
+def test_what_an_agent_may_write_is_given_to_another_user_without_following_links(tmp_path: Path) -> None:
+    member = Places(tmp_path).member("one")
+    member.make()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (member.workspace / "file").touch()
+    (member.workspace / "link").symlink_to(outside)
+    member.give_to(12345)
+    owned = [member.state, member.workspace, member.workspace / "file", member.workspace / "link"]
+    assert {path.lstat().st_uid for path in owned} == {12345}
+    assert {path.stat().st_uid for path in (outside, member.secrets, member.run)} == {0}
+    member.give_to(0)
+    assert {path.lstat().st_uid for path in owned} == {0}
 
 
 def test_folders_are_for_their_owner_alone(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.worker.runner.events import Reader, Shown
+from moothall.worker.runner.events import Reader, Shown, readable
 
 
 def shown(*lines: Any) -> list[Shown]:
@@ -53,6 +53,13 @@ def test_what_is_not_an_event_is_shown_as_it_is(line: str) -> None:
 )
 def test_an_event_of_another_shape_does_no_harm(message: Any) -> None:
     assert shown({"type": "assistant", "message": message}) == []
+
+
+def test_lines_of_a_command_stay_unless_they_are_events_that_say_something() -> None:
+    event = says({"type": "text", "text": "Hello"}, {"type": "tool_use", "name": "x", "input": {}})
+    assert readable(json.dumps(event)) == ["Hello", "[tool] x {}"]
+    for line in ("", "plain", "{", '{"type": "log", "text": "its own JSON"}'):
+        assert readable(line) == [line]
 
 
 def test_long_arguments_are_cut() -> None:

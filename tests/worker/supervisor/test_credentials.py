@@ -41,7 +41,7 @@ def test_without_a_file_the_token_of_the_pipe_is_taken(tmp_path: Path) -> None:
 
 def test_a_container_needs_a_token(tmp_path: Path) -> None:
     assert credentials.load(sources(tmp_path, needs_token=False), {}) == Secrets()
-    with pytest.raises(UsageError, match="there is no token: mount it as the file"):
+    with pytest.raises(UsageError, match="there is no token: put it into the file"):
         credentials.load(sources(tmp_path), {})
 
 

@@ -88,6 +88,11 @@ def has_proxy(recipe: Recipe) -> bool:
     return crew.token is not None and crew.model_proxy and recipe.member.runtime in _BY_PROXY
 
 
+def needs_token(recipe: Recipe) -> bool:
+    """True if the model cannot be reached without one."""
+    return recipe.member.runtime in _BY_PROXY
+
+
 def secrets_of(recipe: Recipe) -> list[str]:
     """The files that the supervisor finds in /run/secrets."""
     has_token = recipe.crew.token is not None and not has_proxy(recipe)

@@ -1,16 +1,19 @@
 """How a crew is, for people and programs: read from files and from the runtime, also without a keeper."""
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from moothall.worker import state_file
 from moothall.worker.agent_folder import GUARD_STATE, SESSION_NUMBER, STATE
 from moothall.worker.crew import runtimes
 from moothall.worker.crew.own_hall import OwnHall
 from moothall.worker.crew.places import Places
+from moothall.worker.crew.processes import KILLED
 from moothall.worker.crew.record import Record
 from moothall.worker.crew.runtime import Standing
 from moothall.worker.log_lines import utc
+
+_WAITING: Final = {"crashed": "waiting after a crash", "killed": "waiting after a kill"}
 
 
 def overview(places: Places, record: Record, *, is_kept: bool) -> dict[str, Any]:
@@ -40,7 +43,7 @@ def _agent(name: str, places: Places, record: Record, standing: Standing | None)
     member = next((each for each in record.crew.members if each.name == name), None)
     return {
         "name": name,
-        "state": _state(standing, state),
+        "state": _state(standing, state, is_wanted=aim is None or aim.is_to_run),
         "running": standing is not None and standing.is_running,
         "wanted": aim.wanted.value if aim is not None else None,
         "status": state.get("status"),
@@ -57,17 +60,19 @@ def _agent(name: str, places: Places, record: Record, standing: Standing | None)
     }
 
 
-def _state(standing: Standing | None, state: dict[str, Any]) -> str:
+def _state(standing: Standing | None, state: dict[str, Any], *, is_wanted: bool) -> str:
     """One word, or a few: how the agent is."""
     if standing is None:
         return "not started"
     status = state.get("status")
     if standing.is_running:
-        return {"crashed": "waiting after a crash", "killed": "waiting after a kill"}.get(
-            str(status), "running"
-        )
+        if status == "starting" and state.get("backoff"):
+            return "waiting after an end"
+        return _WAITING.get(str(status), "running")
     if standing.exit_code == 0:
         return "failed for good" if status == "fatal" else "stopped"
+    if standing.exit_code == KILLED and not is_wanted:
+        return "killed"
     return f"ended with {standing.exit_code}"
 
 

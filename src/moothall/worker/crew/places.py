@@ -4,6 +4,7 @@ They are for their owner alone. What an agent may write is below `agents/NAME/` 
 the token of the model are not there.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,20 @@ class MemberPlaces:
         for folder in (*self.folders, self.identity.parent):
             for each in (folder.parent, folder):
                 each.mkdir(mode=_OWNER_ONLY_FOLDER, exist_ok=True)
+
+    def give_to(self, user: int) -> None:
+        """Make this user the owner of what the agent may write. It may have run as another one. Raises OSError."""
+        for folder in (self.state, self.workspace):
+            if folder.stat().st_uid != user:
+                _give(folder, user)
+
+
+def _give(folder: Path, user: int) -> None:
+    """With all that is in it. No link is followed: an agent can put links into its folders."""
+    for _, folders, files, descriptor in os.fwalk(folder, follow_symlinks=False):
+        for name in (*folders, *files):
+            os.chown(name, user, user, dir_fd=descriptor, follow_symlinks=False)
+    os.chown(folder, user, user)
 
 
 @dataclass(frozen=True, slots=True)

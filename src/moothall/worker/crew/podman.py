@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -26,6 +25,7 @@ from moothall.worker.crew.containers import (
     first_user,
     hosts_file,
     name_of,
+    needs_token,
 )
 from moothall.worker.crew.places import Places
 from moothall.worker.crew.plan import Crew
@@ -194,28 +194,24 @@ class PodmanRuntime:
 
 
 def prepare(recipe: Recipe, host: Host) -> None:
-    """Make the folders of an agent, for its user. Raises OSError or UsageError."""
+    """Make the folders of an agent, for its user, and look for its token. Raises OSError or UsageError."""
     places = recipe.places
+    _check_token(recipe)
     places.make()
     keys.make(places)
     if host.is_root:
-        user = first_user(recipe.crew.name, recipe.member.name) + USER
-        for folder in (places.state, places.workspace):
-            _give_folder(folder, user)
+        places.give_to(first_user(recipe.crew.name, recipe.member.name) + USER)
     places.run.chmod(_OPEN_TO_ALL)
     hosts = places.run / HOSTS
     state_file.write(hosts, hosts_file(recipe).encode())
     hosts.chmod(0o644)
 
 
-def _give_folder(folder: Path, user: int) -> None:
-    """With all that is in it, if it belongs to another user: the agent has run as a process before.
-
-    No link is followed: an agent can put links into its folders.
-    """
-    if folder.stat().st_uid == user:
-        return
-    for _, folders, files, descriptor in os.fwalk(folder, follow_symlinks=False):
-        for name in (*folders, *files):
-            os.chown(name, user, user, dir_fd=descriptor, follow_symlinks=False)
-    os.chown(folder, user, user)
+def _check_token(recipe: Recipe) -> None:
+    if recipe.crew.token is not None:
+        keys.read_token(recipe.crew.token)
+    elif needs_token(recipe):
+        raise UsageError(
+            f"the runtime {recipe.member.runtime} needs a token in a container: name the file that has it with"
+            ' token = "..." in [crew]'
+        )

@@ -112,6 +112,8 @@ class Processes:
         if before is not None and before.process() is not None:
             return
         places.make()
+        if os.geteuid() == 0:
+            places.give_to(0)
         keys.make(places)
         words = [*program(), recipe.member.name, recipe.member.mission]
         words += ["--token-file", str(keys.put_token(recipe.crew, places))]

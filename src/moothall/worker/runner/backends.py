@@ -96,7 +96,8 @@ class Cli:
         if found is None:
             raise UsageError(
                 "there is no program claude in PATH: install Claude Code, name it with CLAUDE_CMD, or choose"
-                " another AGENT_RUNTIME"
+                " another runtime. For containers, `make image ARGS='--model-cli /path/to/claude'` puts it into"
+                " the image"
             )
         return found
 

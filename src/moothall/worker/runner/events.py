@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple
 MAX_LINE: Final = 2 * 1024 * 1024  # bytes; a longer one is passed on in pieces, as text
 SHOWN: Final = 2000  # characters of what a tool is asked and answers
 
+_SAYING: Final = ("assistant", "user", "result")  # kinds of events that have something to show
+
 
 class Shown(NamedTuple):
     """`is_own` is True for what the program itself says: neither the model's words nor those of strangers."""
@@ -38,12 +40,23 @@ class Reader:
         return _shown(rest) if rest else []
 
 
+def readable(line: str) -> list[str]:
+    """A line of any program: what it shows if it is an event, else the line itself."""
+    event = _event(line.encode(errors="replace"))
+    if event is None or event.get("type") not in _SAYING:
+        return [line]
+    return [shown.text for shown in _of(event)]
+
+
 def _shown(line: bytes) -> list[Shown]:
     event = _event(line)
     if event is None:
         return [Shown(line.decode(errors="replace"), is_own=True)]
-    kind = event.get("type")
-    if kind == "result":
+    return _of(event)
+
+
+def _of(event: dict[str, Any]) -> list[Shown]:
+    if event.get("type") == "result":
         is_error = event.get("is_error") is True
         return [Shown(f"[{'error' if is_error else 'end'}] {_outcome(event)}", is_error)]
     message = event.get("message")

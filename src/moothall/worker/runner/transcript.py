@@ -11,6 +11,7 @@ from typing import Final
 from moothall.daemon.folder import Folder
 from moothall.worker import state_file
 from moothall.worker.agent_folder import PREVIOUS_TRANSCRIPT, TRANSCRIPT
+from moothall.worker.runner.events import readable
 
 LINES: Final = 200  # of the session before, for the next one (seed 000, execution)
 MAX_BYTES: Final = 16 * 1024 * 1024  # on disk; then the older part is thrown away
@@ -58,8 +59,9 @@ def set_aside(folder: Folder) -> None:
 
 
 def previous(folder: Folder, lines: int = LINES) -> list[str]:
-    """The last lines of the session before this one."""
-    return tail(folder.path / PREVIOUS_TRANSCRIPT, lines)
+    """The last lines of the session before this one. Events that a command has printed are told as texts."""
+    found = tail(folder.path / PREVIOUS_TRANSCRIPT, lines)
+    return [f"{text}\n" for line in found for text in readable(line.removesuffix("\n"))]
 
 
 def tail(path: Path, lines: int) -> list[str]:

@@ -66,7 +66,8 @@ def _token(sources: Sources, environment: Mapping[str, str]) -> str | None:
         os.close(pipe)
     if token is None and sources.needs_token:
         raise UsageError(
-            f"there is no token: mount it as the file {sources.token_file}, or name another file with --token-file"
+            f"there is no token: put it into the file {sources.token_file}, or name another file with --token-file;"
+            ' for a crew, with token = "..." in [crew]'
         )
     return token
 

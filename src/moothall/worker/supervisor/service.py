@@ -123,7 +123,8 @@ class Supervisor:
         return self.run()
 
     def give_up(self, reason: str) -> None:
-        """Leave the reason in the state file. Raises OSError."""
+        """Leave the reason in the log and in the state file. Raises OSError."""
+        self._log.say(f"not started: {reason}")
         state_file.write_object(
             self._path / STATE, self._fields() | {"status": "failed", "last_error": reason}
         )
