@@ -109,7 +109,12 @@ async def test_grant(hall: HallProcess) -> None:
 async def test_budget(hall: HallProcess) -> None:
     async with Agent("alice", identity=ALICE).connected(hall.url) as alice:
         assert done(hall, "budget", "set", "alice", "5000") == f"{ALICE_ID} may spend 5,000 tokens a day\n"
-        done(hall, "budget", "total", "7000")
+        before = ("--url", hall.url, "--json")  # options of the list, and of the command that follows
+        told = run_moothall(hall.folder, "admin", "budget", *before, "total", "7000", environ=WITH_KEY)
+        assert json.loads(told.stdout)["tokens"] == 7000
+        assert "--day is for the list" in complaint(
+            admin(hall, "budget", "--day", "2026-01-01", "total", "1")
+        )
         await alice.report_budget(Budget(9000, 4000))
         (own,) = facts(hall, "budget")["keys"]
         assert (own["agent_id"], own["spent"], own["cap"], own["name"]) == (ALICE_ID, 4000, 5000, "alice")

@@ -109,7 +109,7 @@ def test_ps_shows_agents_and_says_that_nothing_isolates_them(run: Run) -> None:
         (None, {"status": "starting"}, "running"),
         (None, {"status": "starting", "backoff": 5.0}, "waiting after an end"),
         (None, {"status": "crashed", "last_error": "exit_code=1"}, "waiting after a crash"),
-        (0, {"status": "fatal", "last_error": "exit_code=2"}, "failed for good"),
+        (0, {"status": "fatal", "last_error": "exit_code=2", "niki_reason": "budget"}, "failed for good"),
         (0, {"status": "stopped"}, "stopped"),
         (137, {"status": "running"}, "killed"),
         (1, {"status": "failed", "last_error": "no token"}, "ended with 1"),
@@ -131,6 +131,7 @@ def test_ps_says_how_each_agent_is_and_where_to_look(
     row = told.stdout.splitlines()[0]
     assert [cell.strip() for cell in row.split("  ") if cell][:2] == ["planner", shown]
     assert ("`moothall worker logs planner` may say why" in told.stderr) == ("last_error" in state)
+    assert ("exit_code=2, guard: budget" in row) == ("niki_reason" in state)
 
 
 def test_logs_shows_transcripts_and_nothing_that_steers_a_terminal(run: Run, places: Places) -> None:

@@ -54,6 +54,11 @@ def budget(
     moothall admin budget total 10000000
     """
     if context.invoked_subcommand is not None:
+        if day is not None:
+            raise UsageError("--day is for the list: caps are those of all days")
+        # What was given before the name of the command is meant for it.
+        given = {"key_file": key_file, "url": url, "timeout": timeout, "no_tls": no_tls, "as_json": as_json}
+        context.default_map = {context.invoked_subcommand: given}
         return
     found = AdminCalls(url, key_file, timeout, no_tls=no_tls).ask(lambda admin: admin.budgets(day))
     if as_json:

@@ -47,7 +47,7 @@ def _agent(name: str, places: Places, record: Record, standing: Standing | None)
         "running": standing is not None and standing.is_running,
         "wanted": aim.wanted.value if aim is not None else None,
         "status": state.get("status"),
-        "last_error": state.get("last_error") or None,
+        "last_error": _error(state),
         "exit_code": standing.exit_code if standing is not None else None,
         "restarts": standing.restarts if standing is not None else 0,
         "since": utc(standing.since) if standing is not None else None,
@@ -74,6 +74,14 @@ def _state(standing: Standing | None, state: dict[str, Any], *, is_wanted: bool)
     if standing.exit_code == KILLED and not is_wanted:
         return "killed"
     return f"ended with {standing.exit_code}"
+
+
+def _error(state: dict[str, Any]) -> str | None:
+    """With the reason of the guard, which an exit code does not tell."""
+    error, reason = state.get("last_error"), state.get("niki_reason")
+    if not error or not reason or str(reason) in str(error):
+        return error or None
+    return f"{error}, guard: {reason}"
 
 
 def _object(path: Any) -> dict[str, Any]:
