@@ -131,6 +131,28 @@ async def test_a_session_begins_at_0_and_brings_what_the_one_before_did_not_repo
         assert await others.counted() == 100 + 120
 
 
+async def test_a_count_that_cannot_be_removed_is_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    unlink = Path.unlink
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path.name == "state.prev.json":
+            raise PermissionError(1, "Operation not permitted", str(path))
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    write(tmp_path, 100, name="state.prev.json")
+    write(tmp_path, 120, "s2")
+    async with open_hall(tmp_path) as app, watcher(app.url) as others:
+        async with server(tmp_path, app.url):
+            await others.sees(120)
+            write(tmp_path, 130, "s2")
+            await others.sees(130)
+        assert await others.counted() == 100 + 130
+    assert "state.prev.json cannot be removed" in caplog.text
+
+
 async def test_beyond_a_cap_the_session_is_ended(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write(tmp_path, 50)
     async with open_hall(tmp_path) as app, watcher(app.url) as others:

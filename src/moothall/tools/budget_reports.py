@@ -45,6 +45,7 @@ class BudgetReports:
         self._session = session
         self._file = BudgetFile(path)
         self._reported: Budget | None = None
+        self._brought: Budget | None = None  # what the session before did not report
         self._next = 0.0  # when the next report may be made
         self._look_again = False
         self._task: asyncio.Task[None] | None = None
@@ -119,13 +120,14 @@ class BudgetReports:
 
     async def _report_all(self) -> None:
         before = read_budget(self._file.previous)
-        if before is None and read_budget(self._file.path) in (None, self._reported):
+        if before in (None, self._brought) and read_budget(self._file.path) in (None, self._reported):
             return
         if BUDGETS not in (await self._session.agent()).features:
             return
-        if before is not None:
+        if before is not None and before != self._brought:
             await self._report(before)
-            self._file.previous.unlink(missing_ok=True)
+            self._brought = before
+            self._forget(self._file.previous)
         await asyncio.sleep(self._next - self._loop.time())
         now = read_budget(self._file.path)
         if now is not None and now != self._reported:
@@ -140,6 +142,12 @@ class BudgetReports:
         except BudgetExceeded as refusal:
             log.warning("%s", refusal)
             self._end(str(refusal))
+
+    def _forget(self, file: Path) -> None:
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("%s cannot be removed, and may be reported again: %s", file, error.strerror)
 
     def _end(self, reason: str) -> None:
         try:
