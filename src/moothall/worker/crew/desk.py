@@ -74,8 +74,7 @@ class Desk:
         """Start what does not run. Returns the names of the agents that did not come up. Raises MoothallError."""
         async with self._turn():
             crew = plan.parse(tables, file)
-            if is_killed():
-                raise UsageError(f"the kill switch is on: remove {KILL_SWITCH} to start agents")
+            _check_kill_switch()
             running = await self._running()
             await self._take(crew, tables, running, say)
             if crew.hall is None:
@@ -114,8 +113,7 @@ class Desk:
                 say(f"{name} is awake")
                 return
             self._now.crew.member(name)
-            if is_killed():
-                raise UsageError(f"the kill switch is on: remove {KILL_SWITCH} to start agents")
+            _check_kill_switch()
             if self._now.crew.hall is None:
                 await self._open_hall(keep_port=True)
             if await self._start([name], say):
@@ -191,13 +189,13 @@ class Desk:
     @property
     def _now(self) -> Record:
         if self._record is None:
-            raise UsageError(f"the crew {self.places.root.name} was never up: run `moothall worker up`")
+            raise self.places.never_up()
         return self._record
 
     @property
     def _tools(self) -> _Open:
         if self._open is None:
-            raise UsageError(f"the crew {self.places.root.name} was never up: run `moothall worker up`")
+            raise self.places.never_up()
         return self._open
 
     def _opened(self) -> _Open:
@@ -335,6 +333,11 @@ class Desk:
 def is_killed() -> bool:
     """True while the kill switch is there (agentchat wire 19.6)."""
     return os.path.lexists(Path(KILL_SWITCH).expanduser())
+
+
+def _check_kill_switch() -> None:
+    if is_killed():
+        raise UsageError(f"the kill switch is on: remove {KILL_SWITCH} to start agents")
 
 
 def _refuse_changes(before: Crew, after: Crew) -> None:

@@ -29,7 +29,7 @@ def find(given: str | None, here: Path, environment: Mapping[str, str]) -> Place
         )
     places = places_of(plan.read(file).name, environment)
     if not places.record.exists():
-        raise UsageError(f"the crew {places.root.name} was never up: run `moothall worker up`")
+        raise places.never_up()
     return places
 
 

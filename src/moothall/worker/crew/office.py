@@ -38,7 +38,7 @@ class Office:
         """What the crew is doing. Raises UsageError if it was never up."""
         found = record.read(self._places.record)
         if found is None:
-            raise UsageError(f"the crew {self._places.root.name} was never up: run `moothall worker up`")
+            raise self._places.never_up()
         return found
 
     def order(self, order: Order, say: Say) -> dict[str, Any]:

@@ -110,6 +110,10 @@ class Places:
     def member(self, name: str) -> MemberPlaces:
         return MemberPlaces(name, self.root)
 
+    def never_up(self) -> UsageError:
+        """The error for a crew without a record."""
+        return UsageError(f"the crew {self.root.name} was never up: run `moothall worker up`")
+
     def make(self) -> None:
         """Create the folder. Raises UsageError if other users can change it."""
         Folder(self.root).make()
