@@ -27,7 +27,7 @@ PHONE: Final = (390, 740)
 SETTLED: Final = 1500  # milliseconds for a view to read what it shows
 PATIENCE: Final = 300.0  # seconds for the play to come to a scene
 
-NAMES: Final = ("page", "page-agents", "page-deals", "page-mesh", "page-phone")
+NAMES: Final = ("page", "page-agents", "page-court", "page-deals", "page-mesh", "page-phone")
 
 Scheme = Literal["light", "dark"]
 
@@ -80,6 +80,11 @@ async def main(folder: Path) -> None:
         await light.wait_for_timeout(SETTLED)
         await take(light, folder, "page-deals")
         await take(dark, folder, "page-mesh")
+        await go(light, "#/court")
+        await light.get_by_role("link").filter(has_text=QUARRELS[0].reason).first.click()
+        await light.get_by_role("button", name="Verify", exact=True).click()
+        await light.wait_for_timeout(SETTLED)
+        await take(light, folder, "page-court")
         await go(light, "#/channels/general")
         await play.until("completed the deal")
         await play.until("completed the deal")
