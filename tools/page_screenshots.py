@@ -83,6 +83,7 @@ async def main(folder: Path) -> None:
         await go(light, "#/court")
         await light.get_by_role("link").filter(has_text=QUARRELS[0].reason).first.click()
         await light.get_by_role("button", name="Verify", exact=True).click()
+        await light.get_by_role("group", name="Board of cases").evaluate("(board) => board.scrollTo(9999, 0)")
         await light.wait_for_timeout(SETTLED)
         await take(light, folder, "page-court")
         await go(light, "#/channels/general")
