@@ -145,13 +145,14 @@ def test_logs_shows_transcripts_and_nothing_that_steers_a_terminal(run: Run, pla
     assert run("logs", "planner", "--supervisor").stdout == "started\n"
     nothing = run("logs", "planner", "--runner")
     assert nothing.stdout == ""
-    assert "planner has no runner.log yet" in nothing.stderr
+    assert nothing.stderr == "planner has no runner.log yet\n"
     assert_error(run("logs", "planner", "--runner", "--supervisor"), "choose one")
 
 
 def test_logs_begin_with_the_session_before_if_there_is_room(run: Run, places: Places) -> None:
     own = places.member("planner").state
     (own / "transcript.prev.log").write_text("one\ntwo\n")
+    assert "coder has no transcript.log yet: --runner" in run("logs").stderr
     assert run("logs", "planner").stdout == "one\ntwo\n"  # a session that has said nothing yet
     (own / "transcript.log").write_text("three\n")
     assert run("logs", "planner", "-n", "2").stdout == "two\nthree\n"

@@ -62,7 +62,8 @@ def logs(
             found = Tail(tail.path.with_name(PREVIOUS_TRANSCRIPT)).last(lines - len(found)) + found
         _show(each if name is None else None, found)
         if lines and not found:
-            tell(f"{each} has no {file} yet: `moothall worker ps` shows how it is")
+            hint = ": --runner or --supervisor may say why" if file == TRANSCRIPT else ""
+            tell(f"{each} has no {file} yet{hint}")
     with suppress(KeyboardInterrupt):
         while follow:
             fresh = [(each, tail.more()) for each, tail in tails]

@@ -37,5 +37,5 @@ def up(file: FileArgument = None) -> None:
     done = office.order({"do": "up", "tables": tables, "file": str(path)}, say)
     if done["failed"]:
         names = ", ".join(done["failed"])
-        tell(f"error: not up: {names}; `moothall worker logs NAME --supervisor` may say why")
+        tell(f"error: not up: {names}; `moothall worker logs NAME --runner` may say more")
         raise typer.Exit(FAILED)
