@@ -36,6 +36,20 @@ def cap(world: World, tokens: int, key: PrivateKey | None = ALICE) -> None:
     world.hall.spending.caps.set(Cap("" if key is None else key.public.raw.hex(), tokens))
 
 
+def test_a_stranger_stops_no_worker_that_has_a_cap() -> None:
+    world = World()
+    alice, bob = world.agent("alice", key=ALICE), world.agent("bob", key=BOB)
+    cap(world, 500)
+    cap(world, 400, key=None)
+    world.hush()
+    report(world, bob, 2**53)
+    assert_refused(bob, "BUDGET_EXCEEDED", "All workers together have spent")
+    report(world, alice, 400)
+    assert_sent(alice, "ACK", ref="r")
+    report(world, alice, 401)
+    assert_refused(alice, "BUDGET_EXCEEDED", "All workers with a cap have spent 401 of 400")
+
+
 # -- shown ---------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from moothall.hall.spending import (
     TOTAL,
     Cap,
     Caps,
+    Excess,
     Report,
     Sums,
     day_of,
@@ -148,6 +149,23 @@ def test_over_a_cap_is_more_than_it(set_caps: Caps, excess: str | None) -> None:
     if found is not None and excess is not None:
         assert found.message.startswith(excess)
         assert found.is_total == excess.startswith("All")
+
+
+def test_a_stranger_cannot_use_up_the_total_of_workers_that_have_caps() -> None:
+    set_caps, books = caps(alice=1000, total=300), MemoryBooks()
+
+    def settled(key: bytes, spent: int) -> Excess | None:
+        filed = [(key, Report("s", spent))]
+        return set_caps.excess(key, settle(books, filed, 7, set_caps.pool([key])))
+
+    stranger = settled(BOB, MAX_TOKENS)
+    assert stranger is not None
+    assert stranger.is_total
+    assert settled(ALICE, 300) is None
+    over = settled(ALICE, 301)
+    assert over is not None
+    assert over.is_total
+    assert over.message.startswith("All workers with a cap have spent 301 of 300 tokens today")
 
 
 def test_caps_are_set_and_cleared() -> None:

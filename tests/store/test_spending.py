@@ -44,6 +44,14 @@ def test_a_month_is_kept(place: Place) -> None:
     assert place.select("SELECT session, spent FROM spending_reports") == [("s", 132)]
 
 
+def test_keys_that_have_spent_nothing_in_a_month_are_forgotten(place: Place) -> None:
+    with place.books() as books:
+        settle(books, [(A, Report("s", 5)), (B, Report("s", 5))], 100)
+        settle(books, [(B, Report("s", 7))], 101)
+        settle(books, [(B, Report("s", 8))], 101 + DAYS_KEPT)
+        assert books.last_reports([A, B]) == {B: Report("s", 8)}
+
+
 def test_many_keys_at_once(place: Place) -> None:
     keys = [number.to_bytes(32) for number in range(1, 301)]
     with place.books() as books:

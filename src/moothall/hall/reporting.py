@@ -73,7 +73,8 @@ class Spending:
             for each in asked:
                 each.failed(error)
 
-        self.store.submit(lambda books: settle(books, filed, day), settled, failed)
+        pool = self.caps.pool(key for key, _ in filed)
+        self.store.submit(lambda books: settle(books, filed, day, pool), settled, failed)
 
     def _go_on(self, hall: "Hall") -> None:
         self._is_asking = False

@@ -4,9 +4,12 @@ A worker reports how many tokens its session has used so far. The hall adds up t
 each day of UTC. A report of another session begins at 0: the worker has started anew. A worker that does not name
 its sessions has started anew when it reports less than before. So no report lowers a sum, and what a worker sends
 again adds nothing. A worker can report too little, which no hall can know; sums stop at `MAX_TOKENS`.
+
+A stranger can report any number, and so use up the total cap. Keys with a cap of their own are workers that the
+operator knows. For them the total is what such keys have spent together, so that no stranger stops them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -32,6 +35,7 @@ class Sums(NamedTuple):
     day: int
     by_key: Mapping[bytes, int]
     total: int
+    of_capped: int | None = None  # what keys with a cap of their own have spent, if that was looked at
 
 
 class SpendingBooks(Protocol):
@@ -70,14 +74,26 @@ def added(sum_before: int, tokens: int) -> int:
     return min(sum_before + tokens, MAX_TOKENS)
 
 
-def settle(books: SpendingBooks, filed: Sequence[tuple[bytes, Report]], day: int) -> Sums:
+class Pool(NamedTuple):
+    """The total cap, and the keys that have a cap of their own."""
+
+    tokens: int
+    capped: Collection[bytes]
+
+
+def settle(
+    books: SpendingBooks, filed: Sequence[tuple[bytes, Report]], day: int, pool: Pool | None = None
+) -> Sums:
     """One unit of work: reports of keys, in the order in which they came."""
     last = books.last_reports({key for key, _ in filed})
     amounts: dict[bytes, int] = {}
     for key, report in filed:
         amounts[key] = added(amounts.get(key, 0), difference(last.get(key), report))
         last[key] = latest(last.get(key), report)
-    return books.spend(day, amounts, last)
+    sums = books.spend(day, amounts, last)
+    if pool is None or sums.total <= pool.tokens or amounts.keys().isdisjoint(pool.capped):
+        return sums
+    return sums._replace(of_capped=sum(books.spent(day, pool.capped).by_key.values()))
 
 
 # -- days ------------------------------------------------------------------------------------------
@@ -139,6 +155,13 @@ class Caps:
     def of(self, key: bytes) -> int | None:
         return self._tokens.get(key)
 
+    def pool(self, keys: Iterable[bytes]) -> Pool | None:
+        """What to look at for reports of these keys. None without a total, or if none of them has a cap."""
+        total = self.of(TOTAL)
+        if total is None or not any(key in self._tokens for key in keys):
+            return None
+        return Pool(total, self.keys)
+
     def set(self, cap: Cap) -> None:
         self._tokens[cap.name] = cap.tokens
 
@@ -147,10 +170,10 @@ class Caps:
 
     def excess(self, key: bytes, sums: Sums) -> "Excess | None":
         """The cap that a key is over, its own before the total one; None if it is over none."""
-        for holder, spent, who in (
-            (key, sums.by_key.get(key, 0), "This key has"),
-            (TOTAL, sums.total, "All workers together have"),
-        ):
+        total = (TOTAL, sums.total, "All workers together have")
+        if sums.of_capped is not None and key in self._tokens:
+            total = (TOTAL, sums.of_capped, "All workers with a cap have")
+        for holder, spent, who in ((key, sums.by_key.get(key, 0), "This key has"), total):
             cap = self.of(holder)
             if cap is not None and spent > cap:
                 return Excess(

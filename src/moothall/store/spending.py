@@ -25,6 +25,7 @@ _ADD_TOTAL: Final = (
     " CASE WHEN spending_days.tokens > ? - excluded.tokens THEN ? ELSE spending_days.tokens + excluded.tokens END"
 )
 _TOTAL: Final = "SELECT tokens FROM spending_days WHERE day = ?"
+_FORGET_REPORTS: Final = "DELETE FROM spending_reports WHERE key NOT IN (SELECT key FROM spending)"
 _MOST: Final = "SELECT key, tokens FROM spending WHERE day = ? ORDER BY tokens DESC, key LIMIT ?"
 
 
@@ -40,13 +41,14 @@ class SpendingSql(SqlWork):
         return found
 
     def spend(self, day: int, amounts: Mapping[bytes, int], reports: Mapping[bytes, Report]) -> Sums:
+        spent = sorted((key, tokens) for key, tokens in amounts.items() if tokens)
+        if spent:
+            self._forget_before(day)
         for key, report in sorted(reports.items()):
             self._change(_REPORT, key, *report)
-        spent = sorted((key, tokens) for key, tokens in amounts.items() if tokens)
         for key, tokens in spent:
             self._change(_ADD, day, key, tokens, MAX_TOKENS, MAX_TOKENS)
         if spent:
-            self._forget_before(day)
             total = min(sum(tokens for _, tokens in spent), MAX_TOKENS)
             self._change(_ADD_TOTAL, day, total, MAX_TOKENS, MAX_TOKENS)
         return self.spent(day, amounts)
@@ -63,10 +65,14 @@ class SpendingSql(SqlWork):
         return [(key, tokens) for key, tokens in self._query(_MOST, day, limit)], count
 
     def _forget_before(self, day: int) -> None:
-        """Once a day: the first that spends something removes the days that are too old."""
+        """Once a day: the first that spends something removes what is too old.
+
+        Anybody can make keys and report once with each. So the last reports of keys without a day go too.
+        """
         if not self._query(_TOTAL, day):
             for table in ("spending", "spending_days"):
                 self._change(f"DELETE FROM {table} WHERE day < ?", day - DAYS_KEPT)  # noqa: S608
+            self._change(_FORGET_REPORTS)
 
 
 @cache
