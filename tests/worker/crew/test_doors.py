@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from moothall.worker.crew import doors, sockets
-from moothall.worker.crew.doors import Door, leading_to
+from moothall.worker.crew.doors import Door, Pace, leading_to
 
 PATIENCE = 30.0  # seconds; only a failing test waits that long
 MANY = b"0123456789abcdef" * 64 * 1024  # more than all buffers on the way
@@ -62,6 +62,33 @@ async def answer_at_the_end(reader: asyncio.StreamReader, writer: asyncio.Stream
 
 async def wait_for_the_end(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
     await reader.read(-1)
+
+
+def test_the_pace_of_new_connections() -> None:
+    pace = Pace(3, 10)
+    assert [pace.take(100.0) for _ in range(5)] == pytest.approx([0, 0, 0.1, 0.2, 0.3])
+    assert pace.take(100.5) == pytest.approx(0)  # all but one are possible again
+    assert [pace.take(200.0) for _ in range(3)] == pytest.approx([0, 0, 0.1])
+
+
+async def test_a_flood_of_connections_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served, all_served = 0, asyncio.Event()
+
+    async def serve(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+        nonlocal served
+        served += 1
+        if served == doors.MAX_CONNECTIONS:
+            all_served.set()
+
+    monkeypatch.setattr(doors, "PER_SECOND", 1e-6)
+    async with opened(tmp_path / "hall.sock", serve) as door, asyncio.timeout(PATIENCE):
+        flood = [sockets.connect(door.path) for _ in range(doors.MAX_CONNECTIONS + 10)]
+        await all_served.wait()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert served == doors.MAX_CONNECTIONS
+        for connection in flood:
+            connection.close()
 
 
 async def test_bytes_go_both_ways_and_each_end_is_passed_on(tmp_path: Path) -> None:

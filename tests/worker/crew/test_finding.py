@@ -66,3 +66,12 @@ def test_no_crew_here_and_how_to_name_one(tmp_path: Path, environment: dict[str,
 def test_a_crew_that_was_never_up(here: Path, environment: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="the crew demo was never up: run `moothall worker up`"):
         find(None, here, environment)
+
+
+def test_a_folder_that_others_can_change_is_refused(
+    here: Path, known: Path, environment: dict[str, str]
+) -> None:
+    known.chmod(0o777)
+    for given in (None, "demo"):
+        with pytest.raises(UsageError, match="can be changed by other users"):
+            find(given, here, environment)

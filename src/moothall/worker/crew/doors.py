@@ -2,6 +2,7 @@
 
 The keeper of a crew opens them in `run/NAME/`, the folder that an agent sees as /run/moothall. Nothing that comes
 through a door chooses where it leads. A door has a bounded number of connections, and each one has bounded buffers.
+New ones come at a bounded pace: to accept one costs the keeper and the hall far more than it costs the agent.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from typing import Any, Final
 from moothall.worker.crew import sockets
 
 MAX_CONNECTIONS: Final = 64  # of one door
+PER_SECOND: Final = 50  # new connections of one door, after as many at once as it may have
 CHUNK: Final = 64 * 1024  # bytes that are read at once; a connection holds a few of them
 
 _CONNECT_TIME: Final = 10.0  # seconds
@@ -21,6 +23,20 @@ _AGAIN: Final = 1.0  # seconds between two tries to accept where that has failed
 _FOR_THE_CONTAINER: Final = 0o666
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Pace:
+    """Lets `burst` through at once, and then so many a second. Pure."""
+
+    def __init__(self, burst: int, per_second: float) -> None:
+        self._gap = 1 / per_second
+        self._room = burst * self._gap
+        self._free_at = 0.0  # when all of the burst is possible again
+
+    def take(self, now: float) -> float:
+        """Let one through. Returns the seconds until the next one may come."""
+        self._free_at = max(self._free_at, now) + self._gap
+        return max(0.0, self._free_at + self._gap - now - self._room)
 
 
 class Door:
@@ -35,6 +51,7 @@ class Door:
         self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._places = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._pace = Pace(MAX_CONNECTIONS, PER_SECOND)
 
     def open(self) -> None:
         """Listen, in the place of a door that a killed keeper has left. Raises OSError."""
@@ -58,7 +75,7 @@ class Door:
         task.add_done_callback(self._tasks.discard)
 
     async def _accept(self, listener: socket.socket) -> None:
-        """Connections above the limit wait in the backlog."""
+        """Connections above the limits wait in the backlog."""
         loop = asyncio.get_running_loop()
         while True:
             await self._places.acquire()
@@ -69,6 +86,7 @@ class Door:
                 await asyncio.sleep(_AGAIN)
             else:
                 self._begin(self._handle(connection))
+                await asyncio.sleep(self._pace.take(loop.time()))
 
     async def _handle(self, connection: socket.socket) -> None:
         try:

@@ -12,7 +12,16 @@ from moothall.worker.crew.places import Places, crews_folder, places_of
 
 
 def find(given: str | None, here: Path, environment: Mapping[str, str]) -> Places:
-    """The folder of a crew that was up before. Raises UsageError, which says how to name one."""
+    """The folder of a crew that was up before. Raises UsageError, which says how to name one.
+
+    A folder that another user can change is refused: what it says is obeyed, and what it names is deleted.
+    """
+    places = _find(given, here, environment)
+    places.make()
+    return places
+
+
+def _find(given: str | None, here: Path, environment: Mapping[str, str]) -> Places:
     if given is not None and "/" not in given and not given.endswith(".toml"):
         return _by_name(given, environment)
     file = (here / (given or plan.FILE)).absolute()

@@ -8,6 +8,7 @@ SIGTERM ends the keeper and its understudy, and leaves the crew as it is. `mooth
 
 import asyncio
 import os
+import resource
 import signal
 import sys
 import time
@@ -30,6 +31,7 @@ from moothall.worker.log_lines import LogFile
 USAGE: Final = "usage: python -m moothall.worker.crew.keeper FOLDER; `moothall worker up` starts it"
 LOCK_PATIENCE: Final = 0.2  # seconds; a command that looks for a keeper has the lock for a moment
 TAKEOVER_PATIENCE: Final = 30.0  # seconds; a command may act for the crew in between
+MOST_FILES: Final = 65536  # more than the doors of the largest crew have open
 IDLE: Final = 60.0  # seconds; a keeper that gets no order to start anything ends then
 
 
@@ -41,8 +43,17 @@ def main() -> int:
 def _keep(arguments: list[str]) -> int:
     places, is_takeover = Places(Path(arguments[0]).absolute()), TAKEOVER in arguments
     if _has_lock(places, TAKEOVER_PATIENCE if is_takeover else 0):
+        _raise_limit()
         asyncio.run(Keeper(places, is_takeover=is_takeover).run())  # the lock ends with the process
     return 0
+
+
+def _raise_limit() -> None:
+    """The usual 1,024 open files are not enough for four agents that keep all connections of their doors busy."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _has_lock(places: Places, patience: float) -> bool:
