@@ -6,9 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-MAX_BYTES: Final = 1024 * 1024  # then the file becomes NAME.1, and a new one begins
+from moothall.worker.plain_file import open_plain
 
-_OWNER_ONLY: Final = 0o600
+MAX_BYTES: Final = 1024 * 1024  # then the file becomes NAME.1, and a new one begins
 
 
 class LogFile:
@@ -19,12 +19,12 @@ class LogFile:
 
     def open(self) -> int:
         """A descriptor to append with, for a child that writes here too. Raises OSError."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self.path, flags, _OWNER_ONLY)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        descriptor = open_plain(self.path, flags)
         if os.fstat(descriptor).st_size > MAX_BYTES:
             os.close(descriptor)
             self.path.replace(self.path.with_name(f"{self.path.name}.1"))
-            descriptor = os.open(self.path, flags, _OWNER_ONLY)
+            descriptor = open_plain(self.path, flags)
         return descriptor
 
     def say(self, text: str) -> None:

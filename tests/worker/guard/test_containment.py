@@ -235,3 +235,13 @@ def test_children_of_a_shell_that_became_the_guard_are_spared(tmp_path: Path, pi
         process.wait(30)
         assert not is_alive(guarded_one)
         assert is_alive(other)
+
+
+@pytest.mark.parametrize("file", [".state.json.new", "log"])
+def test_a_pipe_in_the_place_of_its_file_does_not_stop_the_guard(tmp_path: Path, file: str) -> None:
+    """The guard would wait for a reader, and its limits would not hold."""
+    trap = f"import os, time; os.mkfifo('trap'); os.rename('trap', {file!r}); time.sleep(600)"
+    options = (*OPTIONS, "--timeout", "1", "--log", str(tmp_path / "log"))
+    with guarded(tmp_path, python(trap), *options, cwd=tmp_path) as guard:
+        guard.wait()
+        assert guard.state["killedBy"] == "timeout"

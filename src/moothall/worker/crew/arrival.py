@@ -15,11 +15,11 @@ from moothall.worker.crew.tail import Tail
 from moothall.worker.supervisor.life import Status
 
 PATIENCE: Final = 30.0  # seconds
+MAX_FAULT: Final = 500  # characters
 _LOOK: Final = 0.05  # seconds between two looks at the state
 _LOOKS: Final = 20  # at the state, between two at the runtime, which may take longer
 
 _ERROR: Final = "error: "  # how the runner and the supervisor begin what they cannot do
-_MOST: Final = 500  # characters of a fault
 _NO_SESSION: Final = (Status.CRASHED, Status.KILLED, Status.FATAL)
 
 
@@ -39,11 +39,11 @@ class Arrival:
         while time.monotonic() < deadline:
             state = self._state()
             if state.get("status") == Status.FAILED:
-                return str(state.get("last_error") or "it failed")[:_MOST]
+                return _printable(str(state.get("last_error") or "it failed"))
             if state and self._is_new(self._places.state / GUARD_STATE):
                 return None
             if state.get("status") in _NO_SESSION:
-                return _error_in(self._places.state / RUNNER_LOG) or str(state.get("last_error"))[:_MOST]
+                return _error_in(self._places.state / RUNNER_LOG) or _printable(str(state.get("last_error")))
             looks += 1
             if looks % _LOOKS == 0 and not await asyncio.to_thread(self._is_running):
                 output = self._places.run / OUTPUT
@@ -56,9 +56,7 @@ class Arrival:
     def _state(self) -> dict[str, Any]:
         if not self._is_new(self._places.state / STATE):
             return {}
-        with suppress(OSError):
-            return state_file.read_object(self._places.state / STATE) or {}
-        return {}
+        return state_file.object_of_agent(self._places.state / STATE)
 
     def _is_new(self, file: Path) -> bool:
         return _changed_at(file) not in (0, self._before[file])
@@ -70,11 +68,16 @@ class Arrival:
 def _changed_at(file: Path) -> int:
     """0 if there is no file."""
     with suppress(OSError):
-        return file.stat().st_mtime_ns
+        return file.lstat().st_mtime_ns
     return 0
 
 
 def _error_in(file: Path) -> str:
     """The last line, if it is an error. The agent can write this file."""
     last = "".join(Tail(file).last(1))
-    return last.removeprefix(_ERROR)[:_MOST] if last.startswith(_ERROR) else ""
+    return _printable(last.removeprefix(_ERROR)) if last.startswith(_ERROR) else ""
+
+
+def _printable(text: str) -> str:
+    """Short, on one line, and without what steers a terminal: it goes to the keeper's log, and to the user."""
+    return "".join(letter if letter.isprintable() else " " for letter in text[:MAX_FAULT])

@@ -6,7 +6,6 @@ next keeper, and any order can be given again.
 
 import asyncio
 import os
-import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from moothall.errors import MoothallError, UsageError
-from moothall.worker.crew import plan, record, runtimes, services
+from moothall.worker.crew import deleting, plan, record, runtimes, services
 from moothall.worker.crew.arrival import Arrival
 from moothall.worker.crew.own_hall import OwnHall
 from moothall.worker.crew.places import KILL_SWITCH, Places
@@ -354,8 +353,6 @@ def _refuse_changes(before: Crew, after: Crew) -> None:
 
 def _delete(folder: Path) -> None:
     try:
-        shutil.rmtree(folder)
-    except FileNotFoundError:
-        pass
+        deleting.delete(folder)
     except OSError as error:
         raise UsageError(f"{error.filename or folder} cannot be removed: {error.strerror}") from None

@@ -1,6 +1,7 @@
 """How a crew is, for people and programs: read from files and from the runtime, also without a keeper."""
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 from moothall.worker import state_file
@@ -13,6 +14,10 @@ from moothall.worker.crew.record import Record
 from moothall.worker.crew.runtime import Standing
 from moothall.worker.log_lines import utc
 
+MAX_TEXT: Final = 500  # characters of what an agent's files say
+MAX_NUMBER: Final = 2**53
+
+_DIGITS: Final = 20
 _WAITING: Final = {"crashed": "waiting after a crash", "killed": "waiting after a kill"}
 
 
@@ -38,7 +43,8 @@ def overview(places: Places, record: Record, *, is_kept: bool) -> dict[str, Any]
 
 def _agent(name: str, places: Places, record: Record, standing: Standing | None) -> dict[str, Any]:
     own = places.member(name)
-    state, guard = _object(own.state / STATE), _object(own.state / GUARD_STATE)
+    state = state_file.object_of_agent(own.state / STATE)
+    guard = state_file.object_of_agent(own.state / GUARD_STATE)
     aim = record.aims.get(name)
     member = next((each for each in record.crew.members if each.name == name), None)
     return {
@@ -46,13 +52,13 @@ def _agent(name: str, places: Places, record: Record, standing: Standing | None)
         "state": _state(standing, state, is_wanted=aim is None or aim.is_to_run),
         "running": standing is not None and standing.is_running,
         "wanted": aim.wanted.value if aim is not None else None,
-        "status": state.get("status"),
+        "status": _text(state.get("status")),
         "last_error": _error(state),
         "exit_code": standing.exit_code if standing is not None else None,
         "restarts": standing.restarts if standing is not None else 0,
         "since": utc(standing.since) if standing is not None else None,
         "session": _number(own.state / SESSION_NUMBER),
-        "tokens": guard.get("tokensTotal"),
+        "tokens": _whole(guard.get("tokensTotal")),
         "protected": member.protected if member is not None else False,
         "mission": member.mission if member is not None else None,
         "state_folder": str(own.state),
@@ -78,19 +84,21 @@ def _state(standing: Standing | None, state: dict[str, Any], *, is_wanted: bool)
 
 def _error(state: dict[str, Any]) -> str | None:
     """With the reason of the guard, which an exit code does not tell."""
-    error, reason = state.get("last_error"), state.get("niki_reason")
-    if not error or not reason or str(reason) in str(error):
-        return error or None
+    error, reason = _text(state.get("last_error")), _text(state.get("niki_reason"))
+    if error is None or reason is None or reason in error:
+        return error
     return f"{error}, guard: {reason}"
 
 
-def _object(path: Any) -> dict[str, Any]:
-    with suppress(OSError):
-        return state_file.read_object(path) or {}
-    return {}
+def _text(value: Any) -> str | None:
+    return value[:MAX_TEXT] or None if isinstance(value, str) else None
 
 
-def _number(path: Any) -> int | None:
+def _whole(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value <= MAX_NUMBER else None
+
+
+def _number(path: Path) -> int | None:
     with suppress(OSError, ValueError):
-        return int((state_file.read(path) or b"")[:20])
+        return _whole(int(state_file.read(path, _DIGITS) or b""))
     return None

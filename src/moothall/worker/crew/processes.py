@@ -30,7 +30,7 @@ GOOD_RUN: Final = 300.0  # seconds; a failure after a longer run begins the coun
 PERIOD: Final = 1.0  # seconds
 KILLED: Final = 128 + signal.SIGKILL
 
-_ENDS: Final = {Status.STOPPED: 0, Status.FATAL: 0, Status.FAILED: 1}
+_ENDS: Final[dict[str, int]] = {Status.STOPPED: 0, Status.FATAL: 0, Status.FAILED: 1}
 _END_PATIENCE: Final = 30.0  # seconds for processes that have SIGKILL
 # What programs need to know of the machine and its user. Keys and tokens of the user are not handed on.
 _HANDED_ON: Final = re.compile(
@@ -158,9 +158,9 @@ def _outcome(places: MemberPlaces, ended: Detached) -> tuple[int, float]:
     state = _state(places)
     if state.get("pid") != ended.pid:
         return 1, ended.since  # it ended before it could write anything
-    at = max(ended.since, (places.state / STATE).stat().st_mtime)
-    return _ENDS.get(state.get("status", ""), KILLED), at
+    at = max(ended.since, (places.state / STATE).lstat().st_mtime)
+    return _ENDS.get(str(state.get("status")), KILLED), at
 
 
 def _state(places: MemberPlaces) -> dict[str, Any]:
-    return state_file.read_object(places.state / STATE) or {}
+    return state_file.object_of_agent(places.state / STATE)

@@ -1,9 +1,10 @@
 """The last lines of a file that an agent writes, and what is added to it. The agent may replace or cut the file."""
 
 import os
-import stat
 from pathlib import Path
 from typing import Final
+
+from moothall.worker.plain_file import open_plain
 
 BLOCK: Final = 256 * 1024  # bytes that are read at a time
 MAX_TAIL: Final = 4 * 1024 * 1024  # bytes from the end in which the last lines are looked for
@@ -54,13 +55,10 @@ class Tail:
     def _open(self) -> tuple[int | None, int]:
         """A descriptor and the size. None if there is no such file, or if it is a link or a pipe."""
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = open_plain(self.path, os.O_RDONLY)
         except OSError:
             return None, 0
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            os.close(descriptor)
-            return None, 0
         self._inode = status.st_ino
         return descriptor, status.st_size
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from moothall.daemon import inotify
+from moothall.worker.plain_file import open_plain
 
 _INTEREST: Final = (
     inotify.IN_MOVED_TO
@@ -33,7 +34,7 @@ class AbortFile:
         """The first and the second line, without what steers a terminal. Empty if they cannot be read."""
         text = b""
         with suppress(OSError):
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = open_plain(self.path, os.O_RDONLY)
             try:
                 text = os.read(descriptor, _MOST_WORDS)
             finally:

@@ -113,7 +113,7 @@ class _Run:
             raise
         finally:
             written.close()
-        state = state_file.read_object(self._path / GUARD_STATE) or {}
+        state = state_file.object_of_agent(self._path / GUARD_STATE)
         reason = state.get("killedBy")
         if reason == verdict.BUDGET:
             (self._path / ABORT).unlink(missing_ok=True)  # if the hall's cap ended this session, it is obeyed

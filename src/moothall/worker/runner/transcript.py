@@ -5,12 +5,15 @@ the next session is told. A session that said nothing, because it was killed at 
 """
 
 import os
+import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from moothall.daemon.folder import Folder
 from moothall.worker import state_file
 from moothall.worker.agent_folder import PREVIOUS_TRANSCRIPT, TRANSCRIPT
+from moothall.worker.plain_file import open_plain
 from moothall.worker.runner.events import readable
 
 LINES: Final = 200  # of the session before, for the next one (seed 000, execution)
@@ -52,10 +55,12 @@ class Transcript:
 
 
 def set_aside(folder: Folder) -> None:
-    """Make the last transcript the previous one, if it says anything. Raises OSError."""
+    """Make the last transcript the previous one, if it says anything, or is not a file at all. Raises OSError."""
     last = folder.path / TRANSCRIPT
-    if last.exists() and last.stat().st_size:
-        last.replace(folder.path / PREVIOUS_TRANSCRIPT)
+    with suppress(FileNotFoundError):
+        status = last.lstat()
+        if status.st_size or not stat.S_ISREG(status.st_mode):
+            last.replace(folder.path / PREVIOUS_TRANSCRIPT)
 
 
 def previous(folder: Folder, lines: int = LINES) -> list[str]:
@@ -65,15 +70,18 @@ def previous(folder: Folder, lines: int = LINES) -> list[str]:
 
 
 def tail(path: Path, lines: int) -> list[str]:
-    """The last lines of a file, of at most `MAX_TAIL` bytes together, with the one that was torn by a kill."""
+    """The last lines of a file, of at most `MAX_TAIL` bytes together, with the one that was torn by a kill.
+
+    A link or a pipe that an agent has put there says nothing: the next session must be able to begin.
+    """
     try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            start = max(0, size - MAX_TAIL)
-            file.seek(start)
-            content = file.read(MAX_TAIL)
-    except FileNotFoundError:
+        descriptor = open_plain(path, os.O_RDONLY)
+    except OSError:
         return []
+    with os.fdopen(descriptor, "rb") as file:
+        start = max(0, file.seek(0, os.SEEK_END) - MAX_TAIL)
+        file.seek(start)
+        content = file.read(MAX_TAIL)
     found = content.decode(errors="replace").splitlines(keepends=True)
     if start and len(found) > 1:
         del found[0]  # it begins in the middle

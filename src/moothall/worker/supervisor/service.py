@@ -97,7 +97,7 @@ class Supervisor:
         self._runner: int | None = None  # its pid
         self._lifeline: int | None = None
         self._has_signal = False
-        before = state_file.read_object(self._path / STATE) or {}
+        before = state_file.object_of_agent(self._path / STATE)
         self._life = Life(
             restart_count=int(_number(before, "restart_count")),
             backoff=min(_number(before, "backoff"), LONGEST_WAIT),
@@ -232,7 +232,7 @@ class Supervisor:
         descendants.end_all(GRACE)
         code = os.waitstatus_to_exitcode(status)
         code = code if code >= 0 else 128 - code  # as shells say it: 137 for SIGKILL
-        state = state_file.read_object(self._path / GUARD_STATE) or {}
+        state = state_file.object_of_agent(self._path / GUARD_STATE)
         reason = state.get("killedBy")
         if reason == "abort":
             (self._path / ABORT).unlink(missing_ok=True)  # obeyed: the next run is not meant
