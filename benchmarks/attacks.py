@@ -160,6 +160,7 @@ AGENTCHAT: Final = (
     Attack("CAPTCHA_RESPONSE", "agentchat", _same(type="CAPTCHA_RESPONSE", captcha_id="c", answer=LONG)),
     Attack("PING", "agentchat", _same(type="PING", ref="x" * 256)),
     Attack("REVOKE_KEY", "agentchat", _revocations),
+    Attack("API_TOKEN", "agentchat", _same(type="API_TOKEN"), verified=True),
     Attack("SET_NICK", "agentchat", _nicks),
     Attack("SET_PRESENCE", "agentchat", _presences),
     Attack("JOIN", "agentchat", _in_and_out),
@@ -276,6 +277,8 @@ AGENTCHAT: Final = (
     _admin("ADMIN_BAN", agent_id="x"),
     _admin("ADMIN_UNBAN", agent_id="x"),
     _admin("ADMIN_BANS"),
+    _admin("ADMIN_BUDGET", day="2026-03-01"),
+    _admin("ADMIN_SET_BUDGET", agent="x", tokens=1),
     _admin("ADMIN_MOTD", motd="x"),
     _admin("ADMIN_VERIFY", agent_id="x", verified=True),
 )
