@@ -427,8 +427,8 @@ async def test_metrics_tell_what_happens(hall: HallProcess) -> None:
     assert grew("moothall_messages_malformed_total") == 1
     assert grew("moothall_security_events_total", event="foreign_origin_refused") == 1
     assert grew("moothall_frames_sent_total") == 6  # two JOINED, AGENT_JOINED, MSG, ERROR, PONG
-    assert grew("moothall_fanout_members_count") == 2
-    assert grew("moothall_fanout_members_sum") == 4
+    assert grew("moothall_fanout_members_count") == 3  # two AGENT_JOINED, MSG
+    assert grew("moothall_fanout_members_sum") == 5
     assert (
         after[sample("moothall_fanout_members_bucket", le="+Inf")]
         == after[sample("moothall_fanout_members_count")]

@@ -1,11 +1,13 @@
 """A command that starts its own program again: the second one is killed, and forks of the first are not."""
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from moothall.worker.guard.only_one import OnlyOne
 from tests.worker.guard.guarding import QUIET, guarded
 
 # A shell under another name is a native program that can start programs, and fork without starting one.
@@ -90,3 +92,15 @@ def test_a_command_may_run_it_again_after_the_first_has_ended(tmp_path: Path, na
     script = f"{native} -c 'echo one'; {native} -c 'echo two'"
     printed, _, count = output_of(tmp_path, ["/bin/sh", "-c", script], "--only-one", str(native))
     assert (printed, count) == ("one\ntwo\n", 0)
+
+
+def test_a_fork_that_has_not_become_the_command_yet_is_left_alone(tmp_path: Path) -> None:
+    """Its words are those of the keeper, which name the file."""
+    script = tmp_path / "model.py"
+    script.write_text(f"#!{sys.executable}\n")
+    forking = "import os, sys\nif os.fork(): print(flush=True); os.wait()\nelse: sys.stdin.read()"
+    words = [sys.executable, "-c", forking, str(script)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as keeper:
+        assert keeper.stdout is not None
+        keeper.stdout.readline()
+        assert OnlyOne(script, frozenset(), 1.0).look(0.0, keeper.pid) == []

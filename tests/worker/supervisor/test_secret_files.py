@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def test_a_stop_signal_ends_the_wait(tmp_path: Path) -> None:
     stop = (signal.SIGUSR1,)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, stop)
     try:
-        os.kill(os.getpid(), signal.SIGUSR1)
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)  # other threads of the tests would end
         assert wait_for([tmp_path / "token"], stop, patience=30) == signal.SIGUSR1
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

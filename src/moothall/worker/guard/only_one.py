@@ -71,7 +71,7 @@ class OnlyOne:
         self._looked = now
         while self._next < len(LOOKS) and self._opened + LOOKS[self._next] <= now:
             self._next += 1
-        found = list(self._too_many(list(tree(ancestor))))
+        found = list(self._too_many([each for each in tree(ancestor) if not _is_starting(each, ancestor)]))
         for each in found:
             send(each, signal.SIGSTOP)
             kill_tree(each.pid)
@@ -124,6 +124,15 @@ def _interpreters_of(file: Path) -> Iterator[tuple[int, int]]:
             found = None if place is None else inotify.identity(Path(place))
             if found is not None:
                 yield found
+
+
+def _is_starting(process: Process, ancestor: int) -> bool:
+    """True for a fork of the ancestor that is about to become the command. Its words name the file as an option."""
+    if not process.is_fork or process.parent != ancestor:
+        return False
+    with suppress(OSError):  # one of them has just ended
+        return _words(process.pid) == _words(ancestor)
+    return False
 
 
 def _started(process: Process) -> int:
