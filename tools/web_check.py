@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from moothall.web.serving import INDEX, PREFIX, PageFile, load, page_folder
 
-MOST_TRANSFERRED: Final = 150 * 1024  # bytes of the whole page, compressed
-MOST_UNPACKED: Final = 400 * 1024
+MOST_TRANSFERRED: Final = 150_000  # bytes of the whole page, compressed
+MOST_UNPACKED: Final = 400_000
 MOST_LIBRARIES: Final = 3
 VENDOR: Final = "vendor/"
 LIST: Final = VENDOR + "vendor.json"  # what the libraries are, and the hash of each of their files
@@ -26,6 +26,7 @@ BESIDE: Final = (LICENCE, ".json")  # for people; a browser does not load them
 _import: Final = re.compile(
     r"""(?:\bimport\s*\(?\s*|\b(?:import|export)[\w*{}\s,$]*?\bfrom\s*)["']([^"'\n]+)["']"""
 )
+_style_import: Final = re.compile(r"""^@import\s*(?:url\()?["']?([^"')]*)""", re.MULTILINE)
 _comment: Final = re.compile(r"^\s*/\*.*?\*/", re.DOTALL | re.MULTILINE)  # examples in it are not imported
 _reference: Final = re.compile(r"""\b(?:src|href)=["']([^"']*)["']""", re.IGNORECASE)
 _inline: Final = re.compile(r"<script(?![^>]*\bsrc=)|<style\b|\sstyle\s*=|\son[a-z]+\s*=", re.IGNORECASE)
@@ -91,6 +92,9 @@ def _missing_parts(page: Mapping[str, PageFile]) -> Iterator[str]:
             for target in _reference.findall(file.content.decode()):
                 if target.removeprefix(PREFIX) not in page:
                     yield f"{name} refers to {target}, which is not a file of the page"
+        elif name.endswith(".css"):
+            for target in _style_import.findall(file.content.decode()):
+                yield f"{name} imports {target}, which is not a file of the page"
         elif name.endswith(".js"):
             for target in _import.findall(_comment.sub("", file.content.decode())):
                 if normpath(join(dirname(name), target)) not in page:

@@ -70,6 +70,7 @@ def test_a_good_page_has_no_fault(tmp_path: Path) -> None:
         ({"index.html": "<style>p {}</style>"}, "index.html has '<style'"),
         ({"index.html": '<script src="https://cdn.example/x.js"></script>'}, "refers to https://cdn.example"),
         ({"index.html": '<link href="/page/gone.css">'}, "refers to /page/gone.css"),
+        ({"style.css": '@import "gone.css";\n'}, "style.css imports gone.css"),
         ({"main.js": 'import "./gone.js";'}, "main.js imports ./gone.js"),
         ({"main.js": 'const late = await import("./late.js");'}, "main.js imports ./late.js"),
         ({"main.js": 'import{x as y}from"./gone.js";'}, "main.js imports ./gone.js"),

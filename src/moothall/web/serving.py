@@ -12,6 +12,7 @@ from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
 from moothall.web.comments import without_comments
+from moothall.web.styles import joined
 from moothall.wire.http import Request, Response
 from moothall.wire.http_routes import FILE_FRAMES, Asked, Route
 
@@ -78,20 +79,25 @@ def page_folder() -> Traversable:
 
 def load(folder: Traversable) -> tuple[PageFile, ...]:
     """Read all files of a kind that browsers know. A folder that is not there has none."""
-    return tuple(_load(folder, "")) if folder.is_dir() else ()
+    if not folder.is_dir():
+        return ()
+    return tuple(_packed(name, content) for name, content in joined(dict(_read(folder, ""))).items())
 
 
-def _load(folder: Traversable, above: str) -> Iterator[PageFile]:
+def _read(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         name = above + entry.name
         if entry.name.startswith("."):
             continue
         if entry.is_dir():
-            yield from _load(entry, f"{name}/")
+            yield from _read(entry, f"{name}/")
         elif _suffix(name) in CONTENT_TYPES:
-            content = without_comments(name, entry.read_bytes())
-            packed = gzip.compress(content, mtime=0)
-            yield PageFile(name, content, packed if len(packed) < len(content) else None)
+            yield name, without_comments(name, entry.read_bytes())
+
+
+def _packed(name: str, content: bytes) -> PageFile:
+    packed = gzip.compress(content, mtime=0)
+    return PageFile(name, content, packed if len(packed) < len(content) else None)
 
 
 def routes(page: Iterable[PageFile]) -> tuple[Route, ...]:
