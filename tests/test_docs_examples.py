@@ -19,7 +19,7 @@ import pytest
 
 from moothall import Agent, Arrival, Message, PrivateKey
 from tests.support.models import Models, running_models
-from tests.support.server import PATIENCE, HallProcess, environment, running_hall
+from tests.support.server import PATIENCE, HallProcess, environment, run_moothall, running_hall
 
 ROOT = Path(__file__).parents[1]
 ADDRESS = "ws://127.0.0.1:6667"
@@ -89,6 +89,9 @@ def prepare(
     path.write_text(program.code.replace(ADDRESS, hall.url))
     quickly = {"AGENTCHAT_CSMA_MIN_MS": "0", "AGENTCHAT_CSMA_MAX_MS": "200"}
     environ = environment(AGENTCHAT_URL=hall.url, **quickly, **models.environment)
+    if "MOOTHALL_IDENTITY" in program.code:  # a worker: it gets its name and its key so
+        run_moothall(folder, "identity", "new", "worker.json", "--name", "worker")
+        environ |= {"AGENT_NAME": "worker", "MOOTHALL_IDENTITY": str(folder / "worker.json")}
     return [sys.executable, *program.warnings, str(path)], environ
 
 

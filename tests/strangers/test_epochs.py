@@ -1,5 +1,6 @@
 """Epochs of the reference node and of ours: the same envelopes make the same log, Merkle root and batch."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from moothall.wire.mesh.validation import topic_of
 from tests.strangers.chain import Chain, chain
 from tests.strangers.ours import Ours, StartHost
 from tests.strangers.reference import Clock, Reference, StartReference
+from tests.strangers.sandbox import PATIENCE
 from tests.strangers.test_reference import EPOCH, MIDNIGHT, TOPICS, meet, pass_on
 from tests.support.mesh import AGENTS, SEEDS
 from tests.support.nodes import Life, life, options, seed, until
@@ -68,9 +70,13 @@ class Day:
         await self._chain.set(LAST)
         self._clock.pass_by(EPOCH_SECONDS)
         await self.node.logged(f"Epoch {EPOCH} batch finalised")
-        answer = await self.node.ask(f"/batch/{self.node.id.hex()}/{EPOCH}")
-        hashed: str = answer["batch_hash"]
-        return hashed
+        async with asyncio.timeout(PATIENCE):  # it logs this before its interface knows it
+            while True:
+                answer = await self.node.ask(f"/batch/{self.node.id.hex()}/{EPOCH}")
+                if "batch_hash" in answer:
+                    hashed: str = answer["batch_hash"]
+                    return hashed
+                await self.node.pace()
 
     def log(self) -> bytes:
         return (self.node.state / log_name(EPOCH)).read_bytes()

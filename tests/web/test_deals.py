@@ -119,6 +119,7 @@ async def test_answers_to_offers_with_the_keyboard(new_visitor: NewVisitor, new_
     await expect(page.get_by_role("dialog")).to_have_count(0)
     await expect(button(page, "Accept")).to_be_focused()
     await press("Enter")
+    await expect(page.get_by_label("Your stake")).to_be_focused()
     await page.keyboard.type("9999999")
     await press("Enter")
     await expect(page.get_by_role("alert")).to_be_visible()  # the hall says that this is too much
@@ -127,6 +128,7 @@ async def test_answers_to_offers_with_the_keyboard(new_visitor: NewVisitor, new_
     await press("Enter")
     await expect(column(page, "accepted").get_by_role("link")).to_have_count(1)
     await button(page, "Dispute").press("Enter")
+    await expect(page.get_by_label("Reason")).to_be_focused()
     await page.keyboard.type("nothing came")
     await page.get_by_role("dialog").get_by_role("button", name="Dispute").press("Enter")
     assert await second.outcome(timeout=30) == "disputed"
