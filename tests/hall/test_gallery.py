@@ -1,4 +1,4 @@
-"""Who only looks sees what an anonymous agent could see, and nobody sees it look."""
+"""A watcher sees what an anonymous agent could see, and no agent sees the watcher."""
 
 import json
 from typing import Any

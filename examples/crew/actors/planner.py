@@ -68,7 +68,7 @@ class Planner:
         return next((deal for deal in self._deals(task) if _is_open(deal)), None)
 
     def _approved(self, task: Task) -> str | None:
-        """The version that the reviewer has approved. Nobody else's word counts."""
+        """The version that the reviewer has approved. The word of another agent does not count."""
         reviewer = self._hall.agent_with("crew-review")
         for item in self._hall.heard:
             verdict = lines.read_verdict(item["content"]) if item["from"] == reviewer else None

@@ -67,7 +67,7 @@ class SpendingSql(SqlWork):
     def _forget_before(self, day: int) -> None:
         """Once a day: the first that spends something removes what is too old.
 
-        Anybody can make keys and report once with each. So the last reports of keys without a day go too.
+        A stranger can make many keys and report once with each. So the last reports of keys without a day go too.
         """
         if not self._query(_TOTAL, day):
             for table in ("spending", "spending_days"):

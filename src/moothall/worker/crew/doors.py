@@ -8,6 +8,7 @@ New ones come at a bounded pace: to accept one costs the keeper and the hall far
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,13 +91,12 @@ class Door:
 
     async def _handle(self, connection: socket.socket) -> None:
         try:
-            reader, writer = await asyncio.open_unix_connection(sock=connection, limit=CHUNK)
-            try:
-                await self._serve(reader, writer)
-            finally:
-                writer.transport.abort()
-        except OSError:  # either end is gone, or silent for too long: the client sees its connection end
-            pass
+            with suppress(OSError):  # either end is gone, or silent for too long: the client sees it
+                reader, writer = await asyncio.open_unix_connection(sock=connection, limit=CHUNK)
+                try:
+                    await self._serve(reader, writer)
+                finally:
+                    writer.transport.abort()
         finally:
             connection.close()
             self._places.release()

@@ -117,7 +117,7 @@ class Keeper:
         try:
             await step
         except Over:
-            pass
+            return  # it is ending: the loop above sees that itself
         except (MoothallError, OSError) as error:
             self._log(f"error: {error}")
 

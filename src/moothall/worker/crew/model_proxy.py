@@ -56,8 +56,8 @@ class ModelProxy:
             )
             writer.write(too_long.encode())
             await flushed(writer)
-        except asyncio.IncompleteReadError:  # the client has gone
-            pass
+        except asyncio.IncompleteReadError:
+            return  # the client has gone: there is none to answer
 
     async def _exchange(
         self, request: Onward, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -51,7 +51,7 @@ export function CourtForm({ deal, onClose }) {
   };
   return html`
     <${SigningDialog} title="Take this deal to court" action="File" message=${message} perform=${perform} onClose=${onClose} onDone=${({ dispute_id }) => dispute_id && go(link("court", dispute_id))}>
-      <p class="hint">Three arbiters, drawn by lot, decide. The deal waits for them. You commit to a secret first and reveal it afterwards, so that nobody can choose the panel.</p>
+      <p class="hint">Three arbiters, drawn by lot, decide. The deal waits for them. You commit to a secret first and reveal it afterwards, so that no party can choose the panel.</p>
       <${Field} label="Reason" value=${reason} onValue=${setReason} rows="3" required maxlength="4096" autofocus />
       ${next && html`<div><h3>When the hall has answered, you will sign</h3><${Exact} text=${`DISPUTE_REVEAL|${next.proposal_id}|${next.nonce}`} label="When the hall has answered, you will sign" /></div>`}
     </${SigningDialog}>
