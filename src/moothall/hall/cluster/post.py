@@ -1,0 +1,70 @@
+"""Typed messages between nodes. What goes to one subject in one turn of the loop leaves as one packet.
+
+The order of messages to one subject is kept. Rooms of the cluster say with `handle` which messages they take.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from moothall.hall.cluster.bus import Bus, Stop
+from moothall.hall.outside import Log
+from moothall.wire.bus import BadPacket, BusMessage, Kinds, Origin, pack
+
+Message = TypeVar("Message", bound=BusMessage)
+
+Soon = Callable[[Callable[[], None]], None]  # "call this at the end of the turn"
+
+
+class Post:
+    def __init__(self, bus: Bus, node: str, soon: Soon, log: Log) -> None:
+        self.origin = Origin(node, 0)  # the life is known once the registry has given it
+        self.admits: Callable[[Origin, BusMessage], bool] = lambda origin, message: True
+        self.refused = 0  # packets that could not be read
+        self._bus = bus
+        self._soon = soon
+        self._log = log
+        self._kinds = Kinds()
+        self._handlers: dict[type[BusMessage], Callable[[Origin, Any], None]] = {}
+        self._waiting: dict[str, list[BusMessage]] = {}  # by subject
+
+    def handle(self, kind: type[Message], handler: Callable[[Origin, Message], None]) -> None:
+        """Call `handler` with each message of this kind that other nodes send."""
+        if kind in self._handlers:
+            raise ValueError(f"two handlers for {kind.__name__}")
+        self._kinds.add(kind)
+        self._handlers[kind] = handler
+
+    def listen(self, subject: str) -> Stop:
+        return self._bus.subscribe(subject, self._receive)
+
+    def send(self, subject: str, message: BusMessage) -> None:
+        """To the nodes that listen to this subject, but not to this one. It leaves at the end of the turn."""
+        waiting = self._waiting.get(subject)
+        if waiting is not None:
+            waiting.append(message)
+            return
+        if not self._waiting:
+            self._soon(self.flush)
+        self._waiting[subject] = [message]
+
+    def flush(self) -> None:
+        """Send at once what waits for the end of the turn."""
+        waiting, self._waiting = self._waiting, {}
+        for subject, messages in waiting.items():
+            self._bus.publish(subject, pack(self.origin, messages))
+
+    def forget(self) -> None:
+        """Send nothing of what waits: this node was given up for dead."""
+        self._waiting.clear()
+
+    def _receive(self, payload: bytes) -> None:
+        try:
+            origin, messages = self._kinds.unpack(payload)
+            if origin.node == self.origin.node:
+                return
+            for message in messages:
+                if self.admits(origin, message):
+                    self._handlers[type(message)](origin, message)
+        except BadPacket as error:
+            self.refused += 1
+            self._log.warning("bus_packet_refused", error=str(error))

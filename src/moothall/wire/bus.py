@@ -1,0 +1,91 @@
+"""Packets between the nodes of one hall: a byte with the version, then the node and its messages in MessagePack.
+
+A node with a later version of moothall sends messages and fields that this one does not know. Unknown messages are
+skipped; fields are only ever added, at the end and with a default. What cannot be read that way has another version
+byte, and packets of a version outside `OLDEST` to `VERSION` are refused as a whole.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Final, NamedTuple
+
+import msgspec
+
+from moothall.errors import MoothallError
+
+VERSION: Final = 1
+OLDEST: Final = 1
+
+EVERY_NODE: Final = "all"  # the subject that all nodes listen to
+
+
+def node_subject(node: str) -> str:
+    """The subject that one node listens to."""
+    return f"node.{node}"
+
+
+def channel_subject(channel: str) -> str:
+    """The subject that nodes with members of the channel listen to."""
+    return f"channel.{channel.encode().hex()}"
+
+
+class BusMessage(msgspec.Struct, array_like=True, frozen=True):
+    """Every message names its `KIND`. The kind never changes its meaning."""
+
+    KIND: ClassVar[str]
+
+
+class Origin(NamedTuple):
+    """The node that sent a packet, and which life of it: a node that was given up for dead comes back with a higher
+    number."""
+
+    node: str
+    life: int
+
+
+class BadPacket(MoothallError):
+    """Not a packet of a version that this node can read."""
+
+
+class _Packet(msgspec.Struct, array_like=True, frozen=True):
+    node: str
+    life: int
+    messages: list[tuple[str, msgspec.Raw]]
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decode: Final = msgspec.msgpack.Decoder(_Packet).decode
+
+
+def pack(origin: Origin, messages: Iterable[BusMessage]) -> bytes:
+    contents = [(message.KIND, msgspec.Raw(_encoder.encode(message))) for message in messages]
+    return bytes((VERSION,)) + _encoder.encode(_Packet(origin.node, origin.life, contents))
+
+
+class Kinds:
+    """The messages that a node understands."""
+
+    def __init__(self) -> None:
+        self._decoders: dict[str, msgspec.msgpack.Decoder[Any]] = {}
+
+    def add(self, kind: type[BusMessage]) -> None:
+        self._decoders[kind.KIND] = msgspec.msgpack.Decoder(kind)
+
+    def unpack(self, payload: bytes) -> tuple[Origin, Iterator[BusMessage]]:
+        """The messages are read one by one, as they are taken. Raises BadPacket, also then."""
+        if not payload or not OLDEST <= payload[0] <= VERSION:
+            raise BadPacket("The packet has a version that this node cannot read")
+        try:
+            packet = _decode(memoryview(payload)[1:])
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BadPacket(f"Not a packet: {error}") from None
+        return Origin(packet.node, packet.life), self._read(packet.messages)
+
+    def _read(self, messages: list[tuple[str, msgspec.Raw]]) -> Iterator[BusMessage]:
+        for kind, content in messages:
+            decoder = self._decoders.get(kind)
+            if decoder is None:
+                continue
+            try:
+                yield decoder.decode(content)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise BadPacket(f"Not a message {kind}: {error}") from None

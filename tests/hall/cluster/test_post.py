@@ -1,0 +1,141 @@
+"""Typed messages between nodes: batches per turn, the order of one subject, messages of later versions."""
+
+from random import Random
+from typing import ClassVar
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog import get_logger
+
+from moothall.hall.cluster.post import Post
+from moothall.wire.bus import VERSION, BadPacket, BusMessage, Kinds, Origin, pack
+from tests.support.memory_bus import Broker
+
+
+class Said(BusMessage, frozen=True):
+    KIND: ClassVar = "said"
+
+    text: str
+    number: int = 0
+
+
+class SaidLater(BusMessage, frozen=True):
+    """The same message in a later version."""
+
+    KIND: ClassVar = "said"
+
+    text: str
+    number: int = 0
+    colour: str = ""
+
+
+class Unheard(BusMessage, frozen=True):
+    KIND: ClassVar = "unheard"
+
+    what: str
+
+
+class Turn:
+    """The end of a turn of the loop, when the test says so."""
+
+    def __init__(self) -> None:
+        self._tasks: list[object] = []
+
+    def soon(self, task: object) -> None:
+        self._tasks.append(task)
+
+    def end(self) -> None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            assert callable(task)
+            task()
+
+
+def node(
+    broker: Broker, name: str, turn: Turn, subject: str = "all"
+) -> tuple[Post, list[tuple[Origin, Said]]]:
+    post = Post(broker.bus(name), name, turn.soon, get_logger())
+    heard: list[tuple[Origin, Said]] = []
+    post.handle(Said, lambda origin, message: heard.append((origin, message)))
+    post.listen(subject)
+    return post, heard
+
+
+def test_a_turn_is_one_packet_per_subject_and_node() -> None:
+    broker, turn = Broker.seeded(1), Turn()
+    one, heard_by_one = node(broker, "one", turn)
+    _, heard = node(broker, "two", turn)
+    one.origin = Origin("one", 7)
+    for number in range(3):
+        one.send("all", Said("hello", number))
+    assert broker.published == 0
+    turn.end()
+    broker.run()
+    assert broker.published == 1
+    assert heard == [(Origin("one", 7), Said("hello", number)) for number in range(3)]
+    assert heard_by_one == []
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans())), st.randoms(use_true_random=False))
+def test_the_order_of_one_node_is_kept(sends: list[tuple[str, bool]], random: Random) -> None:
+    broker, turn = Broker(random), Turn()
+    posts = {name: node(broker, name, turn)[0] for name in "ab"}
+    _, heard = node(broker, "c", turn)
+    for number, (sender, ends_turn) in enumerate(sends):
+        posts[sender].send("all", Said(sender, number))
+        if ends_turn:
+            turn.end()
+            broker.step()
+    turn.end()
+    broker.run()
+    for sender in "ab":
+        numbers = [message.number for origin, message in heard if origin.node == sender]
+        assert numbers == [number for number, (by, _) in enumerate(sends) if by == sender]
+
+
+def test_a_later_version_may_add_fields_and_messages() -> None:
+    kinds = Kinds()
+    kinds.add(Said)
+    payload = pack(Origin("new", 1), [Unheard("of"), SaidLater("hi", 1, "blue")])
+    origin, messages = kinds.unpack(payload)
+    assert (origin, list(messages)) == (Origin("new", 1), [Said("hi", 1)])
+
+
+def test_an_earlier_version_may_lack_fields() -> None:
+    kinds = Kinds()
+    kinds.add(SaidLater)
+    _, messages = kinds.unpack(pack(Origin("old", 1), [Said("hi", 1)]))
+    assert list(messages) == [SaidLater("hi", 1, "")]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        bytes((VERSION + 1,)) + pack(Origin("x", 1), [])[1:],
+        b"\x00",
+        bytes((VERSION,)),
+        bytes((VERSION,)) + msgspec.msgpack.encode(["x", 1, [["said", [5]]]]),
+        bytes((VERSION,)) + msgspec.msgpack.encode({"node": "x"}),
+    ],
+)
+def test_what_is_not_a_packet_is_refused(payload: bytes) -> None:
+    broker, turn = Broker.seeded(1), Turn()
+    post, heard = node(broker, "two", turn)
+    broker.bus("one").publish("all", payload)
+    broker.run()
+    assert (post.refused, heard) == (1, [])
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_raise_anything_else(junk: bytes) -> None:
+    kinds = Kinds()
+    kinds.add(Said)
+    for payload in (junk, bytes((VERSION,)) + junk):
+        try:
+            _, messages = kinds.unpack(payload)
+            list(messages)
+        except BadPacket:
+            pass
