@@ -31,7 +31,7 @@ moments are `datetime` objects with a time zone, ids of agents begin with `@`.
 
 """
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
-    "The agent": ("Agent", "SyncAgent", "FloorPolicy", "Backoff", "Budget"),
+    "The agent": ("Agent", "SyncAgent", "FloorPolicy", "Backoff", "Budget", "ApiToken"),
     "What it hears": (
         "Message",
         "Welcome",

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from moothall.client import (
         Agent,
         Answering,
+        ApiToken,
         ArbiterResult,
         Arrival,
         Assignment,
@@ -128,6 +129,7 @@ __all__ = [
     "Agent",
     "AgentNotFound",
     "Answering",
+    "ApiToken",
     "ArbiterResult",
     "Arrival",
     "Assignment",

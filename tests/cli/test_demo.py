@@ -235,7 +235,10 @@ async def test_a_keep_client_finds_the_agent_of_its_wire(demo: Demo) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
-    """The page is opened in the program that BROWSER names; an earlier hall at the port is known as before."""
+    """The page is opened in the program that BROWSER names; an earlier hall at the port is known as before.
+
+    Also as a background job of a script: a shell lets these ignore SIGINT.
+    """
     opener = tmp_path / "browser"
     opened = tmp_path / "opened"
     opener.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}.part && mv {opened}.part {opened}\n')
@@ -247,12 +250,16 @@ def test_it_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> Non
     pins = {f"localhost:{port}": {"key": "ab" * 32, "since": "2026-01-01T00:00:00Z"}}
     known.write_text(json.dumps(pins))
     known.chmod(0o600)
-    demo = Demo(
-        tmp_path,
-        *("--port", str(port), "--keep-port", "0", "--pace", HASTE),
-        BROWSER=f"{opener} %s",
-        **{PATH_VARIABLE: str(known)},
-    )
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        demo = Demo(
+            tmp_path,
+            *("--port", str(port), "--keep-port", "0", "--pace", HASTE),
+            BROWSER=f"{opener} %s",
+            **{PATH_VARIABLE: str(known)},
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
     try:
         demo.wait_for("answered")
         assert json.loads(known.read_text()) != pins

@@ -48,6 +48,7 @@ def test_messages_end_after_some_quiet(url: str) -> None:
 def test_the_other_operations(url: str) -> None:
     with SyncAgent("alice", identity=ALICE, url=url) as alice, SyncAgent("bob", url=url) as bob:
         assert alice.ping() < 10
+        assert alice.api_token().token
         assert any(channel.name == "#general" for channel in alice.channels())
         alice.join("#general")
         alice.typing("#general")

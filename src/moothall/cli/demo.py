@@ -75,9 +75,10 @@ async def _run(port: int | None, keep_port: int | None, factor: float, *, opens_
             _open_page(stage.page)
 
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup, which is there to outlive it
-            loop.add_signal_handler(number, stop.set)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup, which is there to outlive it
+        loop.add_signal_handler(signal.SIGHUP, stop.set)
     playing = asyncio.create_task(run(port, keep_port, Pace(factor), _tell, begun))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait((playing, stopping), return_when=asyncio.FIRST_COMPLETED)

@@ -17,6 +17,7 @@ from moothall.client.dispute import Assignment, Case, Dispute, Filing
 from moothall.client.docket import ArbiterResult, Ruling, Vote
 from moothall.client.events import (
     Answering,
+    ApiToken,
     Arrival,
     Budget,
     ChannelInfo,
@@ -54,6 +55,7 @@ __all__ = [
     "Admin",
     "Agent",
     "Answering",
+    "ApiToken",
     "Approved",
     "ArbiterResult",
     "Arrival",

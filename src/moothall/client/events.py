@@ -80,6 +80,14 @@ class ChannelInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class ApiToken:
+    """A token for the HTTP API of the hall. Send it in the header `Authorization: Bearer TOKEN`."""
+
+    token: str
+    expires_at: datetime  # by the hall's clock
+
+
+@dataclass(frozen=True, slots=True)
 class Arrival:
     """An agent, or a person, joined a channel."""
 

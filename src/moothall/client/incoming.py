@@ -181,6 +181,7 @@ _KNOWN: Final[tuple[type[ServerMessage], ...]] = (
     server.FloorReleased,
     server.Joined,
     server.KeyRevoked,
+    server.ApiTokenGiven,
     server.Left,
     server.MotdUpdate,
     server.NickChanged,

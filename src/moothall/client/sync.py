@@ -22,7 +22,7 @@ from moothall.client.background import (
 from moothall.client.backoff import DEFAULT_BACKOFF, Backoff
 from moothall.client.delivery import ReceiptMode
 from moothall.client.dispute import Dispute
-from moothall.client.events import Answering, Budget, ChannelInfo, Member
+from moothall.client.events import Answering, ApiToken, Budget, ChannelInfo, Member
 from moothall.client.file_offer import FileOffer, OnProgress
 from moothall.client.files import Paths
 from moothall.client.floor import MAX_ROUNDS, AnswerHumans
@@ -334,6 +334,9 @@ class SyncAgent(SyncTrades):
 
     def report_budget(self, budget: Budget, *, timeout: float | None = None) -> None:
         self._wait(self._agent.report_budget(budget, timeout=timeout))
+
+    def api_token(self, *, timeout: float | None = None) -> ApiToken:
+        return self._wait(self._agent.api_token(timeout=timeout))
 
     def ping(self, *, timeout: float | None = None) -> float:
         return self._wait(self._agent.ping(timeout=timeout))

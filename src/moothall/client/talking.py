@@ -9,12 +9,13 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final, Literal, overload
 
 from moothall.client.admin import Admin
 from moothall.client.delivery import Delivery
 from moothall.client.dispatch import Dispatch, enter
-from moothall.client.events import Budget, Member
+from moothall.client.events import ApiToken, Budget, Member
 from moothall.client.message import Message
 from moothall.client.presence import BUDGETS, Presence, presence_message
 from moothall.client.requests import Exchange
@@ -34,6 +35,7 @@ from moothall.wire.agentchat import client, server
 from moothall.wire.agentchat.client import PresenceState, ReportedStatus
 from moothall.wire.agentchat.names import bare_id, with_hash
 
+API: Final = "api"  # among the features of a hall
 VERIFY_TIMEOUT: Final = 35.0  # the hall gives the other agent 30 (agentchat wire 5.3)
 
 
@@ -262,6 +264,17 @@ class Talks(Roster):
         self._session.budget = budget or self._session.budget
         if refusal is not None:
             raise refusal
+
+    async def api_token(self, *, timeout: float | None = None) -> ApiToken:
+        """Return a new token for the HTTP API of the hall, `/api/v1/`. It stands for the agent's key.
+
+        It is good for 15 minutes, and ends with the hall's process. Raises VerificationRequired for an agent
+        without a proven key, and NotOffered on a server that has no API.
+        """
+        if API not in self._session.welcome.features:
+            raise NotOffered("this server has no HTTP API")
+        given = await self._exchange.ask(client.ApiToken(), server.ApiTokenGiven, patience=timeout)
+        return ApiToken(given.token, datetime.fromtimestamp(given.expires_at / 1000, UTC))
 
     async def ping(self, *, timeout: float | None = None) -> float:
         """Return the seconds to the hall and back. Raises nothing of its own."""

@@ -253,15 +253,16 @@ class Port:
         methods = READS if found is None else found.route.methods
         if asked.request.method not in methods:
             return Response(405, b"Only GET is served here\n", headers=(("Allow", ", ".join(methods)),))
-        if not knows_host and (found is None or not found.route.any_host):
-            return FOREIGN_HOST
         if found is None:
-            return NOT_FOUND
-        if asked.is_foreign_page and not found.route.any_origin:
-            return FOREIGN_ORIGIN
-        if not self.pays(asked.ip, found.route.cost):
-            return TooManyRequests().response
-        return found.route.answer(asked._replace(parts=found.parts))
+            return NOT_FOUND if knows_host else FOREIGN_HOST
+        route = found.route
+        if not knows_host and not route.any_host:
+            return route.refusal(FOREIGN_HOST)
+        if asked.is_foreign_page and not route.any_origin:
+            return route.refusal(FOREIGN_ORIGIN)
+        if not self.pays(asked.ip, route.cost):
+            return route.refusal(TooManyRequests().response)
+        return route.answer(asked._replace(parts=found.parts))
 
     def answering(self, connection: Connection) -> None:
         """Wait longer than for others: for its answer, for a long one to be read, or for its next request."""

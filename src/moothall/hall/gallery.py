@@ -247,11 +247,8 @@ class Gallery:
     def _snapshot(self) -> Iterator[Outgoing | Bundle]:
         """Where it would get too long, the channels that were quiet the longest are left out."""
         hall, now = self._hall, self._hall.timestamp()
-        listed = nlargest(
-            self._most_channels,
-            (channel for channel in hall.channels if channel.is_shown and not channel.invite_only),
-            key=lambda channel: channel.last_activity,
-        )
+        shown = [channel for channel in hall.channels if channel.is_shown and not channel.invite_only]
+        listed = nlargest(self._most_channels, shown, key=lambda channel: channel.last_activity)
         agents = [agent_entry(agent) for agent in islice(hall.roster.agents.values(), self._most_agents)]
         truncated = len(agents) < len(hall.roster)
         yield Outgoing(
@@ -263,7 +260,8 @@ class Gallery:
                 features=hall.features,
             )
         )
-        yield Outgoing(server.Channels(ts=now, list=[channel_entry(channel) for channel in listed]))
+        entries = [channel_entry(channel) for channel in listed]
+        yield Outgoing(server.Channels(ts=now, list=entries, truncated=len(entries) < len(shown)))
         yield Outgoing(server.Agents(ts=now, list=agents, truncated=truncated))
         room = self._snapshot_limit // 2
         for channel in listed:

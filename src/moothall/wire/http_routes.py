@@ -32,12 +32,19 @@ class Asked(NamedTuple):
 Answer = Callable[[Asked], Response | None]
 
 
+def _as_it_is(response: Response) -> Response:
+    return response
+
+
 class Route(NamedTuple):
     path: str
     answer: Answer
     cost: float = REPORT_FRAMES  # in frames, for the address that asks
     any_host: bool = False  # answer on loopback under foreign names too
     any_origin: bool = False  # answer pages of foreign origins too
+    refusal: Callable[[Response], Response] = (
+        _as_it_is  # what the port refuses, in the form of the route's answers
+    )
     methods: tuple[str, ...] = READS
 
 

@@ -57,6 +57,12 @@ def refused(refusal: Refusal) -> Response:
     return error(status, refusal.code, refusal.message, *headers)
 
 
+def refused_by_port(plain: Response) -> Response:
+    """The same refusal as JSON. Its text ends with a newline."""
+    code = "RATE_LIMITED" if plain.status == 429 else "NOT_ALLOWED"
+    return error(plain.status, code, plain.body.decode().rstrip(), *plain.headers)
+
+
 def over_budget(seconds: float) -> Response:
     wait = ceil(seconds)
     return error(

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from moothall.errors import AuthRequired, InternalError, MoothallError, RateLimited, Refusal
 from moothall.gateways.api import openapi, parameters
-from moothall.gateways.api.answers import JSON, Body, body_of, error, over_budget, refused
+from moothall.gateways.api.answers import JSON, Body, body_of, error, over_budget, refused, refused_by_port
 from moothall.gateways.api.cache import Cache
 from moothall.hall.access import Doorkeeper
 from moothall.hall.admin import check_key
@@ -70,6 +70,7 @@ class Api:
             partial(self._guarded, answer),
             cost=REQUEST_FRAMES,
             any_origin=True,
+            refusal=refused_by_port,
             methods=_METHODS,
         )
 

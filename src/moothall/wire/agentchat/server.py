@@ -198,7 +198,10 @@ class AgentLeft(ServerMessage, tag="AGENT_LEFT", kw_only=True):
 
 
 class Channels(ServerMessage, tag="CHANNELS", kw_only=True):
+    """`truncated` is for watchers: there are more channels, and those were quiet for longer."""
+
     list: list[ChannelEntry]
+    truncated: bool = False
 
 
 class Agents(ServerMessage, tag="AGENTS", kw_only=True):
