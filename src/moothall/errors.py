@@ -8,6 +8,7 @@
     ├── InvalidKey                  a text that should be an Ed25519 public key is not one
     ├── InvalidCertificate          a rotation chain or a revocation notice does not hold
     ├── OutcomeUnknown              the store cannot say whether a change was saved
+    ├── StoreUnreachable            the store cannot be reached: nothing was saved
     ├── OutOfOrder                  a message of the mesh does not fit its conversation
     ├── CreditsRefused              the rules of the credits do not allow an operation
     │   └── NoCover                 an agent has fewer credits than it is to pay
@@ -79,6 +80,10 @@ class InvalidCertificate(MoothallError):
 
 class OutcomeUnknown(MoothallError):
     """The connection to a database was lost while a change was being committed."""
+
+
+class StoreUnreachable(MoothallError):
+    """There is no connection to the database. Nothing was saved."""
 
 
 class OutOfOrder(MoothallError):
@@ -402,6 +407,10 @@ class BudgetExceeded(Refusal, code="BUDGET_EXCEEDED"):
 
 class InternalError(Refusal, code="INTERNAL_ERROR"):
     """Ours: the hall could not do its part. The caller may try again."""
+
+
+class Unavailable(Refusal, code="UNAVAILABLE"):
+    """Ours: the database, or another node of the hall, cannot be reached. Nothing has changed. Try again later."""
 
 
 class UnknownRefusal(Refusal, code="UNKNOWN"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moothall.errors import OutcomeUnknown
+from moothall.errors import OutcomeUnknown, StoreUnreachable
 from moothall.hall.access import decode_approval
 from moothall.hall.common import ALLOWLIST, BANS
 from moothall.hall.session import MAX_INBOX, MAX_INBOX_BYTES
@@ -131,6 +131,15 @@ def test_what_may_or_may_not_be_saved_is_not_called_lost(monkeypatch: pytest.Mon
     ban(world, operator, "deadbeef")
     world.held.do_next()
     assert_refused(operator, "INTERNAL_ERROR", "check whether this was saved before you try again")
+
+
+def test_a_database_that_cannot_be_reached_is_an_answer() -> None:
+    world, operator = held()
+    failure = StoreUnreachable("no route to host")
+    world.hall.durable.wait_for(operator.session, lambda done, failed: failed(failure), lambda _: None)
+    assert_refused(operator, "UNAVAILABLE", "Nothing has changed")
+    assert world.log.find("durable_command_failed")[-1]["exc_info"] is None
+    assert_open(operator)
 
 
 def test_a_bug_is_logged_with_the_place_where_it_is() -> None:

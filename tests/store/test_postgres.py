@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from moothall.errors import OutcomeUnknown, UsageError
+from moothall.errors import OutcomeUnknown, StoreUnreachable, UsageError
 from moothall.market.audit import audit_row
 from moothall.market.books import Books
 from moothall.market.records import Receipt, Standing
@@ -226,9 +226,9 @@ async def test_a_server_that_cannot_be_reached_fails_units_at_once(
         await run(store, propose("prop_1"))
     monkeypatch.setattr(engine, "connect", unreachable)
     store = PostgresStore(postgres.url, lambda changes: None, threads=1)
-    with pytest.raises(StoreFailed, match="connection refused"):
+    with pytest.raises(StoreUnreachable, match="connection refused"):
         await run(store, accept("prop_1"))
-    with pytest.raises(StoreFailed, match="cannot be reached"):
+    with pytest.raises(StoreUnreachable, match="cannot be reached"):
         await run(store, accept("prop_1"))
     assert len(tried) == 1
     store.close()

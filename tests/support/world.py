@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from moothall.court.books import Books
 from moothall.court.desk import CourtDesk
-from moothall.errors import OutcomeUnknown, Refusal
+from moothall.errors import OutcomeUnknown, Refusal, StoreUnreachable
 from moothall.hall import revocation
 from moothall.hall.access import Allowlist, Approval, Ban, Bans, holder_of
 from moothall.hall.bindings import BindingBooks
@@ -159,7 +159,7 @@ class PromptStore:
     ) -> None:
         try:
             result = work(self._books)
-        except (Refusal, OSError, OutcomeUnknown) as error:
+        except (Refusal, OSError, OutcomeUnknown, StoreUnreachable) as error:
             failed(error)
         else:
             done(result)

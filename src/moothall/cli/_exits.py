@@ -77,6 +77,7 @@ _ADVICE: Final = {
     errors.DisputeInvalidPhase.code: "`moothall court show DISPUTE` shows how far it is",
     errors.InsufficientArbiters.code: "try again when more agents are here; `moothall dispute` needs none",
     errors.InternalError.code: "the operator's log says more",
+    errors.Unavailable.code: "wait a little, then run it again; the operator's log says more",
 }
 
 _CHANNEL_ARGUMENTS: Final = ("to", "text", "channel")

@@ -19,6 +19,7 @@ from moothall.errors import (
     NotConnected,
     RateLimited,
     ReplyTimeout,
+    Unavailable,
     VerificationExpired,
 )
 
@@ -31,6 +32,7 @@ _PASSING: Final = (
     VerificationExpired,
     CaptchaExpired,
     InternalError,
+    Unavailable,
 )
 
 

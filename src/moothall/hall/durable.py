@@ -6,14 +6,23 @@ after the disk has the change. A hall that closes answers what was begun, and be
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from moothall.errors import InternalError, MoothallError, OutcomeUnknown, Refusal
+from moothall.errors import (
+    InternalError,
+    MoothallError,
+    OutcomeUnknown,
+    Refusal,
+    StoreUnreachable,
+    Unavailable,
+)
 from moothall.hall.outside import Books, Result, Store
 from moothall.hall.session import Session
 
 if TYPE_CHECKING:
     from moothall.hall.hall import Hall
+
+UNREACHABLE: Final = "The hall's database cannot be reached. Nothing has changed; try again later"
 
 
 class Durable:
@@ -71,6 +80,8 @@ class Durable:
             self._hall.log.warning("durable_command_failed", error=repr(error), exc_info=fault)
         if isinstance(error, OutcomeUnknown):
             raise InternalError("Outcome unknown: check whether this was saved before you try again")
+        if isinstance(error, StoreUnreachable):
+            raise Unavailable(UNREACHABLE)
         raise InternalError("The hall could not save this; try again, or tell its operator")
 
     def catch_up(self, session: Session) -> None:

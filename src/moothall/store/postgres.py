@@ -19,7 +19,7 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from moothall.errors import OutcomeUnknown, UsageError
+from moothall.errors import OutcomeUnknown, StoreUnreachable, UsageError
 from moothall.market.hooks import Subscription
 from moothall.store.books import StoreBooks
 from moothall.store.dialect import POSTGRES, Cursor, Row, Statement, Value
@@ -52,6 +52,10 @@ _DEFAULTS: Final = {
 
 class Uncertain(StoreFailed, OutcomeUnknown):
     """COMMIT was sent, and no answer came."""
+
+
+class Unreachable(StoreFailed, StoreUnreachable):
+    """There is no connection, or it was lost before COMMIT was sent."""
 
 
 class PostgresConnection:
@@ -246,9 +250,10 @@ class PgWorker:
             except COLLISIONS as error:
                 failure = StoreFailed(f"not saved: others changed the same rows again and again ({error!r})")
             except psycopg.Error as error:
-                failure = StoreFailed(f"not saved: {_one_line(error)}")
                 if not self._is_lost():
+                    failure = StoreFailed(f"not saved: {_one_line(error)}")
                     break
+                failure = Unreachable(f"not saved: {_one_line(error)}")
             except StoreFailed as error:
                 failure = error
                 break
@@ -290,12 +295,12 @@ class PgWorker:
     def _connected(self) -> PostgresConnection:
         if self._connection is None or self._connection.lost:
             if monotonic() < self._next_connect:
-                raise StoreFailed("not saved: the database cannot be reached")
+                raise Unreachable("not saved: the database cannot be reached")
             try:
                 self._connection = connect(self._url)
             except psycopg.Error as error:
                 self._next_connect = monotonic() + PAUSE
-                raise StoreFailed(f"not saved: {_one_line(error)}") from error
+                raise Unreachable(f"not saved: {_one_line(error)}") from error
         return self._connection
 
     def _is_lost(self) -> bool:

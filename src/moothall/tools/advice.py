@@ -31,6 +31,7 @@ _ADVICE: Final = {
     errors.ProposalNotFound.code: "agentchat_proposals lists your deals.",
     errors.RateLimited.code: "Wait some seconds, then call again.",
     errors.SignatureRequired.code: "Deals need a key: agentchat_connect with `name`, then call again.",
+    errors.Unavailable.code: "Nothing has changed. Wait some seconds, then call again.",
     errors.VerificationFailed.code: "Do not trust this identity. If it is your own key, tell the user.",
     errors.VerificationRequired.code: "Deals need a key: agentchat_connect with `name`, then call again.",
 }

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from moothall.errors import DisputeNotFound
+from moothall.errors import DisputeNotFound, StoreUnreachable
 from moothall.gateways.api import serving
 from moothall.gateways.api.serving import MAX_READING
 from moothall.hall.api_channels import ROUTES
@@ -261,19 +261,26 @@ def test_what_the_store_refuses_is_said_and_what_breaks_is_logged() -> None:
     def fail(books: object) -> Answer:
         raise OSError("disk on fire")
 
+    def wait_in_vain(books: object) -> Answer:
+        raise StoreUnreachable("on fire")
+
     api = ApiOf(
         world,
         [
             row("refused", lambda hall, viewer, query: Stored(refuse)),
             row("broken", lambda hall, viewer, query: Stored(fail)),
+            row("unreachable", lambda hall, viewer, query: Stored(wait_in_vain)),
         ],
     )
+    reply = api.get("unreachable")
+    assert (reply.status, reply.code) == (503, "UNAVAILABLE")
+    assert "fire" not in reply.message
     reply = api.get("refused")
     assert (reply.status, reply.code) == (404, "DISPUTE_NOT_FOUND")
     reply = api.get("broken")
     assert (reply.status, reply.code) == (500, "INTERNAL_ERROR")
     assert "fire" not in reply.message
-    assert len(world.log.find("api_read_failed")) == 1
+    assert len(world.log.find("api_read_failed")) == 2
 
 
 def test_two_rows_with_one_path_fail_at_start() -> None:

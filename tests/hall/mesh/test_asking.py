@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moothall.errors import NoCover, OutOfOrder, RateLimited
+from moothall.errors import NoCover, OutOfOrder, RateLimited, StoreUnreachable
 from moothall.hall.mesh.connections import MAX_PER_KEY
 from moothall.hall.mesh.frames import Balance, Cancelled, proof_text
 from moothall.settings.limits import Rate
@@ -193,6 +193,7 @@ def test_the_reputation_of_an_agent_is_public() -> None:
         (OutOfOrder("no"), "OUT_OF_ORDER"),
         (NoCover("no"), "NoCover"),
         (OSError(), "INTERNAL_ERROR"),
+        (StoreUnreachable(), "UNAVAILABLE"),
     ],
 )
 def test_a_question_that_fails_is_answered(error: BaseException, code: str) -> None:

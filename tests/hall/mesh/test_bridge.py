@@ -14,6 +14,9 @@ from moothall.errors import (
     InvalidMessage,
     NotAllowed,
     RateLimited,
+    Refusal,
+    StoreUnreachable,
+    Unavailable,
     VerificationFailed,
 )
 from moothall.hall.access import Ban
@@ -305,7 +308,11 @@ def test_a_store_that_fails_costs_one_try() -> None:
     assert "#general" in square.hall.roster.agents[ALICE_ID].channels
 
 
-def test_what_waits_for_a_store_that_fails_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("error", "refusal"),
+    [(OSError("no disk"), InternalError), (StoreUnreachable("no database"), Unavailable)],
+)
+def test_what_waits_for_a_store_that_fails_is_refused(error: Exception, refusal: type[Refusal]) -> None:
     class Late:
         def __init__(self) -> None:
             self.failures: list[Any] = []
@@ -317,8 +324,8 @@ def test_what_waits_for_a_store_that_fails_is_refused() -> None:
     square = Square(key_store=store)
     caller = square.caller(ALICE, "alice", "general")
     square.broadcast(caller, ALICE, "general", "hello")
-    store.failures.pop()(OSError("no disk"))
-    assert [type(refusal) for refusal in caller.refused] == [InternalError]
+    store.failures.pop()(error)
+    assert [type(each) for each in caller.refused] == [refusal]
 
 
 # -- from channels to topics ---------------------------------------------------------------------------

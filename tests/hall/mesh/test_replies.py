@@ -2,7 +2,7 @@
 
 import pytest
 
-from moothall.errors import Banned, MoothallError, NoCover, OutOfOrder
+from moothall.errors import Banned, MoothallError, NoCover, OutOfOrder, StoreUnreachable
 from moothall.hall.mesh import replies
 from moothall.hall.mesh.frames import NotInOrder, Refused
 from moothall.wire.mesh.msg_types import MsgType
@@ -37,6 +37,7 @@ def test_out_of_order_tells_the_state() -> None:
         (NoCover("There are 3 credits"), "NoCover"),
         (MoothallError("a secret of ours"), "InternalError"),
         (RuntimeError("a secret of ours"), "InternalError"),
+        (StoreUnreachable("a secret of ours"), "UNAVAILABLE"),
     ],
 )
 def test_a_refusal_has_the_code_of_its_error(error: Exception, fault: str) -> None:

@@ -24,6 +24,7 @@ _STATUSES: Final = {
     "DISPUTE_NOT_FOUND": 404,
     "RATE_LIMITED": 429,
     "INTERNAL_ERROR": 500,
+    "UNAVAILABLE": 503,
 }
 _encode: Final = msgspec.json.Encoder().encode
 

@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
-from moothall.errors import AuthRequired, InternalError, MoothallError, RateLimited, Refusal
+from moothall.errors import (
+    AuthRequired,
+    InternalError,
+    MoothallError,
+    RateLimited,
+    Refusal,
+    StoreUnreachable,
+    Unavailable,
+)
 from moothall.gateways.api import openapi, parameters
 from moothall.gateways.api.answers import JSON, Body, body_of, error, over_budget, refused, refused_by_port
 from moothall.gateways.api.cache import Cache
@@ -17,6 +25,7 @@ from moothall.hall.admin import check_key
 from moothall.hall.api_routes import MAX_LIMIT, Audience, Query, Row, Stored, Viewer
 from moothall.hall.api_tokens import check_welcome
 from moothall.hall.budgets import Meter, Price
+from moothall.hall.durable import UNREACHABLE
 from moothall.hall.hall import Hall
 from moothall.hall.outside import Store
 from moothall.wire.http import Response
@@ -220,6 +229,8 @@ class Api:
         if self._hall.may_log("api_read_failed"):
             bug = None if isinstance(fault, OSError | MoothallError) else fault
             self._hall.log.warning("api_read_failed", error=repr(fault), exc_info=bug)
+        if isinstance(fault, StoreUnreachable):
+            return Unavailable(UNREACHABLE)
         return InternalError("The hall could not read this; try again, or tell its operator")
 
     def _body(self, asked: Asked, viewer: Viewer, body: Body) -> Response:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UnsetType
 from msgspec.structs import replace
 
-from moothall.errors import CreditsRefused, OutOfOrder, Refusal
+from moothall.errors import CreditsRefused, OutOfOrder, Refusal, StoreUnreachable, Unavailable
 from moothall.hall.budgets import Price
+from moothall.hall.durable import UNREACHABLE
 from moothall.hall.mesh import frames
 from moothall.hall.mesh.connections import TooManyConnections
 from moothall.hall.mesh.costs import SIGNED_TEXT_FRAMES, inbox_price, question_price
@@ -244,4 +245,7 @@ class Asking:
         else:
             if self._room.gate.may_log("mesh_question_failed"):
                 self._room.gate.log.warning("mesh_question_failed", error=repr(error))
-            self._refuse(guest, ref, "INTERNAL_ERROR", "The hall could not answer this; try again later")
+            if isinstance(error, StoreUnreachable):
+                self._refuse(guest, ref, Unavailable.code, UNREACHABLE)
+            else:
+                self._refuse(guest, ref, "INTERNAL_ERROR", "The hall could not answer this; try again later")

@@ -16,9 +16,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
-from moothall.errors import InternalError, InvalidMessage, NotAllowed, RateLimited, Refusal
+from moothall.errors import (
+    InternalError,
+    InvalidMessage,
+    NotAllowed,
+    RateLimited,
+    Refusal,
+    StoreUnreachable,
+    Unavailable,
+)
 from moothall.hall.bindings import Holding, IdClaim
 from moothall.hall.channels import Channel
+from moothall.hall.durable import UNREACHABLE
 from moothall.hall.gate import Gate
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes
 from moothall.hall.mesh.presence import Caller, Publish, Refuse
@@ -242,7 +251,10 @@ class Bridge:
             if self.gate.may_log("mesh_agent_not_registered"):
                 self.gate.log.warning("mesh_agent_not_registered", error=repr(error))
             waiting, resident.waiting = resident.waiting or [], None
-            self._fail(resident, waiting, InternalError("The hall cannot look up your id. Try again"))
+            refusal: Refusal = InternalError("The hall cannot look up your id. Try again")
+            if isinstance(error, StoreUnreachable):
+                refusal = Unavailable(UNREACHABLE)
+            self._fail(resident, waiting, refusal)
 
         agent_id = self._visitors.own_id(resident.key)
         look = IdClaim(agent_id, resident.key, self.gate.timestamp(), may_bind=False)

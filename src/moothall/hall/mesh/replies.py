@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from moothall.errors import CreditsRefused, OutOfOrder, Refusal
+from moothall.errors import CreditsRefused, OutOfOrder, Refusal, StoreUnreachable, Unavailable
+from moothall.hall.durable import UNREACHABLE
 from moothall.hall.mesh.frames import Accepted, NotInOrder, Offline, Refused
 from moothall.wire.mesh.envelope import Envelope
 
@@ -11,6 +12,7 @@ WRONG_SENDER: Final = "WrongSender"
 RESERVED_KEY: Final = "ReservedKey"
 TOO_MANY_TOPICS: Final = "TooManyTopics"
 INTERNAL: Final = "InternalError"
+NOT_TAKEN: Final = frozenset({INTERNAL, Unavailable.code})  # the same envelope may be sent again
 
 
 def accepted(envelope: Envelope, state: str | None) -> Accepted:
@@ -56,5 +58,7 @@ def not_taken(envelope: Envelope, error: BaseException) -> NotInOrder | Refused:
         return refused(envelope, error.code, error.message)
     if isinstance(error, CreditsRefused):
         return refused(envelope, error.reason, str(error))
+    if isinstance(error, StoreUnreachable):
+        return refused(envelope, Unavailable.code, UNREACHABLE)
     reason = "The hall could not save this. Ask for the conversation, then try again"
     return refused(envelope, INTERNAL, reason)

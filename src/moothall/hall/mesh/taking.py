@@ -28,7 +28,7 @@ from moothall.hall.mesh.market import Dealings, Payer, Told
 from moothall.hall.mesh.network import Settle, ignore
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes
 from moothall.hall.mesh.presence import Caller, Presence
-from moothall.hall.mesh.replies import INTERNAL, RESERVED_KEY, TOO_MANY_TOPICS, WRONG_SENDER
+from moothall.hall.mesh.replies import NOT_TAKEN, RESERVED_KEY, TOO_MANY_TOPICS, WRONG_SENDER
 from moothall.hall.mesh.source import BYTES_OF_ONE, Arrival, Source
 from moothall.hall.mesh.topics import BadTopic, TooManyTopics
 from moothall.wire.mesh.announcements import Beacon, Discover, default_name
@@ -464,12 +464,12 @@ class Taking:
         fault = reply.fault if isinstance(reply, Refused) else OUT_OF_ORDER
         source.refused[fault] += 1
         gate = self._room.gate
-        if fault == INTERNAL and gate.may_log("mesh_envelope_failed"):
+        if fault in NOT_TAKEN and gate.may_log("mesh_envelope_failed"):
             gate.log.warning("mesh_envelope_failed", error=repr(error))
         source.tell(reply)
-        if fault == INTERNAL:
+        if fault in NOT_TAKEN:
             self.guard.release(envelope)
-        settle(fault != INTERNAL)
+        settle(fault not in NOT_TAKEN)
 
 
 def _topic_payer(source: Source[Any]) -> Payer:
