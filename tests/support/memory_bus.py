@@ -23,6 +23,7 @@ class Broker:
         self.entries: dict[Bucket, dict[str, Entry]] = {"nodes": {}, "ids": {}, "homes": {}}
         self._revision = 0
         self.published = 0
+        self.held: set[str] = set()  # nodes that stand still: what comes to them waits
 
     @classmethod
     def seeded(cls, seed: int) -> "Broker":
@@ -45,8 +46,8 @@ class Broker:
             self._buses[node].rise()
 
     def step(self) -> bool:
-        """Deliver one message. False: there is none."""
-        waiting = [line for line in self._lines.values() if line]
+        """Deliver one message. False: there is none, but for nodes that are held."""
+        waiting = [line for (_, end), line in self._lines.items() if line and end not in self.held]
         if not waiting:
             return False
         self._random.choice(waiting).popleft()()

@@ -7,7 +7,7 @@ a disk goes through `durable`.
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from moothall.errors import (
     AuthRequired,
@@ -61,6 +61,9 @@ from moothall.wire.agentchat.server import Ack, AgentLeft, Error, ServerMessage
 from moothall.wire.authority import host_header
 from moothall.wire.outgoing import Outgoing
 from moothall.wire.websocket import INTERNAL_ERROR, NORMAL, POLICY_VIOLATION
+
+if TYPE_CHECKING:
+    from moothall.hall.cluster.cluster import Cluster
 
 LOG_LINES: Final = Rate(60, 60)  # in the log, of one kind of event that clients can cause
 # Text with a lone surrogate takes many times as long to decode (see `codec`), and is charged as so many bytes.
@@ -131,6 +134,7 @@ class Hall:
         )
         # Agents of other wires, by id: they give the id up to a session that proves the key it comes from.
         self.makes_way: dict[str, Callable[[], None]] = {}
+        self.cluster: Cluster | None = None  # the other nodes of this hall, if it has a bus
         self.voice = Voice(self.agenda, partial(speak, self), limited=not settings.no_limits)
         self._commands = command_table(commands)
         self.tally.received.update((row.name, 0) for row in self._commands.values())

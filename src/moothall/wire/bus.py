@@ -15,6 +15,9 @@ from moothall.errors import MoothallError
 VERSION: Final = 1
 OLDEST: Final = 1
 
+MAX_PACKET: Final = 512 * 1024  # bytes; NATS takes 1 MB, unless its operator has said otherwise
+_FRAMING: Final = 16  # bytes around a message, at most
+
 EVERY_NODE: Final = "all"  # the subject that all nodes listen to
 
 
@@ -56,8 +59,22 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decode: Final = msgspec.msgpack.Decoder(_Packet).decode
 
 
-def pack(origin: Origin, messages: Iterable[BusMessage]) -> bytes:
-    contents = [(message.KIND, msgspec.Raw(_encoder.encode(message))) for message in messages]
+def packets(origin: Origin, messages: Iterable[BusMessage]) -> Iterator[bytes]:
+    """Packets of at most `MAX_PACKET` bytes, or with a single message that is larger."""
+    contents: list[tuple[str, msgspec.Raw]] = []
+    size = 0
+    for message in messages:
+        content = _encoder.encode(message)
+        if contents and size + len(content) > MAX_PACKET:
+            yield _packet(origin, contents)
+            contents, size = [], 0
+        contents.append((message.KIND, msgspec.Raw(content)))
+        size += len(content) + len(message.KIND) + _FRAMING
+    if contents:
+        yield _packet(origin, contents)
+
+
+def _packet(origin: Origin, contents: list[tuple[str, msgspec.Raw]]) -> bytes:
     return bytes((VERSION,)) + _encoder.encode(_Packet(origin.node, origin.life, contents))
 
 

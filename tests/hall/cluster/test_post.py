@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from structlog import get_logger
 
 from moothall.hall.cluster.post import Post
-from moothall.wire.bus import VERSION, BadPacket, BusMessage, Kinds, Origin, pack
+from moothall.wire.bus import MAX_PACKET, VERSION, BadPacket, BusMessage, Kinds, Origin, packets
 from tests.support.memory_bus import Broker
 
 
@@ -35,6 +35,11 @@ class Unheard(BusMessage, frozen=True):
     KIND: ClassVar = "unheard"
 
     what: str
+
+
+def pack(origin: Origin, *messages: BusMessage) -> bytes:
+    (packet,) = packets(origin, messages)
+    return packet
 
 
 class Turn:
@@ -78,6 +83,35 @@ def test_a_turn_is_one_packet_per_subject_and_node() -> None:
     assert heard_by_one == []
 
 
+def test_a_turn_with_much_to_say_is_several_packets() -> None:
+    broker, turn = Broker.seeded(1), Turn()
+    one, _ = node(broker, "one", turn)
+    _, heard = node(broker, "two", turn)
+    text = "x" * (MAX_PACKET // 4)
+    for number in range(9):
+        one.send("all", Said(text, number))
+    one.send("all", Said("y" * 2 * MAX_PACKET, 9))
+    turn.end()
+    broker.run()
+    assert broker.published == 4
+    assert [message.number for _, message in heard] == list(range(10))
+
+
+def test_a_node_that_may_not_send_is_silent() -> None:
+    broker, turn = Broker.seeded(1), Turn()
+    one, _ = node(broker, "one", turn)
+    _, heard = node(broker, "two", turn)
+    may_send = False
+    one.may_send = lambda: may_send
+    one.send("all", Said("lost"))
+    turn.end()
+    may_send = True
+    one.send("all", Said("heard"))
+    turn.end()
+    broker.run()
+    assert [message.text for _, message in heard] == ["heard"]
+
+
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans())), st.randoms(use_true_random=False))
 def test_the_order_of_one_node_is_kept(sends: list[tuple[str, bool]], random: Random) -> None:
     broker, turn = Broker(random), Turn()
@@ -98,7 +132,7 @@ def test_the_order_of_one_node_is_kept(sends: list[tuple[str, bool]], random: Ra
 def test_a_later_version_may_add_fields_and_messages() -> None:
     kinds = Kinds()
     kinds.add(Said)
-    payload = pack(Origin("new", 1), [Unheard("of"), SaidLater("hi", 1, "blue")])
+    payload = pack(Origin("new", 1), Unheard("of"), SaidLater("hi", 1, "blue"))
     origin, messages = kinds.unpack(payload)
     assert (origin, list(messages)) == (Origin("new", 1), [Said("hi", 1)])
 
@@ -106,7 +140,7 @@ def test_a_later_version_may_add_fields_and_messages() -> None:
 def test_an_earlier_version_may_lack_fields() -> None:
     kinds = Kinds()
     kinds.add(SaidLater)
-    _, messages = kinds.unpack(pack(Origin("old", 1), [Said("hi", 1)]))
+    _, messages = kinds.unpack(pack(Origin("old", 1), Said("hi", 1)))
     assert list(messages) == [SaidLater("hi", 1, "")]
 
 
@@ -114,7 +148,7 @@ def test_an_earlier_version_may_lack_fields() -> None:
     "payload",
     [
         b"",
-        bytes((VERSION + 1,)) + pack(Origin("x", 1), [])[1:],
+        bytes((VERSION + 1,)) + pack(Origin("x", 1), Said("hi"))[1:],
         b"\x00",
         bytes((VERSION,)),
         bytes((VERSION,)) + msgspec.msgpack.encode(["x", 1, [["said", [5]]]]),

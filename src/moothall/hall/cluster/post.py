@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from moothall.hall.cluster.bus import Bus, Stop
 from moothall.hall.outside import Log
-from moothall.wire.bus import BadPacket, BusMessage, Kinds, Origin, pack
+from moothall.wire.bus import BadPacket, BusMessage, Kinds, Origin, packets
 
 Message = TypeVar("Message", bound=BusMessage)
 
@@ -19,7 +19,9 @@ class Post:
     def __init__(self, bus: Bus, node: str, soon: Soon, log: Log) -> None:
         self.origin = Origin(node, 0)  # the life is known once the registry has given it
         self.admits: Callable[[Origin, BusMessage], bool] = lambda origin, message: True
+        self.may_send: Callable[[], bool] = lambda: True
         self.refused = 0  # packets that could not be read
+        self.turn = 0  # how often what waited was sent
         self._bus = bus
         self._soon = soon
         self._log = log
@@ -48,14 +50,18 @@ class Post:
         self._waiting[subject] = [message]
 
     def flush(self) -> None:
-        """Send at once what waits for the end of the turn."""
+        """Send at once what waits for the end of the turn. It is lost if this node may not send."""
         waiting, self._waiting = self._waiting, {}
-        for subject, messages in waiting.items():
-            self._bus.publish(subject, pack(self.origin, messages))
+        self.turn += 1
+        if waiting and self.may_send():
+            for subject, messages in waiting.items():
+                for packet in packets(self.origin, messages):
+                    self._bus.publish(subject, packet)
 
     def forget(self) -> None:
         """Send nothing of what waits: this node was given up for dead."""
         self._waiting.clear()
+        self.turn += 1
 
     def _receive(self, payload: bytes) -> None:
         try:

@@ -1,0 +1,72 @@
+"""This node among the nodes of one hall: what its rooms send each other, and what they may believe.
+
+`hall.cluster` is None in a hall without a bus.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from moothall.hall.cluster.bus import Bus, Registry, Stop
+from moothall.hall.cluster.nodes import Nodes
+from moothall.hall.cluster.post import Post, Soon
+from moothall.wire.bus import EVERY_NODE, BusMessage, Origin, node_subject
+
+if TYPE_CHECKING:
+    from moothall.hall.hall import Hall
+
+Message = TypeVar("Message", bound=BusMessage)
+
+
+class Cluster:
+    def __init__(self, hall: "Hall", bus: Bus, name: str, soon: Soon, url: str = "") -> None:
+        """`soon` calls a function at the end of the turn of the loop. Agents of this node connect to `url`."""
+        self.hall = hall
+        self.bus = bus
+        self.name = name
+        self.registry: Registry = bus.registry
+        self.post = Post(bus, name, soon, hall.log)
+        self.nodes = Nodes(bus, name, hall.agenda, hall.clock, hall.log, url)
+        self.post.admits = self._admits
+        self.post.may_send = lambda: self.nodes.has_lease
+        self.nodes.on_begun(self._begin)
+        self.nodes.on_ended(self._end)
+        self._stops: list[Stop] = []
+        hall.cluster = self
+
+    # -- messages ----------------------------------------------------------------------------------
+
+    def send(self, node: str, message: BusMessage) -> None:
+        """To one node. It leaves at the end of the turn, and is lost if the bus is down."""
+        self.post.send(node_subject(node), message)
+
+    def publish(self, subject: str, message: BusMessage) -> None:
+        """To the nodes that listen to this subject."""
+        self.post.send(subject, message)
+
+    def handle(self, kind: type[Message], handler: Callable[[Origin, Message], None]) -> None:
+        """Call `handler` with each message of this kind that a live node sends."""
+        self.post.handle(kind, handler)
+
+    def _admits(self, origin: Origin, message: BusMessage) -> bool:
+        return self.nodes.is_alive(origin.node, origin.life)
+
+    # -- the way in and out ------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Join the other nodes. All handlers are known by now."""
+        self._stops = [self.post.listen(subject) for subject in (EVERY_NODE, node_subject(self.name))]
+        self.nodes.open()
+
+    def close(self) -> None:
+        """Leave the other nodes. The bus must still be open."""
+        self.post.flush()
+        self.nodes.close()
+        for stop in self._stops:
+            stop()
+        self._stops.clear()
+
+    def _begin(self, life: int) -> None:
+        self.post.origin = Origin(self.name, life)
+
+    def _end(self, life: int) -> None:
+        self.post.forget()
