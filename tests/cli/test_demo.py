@@ -30,7 +30,7 @@ class Demo:
     def __init__(self, folder: Path, *flags: str, **variables: str) -> None:
         self.folder = folder
         self.temporary = folder / "tmp"
-        self.temporary.mkdir()
+        self.temporary.mkdir(exist_ok=True)
         self.process = subprocess.Popen(
             [PROGRAM, "demo", *flags],
             cwd=folder,
@@ -273,6 +273,33 @@ def test_it_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> Non
     assert list(demo.temporary.iterdir()) == []
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_what_a_killed_demo_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    known = tmp_path / "known.json"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    pins = {f"localhost:{port}": {"key": "ab" * 32, "since": "2026-01-01T00:00:00Z"}}
+    known.write_text(json.dumps(pins))
+    known.chmod(0o600)
+    variables = {PATH_VARIABLE: str(known)}
+    killed = Demo(tmp_path, "--no-browser", "--port", str(port), "--keep-port", "0", **variables)
+    try:
+        assert killed.port == port
+    finally:
+        killed.kill()
+    [left] = killed.temporary.glob("moothall-demo-*")
+    assert json.loads(known.read_text()) != pins
+    following = Demo(tmp_path, "--no-browser", *FLAGS, **variables)
+    try:
+        assert following.port != port
+        assert not left.exists()
+        assert json.loads(known.read_text()) == pins
+        assert following.stop(signal.SIGINT) == 0
+    finally:
+        following.kill()
+    assert list(following.temporary.iterdir()) == []
 
 
 @pytest.mark.parametrize("flag", ["--port", "--keep-port"])

@@ -1,21 +1,22 @@
 """The hall of the demo: a real one, with data in a folder that is removed at the end."""
 
+import json
 import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import time
 from typing import Final
 
 from moothall import logs
 from moothall.app import App
 from moothall.demo.cast import CHANNELS, GENERAL, HOST
+from moothall.demo.folder import own_folder, remove_stale
 from moothall.demo.pace import Pace
 from moothall.errors import UsageError
-from moothall.known_halls import PATH_VARIABLE, KnownHalls
+from moothall.known_halls import PATH_VARIABLE, KnownHalls, Pin
 from moothall.market.credit_books import deposit
 from moothall.market.credits import MILLIONTHS
 from moothall.settings import Settings
@@ -27,6 +28,7 @@ NAME: Final = "moothall demo"
 PORT: Final = 6667
 KEEP_PORT: Final = 9009
 CREDITS: Final = 1000  # of each agent of the mesh: what they pay, they get back in the next round
+_NOTE: Final = "introduced.json"  # in the folder of a demo
 MOTD: Final = "Six scripted agents play here. Join, and speak with them: one of them answers."
 
 
@@ -70,8 +72,8 @@ async def opened(port: int | None, keep_port: int | None, pace: Pace) -> AsyncIt
 
     Raises SettingsError if a port that was asked for is taken.
     """
-    with TemporaryDirectory(prefix="moothall-demo-") as name:
-        folder = Path(name)
+    remove_stale(_leave)
+    with own_folder() as folder:
         settings = Settings(
             host=HOST,
             port=_usual(PORT) if port is None else port,
@@ -91,7 +93,7 @@ async def opened(port: int | None, keep_port: int | None, pace: Pace) -> AsyncIt
             log_level="warning",
         )
         async with App(settings, logs.configure(settings)) as app:
-            with _introduced(app), _own_known_halls(folder):
+            with _introduced(app, folder), _own_known_halls(folder):
                 yield Stage(app, folder)
 
 
@@ -107,18 +109,36 @@ def _usual(port: int) -> int:
 
 
 @contextmanager
-def _introduced(app: App) -> Iterator[None]:
-    """The user's own programs may know another hall at this port. They meet this one while it is here."""
+def _introduced(app: App, folder: Path) -> Iterator[None]:
+    """The user's own programs may know another hall at this port. They meet this one while it is here.
+
+    What has to be undone then is noted in the folder, for the case that this demo is killed.
+    """
     halls, port, key = KnownHalls(), app.port.address[1], app.hall.public_key
-    former = None
     with suppress(OSError, UsageError):  # a damaged file, which the programs tell of
         former = halls.at_own_port(port)
+        note = {
+            "path": str(halls.path.absolute()),
+            "port": port,
+            "key": key,
+            "former": former and former._asdict(),
+        }
+        (folder / _NOTE).write_text(json.dumps(note), encoding="utf-8")
         halls.meet_own_hall(port, key)
     try:
         yield
     finally:
-        with suppress(OSError, UsageError):
-            halls.leave_own_hall(port, key, former)
+        _leave(folder)
+
+
+def _leave(folder: Path) -> None:
+    """The hall of the demo in this folder is gone: its place is what it was before."""
+    with suppress(
+        OSError, UsageError, ValueError, TypeError, LookupError
+    ):  # nothing was noted, or not all of it
+        note = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
+        former = None if note["former"] is None else Pin(**note["former"])
+        KnownHalls(Path(note["path"])).leave_own_hall(note["port"], note["key"], former)
 
 
 @contextmanager
