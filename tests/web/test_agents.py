@@ -25,7 +25,10 @@ async def test_what_is_known_of_an_agent(
     seller = await new_agent("seller", identity=tmp_path / "seller.json", create=True)
     await new_agent("nobody")
     await seller.register_skills(
-        [{"capability": "painting", "rate": 5, "currency": "SOL", "description": "walls, <b>roofs</b>"}]
+        [
+            {"capability": "painting", "rate": 5, "currency": "SOL", "description": "walls, <b>roofs</b>"},
+            {"capability": "constructor"},
+        ]
     )
     await deal(buyer, seller)
     await deal(buyer, seller)
@@ -52,6 +55,7 @@ async def test_what_is_known_of_an_agent(
     await row.get_by_role("button", name="seller").click()
     detail = watcher.page.get_by_role("complementary", name="One agent")
     await expect(detail.get_by_text("walls, <b>roofs</b>")).to_be_visible()
+    await expect(detail.get_by_role("listitem").filter(has_text="constructor")).to_have_text("constructor")
     await expect(detail.get_by_role("img", name="Rating from")).to_be_visible()
     await expect(detail.get_by_role("definition").filter(has_text="2").first).to_be_visible()
     await seller.set_presence("busy", "on a ladder")

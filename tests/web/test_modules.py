@@ -68,6 +68,15 @@ async def test_what_is_packed_is_unpacked_as_it_was(visitor: Visitor) -> None:
     assert await run(visitor, "files/slurp.js", body, files) == files
 
 
+async def test_an_archive_of_very_many_files_is_cut(visitor: Visitor) -> None:
+    body = """
+      const archive = Array.from({ length: 3000 }, (_, number) => `=== ${number} ===\n=== END ${number} ===\n`).join("");
+      const found = it.unpack(archive);
+      return [found.length, found.filter(({ fault }) => fault).map(({ path }) => path)];
+    """
+    assert await run(visitor, "files/slurp.js", body) == [1001, ["1000"]]
+
+
 async def test_every_chunk_fits_into_a_frame(visitor: Visitor) -> None:
     archive = ('"\\\n\x01é\U0001f600' * 40_000) + "x" * 300_000
     chunks = await run(visitor, "files/slurp.js", "return it.cut(given);", archive)

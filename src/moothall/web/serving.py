@@ -35,7 +35,7 @@ POLICY: Final = "; ".join(
         "default-src 'none'",
         "script-src 'self'",
         "style-src 'self'",
-        "img-src 'self' data: blob:",
+        "img-src 'self'",
         "font-src 'self'",
         "manifest-src 'self'",
         "connect-src 'self'",

@@ -4,6 +4,7 @@
 // a person said it gives the floor to none, and all of them respond.
 
 const REMEMBERED = 2048; // messages
+const MOST_CLAIMS = 50; // of one message
 
 export class Floor {
   #claims = new Map(); // by message id: Map of agent id to { name, yielded, startedAt }
@@ -31,6 +32,7 @@ export class Floor {
     }
     const yielded = !isGranted && holder !== undefined && holder !== id;
     claims.set(id, { name, startedAt, yielded, isGranted: isGranted || claims.get(id)?.isGranted === true });
+    if (claims.size > MOST_CLAIMS) claims.delete(claims.keys().next().value);
     this.#claims.set(messageId, claims);
     if (this.#claims.size > REMEMBERED) this.#claims.delete(this.#claims.keys().next().value);
   }

@@ -7,22 +7,31 @@ import { isMentioned } from "./text/mentions.js";
 
 const SERVER = "@server";
 
-const MOST_TALKS = 300; // rooms with one agent each: strangers open them too
+const MOST_SPARE = 300; // talks with one agent each, which strangers open too, and channels that are gone
+const MOST_HELD = 24e6; // characters of all rooms together
 const MOST_AGENTS = 5000; // that are remembered
+
+const isSpare = ({ name, isOpen, isJoined }) => !isOpen && !isJoined && !state.channels.has(name);
 
 export function roomNamed(name) {
   if (!state.rooms.has(name)) {
+    if (!state.channels.has(name)) forgetOne(state.rooms, MOST_SPARE, isSpare);
     state.rooms.set(name, new Room(name));
-    if (name.startsWith("@")) forgetOne(state.rooms, MOST_TALKS, (room) => room.isDirect && !room.isOpen && room.name !== name);
   }
   return state.rooms.get(name);
 }
 
-/** Keep a map bounded: without the oldest entry that is not needed. */
+/** Make room in a map that has `most` entries which are not needed, or more: the oldest of these goes. */
 function forgetOne(map, most, isUnneeded) {
-  if (map.size <= most) return;
-  const oldest = [...map].find(([, entry]) => isUnneeded(entry));
-  if (oldest) map.delete(oldest[0]);
+  if (map.size < most) return;
+  const unneeded = [...map].filter(([, entry]) => isUnneeded(entry));
+  if (unneeded.length >= most) map.delete(unneeded[0][0]);
+}
+
+/** Keep what was said bounded: the longest conversation loses its beginning. */
+function makeWay() {
+  const rooms = [...state.rooms.values()];
+  if (rooms.reduce((sum, { size }) => sum + size, 0) > MOST_HELD) rooms.reduce((one, other) => (other.size > one.size ? other : one)).dropOldest();
 }
 
 /** Take in what is known of an agent. Fields that are undefined say nothing. */
@@ -77,6 +86,7 @@ function takeMessage(msg) {
   const room = roomFor(msg);
   const message = room.add(messageOf(msg));
   if (!message) return;
+  makeWay();
   if (!message.isService) meet(msg.from, { ...factsOf({ ...msg, name: msg.from_name }), ...(!message.isReplay && { isHere: true }) });
   if (!message.isReplay) {
     room.typing.delete(msg.from);

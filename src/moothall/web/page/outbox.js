@@ -76,6 +76,8 @@ export function speak(msg) {
   });
 }
 
+export const isIdle = () => !isRunning;
+
 async function run() {
   isRunning = true;
   while (waiting.length) {

@@ -3,8 +3,11 @@
 import { Floor } from "./floor.js";
 
 export const MOST_KEPT = 20000; // messages
-const DROPPED_AT_ONCE = 2000;
+const SHARE_DROPPED = 0.1; // at once
+const BESIDES = 200; // what a message takes besides its text, in characters
 const TYPING_LASTS = 6000; // milliseconds
+
+const sizeOf = ({ content = "" }) => BESIDES + content.length;
 
 export class Room {
   constructor(name) {
@@ -24,6 +27,7 @@ export class Room {
     this.typing = new Map(); // by id: { name, until }
     this.byKey = new Map();
     this.replies = new Map(); // by message id: [message]
+    this.size = 0; // characters, about
   }
 
   get isDirect() {
@@ -38,7 +42,7 @@ export class Room {
     if (place < this.messages.length) this.layout++;
     this.messages.splice(place, 0, message);
     this.#index(message);
-    if (this.messages.length > MOST_KEPT) this.#dropOldest();
+    if (this.messages.length > MOST_KEPT) this.dropOldest();
     this.revision++;
     return message;
   }
@@ -126,6 +130,7 @@ export class Room {
   }
 
   #index(message) {
+    this.size += sizeOf(message);
     this.byKey.set(message.key, message);
     if (!message.replyTo) return;
     if (!this.replies.has(message.replyTo)) this.replies.set(message.replyTo, []);
@@ -134,6 +139,7 @@ export class Room {
   }
 
   #unlink(message) {
+    this.size -= sizeOf(message);
     const siblings = this.replies.get(message.replyTo);
     if (!siblings) return;
     const left = siblings.filter((other) => other !== message);
@@ -141,8 +147,8 @@ export class Room {
     else this.replies.delete(message.replyTo);
   }
 
-  #dropOldest() {
-    for (const message of this.messages.splice(0, DROPPED_AT_ONCE)) {
+  dropOldest() {
+    for (const message of this.messages.splice(0, Math.ceil(SHARE_DROPPED * this.messages.length))) {
       this.byKey.delete(message.key);
       this.#unlink(message);
     }

@@ -8,6 +8,7 @@ import { Me } from "./parts/me.js";
 import { Search } from "./parts/search.js";
 import { link, useRoute } from "./router.js";
 import { useStore } from "./store.js";
+import { line } from "./text/unseen.js";
 import { VIEWS } from "./views.js";
 
 export function Shell() {
@@ -37,7 +38,7 @@ export function Shell() {
       <${Me} />
     </header>
     <${Banner} />
-    ${motd && html`<p class="motd" role="note"><strong>Message of the day:</strong> <bdi>${motd}</bdi></p>`}
+    ${motd && html`<p class="motd" role="note"><strong>Message of the day:</strong> <bdi>${line(motd, 2000)}</bdi></p>`}
     <main id="content" tabindex="-1" data-view=${view.name}>
       <h1 class="heard">${view.label}</h1>
       ${isClosed && !view.isForAll

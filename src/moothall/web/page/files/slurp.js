@@ -7,6 +7,7 @@ import { base64, fromBase64, sha256 } from "../bytes.js";
 const MAGIC = "# --- SLURP v4 ---";
 const LINE = 76; // characters of base64
 const LOOKED_AT = 8192; // bytes in which a NUL makes a file binary
+const MOST_FILES = 1000; // of an archive
 
 const closer = (path) => `=== END ${path} ===`;
 
@@ -60,6 +61,10 @@ export function unpack(archive) {
     const opener = openerOf(archive, place, end);
     place = end + 1;
     if (!opener) continue;
+    if (found.length === MOST_FILES) {
+      found.push({ path: opener.path, fault: `only ${MOST_FILES} files are taken` });
+      break;
+    }
     const closing = findCloser(archive, place, closer(opener.path));
     if (closing < 0) {
       found.push({ path: opener.path, fault: "the archive ends in the middle of it" });

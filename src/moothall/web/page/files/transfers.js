@@ -4,6 +4,7 @@ import { listen } from "../feed.js";
 import { changed, notify, state } from "../store.js";
 import { nameOf, roomNamed, setAside } from "../hall.js";
 import { decode, MOST_BYTES } from "./control.js";
+import { isIdle } from "../outbox.js";
 import { Receiving } from "./receiving.js";
 import { Sending } from "./sending.js";
 import { humanSize } from "./slurp.js";
@@ -54,7 +55,7 @@ function hearOffer(from, offer) {
   if (state.transfers.has(keyOf(from, offer.tid, false)) || waiting.length >= MOST_OFFERS) return;
   const transfer = new Receiving(from, offer);
   if (offer.totalSize > MOST_BYTES) {
-    transfer.decline();
+    if (isIdle()) transfer.decline(); // what the person says does not wait for it
     return;
   }
   keep(transfer);

@@ -3,12 +3,13 @@
 import { html, useEffect, useState } from "../ui.js";
 import { join } from "../session.js";
 import { changed, dismiss, notify, state, useStore } from "../store.js";
+import { line } from "../text/unseen.js";
 import { saveText } from "./saving.js";
 import { span } from "./time.js";
 
 export function Banner() {
   const phase = useStore((state) => state.phase);
-  const trouble = useStore((state) => state.trouble);
+  const trouble = useStore((state) => line(state.trouble, 300));
   const retryAt = useStore((state) => state.retryAt);
   const now = useTicks(phase === "waiting");
   if (phase === "waiting") {
@@ -58,7 +59,7 @@ export function Notices() {
   return html`
     <div class="notices" role="status" aria-live="polite">
       ${notices.map(({ key, text, kind }) => html`
-        <p key=${key} class=${kind}><bdi>${text}</bdi> <button type="button" class="quiet icon" aria-label="Dismiss" onClick=${() => dismiss(key)}>✕</button></p>`)}
+        <p key=${key} class=${kind}><bdi>${line(text, 300)}</bdi> <button type="button" class="quiet icon" aria-label="Dismiss" onClick=${() => dismiss(key)}>✕</button></p>`)}
     </div>
   `;
 }

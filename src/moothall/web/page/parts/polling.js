@@ -2,9 +2,11 @@
 
 import { useEffect, useRef, useState } from "../vendor/hooks.js";
 
+const SPACING = 1000; // milliseconds between two questions, however much happens
+
 /**
  * What `ask({ signal })` answers: { value, problem }. It is asked again after `pause` milliseconds, and whenever one of
- * `inputs` is another one. A page that is hidden does not ask. When `nudge` changes it is asked at once, and the last
+ * `inputs` is another one. A page that is hidden does not ask. When `nudge` changes it is asked soon, and the last
  * answer stays until then.
  */
 export function usePolled(ask, pause, inputs, nudge) {
@@ -13,10 +15,21 @@ export function usePolled(ask, pause, inputs, nudge) {
   useEffect(() => {
     const ending = new AbortController();
     let timer;
-    let last = 0; // the number of the latest question: an answer to an earlier one comes too late
-    const once = async () => {
-      const number = ++last;
+    let began = 0;
+    let isAsking = false;
+    let isNudged = false;
+    const again = (wait) => {
       clearTimeout(timer);
+      timer = setTimeout(once, wait);
+    };
+    const soon = () => {
+      isNudged = true;
+      if (!isAsking) again(began + SPACING - Date.now());
+    };
+    const once = async () => {
+      isAsking = true;
+      isNudged = false;
+      began = Date.now();
       let change = (before) => before;
       if (document.visibilityState === "visible") {
         try {
@@ -26,12 +39,13 @@ export function usePolled(ask, pause, inputs, nudge) {
           change = ({ value }) => ({ value, problem: error.message });
         }
       }
-      if (ending.signal.aborted || number !== last) return;
+      if (ending.signal.aborted) return;
+      isAsking = false;
       setAnswer(change);
-      timer = setTimeout(once, pause);
+      again(isNudged ? SPACING : pause);
     };
     setAnswer({});
-    asking.current = { once, nudge };
+    asking.current = { soon, nudge };
     once();
     return () => {
       ending.abort();
@@ -41,7 +55,7 @@ export function usePolled(ask, pause, inputs, nudge) {
   useEffect(() => {
     if (asking.current.nudge === nudge) return;
     asking.current.nudge = nudge;
-    asking.current.once();
+    asking.current.soon();
   }, [nudge]);
   return answer;
 }

@@ -7,10 +7,10 @@ import { visible } from "./unseen.js";
 
 const MOST_QUOTES = 4; // inside each other
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([\w+#.-]{0,30})/;
-const HEADING = /^(#{1,6})\s+(.+?)\s*#*$/;
+const HEADING = /^(#{1,6})\s+(.+?)#*$/;
 const ITEM = /^(\s{0,12})(?:[-*+]|(\d{1,6})[.)])\s+(.*)$/;
 const RULE = /^ {0,3}(?:-{3,}|\*{3,}|_{3,})\s*$/;
-const TABLE_RULE = /^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*){0,30}\|?\s*$/;
+const TABLE_RULE = /^\s*(?:\|\s*)?:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*){0,30}\|?\s*$/;
 
 /** The blocks of a text. `context` is that of `inline`. */
 export function markdown(text, context, depth = 0) {

@@ -82,7 +82,7 @@ function Skills({ offers, ratings }) {
     <ul class="offers">${offers.map((offer, place) => html`
       <li key=${place}><strong><bdi>${line(offer.capability, 60)}</bdi></strong>
         ${offer.rate !== undefined && html` <span class="rate">${line(offer.rate, 20)} ${line(offer.currency ?? "", 12)}</span>`}
-        ${ratings[offer.capability] && html` <span class="hint">rated ${ratings[offer.capability].rating} in ${ratings[offer.capability].transactions} deals</span>`}
+        ${Object.hasOwn(ratings, offer.capability) && html` <span class="hint">rated ${ratings[offer.capability].rating} in ${ratings[offer.capability].transactions} deals</span>`}
         ${offer.description && html`<p dir="auto">${visible(line(offer.description, 300))}</p>`}
       </li>`)}</ul>
   `;

@@ -9,6 +9,7 @@ import { RatingLine } from "./rating.js";
 
 const WIRES = { agentchat: "WebSocket", keep: "keep", mesh: "mesh" };
 const MOST_SKILLS = 3;
+const MOST_SHOWN = 500;
 
 export const wireName = (wire) => WIRES[wire] ?? wire ?? "–";
 
@@ -42,8 +43,9 @@ export function AgentTable({ agents, chosen }) {
           <th key=${name} class=${name} aria-sort=${name === column ? (isReversed ? "descending" : "ascending") : undefined}>
             <button type="button" class="quiet" onClick=${() => choose(name)}>${label}<span aria-hidden="true">${name === column ? (isReversed ? " ↑" : " ↓") : ""}</span></button>
           </th>`)}</tr></thead>
-        <tbody>${sorted(agents, column, isReversed).map((agent) => html`<${Row} key=${agent.id} agent=${agent} isChosen=${agent.id === chosen} />`)}</tbody>
+        <tbody>${sorted(agents, column, isReversed).slice(0, MOST_SHOWN).map((agent) => html`<${Row} key=${agent.id} agent=${agent} isChosen=${agent.id === chosen} />`)}</tbody>
       </table>
+      ${agents.length > MOST_SHOWN && html`<p class="hint">Only ${MOST_SHOWN} are shown. Filter to find others.</p>`}
     </div>
   `;
 }

@@ -13,6 +13,7 @@ import { clockTime, dayName, wholeTime } from "../../parts/time.js";
 import { Ticks } from "./ticks.js";
 
 const LONG = 6000; // characters that are shown at first
+const MOST_CLAIMS = 6;
 
 const context = {
   isMe: (mention) => state.me !== null && isMentioned(mention, state.me),
@@ -83,8 +84,9 @@ function Foot({ room, message, replies, openThread }) {
   if (!claims.length && !replies && !isDoubtful) return null;
   return html`
     <footer>
-      ${claims.map(({ id, name, yielded }) => html`
+      ${claims.slice(0, MOST_CLAIMS).map(({ id, name, yielded }) => html`
         <span key=${id} class=${yielded ? "claim yielded" : "claim"}><bdi>${line(name ?? nameOf(id), 24)}</bdi> ${yielded ? "yielded" : "is responding"}</span>`)}
+      ${claims.length > MOST_CLAIMS && html`<span class="claim">and ${claims.length - MOST_CLAIMS} more</span>`}
       ${replies > 0 && html`<button type="button" class="replies" onClick=${() => openThread(message.id)}>${replies} ${replies === 1 ? "reply" : "replies"}</button>`}
       ${isDoubtful && html`<span class="why">${doubt(message)}</span><button type="button" onClick=${() => sayAgain(room.name, message)}>Try again</button>`}
     </footer>

@@ -13,11 +13,13 @@ const CHANNEL = "#?[A-Za-z0-9_\\-]{1,31}";
 const isShown = (room) => room.isDirect || state.channels.has(room.name) || room.isJoined;
 
 const MAIN = "#general";
+const MOST_LISTED = 200; // channels, besides those of the person
 
 /** Channels by name, #general first; then talks, the latest first. */
 export function roomsInOrder({ rooms }) {
   const shown = [...rooms.values()].filter(isShown);
-  const listed = shown.filter((room) => !room.isDirect).sort((one, other) => (other.name === MAIN) - (one.name === MAIN) || one.name.localeCompare(other.name));
+  const listed = shown.filter((room) => !room.isDirect).sort((one, other) => (other.name === MAIN) - (one.name === MAIN) || (one.name < other.name ? -1 : 1))
+    .filter((room, place) => place < MOST_LISTED || room.isJoined || room.isOpen);
   const direct = shown.filter((room) => room.isDirect).sort((one, other) => (other.messages.at(-1)?.ts ?? 0) - (one.messages.at(-1)?.ts ?? 0));
   return [...listed, ...direct];
 }
@@ -30,12 +32,14 @@ export function Rooms({ current, onChoose }) {
   const rooms = roomsInOrder(state);
   const row = (room) => html`<${RoomTab} key=${room.name} room=${room} isCurrent=${room.name === current} isMember=${isMember} onChoose=${onChoose} />`;
   const direct = rooms.filter((room) => room.isDirect);
+  const hidden = [...state.rooms.values()].filter(isShown).length - rooms.length;
   return html`
     <section class="rooms" aria-label="Rooms" onKeyDown=${moveFocus}>
       <div class="heading"><h2 id="rooms-channels">Channels</h2>
         ${isMember && html`<button type="button" class="quiet icon" aria-label="Make a channel" title="Make a channel" onClick=${() => setCreating(true)}>+</button>`}
       </div>
       <div role="tablist" aria-orientation="vertical" aria-labelledby="rooms-channels">${rooms.filter((room) => !room.isDirect).map(row)}</div>
+      ${hidden > 0 && html`<p class="hint">and ${hidden} more</p>`}
       ${direct.length > 0 && html`<div class="heading"><h2 id="rooms-direct">Direct</h2></div><div role="tablist" aria-orientation="vertical" aria-labelledby="rooms-direct">${direct.map(row)}</div>`}
       ${isCreating && html`<${NewChannel} onClose=${() => setCreating(false)} />`}
     </section>

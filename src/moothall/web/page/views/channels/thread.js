@@ -5,6 +5,8 @@ import { useStore } from "../../store.js";
 import { Composer } from "./composer.js";
 import { Message } from "./message.js";
 
+const MOST_SHOWN = 300;
+
 export function Thread({ room, root, onClose }) {
   useStore(() => room.revision);
   const me = useStore((state) => state.me);
@@ -17,8 +19,8 @@ export function Thread({ room, root, onClose }) {
       <header><h2>Thread</h2><button type="button" class="quiet icon" aria-label="Close the thread" onClick=${onClose}>✕</button></header>
       <div class="scroll" tabindex="0" role="group" aria-label="What was said in it">
         ${first ? row(first) : html`<p class="empty">The first message is not loaded.</p>`}
-        <p class="day"><span>${replies.length} ${replies.length === 1 ? "reply" : "replies"}</span></p>
-        ${replies.map(row)}
+        <p class="day"><span>${replies.length} ${replies.length === 1 ? "reply" : "replies"}${replies.length > MOST_SHOWN ? `, the last ${MOST_SHOWN} shown` : ""}</span></p>
+        ${replies.slice(-MOST_SHOWN).map(row)}
       </div>
       ${me && (room.isJoined || room.isDirect) && html`<${Composer} room=${draft} title="this thread" label="Answer in the thread" verb="Answer" replyTo=${first ?? { id: root, name: "", content: "" }} />`}
     </aside>
