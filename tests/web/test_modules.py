@@ -70,8 +70,8 @@ async def test_what_is_packed_is_unpacked_as_it_was(visitor: Visitor) -> None:
 
 async def test_an_archive_of_very_many_files_is_cut(visitor: Visitor) -> None:
     body = """
-      const archive = [...Array(3000).keys()].map((number) => `=== ${number} ===\n=== END ${number} ===\n`).join("");
-      const found = it.unpack(archive);
+      const files = [...Array(3000).keys()].map((number) => `=== ${number} ===\n=== END ${number} ===\n`);
+      const found = it.unpack(files.join(""));
       return [found.length, found.filter(({ fault }) => fault).map(({ path }) => path)];
     """
     assert await run(visitor, "files/slurp.js", body) == [1001, ["1000"]]
