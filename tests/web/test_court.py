@@ -1,5 +1,6 @@
 """Court on the page, in a real browser: filing, evidence, judging, and verifying what was judged."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from moothall import Agent
 from moothall.client.dispute import Dispute
 from tests.support.browser import Visitor
 from tests.support.npm import fetched
-from tests.support.server import HallProcess, running_hall
+from tests.support.server import PATIENCE, HallProcess, running_hall
 from tests.web.conftest import NewAgent, NewVisitor
 from tests.web.test_deals import button, column, key_of, person_at_deals, unconditional
 from tests.web.test_people import HOSTILE, PHONE, WIDE, check
@@ -198,6 +199,7 @@ WebSocket.prototype.send = function (data) {
   if (!sessionStorage.lost && String(data).includes('"DISPUTE_REVEAL"')) {
     sessionStorage.lost = "yes";
     this.close();
+    window.revealWasLost();
   } else send.call(this, data);
 };
 """
@@ -208,11 +210,13 @@ async def test_a_secret_is_kept_until_it_was_revealed(new_visitor: NewVisitor, n
     agent = await new_agent("heron", identity=key_of("heron"))
     person = await person_at_deals(new_visitor, "bassanio", script=LOST_REVEAL)
     page = person.page
+    lost = asyncio.Event()
+    await page.expose_function("revealWasLost", lost.set)
     deal = await accepted_deal(person, agent, "lend me three thousand")
     await button(page, "Take to court").click()
     await page.get_by_label("Reason").fill("broken in between")
     await button(page, "File").click()
-    await expect(page.get_by_role("alert")).to_be_visible()
+    await asyncio.wait_for(lost.wait(), PATIENCE)
     assert await page.evaluate(NONCES) == [f"{await person.state('state.me.id')} {deal}"]
     await page.reload()
     await page.get_by_role("link", name="Court", exact=True).click()
