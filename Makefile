@@ -74,7 +74,7 @@ screenshots: $(VENV)/tested
 	$(BIN)/python -m tools.page_screenshots
 
 test: lint
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 bench: $(VENV)/tested
 	$(PIP) install --require-hashes -r requirements/bench.lock

@@ -1,9 +1,10 @@
 """How much hypothesis tries: `HYPOTHESIS_PROFILE=ci` for more, and the same every time. And where agents remember
 the halls that they met, and commands their contexts: not in the home folder, and not beyond a test. Variables of
-the developer choose no hall, key file or name."""
+the developer choose no hall, key file or name. And how the suite is spread over processors."""
 
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -20,6 +21,25 @@ settings.register_profile("ci", deadline=None, derandomize=True, max_examples=50
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 _numbers = count()
+
+
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """Three workers for two processors: tests that start programs wait for about half of their time."""
+    processors = yield
+    return (processors * 3 + 1) // 2
+
+
+@pytest.hookimpl(trylast=True)  # strangers/conftest.py marks its tests before
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Workers begin with the files that have slow tests, and go on with those that have many.
+
+    Each file is run by one worker. At the end of the suite the others would wait for a slow file that came last.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        tests = Counter(item.path for item in items)
+        items.sort(key=lambda item: (item.path not in slow, -tests[item.path]))
 
 
 @pytest.fixture(scope="session")

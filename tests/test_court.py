@@ -15,6 +15,8 @@ from tests.support.cases import ARBITERS, COMMITMENT, NONCE, signed_step
 from tests.support.deals import signed
 from tests.support.server import HallProcess, run_moothall, running_hall
 
+pytestmark = pytest.mark.slow
+
 JUDGES = ARBITERS[:4]
 
 

@@ -23,6 +23,8 @@ from tests.support.deals import signed
 from tests.support.server import PATIENCE, HallProcess, running_hall
 from tests.support.world import LogBook
 
+pytestmark = pytest.mark.slow
+
 
 async def come_in(hall: HallProcess) -> tuple[AgentChat, AgentChat]:
     return await AgentChat.connect(hall.url, "alice", ALICE), await AgentChat.connect(hall.url, "bob", BOB)

@@ -18,6 +18,8 @@ from moothall.settings import Settings
 from tests.store.support import Log
 from tests.support.sockets import Peer, head
 
+pytestmark = pytest.mark.slow
+
 
 @asynccontextmanager
 async def opened(tmp_path: Path, **settings: Any) -> AsyncIterator[App]:

@@ -21,6 +21,8 @@ from tests.store.support import Log, run
 from tests.support.cases import ARBITERS
 from tests.support.server import HallProcess, run_moothall, running_hall
 
+pytestmark = pytest.mark.slow
+
 ALICE: Final = PrivateKey(bytes([1]) * 32)
 BOB: Final = PrivateKey(bytes([2]) * 32)
 CREDIT: Final = 1_000_000

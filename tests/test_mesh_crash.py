@@ -25,6 +25,8 @@ from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.support.mesh_peer import MeshPeer, mesh_peer
 from tests.support.server import HallProcess, run_moothall, running_hall
 
+pytestmark = pytest.mark.slow
+
 TALK = bytes(range(1, 17))
 CREDIT = 1_000_000
 A, B, N = ALICE.public.raw, BOB.public.raw, CAROL.public.raw  # requester, provider, notary

@@ -16,6 +16,8 @@ from tests.store.server import Server
 from tests.store.support import Place
 from tests.support.server import HallProcess, run_moothall
 
+pytestmark = pytest.mark.slow
+
 DEALS = 8
 
 

@@ -29,6 +29,8 @@ from tests.support.nodes import until
 from tests.support.server import running_hall
 from tests.test_mesh import fetch
 
+pytestmark = pytest.mark.slow
+
 ALICE, BOB, CAROL = (PrivateKey(letter * 32) for letter in (b"a", b"b", b"c"))
 TALK = bytes(range(16))
 

@@ -8,7 +8,11 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.support.server import PATIENCE, PROGRAM, environment, running_hall
+
+pytestmark = pytest.mark.slow
 
 PAGE = Path(__file__).parents[1] / "docs" / "mesh.md"
 SECTION = PAGE.read_text().partition("## From the command line\n")[2].partition("\n## ")[0]

@@ -17,6 +17,8 @@ from moothall import Agent, Arrival, Message
 from tests.support.models import COMPLETIONS, MESSAGES, MODEL, Asked, Models, running_models
 from tests.support.server import PATIENCE, HallProcess, environment, running_hall
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 PATHS = {"claude": MESSAGES, "local_model": COMPLETIONS}
 REMEMBERED = 20  # lines of the channel that an example gives to its model

@@ -17,6 +17,8 @@ from tests.store.server import Server, find_binaries
 from tests.support.agentchat import AgentChat
 from tests.support.server import ADMIN_KEY, PATIENCE, PROGRAM, HallProcess, environment, running_hall
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "docs" / "operators.md").read_text()
 UNIT = ROOT / "contrib" / "moothall.service"

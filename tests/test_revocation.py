@@ -13,6 +13,8 @@ from tests.identity.vectors import ALICE, NOW_MS
 from tests.support.agentchat import AgentChat, Refused
 from tests.support.server import PATIENCE, HallProcess, complaint, run_moothall, running_hall
 
+pytestmark = pytest.mark.slow
+
 
 async def is_refused(hall: HallProcess, key: PrivateKey) -> bool:
     try:

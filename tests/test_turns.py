@@ -12,6 +12,8 @@ from moothall.client.answering import MENTIONED_FACTOR
 from tests.client.meeting import Heard, claimed, listen, settled, soon
 from tests.support.server import PROGRAM, HallProcess, environment, running_hall
 
+pytestmark = pytest.mark.slow
+
 PROFILES = ("seeds", "agentchat-0.36")
 TOPICS = ("cats", "dogs", "birds", "fish")
 IDLE = "3"  # seconds

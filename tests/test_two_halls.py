@@ -23,6 +23,8 @@ from tests.support.deals import signed
 from tests.support.mesh_peer import MeshPeer, mesh_peer
 from tests.support.server import ADMIN_KEY, PATIENCE, HallProcess
 
+pytestmark = pytest.mark.slow
+
 JUDGES = ARBITERS[:3]
 BOB_ID = BOB.public.agent_id()
 TALK = bytes(range(1, 17))

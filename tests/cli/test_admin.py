@@ -15,6 +15,8 @@ from moothall.identity import Identity, keyfile
 from tests.client.meeting import settled, soon
 from tests.support.server import ADMIN_KEY, HallProcess, complaint, run_moothall, running_hall
 
+pytestmark = pytest.mark.slow
+
 ALICE = PrivateKey(bytes(range(32)))
 BOB = PrivateKey(bytes(range(1, 33)))
 ALICE_ID = f"@{ALICE.public.agent_id()}"

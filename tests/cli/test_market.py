@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 from moothall.cli.main import app
 from tests.support.server import environment
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[2] / "docs" / "reputation.md"
 
 

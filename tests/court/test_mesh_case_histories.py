@@ -5,6 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,8 @@ from tests.identity.vectors import ALICE, BOB
 from tests.store.support import Log, Place
 from tests.support.court_talks import JUDGES, RULES, CourtTalks
 from tests.support.talks import CREDIT, TIMEOUT
+
+pytestmark = pytest.mark.slow
 
 A, B = ALICE.public.raw, BOB.public.raw
 VERDICTS: Final = ("disputant", "respondent", "mutual")

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
+import pytest
+
 from moothall.court.books import Books
 from moothall.court.filing import NOT_REVEALED, TOO_FEW
 from moothall.court.hearing import NO_ANSWER
@@ -15,6 +17,8 @@ from moothall.market.reputation import FLOOR
 from tests.court.books import MemoryBooks
 from tests.court.simulation import Simulation
 from tests.support.world import PromptStore
+
+pytestmark = pytest.mark.slow
 
 Result = TypeVar("Result")
 

@@ -16,6 +16,8 @@ from moothall.daemon.folder import Folder
 from moothall.daemon.inbox import INBOX, Inbox
 from moothall.daemon.recorder import MAX_WAITING, Recorder
 
+pytestmark = pytest.mark.slow
+
 BURST = 5000
 PATIENCE = 30
 

@@ -14,6 +14,8 @@ from moothall.demo.stage import Stage
 from moothall.errors import DemoEnded
 from moothall.known_halls import PATH_VARIABLE
 
+pytestmark = pytest.mark.slow
+
 Accident = Callable[[Stage, Cast], Awaitable[None]]
 
 

@@ -17,6 +17,8 @@ from tests.keep.scripted import PATIENCE
 from tests.support.server import HallProcess, environment, run_moothall, running_hall
 from tests.support.sockets import turn
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[2] / "docs" / "keep-sdk.md"
 # Marked `py`: unlike the programs of the other pages, these talk with port 9009.
 PROGRAMS = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)

@@ -25,6 +25,8 @@ from moothall.wire.mesh.envelope import NO_CONVERSATION
 from tests.store.support import Place
 from tests.support.talks import STRANGER, A, B, N, Talks, envelope
 
+pytestmark = pytest.mark.slow
+
 M: Final = b"M" * 32  # another notary
 AGENTS: Final = (A, B, N, M, STRANGER)
 TALKS: Final = (b"0" * 16, b"1" * 16)

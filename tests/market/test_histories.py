@@ -21,6 +21,8 @@ from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.market.support import REFERENCE, Market
 from tests.support.seals import HALL_ID
 
+pytestmark = pytest.mark.slow
+
 agents = st.sampled_from((ALICE, BOB, CAROL))
 pairs = st.permutations((ALICE, BOB, CAROL)).map(lambda agents: (agents[0], agents[1]))
 stakes = st.none() | st.integers(0, 2500)

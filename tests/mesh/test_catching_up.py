@@ -22,6 +22,8 @@ from tests.identity.vectors import ALICE, BOB
 from tests.mesh.small_hall import SmallHall
 from tests.support.server import HallProcess
 
+pytestmark = pytest.mark.slow
+
 QUICKLY = Backoff(first=0.01, longest=0.05)
 
 

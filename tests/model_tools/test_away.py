@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from moothall import Agent, Identity, PrivateKey
 from tests.support.mcp_host import running_host
 from tests.support.server import running_hall
+
+pytestmark = pytest.mark.slow
 
 
 async def test_a_deal_that_was_accepted_while_the_model_was_away(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from moothall.worker.runner.hall_tools import Silent
 from tests.support.mcp_host import Host, running_host
 from tests.support.server import running_hall
 
+pytestmark = pytest.mark.slow
+
 ME = "@aaaaaaaa"
 
 

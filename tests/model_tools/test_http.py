@@ -15,6 +15,8 @@ from moothall.tools.admission import Admission
 from tests.support.mcp_host import http_host, http_server, running_host
 from tests.support.server import PATIENCE, HallProcess, run_moothall, running_hall
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "0123456789abcdef"
 INITIALIZE = {
     "jsonrpc": "2.0",

@@ -10,6 +10,8 @@ from moothall import Agent
 from tests.support.mcp_host import Host, running_host, text_of
 from tests.support.server import running_hall
 
+pytestmark = pytest.mark.slow
+
 
 def contents(messages: list[dict[str, object]]) -> list[object]:
     return [each["content"] for each in messages if each["kind"] == "chat"]

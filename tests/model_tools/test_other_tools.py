@@ -3,9 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from moothall import Agent
 from tests.support.mcp_host import running_host
 from tests.support.server import ADMIN_KEY, running_hall
+
+pytestmark = pytest.mark.slow
 
 
 async def test_a_daemon_is_really_started_and_its_inbox_is_read(tmp_path: Path) -> None:

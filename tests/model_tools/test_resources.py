@@ -19,6 +19,8 @@ from moothall.tools.resources import RESOURCES, case_in
 from tests.support.mcp_host import Host, parameters, running_host
 from tests.support.server import running_hall
 
+pytestmark = pytest.mark.slow
+
 
 async def read(host: Host, uri: str) -> dict[str, Any]:
     (contents,) = (await host.client.read_resource(uri)).contents

@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.mcp_host import running_host
 from tests.support.server import running_hall
+
+pytestmark = pytest.mark.slow
 
 
 async def test_two_models_meet(tmp_path: Path) -> None:

@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.support.node_process import NodeApi, heard, of_type, running_node
 from tests.support.server import PROGRAM, Printed, environment, run_moothall, running_hall
+
+pytestmark = pytest.mark.slow
 
 PAGE = Path(__file__).parents[2] / "docs" / "mesh-network.md"
 PORTS = ("9000", "9001", "9090", "9091")

@@ -9,6 +9,7 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
+import pytest
 import structlog
 from structlog.testing import capture_logs
 
@@ -16,6 +17,8 @@ from moothall.node_api import server
 from tests.node_api.test_routes import base64_of, new_conversation
 from tests.support.node_process import PLACE, NodeProcess, heard, of_type, running_node, two_nodes
 from tests.support.server import PATIENCE, complaint, run_moothall
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_node_without_a_secret_makes_one(tmp_path: Path) -> None:

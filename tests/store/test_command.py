@@ -16,6 +16,8 @@ from tests.store.support import ALICE, Place, full_deal, propose, register, run
 from tests.store.test_migrations import NEXT, release
 from tests.support.server import PLACE, complaint, run_moothall, running_hall
 
+pytestmark = pytest.mark.slow
+
 
 def invoke(place: Place, *arguments: str) -> Any:
     where = ["--store", place.url] if place.url else ["--data-dir", str(place.directory.path)]

@@ -15,6 +15,8 @@ from moothall.store.transaction import Transaction
 from tests.court.simulation import Simulation
 from tests.store.support import Place
 
+pytestmark = pytest.mark.slow
+
 Result = TypeVar("Result")
 
 CASES = 20

@@ -18,6 +18,8 @@ from tests.market.support import MemoryBooks
 from tests.store.support import ALICE, BOB, CAROL, DAVE, NOW_MS, Place, offered
 from tests.store.test_books import Writer
 
+pytestmark = pytest.mark.slow
+
 AGENTS = (ALICE, BOB, CAROL, DAVE)
 KEYS = [agent.public.raw for agent in AGENTS]
 

@@ -3,11 +3,14 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from textual import events
 
 from moothall.tui.history import MAX_ROWS, History
 from moothall.tui.rooms import MAX_LINES, Kind, Line
 from tests.tui.desk import Desk, desk, drawn_screen
+
+pytestmark = pytest.mark.slow
 
 NOW = datetime.now(UTC)
 

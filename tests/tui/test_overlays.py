@@ -1,11 +1,14 @@
 from pathlib import Path
 
+import pytest
 from textual.widgets import Footer
 
 from moothall.tui.entry import COMMANDS
 from moothall.tui.keys import key_rows
 from moothall.tui.overlays import Help, command_rows
 from tests.tui.desk import desk, drawn_screen
+
+pytestmark = pytest.mark.slow
 
 DOCS = Path(__file__).parents[2] / "docs" / "chat.md"
 

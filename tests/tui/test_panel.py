@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.widgets import Button, Input, OptionList, RadioSet
 
 from moothall import Agent, PrivateKey, Proposal
@@ -13,6 +14,8 @@ from moothall.tui.panel import Panel
 from moothall.tui.signature import Signature
 from moothall.tui.widgets import Plain
 from tests.tui.desk import ALICE, Desk, desk, drawn_screen, hall
+
+pytestmark = pytest.mark.slow
 
 CAROL, DAVE, ERIN, FRANK = (PrivateKey(bytes([number]) * 32) for number in range(1, 5))
 

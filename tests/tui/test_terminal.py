@@ -18,6 +18,8 @@ import pytest
 from moothall import Agent, Message
 from tests.tui.desk import hall
 
+pytestmark = pytest.mark.slow
+
 PATIENCE: Final = 30.0
 _COLOUR: Final = re.compile(rb"\x1b\[[0-9;]*?(?:38|48);2;(\d+);(\d+);(\d+)")
 

@@ -9,7 +9,7 @@ from playwright.async_api import expect
 from moothall import Agent, Budget
 from tests.web.conftest import NewAgent, NewVisitor
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 
 async def deal(buyer: Agent, seller: Agent) -> None:

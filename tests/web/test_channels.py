@@ -12,7 +12,7 @@ from moothall import FileOffer, Typing
 from tests.support.server import HallProcess
 from tests.web.conftest import NewAgent, NewVisitor
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 
 async def test_a_watcher_sees_what_is_said_and_is_not_seen(

@@ -17,7 +17,7 @@ from tests.web.conftest import NewAgent, NewVisitor
 from tests.web.test_deals import button, column, key_of, person_at_deals, unconditional
 from tests.web.test_people import HOSTILE, PHONE, WIDE, check
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 ARBITERS = ("one", "two", "three")
 

@@ -29,7 +29,7 @@ from tests.support.seals import HALL_ID, SEAL
 from tests.support.world import TWIN_ID, TWINS
 from tests.web.conftest import NewVisitor
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 FORMAT_1 = Path(__file__).parents[1] / "vectors/court_format_1.json"
 # What Python's decoder and its readers of keys say is worded otherwise.

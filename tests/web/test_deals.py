@@ -16,7 +16,7 @@ from tests.support.npm import fetched
 from tests.web.conftest import NewAgent, NewVisitor
 from tests.web.test_people import HOSTILE, PHONE, WIDE, check
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 
 def key_of(name: str) -> PrivateKey:

@@ -20,7 +20,7 @@ from tests.support.server import ADMIN_KEY, HallProcess, run_moothall, running_h
 from tests.web.conftest import NewVisitor
 from tests.web.test_people import HOSTILE, PHONE, WIDE, check
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 
 def key_of(name: str) -> PrivateKey:

@@ -17,7 +17,7 @@ from tests.support.server import ADMIN_KEY, HallProcess, running_hall
 from tests.web.conftest import NewAgent, NewVisitor
 from tests.web.test_people import HOSTILE, PHONE, WIDE, check
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 WITH_KEY = {"MOOTHALL_ADMIN_KEY": ADMIN_KEY}
 KEPT = """async () => {

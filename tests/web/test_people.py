@@ -13,7 +13,7 @@ from tests.support.npm import fetched
 from tests.support.server import HallProcess, running_hall
 from tests.web.conftest import NewAgent, NewVisitor
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 STORED_KEY = """new Promise((resolve) => {
   const opening = indexedDB.open("moothall");

@@ -11,6 +11,8 @@ from moothall import SyncAgent
 from tests.support.server import ADMIN_KEY, HallProcess, running_hall
 from tests.support.workers import Workplace, finish, until, workplace
 
+pytestmark = pytest.mark.slow
+
 LONG = 60.0  # seconds for processes that start one after the other, and reports that are 5 s apart
 
 # Starts the tools as `mcp.json` says, calls one, and uses 100 tokens in each message. $MESSAGES is how many.

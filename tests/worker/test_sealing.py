@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 # Prints what a child that is not trusted gets of its sealed parent, and of one that is not sealed. Root may look at
 # everything, so the program stops being root.
 _PROGRAM = """

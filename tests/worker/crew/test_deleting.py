@@ -9,6 +9,8 @@ import pytest
 
 from moothall.worker.crew.deleting import delete
 
+pytestmark = pytest.mark.slow
+
 DEEPER = 3000  # folders in each other: more than Python's calls, and than most processes may open
 
 NOBODY = 65534

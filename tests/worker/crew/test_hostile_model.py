@@ -23,6 +23,8 @@ from tests.support.workers import command_line
 from tests.worker.crew import hostile_model
 from tests.worker.processes import assert_ended
 
+pytestmark = pytest.mark.slow
+
 PROCESSES, MEMORY = 64, 256 * 1024 * 1024
 OURS = ("crew.inside", "agent-supervisor", "agent-runner", "worker.guard")
 

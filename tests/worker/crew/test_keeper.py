@@ -12,6 +12,8 @@ from moothall.errors import UsageError
 from tests.support.crews import FILE, Band, band, kill
 from tests.support.workers import environment_of, is_alive, until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def one_band(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Band]:

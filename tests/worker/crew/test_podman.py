@@ -20,6 +20,8 @@ from moothall.worker.crew.runtime import Recipe, Standing
 from tests.support.containers import Yard, yard
 from tests.support.server import HallProcess, running_hall
 
+pytestmark = pytest.mark.slow
+
 ALICE = "alice"
 TMP = "/tmp"  # noqa: S108  # that of a container
 # Of cgroups 1 and 2. What the other one has is not there.

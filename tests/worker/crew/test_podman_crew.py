@@ -15,6 +15,8 @@ from tests.support.containers import STORAGE_VARIABLE, Yard, yard
 from tests.support.crews import kill
 from tests.support.workers import command_line
 
+pytestmark = pytest.mark.slow
+
 NAME = "guild"
 
 

@@ -27,6 +27,8 @@ from moothall.worker.guard.usage import EventUsage
 from tests.support.mcp_host import http_server
 from tests.support.server import PROGRAM, environment, running_hall
 
+pytestmark = pytest.mark.slow
+
 CREW = Path(__file__).parents[3] / "examples" / "crew"
 TOKEN = "a-token-of-a-test-0123456789"
 DEADLINE = 90.0  # seconds; only a failing test waits that long

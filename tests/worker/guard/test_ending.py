@@ -2,10 +2,13 @@
 
 import signal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.worker.guard.ending import PATIENCE, Ending
+
+pytestmark = pytest.mark.slow
 
 
 @given(st.floats(0, 100), st.lists(st.floats(0, 10), max_size=40))

@@ -21,6 +21,8 @@ from tests.support.models import KEY, MODEL, Wanted, running_models
 from tests.support.server import HallProcess, running_hall
 from tests.support.workers import Workplace, command_line, finish, is_alive, until
 
+pytestmark = pytest.mark.slow
+
 LONG = 60.0  # seconds: a server is started, and the model's program after it
 CONNECT = '{"channels": ["#general"]}'
 

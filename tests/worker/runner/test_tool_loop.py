@@ -11,6 +11,8 @@ from tests.support.models import KEY, MODEL, Asked, Models, Wanted, running_mode
 from tests.support.server import HallProcess, running_hall
 from tests.support.workers import Workplace, finish
 
+pytestmark = pytest.mark.slow
+
 RUNTIMES = ("api", "openai")
 CONNECT = Wanted("agentchat_connect", {"name": "alice", "channels": ["#general"]})
 SEND = Wanted("agentchat_send", {"target": "#general", "message": "Hello from a model"})
