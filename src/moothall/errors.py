@@ -9,6 +9,7 @@
     ├── InvalidCertificate          a rotation chain or a revocation notice does not hold
     ├── OutcomeUnknown              the store cannot say whether a change was saved
     ├── StoreUnreachable            the store cannot be reached: nothing was saved
+    ├── BusDown                     a node cannot ask the registry of its hall now; the outcome may be unknown
     ├── OutOfOrder                  a message of the mesh does not fit its conversation
     ├── CreditsRefused              the rules of the credits do not allow an operation
     │   └── NoCover                 an agent has fewer credits than it is to pay
@@ -84,6 +85,10 @@ class OutcomeUnknown(MoothallError):
 
 class StoreUnreachable(MoothallError):
     """There is no connection to the database. Nothing was saved."""
+
+
+class BusDown(MoothallError):
+    """The bus between the nodes of a hall is down, or went down before it answered."""
 
 
 class OutOfOrder(MoothallError):

@@ -32,6 +32,7 @@ EXTRAS: Final = {
     "openai": "openai",
     "tui": "textual",
     "postgres": "psycopg",
+    "cluster": "nats",
     "simulate": "numpy",
 }
 ENOUGH_FILES: Final = 4096  # a connection takes one

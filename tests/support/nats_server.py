@@ -1,0 +1,77 @@
+"""A real nats-server, with JetStream, on a free port of this machine. It can be killed and started again."""
+
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep
+from types import TracebackType
+from typing import Final, Self
+
+PROGRAM: Final = Path(sys.executable).with_name("nats-server")
+PATIENCE: Final = 30.0  # seconds until it must be ready
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+class NatsServer:
+    """`config` is added to its configuration file."""
+
+    def __init__(self, folder: Path, config: str = "", port: int | None = None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.port = port or free_port()
+        self._config = folder / "nats.conf"
+        self._log = folder / "nats.log"
+        self._config.write_text(
+            f'listen: "127.0.0.1:{self.port}"\nlog_file: "{self._log}"\n'
+            f'jetstream {{ store_dir: "{folder}" }}\n{config}\n'
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self._log.unlink(missing_ok=True)
+        self._process = subprocess.Popen([PROGRAM, "-c", self._config], stderr=subprocess.DEVNULL)
+        end = monotonic() + PATIENCE
+        while not re.search("Server is ready", self._text()):
+            assert self._process.poll() is None, self._text()
+            assert monotonic() < end, self._text()
+            sleep(0.01)
+
+    def kill(self) -> None:
+        """As by `kill -9`. What it had on disk stays."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def forget(self) -> None:
+        """Remove what it had on disk."""
+        assert self._process is None
+        shutil.rmtree(self.folder / "jetstream", ignore_errors=True)
+
+    def _text(self) -> str:
+        with suppress(FileNotFoundError):
+            return self._log.read_text()
+        return ""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.kill()
