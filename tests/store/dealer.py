@@ -8,6 +8,7 @@ from pathlib import Path
 from moothall.identity import PrivateKey
 from moothall.store.files import DataDirectory
 from moothall.store.opening import open_store
+from moothall.store.supervised import Ends, Supervised
 from moothall.store.units import Engine, StoreFailed
 from tests.store.support import (
     LISTENING,
@@ -25,6 +26,7 @@ from tests.store.support import (
 
 PAIRS = 16
 LATE = NOW_MS + 60_001
+ORPHANED = 75  # the exit code of a node whose supervising process is gone
 
 
 def story(deal: str, serial: int, one: PrivateKey, other: PrivateKey) -> list[tuple[str, Work[object]]]:
@@ -46,12 +48,20 @@ def story(deal: str, serial: int, one: PrivateKey, other: PrivateKey) -> list[tu
             return begin
 
 
-def deal_for_ever(folder: Path, url: str, name: str, told: Connection) -> None:
-    asyncio.run(_deal_for_ever(folder, url, name, told))
+def deal_for_ever(folder: Path, url: str, name: str, told: Connection, ends: Ends | None = None) -> None:
+    """With `ends` it is a node: see `Supervised`."""
+    supervised = None if ends is None else Supervised(ends, end_at_once)
+    asyncio.run(_deal_for_ever(folder, url, name, told, supervised))
 
 
-async def _deal_for_ever(folder: Path, url: str, name: str, told: Connection) -> None:
-    store = open_store(DataDirectory(folder), url, Log(), LISTENING)
+def end_at_once() -> None:
+    os._exit(ORPHANED)
+
+
+async def _deal_for_ever(
+    folder: Path, url: str, name: str, told: Connection, supervised: Supervised | None
+) -> None:
+    store = open_store(DataDirectory(folder), url, Log(), LISTENING, hall=name, supervised=supervised)
     agents = [PrivateKey(os.urandom(32)) for _ in range(PAIRS + 1)]
     await asyncio.gather(
         *(

@@ -1,4 +1,4 @@
-"""Halls that share a PostgreSQL: who is connected where, letters, and signals."""
+"""Halls that share a PostgreSQL, and nodes that share a file: who is connected where, letters, and signals."""
 
 import asyncio
 
@@ -17,7 +17,14 @@ KEYS = [key.public.raw for key in (ALICE, BOB, CAROL)]
 
 
 @pytest.fixture
-def shared(postgres: Place) -> Place:
+def shared(place: Place) -> Place:
+    with place.connected() as connection:
+        prepare(connection, place.directory, place.log)
+    return place
+
+
+@pytest.fixture
+def database(postgres: Place) -> Place:
     with postgres.connected() as connection:
         prepare(connection, postgres.directory, postgres.log)
     return postgres
@@ -180,10 +187,10 @@ class Ear:
             return await self.heard.get()
 
 
-async def test_changes_are_signalled_to_the_others_when_they_are_committed(shared: Place) -> None:
-    ear, own = Ear(shared, "b"), Ear(shared, "a")
+async def test_changes_are_signalled_to_the_others_when_they_are_committed(database: Place) -> None:
+    ear, own = Ear(database, "b"), Ear(database, "a")
     assert await ear.next() == await own.next() == ""  # it listens now
-    store = open_store(shared.directory, shared.url, shared.log, hall="a")
+    store = open_store(database.directory, database.url, database.log, hall="a")
     try:
         await run(store, lambda books: books.enlist(BANS, b"x", b'{"agentId": "x"}'))
         assert await ear.next() == NEWS
@@ -208,33 +215,33 @@ async def test_changes_are_signalled_to_the_others_when_they_are_committed(share
         own.signals.close()
 
 
-async def test_other_stores_in_the_same_database_are_not_heard(shared: Place, server: Server) -> None:
-    other = Place(shared.directory, server.new_database())
+async def test_other_stores_in_the_same_database_are_not_heard(database: Place, server: Server) -> None:
+    other = Place(database.directory, server.new_database())
     with other.connected() as connection:
         prepare(connection, other.directory, other.log)
-    ear = Ear(shared, "b")
+    ear = Ear(database, "b")
     assert await ear.next() == ""
     with other.books(hall="x") as books:
         books.signal("for others")
-    with shared.books(hall="a") as books:
+    with database.books(hall="a") as books:
         books.signal("for us")
     assert await ear.next() == "for us"
     ear.signals.close()
 
 
-async def test_a_lost_connection_is_made_again_and_said(shared: Place, server: Server) -> None:
-    ear = Ear(shared, "b")
+async def test_a_lost_connection_is_made_again_and_said(database: Place, server: Server) -> None:
+    ear = Ear(database, "b")
     assert await ear.next() == ""
     server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
     assert await ear.next() == ""
-    with shared.books(hall="a") as books:
+    with database.books(hall="a") as books:
         books.signal(NEWS)
     assert await ear.next() == NEWS
     ear.signals.close()
 
 
-async def test_it_ends_while_the_server_is_away(shared: Place) -> None:
-    ear = Ear(Place(shared.directory, "postgresql://nobody@/nothing?host=/nonexistent"), "b")
+async def test_it_ends_while_the_server_is_away(database: Place) -> None:
+    ear = Ear(Place(database.directory, "postgresql://nobody@/nothing?host=/nonexistent"), "b")
     ear.signals.close()
     assert ear.heard.empty()
-    connect(shared.directory.path, shared.url).close()
+    connect(database.directory.path, database.url).close()

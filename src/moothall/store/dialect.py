@@ -33,6 +33,7 @@ class Dialect:
     for_update: str  # ends a SELECT and locks its rows until this transaction ends
     skip_locked: str  # the same, but skips rows that another transaction has locked
     position: str  # the function that tells where in a text another one is; 0 if it is not there
+    now: str  # milliseconds since the epoch, by the clock of the machine that the database is on
     types: dict[str, str]  # of the schema's placeholders
 
     @property
@@ -64,6 +65,7 @@ SQLITE: Final = Dialect(
     for_update="",  # there is one writer
     skip_locked="",
     position="instr",
+    now="CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)",
     types={
         "number": "INTEGER PRIMARY KEY",
         "cursor": "INTEGER PRIMARY KEY AUTOINCREMENT",  # a number that was removed is not given out again
@@ -80,6 +82,7 @@ POSTGRES: Final = Dialect(
     for_update=" FOR UPDATE",
     skip_locked=" FOR UPDATE SKIP LOCKED",
     position="strpos",
+    now="(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
     types={
         "number": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
         "cursor": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",

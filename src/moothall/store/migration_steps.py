@@ -10,7 +10,8 @@ from moothall.store.dialect import SQLITE, Dialect
 FILL: Final = "fill: "
 APPENDED: Final = "append only: "
 REPLACED: Final = "replaced: "
-SHARED: Final = "shared: "  # for an engine that several halls can use at once
+SHARED: Final = "shared: "  # for an engine that halls on several machines can use at once
+IN_FILE: Final = "in a file: "  # for the other one, whose processes are on one machine
 
 
 def statements(migration: tuple[str, ...], dialect: Dialect) -> list[str]:
@@ -24,6 +25,9 @@ def statements(migration: tuple[str, ...], dialect: Dialect) -> list[str]:
         elif statement.startswith(SHARED):
             if dialect.locks_rows:
                 written.append(statement.removeprefix(SHARED).format_map(dialect.types))
+        elif statement.startswith(IN_FILE):
+            if not dialect.locks_rows:
+                written.append(statement.removeprefix(IN_FILE).format_map(dialect.types))
         elif not statement.startswith(FILL):
             written.append(statement.format_map(dialect.types))
     return written

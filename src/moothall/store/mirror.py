@@ -61,8 +61,12 @@ class Mirror:
         self._thread.start()
 
     def notice(self, committed: Draft) -> None:
-        if committed.standings or committed.has_receipts or committed.has_lists:
-            self._changed.set()
+        if committed.is_mirrored:
+            self.look()
+
+    def look(self) -> None:
+        """Something was changed that the files show."""
+        self._changed.set()
 
     def close(self) -> None:
         """The files are up to date afterwards. Nothing may be committed after this."""

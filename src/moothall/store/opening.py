@@ -26,14 +26,16 @@ from moothall.store.units import Engine, Result, Statistics
 if TYPE_CHECKING:
     from moothall.store.network_claim import NetworkClaim
     from moothall.store.signals import Signals
+    from moothall.store.supervised import Hearing, Supervised
 
 SCHEMES: Final = ("postgresql://", "postgres://")
 
 
 class Store:
-    """A store whose ratings and receipts can be read in files beside it."""
+    """A store whose ratings and receipts can be read in files beside it. If the process is supervised, the
+    supervising process writes these."""
 
-    def __init__(self, engine: Engine, mirror: Mirror) -> None:
+    def __init__(self, engine: Engine, mirror: Mirror | None) -> None:
         self._engine = engine
         self._mirror = mirror
 
@@ -50,7 +52,27 @@ class Store:
 
     def close(self) -> None:
         self._engine.close()
+        if self._mirror is not None:
+            self._mirror.close()
+
+
+class KeptStore:
+    """What the supervising process has of a store: it is ready for the nodes, and the files beside it follow."""
+
+    def __init__(self, connection: Connection | None, mirror: Mirror) -> None:
+        """`connection` is to a file. SQLite removes the log beside it when its last connection is closed."""
+        self._connection = connection
+        self._mirror = mirror
+
+    def changed(self) -> None:
+        """The files are out of date."""
+        self._mirror.look()
+
+    def close(self) -> None:
+        """After the last node."""
         self._mirror.close()
+        if self._connection is not None:
+            self._connection.close()
 
 
 def open_store(
@@ -60,14 +82,53 @@ def open_store(
     subscriptions: Sequence[Subscription] = (),
     on_events: Callable[[], None] = lambda: None,
     hall: str = "",
+    supervised: "Supervised | None" = None,
 ) -> Store:
     """`url` is a PostgreSQL database; "" is a file in the data directory. Call it on the running loop, where
     `on_events` is called after commits that left events for the subscribers. `hall` names this hall to others on
-    the same database."""
+    the same database. A process that is `supervised` finds a store that is ready, and shares it."""
+    loop = asyncio.get_running_loop()
+    mirror: Mirror | None = None
+    if supervised is None:
+        connection = _made_ready(directory, url, log)
+        mirror = _mirror(directory, url, log)
+        notice = mirror.notice
+    else:
+        connection = connect(directory.path, url)
+        notice = supervised.tell if url else supervised.note
+
+    def committed(changes: Draft) -> None:
+        notice(changes)
+        if changes.has_events:
+            loop.call_soon_threadsafe(on_events)
+
+    if isinstance(connection, sqlite.SqliteConnection):
+        migrations.require_current(connection)
+        engine = sqlite.SqliteStore(connection, committed, subscriptions, hall=hall, turn=supervised)
+        return Store(engine, mirror)
+    connection.close()
+    from moothall.store.postgres import PostgresStore
+
+    return Store(PostgresStore(url, committed, subscriptions, hall=hall), mirror)
+
+
+def keep_store(directory: DataDirectory, url: str, log: Log) -> KeptStore:
+    """For the process that supervises others, which open the store with `open_store`."""
+    connection = _made_ready(directory, url, log)
+    mirror = _mirror(directory, url, log)
+    if not url:
+        return KeptStore(connection, mirror)
+    connection.close()
+    return KeptStore(None, mirror)
+
+
+def _made_ready(directory: DataDirectory, url: str, log: Log) -> Connection:
     connection = connect(directory.path, url, create=True)
     broken: tuple[type[Exception], ...] = (*connection.errors, UnicodeDecodeError)
     try:
         prepare(connection, directory, log)
+        if not url:
+            directory.sync()  # the file's name must survive a power cut too
     except broken as error:
         connection.close()
         place, remedy = "", ""
@@ -78,21 +139,11 @@ def open_store(
     except BaseException:
         connection.close()
         raise
-    mirror = Mirror(directory.path, lambda: connect(directory.path, url), log, is_shared=bool(url))
-    loop = asyncio.get_running_loop()
+    return connection
 
-    def committed(changes: Draft) -> None:
-        mirror.notice(changes)
-        if changes.has_events:
-            loop.call_soon_threadsafe(on_events)
 
-    if isinstance(connection, sqlite.SqliteConnection):
-        directory.sync()  # the file's name must survive a power cut too
-        return Store(sqlite.SqliteStore(connection, committed, subscriptions), mirror)
-    connection.close()
-    from moothall.store.postgres import PostgresStore
-
-    return Store(PostgresStore(url, committed, subscriptions, hall=hall), mirror)
+def _mirror(directory: DataDirectory, url: str, log: Log) -> Mirror:
+    return Mirror(directory.path, lambda: connect(directory.path, url), log, is_shared=bool(url))
 
 
 def open_node_store(directory: DataDirectory) -> sqlite.SqliteStore:
@@ -132,8 +183,13 @@ def revoked_keys(directory: DataDirectory, url: str) -> list[tuple[int, bytes]]:
     return [(number, key) for number, key in rows]
 
 
-def open_signals(url: str, hall: str, heard: Callable[[str], None]) -> "Signals":
-    """What other halls than this one signal through their common PostgreSQL."""
+def open_signals(
+    url: str, hall: str, heard: Callable[[str], None], supervised: "Supervised | None" = None
+) -> "Signals | Hearing":
+    """What other halls than this one signal through their common PostgreSQL, and other nodes through the process
+    that supervises them."""
+    if supervised is not None and not url:
+        return supervised.hear(heard)
     from moothall.store.signals import Signals
 
     return Signals(url, hall, heard)

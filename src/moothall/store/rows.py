@@ -90,6 +90,7 @@ class Draft:
         "registrations",
         "relisted",
         "rows",
+        "signals",
         "size",
         "standings",
         "usage",
@@ -110,12 +111,18 @@ class Draft:
         self.has_receipts = False
         self.has_events = False
         self.has_lists = False  # lists that halls have in common were changed
+        self.signals: list[str] = []  # for other processes on a store in a file, once this is committed
         self.size = 0  # bytes to charge: records as often as they were written, cases as they grew
         self.usage: dict[str, tuple[int, int]] = {}  # by account: the day, and bytes to add to what it used
         self.moved: dict[str, int] = {}  # by account of the book `credits`: what to add to its balance
         self.relisted: set[object] = set()  # proposals, standings, conversations whose indexed columns change
         self.rows: defaultdict[str, dict[object, Fields]] = defaultdict(dict)
         self.added: defaultdict[str, list[Fields]] = defaultdict(list)
+
+    @property
+    def is_mirrored(self) -> bool:
+        """True if the files beside the store show something of this."""
+        return bool(self.standings or self.has_receipts or self.has_lists)
 
     @property
     def unwritten(self) -> bool:
@@ -136,6 +143,7 @@ class Draft:
         self.has_receipts |= later.has_receipts
         self.has_events |= later.has_events
         self.has_lists |= later.has_lists
+        self.signals += later.signals
         self.size += later.size
         for key, count in later.kept_offers.items():
             self._keep_offers(key, count)

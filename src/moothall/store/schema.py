@@ -24,7 +24,7 @@ changes of a row: a writer that read an older one finds out when it writes (see 
     common_versions     how often each of these lists was changed
     pins                the first key of each keep identity, which is there as a hash
     hall_key            the key that halls on this store sign with (one row; see `hall_key`)
-    halls               halls that use this store now, and when each said so; on PostgreSQL only, like the next two
+    halls               halls, or node processes of one, that use this store now, and when each said so
     present             keys of the agents that are connected to each hall, and their presence
     letters             what agents of other halls are to be told, for a minute
     hooks               events on their way to integrations: a row per event and listener, until it is delivered
@@ -49,7 +49,7 @@ changes of a row: a writer that read an older one finds out when it writes (see 
 from typing import Final
 
 from moothall.store.mesh_schema import MESH
-from moothall.store.migration_steps import APPENDED, REPLACED, SHARED
+from moothall.store.migration_steps import APPENDED, IN_FILE, REPLACED, SHARED
 
 APPEND_ONLY: Final = ("postings", "audit", "receipts", "rating_history")
 
@@ -376,6 +376,29 @@ _SPENDING: Final = (
 
 _PAGE_AND_WORKERS: Final = (*_LISTS, *_SPENDING)
 
+# What PostgreSQL has for halls that share a store, for the node processes that share a file.
+_NODES: Final = (
+    f"""{IN_FILE}CREATE TABLE halls (
+        id {{text}} PRIMARY KEY,
+        seen_at BIGINT NOT NULL,
+        changes BIGINT NOT NULL DEFAULT 0
+    ){{compact}}""",
+    f"""{IN_FILE}CREATE TABLE present (
+        hall {{text}} NOT NULL REFERENCES halls (id) ON DELETE CASCADE,
+        key {{bytes}} NOT NULL,
+        presence {{text}} NOT NULL,
+        on_mesh SMALLINT NOT NULL DEFAULT 0,
+        PRIMARY KEY (hall, key)
+    ){{compact}}""",
+    f"""{IN_FILE}CREATE TABLE letters (
+        number {{cursor}},
+        hall {{text}} NOT NULL,
+        at BIGINT NOT NULL,
+        recipients {{bytes}} NOT NULL,
+        body {{bytes}} NOT NULL
+    )""",
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST,
     _HOOKS,
@@ -385,5 +408,6 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _SEAMS,
     MESH,
     _PAGE_AND_WORKERS,
+    _NODES,
 )
 VERSION: Final = len(MIGRATIONS)

@@ -15,7 +15,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -135,13 +135,19 @@ class SqliteStore:
         connection: SqliteConnection,
         committed: Callable[[Draft], None],
         subscriptions: Sequence[Subscription] = (),
+        *,
+        hall: str = "",
+        turn: AbstractContextManager[None] | None = None,
     ) -> None:
-        """`committed` hears, on the writer's thread, what each commit changed."""
+        """`committed` hears, on the writer's thread, what each commit changed. If other processes write to the file
+        too, `hall` is the name of this one among them, and `turn` is entered before each transaction."""
         # How to undo a statement of many rows is noted beside it: in a temporary file, unless we say otherwise.
         # A few hundred pages at most; those who read the whole store sort more than that, and may use files.
         connection.execute("PRAGMA temp_store = MEMORY")
         self._connection = connection
         self._subscriptions = subscriptions
+        self._hall = hall
+        self._turn = turn or nullcontext()
         self._committed = committed
         self._answers = Answers()
         self._loop_first = LoopFirst()
@@ -205,21 +211,30 @@ class SqliteStore:
     def _answer(self, batch: Sequence[Unit]) -> list[Answer]:
         """For the whole batch, or for as much of it as the time allows."""
         try:
+            with self._turn:
+                return self._try_twice(self._take())  # more may wait than before the turn
+        except BaseException as error:  # noqa: BLE001  # always answer, or the callers wait for ever
+            self._statistics.failed += len(batch)
+            reason = error if isinstance(error, StoreFailed) else StoreFailed(f"not saved: {error!r}")
+            return [unit.fail(reason) for unit in batch]
+
+    def _try_twice(self, batch: Sequence[Unit]) -> list[Answer]:
+        try:
             try:
                 return self._together(batch, careful=False)
             except (sqlite3.Error, Stale):
                 self._roll_back()
                 self._statistics.repeated += len(batch)
                 return self._together(batch, careful=True)
-        except BaseException as error:  # noqa: BLE001  # always answer, or the callers wait for ever
-            self._roll_back()
-            self._statistics.failed += len(batch)
-            reason = error if isinstance(error, StoreFailed) else StoreFailed(f"not saved: {error!r}")
-            return [unit.fail(reason) for unit in batch]
+        except BaseException:
+            self._roll_back()  # before the turn ends
+            raise
 
     def _together(self, batch: Sequence[Unit], *, careful: bool) -> list[Answer]:
         began = turn = monotonic()
-        transaction = Transaction(self._connection, self._cache, self._subscriptions, careful=careful)
+        transaction = Transaction(
+            self._connection, self._cache, self._subscriptions, careful=careful, hall=self._hall
+        )
         self._begin(transaction)
         answers: list[Answer] = []
         for unit in batch:

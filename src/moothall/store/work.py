@@ -31,8 +31,12 @@ class SqlWork:
 
     def signal(self, signal: str) -> None:
         """Signal the other halls on this store, once this unit is committed."""
-        if self.hall:
+        if not self.hall:
+            return
+        if self._connection.dialect.locks_rows:
             self._connection.execute(f"SELECT pg_notify({CHANNEL}, ?)", (f"{self.hall} {signal}",))
+        else:
+            self._draft.signals.append(signal)  # carried by the supervising process, see `turns`
 
     def _query(self, sql: str, *parameters: Any) -> list[Row]:
         self._write_out()
