@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 
 import pytest
+import uvloop
 
 from moothall.hall.common import BANS
 from moothall.hall.elsewhere import Connected
@@ -109,6 +110,10 @@ async def test_nodes_deal_on_one_file_and_see_what_the_others_did(sqlite: Place)
     )
     assert sqlite.problems() == []
     assert (sqlite.directory.read("receipts.jsonl") or b"").count(b"\n") == 3  # the supervisor writes it
+
+
+def test_the_same_on_the_event_loop_of_halls(sqlite: Place) -> None:
+    uvloop.run(test_nodes_deal_on_one_file_and_see_what_the_others_did(sqlite))
 
 
 async def test_a_node_knows_the_agents_of_the_others(sqlite: Place) -> None:
