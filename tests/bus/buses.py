@@ -12,14 +12,37 @@ from moothall.hall.cluster.bus import Bucket, Entry
 from tests.support.nats_server import NatsServer
 
 
+class Inbox:
+    """Keeps what comes, and lets a test wait for it."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self._changed = asyncio.Event()
+
+    def __call__(self, item: Any = None) -> None:
+        self.items.append(item)
+        self._changed.set()
+
+    async def until(self, holds: Callable[[list[Any]], bool]) -> list[Any]:
+        while not holds(self.items):
+            self._changed.clear()
+            await self._changed.wait()
+        return self.items
+
+    async def count(self, number: int) -> list[Any]:
+        return await self.until(lambda items: len(items) >= number)
+
+
 class Lines:
     """A log that keeps its lines."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, dict[str, object]]] = []
+        self.heard = Inbox()
 
     def info(self, event: str, **facts: object) -> None:
         self.lines.append((event, facts))
+        self.heard(event)
 
     warning = info
 
@@ -41,27 +64,6 @@ async def buses(
             stack.push_async_callback(bus.close)
             nodes.append(bus)
         yield nodes
-
-
-class Inbox:
-    """Keeps what comes, and lets a test wait for it."""
-
-    def __init__(self) -> None:
-        self.items: list[Any] = []
-        self._changed = asyncio.Event()
-
-    def __call__(self, item: Any = None) -> None:
-        self.items.append(item)
-        self._changed.set()
-
-    async def until(self, holds: Callable[[list[Any]], bool]) -> list[Any]:
-        while not holds(self.items):
-            self._changed.clear()
-            await self._changed.wait()
-        return self.items
-
-    async def count(self, number: int) -> list[Any]:
-        return await self.until(lambda items: len(items) >= number)
 
 
 async def rises(bus: NatsBus, falls: Callable[[], None]) -> None:
