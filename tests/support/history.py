@@ -1,0 +1,391 @@
+"""What agents did and saw at a hall of many nodes, and whether that can be: a checker without any hall.
+
+A `History` is the list of events of all agents, in the order in which one process saw them. So an event that comes
+later in the list may depend on an earlier one, and never the other way round. Every text that an agent says is said
+once, so it names its message.
+
+`violations` returns a sentence for each promise that was broken:
+
+- a connection that lost its id to another one says nothing more, from the WELCOME of the other one on;
+- all members see the messages of a channel in one order, and those of a sender in the order in which it sent them;
+- no message comes twice, and none that was not said, or that was said by another agent;
+- a member hears every message of its channel, or is told of a gap;
+- a direct message that was acknowledged arrives, if its recipient stays;
+- one claim on a message has the floor in the end.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from typing import NamedTuple
+
+
+class Welcomed(NamedTuple):
+    line: int  # a connection: each has a number of its own
+    agent: str
+
+
+class Ended(NamedTuple):
+    """The connection is closed, by the agent or by the hall."""
+
+    line: int
+
+
+class Entered(NamedTuple):
+    """JOINED. What is replayed before the next event of this line was said earlier, and counts for nothing."""
+
+    line: int
+    channel: str
+
+
+class Left(NamedTuple):
+    line: int
+    channel: str
+
+
+class Said(NamedTuple):
+    """Sent to a channel or, with an @, to an agent. It may have been lost on the way."""
+
+    line: int
+    to: str
+    text: str
+
+
+class Acked(NamedTuple):
+    line: int
+    text: str
+
+
+class Refused(NamedTuple):
+    """ERROR: it was not said."""
+
+    line: int
+    text: str
+
+
+class Heard(NamedTuple):
+    line: int
+    to: str
+    sender: str
+    text: str
+
+
+class Gap(NamedTuple):
+    """The member was told that messages of the channel are missing."""
+
+    line: int
+    channel: str
+
+
+class Claimed(NamedTuple):
+    """The agent was told that its claim has the floor."""
+
+    line: int
+    text: str
+
+
+class Yielded(NamedTuple):
+    """The agent was told that it has lost the floor, or it has given it back."""
+
+    line: int
+    text: str
+
+
+class Fault(NamedTuple):
+    """From here on nodes may be apart: a gap is told when they are together again."""
+
+
+class Healed(NamedTuple):
+    pass
+
+
+Event = (
+    Welcomed
+    | Ended
+    | Entered
+    | Left
+    | Said
+    | Acked
+    | Refused
+    | Heard
+    | Gap
+    | Claimed
+    | Yielded
+    | Fault
+    | Healed
+)
+
+
+@dataclass(slots=True)
+class _Message:
+    text: str
+    sender: str
+    line: int
+    to: str
+    said: int
+    serial: int  # of its sender to this address
+    known: int | None = None  # where it was first acknowledged or heard
+    acked: int | None = None
+    refused: bool = False
+    order: int = -1  # in its channel, if any member heard it
+
+
+@dataclass(slots=True)
+class _Stay:
+    """A connection as a member of a channel."""
+
+    line: int
+    channel: str
+    start: int
+    end: int | None = None
+    heard: list[tuple[int, _Message]] = field(default_factory=list)
+    gaps: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Line:
+    agent: str = ""
+    start: int = -1
+    end: int | None = None
+    direct: list[tuple[int, _Message]] = field(default_factory=list)
+    stays: list[_Stay] = field(default_factory=list)
+    replaced: int | None = None  # where another connection got the same id
+
+    def stay(self, channel: str) -> _Stay | None:
+        return next((stay for stay in self.stays if stay.channel == channel and stay.end is None), None)
+
+
+def violations(history: Sequence[Event]) -> list[str]:
+    return _Checker(history).problems
+
+
+class _Checker:
+    def __init__(self, history: Sequence[Event]) -> None:
+        self.problems: list[str] = []
+        self._length = len(history)
+        self._lines: defaultdict[int, _Line] = defaultdict(_Line)
+        self._messages: dict[str, _Message] = {}
+        self._serials: defaultdict[tuple[int, str], int] = defaultdict(int)
+        self._holders: defaultdict[str, dict[str, int]] = defaultdict(dict)  # of each text, by agent: where
+        self._faults: list[tuple[int, int]] = []
+        self._read(history)
+        self._check_places()
+        self._check_lines()
+        self._check_channels()
+        self._check_direct()
+        self._check_claims()
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    def _read(self, history: Sequence[Event]) -> None:
+        begun: int | None = None
+        for index, event in enumerate(history):
+            match event:
+                case Fault():
+                    begun = index if begun is None else begun
+                case Healed() if begun is not None:
+                    self._faults.append((begun, index))
+                    begun = None
+                case Healed():
+                    pass
+                case _:
+                    self._take(index, event)
+        if begun is not None:
+            self._faults.append((begun, self._length))
+
+    def _take(self, index: int, event: Event) -> None:
+        match event:
+            case Welcomed(number, agent):
+                self._welcome(index, number, agent)
+            case Ended(number):
+                line = self._lines[number]
+                line.end = index
+                for stay in line.stays:
+                    stay.end = index if stay.end is None else stay.end
+            case Entered(number, channel):
+                line = self._lines[number]
+                if line.stay(channel) is None:
+                    line.stays.append(_Stay(number, channel, index))
+            case Left(number, channel):
+                if (left := self._lines[number].stay(channel)) is not None:
+                    left.end = index
+            case Gap(number, channel):
+                if (missing := self._lines[number].stay(channel)) is not None:
+                    missing.gaps.append(index)
+            case Claimed(number, text):
+                self._holders[text][self._lines[number].agent] = index
+            case Yielded(number, text):
+                self._holders[text].pop(self._lines[number].agent, None)
+            case Said() | Acked() | Refused() | Heard():
+                self._take_message(index, event)
+            case _:
+                raise AssertionError(event)
+
+    def _welcome(self, index: int, number: int, agent: str) -> None:
+        for line in self._lines.values():
+            if line.agent == agent and line.replaced is None:
+                line.replaced = index
+        new = self._lines[number]
+        new.agent, new.start = agent, index
+
+    def _take_message(self, index: int, event: Said | Acked | Refused | Heard) -> None:
+        if isinstance(event, Said):
+            if event.text in self._messages:
+                raise ValueError(f"{event.text} was said twice: the history says nothing then")
+            serial = self._serials[event.line, event.to]
+            self._serials[event.line, event.to] += 1
+            agent = self._lines[event.line].agent
+            self._messages[event.text] = _Message(event.text, agent, event.line, event.to, index, serial)
+            return
+        message = self._messages.get(event.text)
+        if message is None:
+            self.problems.append(f"{event.text} was not said, and came to line {event.line}")
+            return
+        match event:
+            case Acked():
+                message.acked = index
+                message.known = index if message.known is None else message.known
+            case Refused():
+                message.refused = True
+            case Heard():
+                message.known = index if message.known is None else message.known
+                self._hear(index, event, message)
+
+    def _hear(self, index: int, event: Heard, message: _Message) -> None:
+        if event.sender != message.sender:
+            self.problems.append(f"{event.text} is of {message.sender}, and came as one of {event.sender}")
+        if event.to != message.to:
+            self.problems.append(f"{event.text} was said to {message.to}, and came as one to {event.to}")
+        line = self._lines[event.line]
+        if event.to.startswith("@"):
+            if line.agent != event.to[1:]:
+                self.problems.append(f"{event.text} is to {event.to}, and came to {line.agent}")
+            line.direct.append((index, message))
+        elif (stay := line.stay(event.to)) is not None:
+            stay.heard.append((index, message))
+        else:
+            self.problems.append(f"{event.text} came to line {event.line}, not a member of {event.to}")
+
+    # -- one id, one connection ------------------------------------------------------------------------
+
+    def _check_places(self) -> None:
+        for number, line in self._lines.items():
+            if line.replaced is not None and line.end is None:
+                self.problems.append(f"line {number} of {line.agent} never ended, and another one has its id")
+        for message in self._messages.values():
+            line = self._lines[message.line]
+            if line.replaced is not None and line.replaced < message.said and message.known is not None:
+                self.problems.append(f"{message.text} was taken of a line that had lost its id")
+        for stay in self._stays():
+            self._check_takeovers(stay)
+
+    def _check_takeovers(self, stay: _Stay) -> None:
+        """In one channel, all that the old connection said comes before all that the new one said."""
+        latest: dict[str, int] = {}
+        for _, message in stay.heard:
+            start = self._lines[message.line].start
+            if start < latest.get(message.sender, -1):
+                self.problems.append(
+                    f"{message.text} of an old line of {message.sender} came to line {stay.line} after the new one"
+                )
+            latest[message.sender] = max(start, latest.get(message.sender, -1))
+
+    # -- order -----------------------------------------------------------------------------------------
+
+    def _check_lines(self) -> None:
+        for number, line in self._lines.items():
+            self._check_senders(number, line.direct)
+        for stay in self._stays():
+            self._check_senders(stay.line, stay.heard)
+
+    def _check_senders(self, number: int, heard: Iterable[tuple[int, _Message]]) -> None:
+        latest: dict[tuple[int, str], int] = {}
+        seen: set[str] = set()
+        for _, message in heard:
+            if message.text in seen:
+                self.problems.append(f"{message.text} came twice to line {number}")
+                continue
+            seen.add(message.text)
+            if message.refused:
+                self.problems.append(f"{message.text} was refused, and came to line {number}")
+            if message.serial < latest.get((message.line, message.to), -1):
+                self.problems.append(f"{message.text} came to line {number} after a later one of its sender")
+            latest[message.line, message.to] = message.serial
+
+    def _check_channels(self) -> None:
+        by_channel: defaultdict[str, list[_Stay]] = defaultdict(list)
+        for stay in self._stays():
+            by_channel[stay.channel].append(stay)
+        for channel, stays in by_channel.items():
+            sorter: TopologicalSorter[str] = TopologicalSorter()
+            for stay in stays:
+                texts = list(dict.fromkeys(message.text for _, message in stay.heard))
+                for one, other in pairwise(texts):
+                    sorter.add(other, one)
+            try:
+                sorter.prepare()
+            except CycleError as error:
+                circle = " before ".join(reversed(error.args[1]))
+                self.problems.append(f"members of {channel} saw no one order: {circle}")
+            self._check_complete(channel, stays)
+
+    # -- completeness ----------------------------------------------------------------------------------
+
+    def _check_complete(self, channel: str, stays: Iterable[_Stay]) -> None:
+        said = [
+            message
+            for message in self._messages.values()
+            if message.to == channel and message.known is not None and not message.refused
+        ]
+        for stay in stays:
+            heard = {message.text for _, message in stay.heard}
+            for message in said:
+                if message.text not in heard and message.line != stay.line and self._is_owed(stay, message):
+                    self.problems.append(
+                        f"{message.text} did not come to line {stay.line} in {channel}, which was told of no gap"
+                    )
+
+    def _is_owed(self, stay: _Stay, message: _Message) -> bool:
+        """True: the member should have heard it, or of a gap."""
+        if stay.start > message.said:
+            return False
+        assert message.known is not None
+        later = next((index for index, each in stay.heard if each.said > message.known), None)
+        if later is None and stay.end is not None:
+            return False  # it may have been on its way when the member left
+        end = later if later is not None else self._length
+        if self._was_faulty(message.said, end):
+            end = self._length  # the nodes could tell of it only later
+            if stay.end is not None:
+                return False
+        return not any(message.said < gap <= end for gap in stay.gaps)
+
+    def _was_faulty(self, start: int, end: int) -> bool:
+        return any(begun <= end and start <= healed for begun, healed in self._faults)
+
+    def _check_direct(self) -> None:
+        """An acknowledged one arrives, if the recipient was there before and stays, and no fault was near."""
+        heard = {message.text for line in self._lines.values() for _, message in line.direct}
+        for message in self._messages.values():
+            if not message.to.startswith("@") or message.acked is None or message.text in heard:
+                continue
+            staying = (
+                line
+                for line in self._lines.values()
+                if line.agent == message.to[1:] and line.end is None and 0 <= line.start < message.said
+            )
+            if any(staying) and not self._was_faulty(message.said, message.acked):
+                self.problems.append(f"{message.text} to {message.to} was acknowledged, and did not come")
+
+    # -- the floor -------------------------------------------------------------------------------------
+
+    def _check_claims(self) -> None:
+        for text, holders in self._holders.items():
+            if len(holders) > 1:
+                self.problems.append(f"{' and '.join(sorted(holders))} have the floor for {text}")
+
+    def _stays(self) -> Iterator[_Stay]:
+        for line in self._lines.values():
+            yield from line.stays
