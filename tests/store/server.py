@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import tempfile
@@ -21,7 +22,10 @@ STARTS: Final = 50  # after a kill the old server's processes must be gone first
 
 
 class Server:
-    def __init__(self) -> None:
+    def __init__(self, address: str = "") -> None:
+        """With an `address` it also listens there, on `port`, to hosts of the same network."""
+        self.address = address
+        self.port = free_port(address) if address else 5432  # without an address: a part of the socket's name
         self._binaries = find_binaries()
         self._folder = Path(tempfile.mkdtemp(prefix="moothall-postgres-"))
         self._user: str | None = None
@@ -29,6 +33,9 @@ class Server:
             self._serve_as_nobody()
         self._made = 0
         self._run("initdb", "--username", USER, "--auth", "trust", "--no-sync", "--encoding", "UTF8")
+        if address:
+            with (self._folder / "data" / "pg_hba.conf").open("a") as rules:
+                rules.write("host all all samenet trust\n")
         self.start()
 
     def _serve_as_nobody(self) -> None:
@@ -39,7 +46,8 @@ class Server:
             self._binaries = copy_of(self._binaries, self._folder)
 
     def start(self) -> None:
-        options = f"-c listen_addresses='' -c unix_socket_directories='{self._folder}' -c max_connections=200"
+        place = f"-c listen_addresses='{self.address}' -c port={self.port}"
+        options = f"{place} -c unix_socket_directories='{self._folder}' -c max_connections=200"
         log = str(self._folder / "log")
         for _ in range(STARTS - 1):
             if self._run("pg_ctl", "-w", "-l", log, "-o", options, "start", check=False):
@@ -47,7 +55,7 @@ class Server:
         self._run("pg_ctl", "-w", "-l", log, "-o", options, "start")
 
     def stop(self) -> None:
-        self._run("pg_ctl", "-w", "-m", "immediate", "stop")
+        self._run("pg_ctl", "-w", "-m", "immediate", "stop", check=False)  # a test may have killed it
         shutil.rmtree(self._folder)
 
     def kill(self) -> None:
@@ -68,6 +76,8 @@ class Server:
             connection.execute(statement.encode())
 
     def url(self, user: str) -> str:
+        if self.address:
+            return f"postgresql://{user}@{self.address}:{self.port}/postgres"
         return f"postgresql://{user}@/postgres?host={self._folder}"
 
     def _run(self, program: str, *arguments: str, check: bool = True) -> bool:
@@ -85,6 +95,12 @@ class Server:
             said = log.read_text() if log.exists() else ""
             raise AssertionError(f"{program} {arguments} failed\n{said}")
         return result.returncode == 0
+
+
+def free_port(address: str) -> int:
+    with socket.create_server((address, 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def copy_of(binaries: Path, folder: Path) -> Path:

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, cycle
 from typing import Any
 
 from moothall.identity import PrivateKey
@@ -31,6 +32,7 @@ class Diary:
 
     asked: set[tuple[str, str]] = field(default_factory=set)  # (deal, kind), PROPOSALs by their task
     told: list[Told] = field(default_factory=list)
+    refused: set[tuple[str, str]] = field(default_factory=set)  # "nothing has changed", said the hall
     serials: Iterator[int] = field(default_factory=count)
     strike_at: int = 0  # so many acknowledged steps
     strike: Callable[[], None] | None = None
@@ -45,6 +47,10 @@ class Diary:
     def strike_after(self, steps: int, strike: Callable[[], None]) -> None:
         self.strike_at = len(self.told) + steps
         self.strike = strike
+
+
+class GivenUp(Exception):
+    """A step of a deal did not succeed, and the deal stays as it is."""
 
 
 class Dealer(AgentChat):
@@ -97,30 +103,37 @@ class Ring:
         self.dealers: list[Dealer] = []
         self._keys = keys
 
-    async def come_in(self, url: str) -> None:
+    async def come_in(self, *urls: str) -> None:
+        """Neighbours to different nodes, if there are several."""
         self.dealers = [
-            await Dealer.connect(url, f"dealer-{number}", key) for number, key in enumerate(self._keys)
+            await Dealer.connect(url, f"dealer-{number}", key)
+            for number, (key, url) in enumerate(zip(self._keys, cycle(urls), strict=False))
         ]
 
     async def deal(self) -> None:
-        """Until the hall is gone."""
+        """Until the hall is gone, or `stop` is called."""
+        self._stopped = False
         pairs = zip(self.dealers, [*self.dealers[1:], self.dealers[0]], strict=True)
         await asyncio.gather(*(self._deal(one, other) for one, other in pairs))
+
+    def stop(self) -> None:
+        """Begin no further deals."""
+        self._stopped = True
 
     async def go(self) -> None:
         await asyncio.gather(*(dealer.close() for dealer in self.dealers))
 
     async def _deal(self, one: Dealer, other: Dealer) -> None:
         try:
-            while True:
-                await self._whole_deal(one, other, next(self.diary.serials))
+            while not self._stopped:
+                with suppress(GivenUp):
+                    await self._whole_deal(one, other, next(self.diary.serials))
         except Closed:
             pass
 
     async def _whole_deal(self, one: Dealer, other: Dealer, serial: int) -> None:
         task = f"task {serial}"
-        self.diary.asked.add((task, "PROPOSAL"))
-        offer = await one.act("PROPOSAL", to=other.agent_id, task=task, elo_stake=PROPOSER_STAKE)
+        offer = await self._ask(one, task, "PROPOSAL", to=other.agent_id, task=task, elo_stake=PROPOSER_STAKE)
         deal = offer["proposal_id"]
         self.diary.note(Told(deal, "PROPOSAL", offer))
         end = ENDS[serial % len(ENDS)]
@@ -135,6 +148,16 @@ class Ring:
             await self._step(by, deal, "DISPUTE", reason=f"reason {serial}")
 
     async def _step(self, by: Dealer, deal: str, kind: str, **fields: Any) -> None:
-        self.diary.asked.add((deal, kind))
-        answer = await by.act(kind, proposal_id=deal, **fields)
+        answer = await self._ask(by, deal, kind, proposal_id=deal, **fields)
         self.diary.note(Told(deal, kind, answer))
+
+    async def _ask(self, by: Dealer, what: str, kind: str, **fields: Any) -> Message:
+        self.diary.asked.add((what, kind))
+        try:
+            return await by.act(kind, **fields)
+        except Refused as refused:
+            if refused.code == "UNAVAILABLE":
+                self.diary.refused.add((what, kind))
+            elif not refused.message.startswith("Outcome unknown"):
+                raise
+            raise GivenUp from None

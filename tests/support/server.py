@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -81,8 +81,18 @@ class Printed:
 class HallProcess:
     """`moothall serve` on a free port. Everything it writes is in `folder`, its data in `folder/data`."""
 
-    def __init__(self, folder: Path, *flags: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *flags: str,
+        environment: Mapping[str, str] | None = None,
+        host: str = "127.0.0.1",
+        within: Sequence[str] = (),
+    ) -> None:
+        """`host` is where it listens, if flags say so. `within` is a command that runs it in another network."""
         self.folder = folder
+        self._host = host
+        self._within = within
         self.data_dir = folder / "data"
         self._flags = flags
         self._environment = environment or {}
@@ -96,7 +106,17 @@ class HallProcess:
 
     def start(self) -> None:
         self.process = subprocess.Popen(
-            [PROGRAM, "serve", *PLACE, "--data-dir", "data", "--log-format", "json", *self._flags],
+            [
+                *self._within,
+                PROGRAM,
+                "serve",
+                *PLACE,
+                "--data-dir",
+                "data",
+                "--log-format",
+                "json",
+                *self._flags,
+            ],
             cwd=self.folder,
             env=environment(**self._environment),
             stdin=subprocess.DEVNULL,
@@ -155,7 +175,7 @@ class HallProcess:
         return await asyncio.to_thread(self._get, path, headers or {}, method)
 
     def _get(self, path: str, headers: Mapping[str, str], method: str) -> tuple[int, Mapping[str, str], str]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        connection = HTTPConnection(self._host, self.port, timeout=PATIENCE)
         with closing(connection):
             connection.request(method, path, headers=dict(headers))
             answer = connection.getresponse()
