@@ -90,6 +90,20 @@ static void watch(struct agent *a, int operation, uint32_t events)
         die("epoll_ctl: %s", strerror(errno));
 }
 
+int port_of(const struct agent *a)
+{
+    int count = options.port_count, index = a->index;
+    if (count == 1)
+        return options.ports[0];
+    if (strcmp(options.place, "round") == 0)
+        return options.ports[index % count];
+    if (strcmp(options.place, "pairs") == 0)
+        return options.ports[index / 2 % count];
+    if (strcmp(options.place, "apart") == 0)
+        return options.ports[index ? 1 + (index - 1) % (count - 1) : 0];
+    die("--place is round, pairs or apart");
+}
+
 void open_connection(struct agent *a)
 {
     static uint32_t next_source;
@@ -110,13 +124,13 @@ void open_connection(struct agent *a)
     if (bind(a->fd, (struct sockaddr *)&source, sizeof source) < 0)
         die("bind: %s", strerror(errno));
 
-    struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons((uint16_t)options.port)};
+    struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port_of(a))};
     server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     a->stage = CONNECTING;
     a->waits_to_write = true;
     a->began_ns = now_ns();
     if (connect(a->fd, (struct sockaddr *)&server, sizeof server) < 0 && errno != EINPROGRESS)
-        die("connect to port %d: %s", options.port, strerror(errno));
+        die("connect to port %d: %s", port_of(a), strerror(errno));
     watch(a, EPOLL_CTL_ADD, EPOLLIN | EPOLLOUT);
 }
 
@@ -189,7 +203,7 @@ static void on_connected(struct agent *a)
     socklen_t size = sizeof error;
     getsockopt(a->fd, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error)
-        die("connect to port %d: %s", options.port, strerror(error));
+        die("connect to port %d: %s", port_of(a), strerror(error));
     wire->greet(a);
 }
 

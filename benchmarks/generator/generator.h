@@ -1,7 +1,7 @@
 /*
- * generator: a load generator for one relay server on 127.0.0.1.
+ * generator: a load generator for one relay server on 127.0.0.1, or for the nodes of one hall.
  *
- *     generator WORKLOAD --port PORT --pid PID[,PID...] [options]
+ *     generator WORKLOAD --port PORT[,PORT...] --pid PID[,PID...] [options]
  *
  * One thread, one epoll. It plays every agent of a workload at once and prints one line of JSON about a
  * measured window: how much was delivered, how long it took, how much CPU the server used for it, and how much
@@ -17,6 +17,7 @@
  *                --verified proves an Ed25519 key on the way, each time another one or, with --keys, one of so
  *                many, which come back; --crowd agents are connected all the while
  *     hold       --connections identified agents that do nothing: what does each cost in memory?
+ *     storm      --connections agents that connect and join one channel as fast as they can
  *     join       --joiners agents join and leave, again and again, a channel with --members members and
  *                --buffered messages to replay
  *     deals      --pairs pairs, each dealing again and again: PROPOSAL, ACCEPT with stakes on both sides, COMPLETE,
@@ -27,6 +28,9 @@
  *     keep       --senders agents write to --receivers others, each with --in-flight packets under way, signed before
  *                the run. With --stopped, so many further receivers, each with a sender of its own, read until the
  *                window opens and never again, while their senders go on; only the others are counted.
+ *
+ * With several ports, --place says which agents connect where: `round` (the default) deals them out one by one,
+ * `pairs` two by two, and `apart` has the first agent at the first port and all others at the other ports.
  *
  * Any ERROR frame, refused connection, unexpected close or silence of ten seconds ends the run with a message on
  * stderr and exit code 1.
@@ -43,9 +47,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { MAX_PORTS = 16 };
+
 struct options {
-    const char *workload, *wire, *channel, *pids;
-    int port, members, in_flight, stopped, agents, connections, joiners, buffered;
+    const char *workload, *wire, *channel, *pids, *place;
+    int ports[MAX_PORTS], port_count, members, in_flight, stopped, agents, connections, joiners, buffered;
     int handshakes, parallel, keys, crowd, pairs, talkers, senders, receivers;
     bool verified;
     double seconds, warm_up;
@@ -115,6 +121,7 @@ char *reserve(struct bytes *, size_t more);
 void append(struct bytes *, const void *from, size_t size);
 void has_output(struct agent *);
 void gather_agents(int count);
+int port_of(const struct agent *);
 void open_connection(struct agent *);
 void stop_reading(struct agent *);
 void became_ready(struct agent *);

@@ -11,7 +11,7 @@
 #include "generator.h"
 
 struct options options = {
-    .wire = "agentchat", .channel = "general", .pids = "", .members = 100, .in_flight = 8, .agents = 200,
+    .wire = "agentchat", .channel = "general", .pids = "", .place = "round", .members = 100, .in_flight = 8, .agents = 200,
     .handshakes = 2000, .parallel = 16, .connections = 5000, .joiners = 8, .buffered = 20, .pairs = 64,
     .senders = 1, .receivers = 1,
     .seconds = 3, .warm_up = 1,
@@ -99,14 +99,25 @@ static const struct option flags[] = {
     {"joiners", required_argument, NULL, 'j'},    {"buffered", required_argument, NULL, 'b'},
     {"pairs", required_argument, NULL, 'r'},      {"talkers", required_argument, NULL, 'o'},
     {"senders", required_argument, NULL, 'e'},    {"receivers", required_argument, NULL, 'g'},
+    {"place", required_argument, NULL, 'q'},
     {0},
 };
+
+static void read_ports(char *list)
+{
+    for (char *port; (port = strsep(&list, ","));) {
+        if (options.port_count == MAX_PORTS)
+            die("more than %d ports", MAX_PORTS);
+        options.ports[options.port_count++] = atoi(port);
+    }
+}
 
 static void read_options(int count, char **words)
 {
     for (int flag; (flag = getopt_long(count, words, "", flags, NULL)) != -1;) {
         switch (flag) {
-        case 'p': options.port = atoi(optarg); break;
+        case 'p': read_ports(optarg); break;
+        case 'q': options.place = optarg; break;
         case 'i': options.pids = optarg; break;
         case 'w': options.wire = optarg; break;
         case 'c': options.channel = optarg; break;
@@ -131,8 +142,8 @@ static void read_options(int count, char **words)
         default: exit(2);
         }
     }
-    if (optind != count - 1 || !options.port)
-        die("usage: generator WORKLOAD --port PORT --pid PID[,PID...] [options]");
+    if (optind != count - 1 || !options.port_count)
+        die("usage: generator WORKLOAD --port PORT[,PORT...] --pid PID[,PID...] [options]");
     options.workload = words[optind];
 }
 

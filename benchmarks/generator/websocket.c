@@ -52,7 +52,7 @@ void websocket_greet(struct agent *a)
     int size = snprintf(request, sizeof request,
                         "GET / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                         "Sec-WebSocket-Key: bW9vdGhhbGwgYmVuY2hteA==\r\nSec-WebSocket-Version: 13\r\n\r\n",
-                        options.port);
+                        port_of(a));
     append(&a->out, request, (size_t)size);
     has_output(a);
     a->stage = UPGRADING;

@@ -131,6 +131,10 @@ static bool hold_finished(double seconds)
     return ready_count == agent_count && (double)(now_ns() - last_arrival_ns) / 1e9 >= SETTLE_SECONDS;
 }
 
+/* storm: as hold, in one channel. */
+
+static bool everybody(struct agent *a) { (void)a; return true; }
+
 /* join: first the members, then the one whose messages fill the buffer, then the joiners. */
 
 static int messages_buffered;
@@ -247,6 +251,10 @@ const struct workload workloads[] = {
         .warm = handshake_warm, .finished = handshake_finished,
     }, {
         .name = "hold", .on_nats = true, .cast = hold_cast, .present = hold_present, .in_channel = nobody,
+        .ready = hold_ready,
+        .warm = hold_warm, .window_opened = hold_window_opened, .finished = hold_finished,
+    }, {
+        .name = "storm", .cast = hold_cast, .present = hold_present, .in_channel = everybody,
         .ready = hold_ready,
         .warm = hold_warm, .window_opened = hold_window_opened, .finished = hold_finished,
     }, {

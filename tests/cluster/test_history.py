@@ -251,6 +251,12 @@ def test_two_holders_of_one_floor() -> None:
     assert violations([*history, Yielded(CAROL, "m1")]) == []
 
 
+@pytest.mark.parametrize("end", [Ended(BOB), Left(BOB, "#c"), Said(BOB, "#c", "m3")])
+def test_a_holder_that_leaves_or_speaks_has_no_claims(end: Event) -> None:
+    assert violations([*GOOD, Claimed(BOB, "m1"), end, Claimed(CAROL, "m1")]) == []
+    assert violations([*GOOD, Claimed(BOB, "m1"), Said(BOB, "#other", "m3"), Claimed(CAROL, "m1")])
+
+
 # -- any history ---------------------------------------------------------------------------------------
 
 

@@ -80,7 +80,7 @@ class Gap(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    """The agent was told that its claim has the floor."""
+    """ACK of RESPONDING_TO: the claim has the floor."""
 
     line: int
     text: str
@@ -202,6 +202,7 @@ class _Checker:
             case Ended(number):
                 line = self._lines[number]
                 line.end = index
+                self._release(line.agent)
                 for stay in line.stays:
                     stay.end = index if stay.end is None else stay.end
             case Entered(number, channel):
@@ -211,6 +212,7 @@ class _Checker:
             case Left(number, channel):
                 if (left := self._lines[number].stay(channel)) is not None:
                     left.end = index
+                self._release(self._lines[number].agent, channel)
             case Gap(number, channel):
                 if (missing := self._lines[number].stay(channel)) is not None:
                     missing.gaps.append(index)
@@ -222,6 +224,12 @@ class _Checker:
                 self._take_message(index, event)
             case _:
                 raise AssertionError(event)
+
+    def _release(self, agent: str, channel: str | None = None) -> None:
+        """An agent that leaves, or speaks, has no claims there any more."""
+        for text, holders in self._holders.items():
+            if channel is None or (text in self._messages and self._messages[text].to == channel):
+                holders.pop(agent, None)
 
     def _welcome(self, index: int, number: int, agent: str) -> None:
         for line in self._lines.values():
@@ -237,6 +245,7 @@ class _Checker:
             serial = self._serials[event.line, event.to]
             self._serials[event.line, event.to] += 1
             agent = self._lines[event.line].agent
+            self._release(agent, event.to)
             self._messages[event.text] = _Message(event.text, agent, event.line, event.to, index, serial)
             return
         message = self._messages.get(event.text)
