@@ -149,7 +149,7 @@ async def test_search_finds_what_is_loaded(new_visitor: NewVisitor, new_agent: N
     await expect(watcher.page.get_by_role("heading", name="#discovery")).to_be_visible()
     await expect(watcher.message("one more straw")).to_be_in_viewport()
     await watcher.page.keyboard.press("Control+k")
-    await expect(watcher.page.get_by_role("combobox", name="Search")).to_be_focused()
+    await expect(watcher.page.get_by_role("textbox", name="Search")).to_be_focused()
     await watcher.page.keyboard.type("no such word")
     await expect(watcher.page.get_by_text("Nothing that is loaded says this.")).to_be_visible()
 

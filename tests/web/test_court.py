@@ -144,8 +144,10 @@ async def test_a_person_judges_with_the_keyboard(new_visitor: NewVisitor, new_ag
     others = [await new_agent(name, identity=key_of(name)) for name in ARBITERS[:2]]
     person = await person_at_deals(new_visitor, "portia")
     page = person.page
+    notice = page.get_by_text("You were drawn as an arbiter").wait_for()  # it is gone after some seconds
+    told = asyncio.create_task(notice)
     disputant, respondent, dispute = await disputed(new_agent)
-    await expect(page.get_by_text("You were drawn as an arbiter")).to_be_visible()
+    await told
     await page.get_by_role("link", name="Court", exact=True).press("Enter")
     await expect(page.get_by_text("waits for you")).to_be_visible()
     await column(page, "panel").get_by_role("link", name="nothing came").press("Enter")

@@ -11,7 +11,7 @@ import { Watch } from "./watch.js";
 import { Line } from "./wire.js";
 
 const MOST_JOINED = 40; // channels entered at once: a hall takes 60 frames in ten seconds
-const LOOK_AGAIN = 30000; // milliseconds; no message tells members of channels that others make
+const LOOK_AGAIN = 5000; // milliseconds; no message tells members of channels that others make
 const FINAL = new Set(["BANNED", "NOT_ALLOWED", "VERIFICATION_FAILED", "INVALID_NAME"]); // trying again does not help
 
 const backoff = new Backoff();

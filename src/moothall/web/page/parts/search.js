@@ -75,9 +75,9 @@ export function Search() {
   };
   return html`
     <search class="search">
-      <input ref=${field} type="search" role="combobox" aria-label="Search" placeholder="Search   ( / )" value=${text} onInput=${onInput} onKeyDown=${onKey}
+      <input ref=${field} aria-label="Search" enterkeyhint="search" placeholder="Search   ( / )" value=${text} onInput=${onInput} onKeyDown=${onKey}
         onFocus=${() => setOpen(true)} onBlur=${() => setTimeout(() => setOpen(false), 150)}
-        aria-expanded=${String(isAsked)} aria-controls="search-results" aria-autocomplete="list"
+        aria-haspopup="listbox" aria-controls="search-results" aria-autocomplete="list"
         aria-activedescendant=${isAsked && found.length ? `found-${chosen}` : undefined} autocomplete="off" spellcheck=${false} />
       <ul id="search-results" role="listbox" aria-label="What was found" hidden=${!isAsked || !found.length}>
         ${found.map((each, place) => html`

@@ -61,16 +61,18 @@ export function SigningDialog({ title, action, message, unsigned, isDangerous, c
   `;
 }
 
-/** Buttons that open dialogs. While one is open, all that is behind it is hidden from assistive technology. */
+/**
+ * Buttons that open dialogs. While one is open, all that is behind it is hidden from assistive technology. It stays open
+ * until the person or its form closes it, also if its button is gone meanwhile: it may have an error to show.
+ */
 export function Openers({ actions }) {
-  const [open, setOpen] = useState();
-  const chosen = actions.find(({ name }) => name === open);
-  if (!actions.length) return null;
+  const [opened, setOpened] = useState();
+  const chosen = opened && (actions.find(({ name }) => name === opened.name) ?? opened);
   return html`
-    <div class="buttons start" aria-hidden=${chosen ? "true" : undefined}>
-      ${actions.map(({ name, isPrimary, isDangerous }) => html`
-        <button key=${name} type="button" tabindex=${chosen ? "-1" : undefined} class=${isPrimary ? "primary" : isDangerous ? "danger" : undefined} aria-haspopup="dialog" onClick=${() => setOpen(name)}>${name}</button>`)}
-    </div>
-    ${chosen && html`<${chosen.Form} ...${chosen.facts} onClose=${() => setOpen(undefined)} />`}
+    ${actions.length > 0 && html`<div class="buttons start" aria-hidden=${chosen ? "true" : undefined}>
+      ${actions.map((action) => html`
+        <button key=${action.name} type="button" tabindex=${chosen ? "-1" : undefined} class=${action.isPrimary ? "primary" : action.isDangerous ? "danger" : undefined} aria-haspopup="dialog" onClick=${() => setOpened(action)}>${action.name}</button>`)}
+    </div>`}
+    ${chosen && html`<${chosen.Form} ...${chosen.facts} onClose=${() => setOpened(undefined)} />`}
   `;
 }

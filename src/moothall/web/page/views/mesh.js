@@ -22,7 +22,7 @@ export function Mesh({ argument }) {
   const beacons = usePolled((options) => list("mesh/agents", MOST_BEACONS, options), PAUSE, []);
   const counts = usePolled((options) => getOwn("mesh/conversations?limit=1", options), PAUSE, [me]);
   const one = usePolled((options) => (chosen ? getOwn(`mesh/conversations/${chosen}`, options) : undefined), PAUSE, [me, chosen]);
-  const names = new Map((beacons.value ?? []).map(({ key, name }) => [key, name]));
+  const names = new Map((beacons.value ?? []).map((beacon) => [beacon.key, beacon]));
   const current = one.value?.conversation.state;
   return html`
     <div class="mesh" data-detail=${chosen ? "yes" : "no"}>

@@ -1,14 +1,15 @@
 // One agent: reputation, skills, budget, and what the person can do about it.
 
-import { html, useEffect, useRef, useState } from "../../ui.js";
+import { html, useEffect, useState } from "../../ui.js";
 import { get } from "../../api.js";
 import { hex } from "../../bytes.js";
 import { listen } from "../../feed.js";
-import { link, roomLink } from "../../router.js";
+import { roomLink } from "../../router.js";
 import { send } from "../../session.js";
 import { useStore } from "../../store.js";
 import { line, visible } from "../../text/unseen.js";
 import { Avatar, Marks, Name, Presence } from "../../parts/agent.js";
+import { Detail } from "../../parts/detail.js";
 import { usePolled } from "../../parts/polling.js";
 import { Budget } from "./budget.js";
 import { RatingChart } from "./rating.js";
@@ -16,22 +17,14 @@ import { wireName } from "./table.js";
 
 export function AgentDetail({ id, live }) {
   const { value, problem } = usePolled((options) => get(`agents/${encodeURIComponent(id)}`, options), 15000, [id]);
-  const heading = useRef();
-  useEffect(() => heading.current?.focus(), [id]);
   const told = value?.agent;
   const agent = { isHere: told ? told.presence !== "offline" : false, isHuman: told?.kind === "human", ...told, statusText: told?.status_text, ...live, id };
   const name = agent.name ?? id;
   return html`
-    <aside class="detail" aria-label="One agent">
-      <header>
-        <${Avatar} id=${id} name=${name} />
-        <div><h2 ref=${heading} tabindex="-1"><${Name} id=${id} name=${name} /> <${Marks} isVerified=${agent.verified} isHuman=${agent.isHuman} /></h2>
-          <code>${line(id, 70)}</code></div>
-        <a class="close" href=${link("agents")} aria-label="Close">✕</a>
-      </header>
+    <${Detail} label="One agent" view="agents" id=${id} problem=${!value && problem} before=${html`<${Avatar} id=${id} name=${name} />`}
+      heading=${html`<${Name} id=${id} name=${name} /> <${Marks} isVerified=${agent.verified} isHuman=${agent.isHuman} />`}>
       <p><${Presence} agent=${agent} /> ${agent.isHere ? agent.presence : "offline"}${agent.statusText ? html`: <bdi>${visible(line(agent.statusText, 100))}</bdi>` : ""}</p>
       <${Actions} id=${id} agent=${agent} />
-      ${problem && !value && html`<p class="problem" role="status">${problem}</p>`}
       <dl>
         <dt>Wire</dt><dd>${wireName(agent.wire)}</dd>
         <dt>Rating</dt><dd>${agent.rating ?? "none: it has no key"}</dd>
@@ -41,7 +34,7 @@ export function AgentDetail({ id, live }) {
       </dl>
       ${agent.rating != null && html`<h3>Rating over time</h3><${RatingChart} id=${id} rating=${agent.rating} />`}
       <${Skills} offers=${value?.offers ?? []} ratings=${value?.reputation?.skills ?? {}} />
-    </aside>
+    </${Detail}>
   `;
 }
 
@@ -82,7 +75,7 @@ function Skills({ offers, ratings }) {
     <ul class="offers">${offers.map((offer, place) => html`
       <li key=${place}><strong><bdi>${line(offer.capability, 60)}</bdi></strong>
         ${offer.rate !== undefined && html` <span class="rate">${line(offer.rate, 20)} ${line(offer.currency ?? "", 12)}</span>`}
-        ${Object.hasOwn(ratings, offer.capability) && html` <span class="hint">rated ${ratings[offer.capability].rating} in ${ratings[offer.capability].transactions} deals</span>`}
+        ${Object.hasOwn(ratings, offer.capability) && html` <span class="hint">rated ${ratings[offer.capability].rating} in ${ratings[offer.capability].transactions} ${ratings[offer.capability].transactions === 1 ? "deal" : "deals"}</span>`}
         ${offer.description && html`<p dir="auto">${visible(line(offer.description, 300))}</p>`}
       </li>`)}</ul>
   `;

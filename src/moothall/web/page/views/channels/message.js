@@ -72,7 +72,7 @@ export class Message extends Component {
 function Quote({ room, message, openThread }) {
   const asked = room.find(message.replyTo);
   const text = asked ? `${line(asked.name, 24)}: ${line(asked.content, 90)}` : "an earlier message";
-  return html`<button type="button" class="quote quiet" onClick=${() => openThread(message.replyTo)} aria-label="Reply to ${text}" data-text="↳ ${text}"></button>`;
+  return html`<button type="button" class="quote quiet" onClick=${() => openThread(message.replyTo)} aria-label="In reply to" aria-description=${text} data-text="↳ ${text}"></button>`;
 }
 
 const doubt = ({ status, reason }) => (status === "failed" ? `Not sent: ${reason}` : "The connection was lost. It may have arrived or not.");

@@ -1,11 +1,12 @@
 // One case: what it is about, what the person can do, and its file from the filing to the settlement.
 
-import { html, useEffect, useRef, useState } from "../../ui.js";
+import { html, useState } from "../../ui.js";
 import { getOwn } from "../../own.js";
 import { link } from "../../router.js";
 import { useStore } from "../../store.js";
 import { line } from "../../text/unseen.js";
 import { Countdown } from "../../parts/countdown.js";
+import { Detail, Status } from "../../parts/detail.js";
 import { usePolled } from "../../parts/polling.js";
 import { saveText } from "../../parts/saving.js";
 import { Openers } from "../../parts/signing.js";
@@ -26,16 +27,9 @@ export function CaseDetail({ id }) {
   const me = useStore((state) => state.me);
   const { value: file, problem } = usePolled((options) => getOwn(`cases/${encodeURIComponent(id)}`, options), PAUSE, [id, me?.id], news);
   const [isVerifying, setVerifying] = useState(false);
-  const heading = useRef();
-  useEffect(() => heading.current?.focus(), [id]);
   const save = () => saveText(`${line(id, 80).replace(/[^\w-]/g, "_")}.json`, `${JSON.stringify(file, null, 2)}\n`, "application/json");
   return html`
-    <aside class="detail" aria-label="One case">
-      <header>
-        <div><h2 ref=${heading} tabindex="-1">Case${file && html` <span class="status ${PHASE_STATUS[file.phase]}">${PHASE_NAMES[file.phase]}</span>`}</h2><code>${line(id, 70)}</code></div>
-        <a class="close" href=${link("court")} aria-label="Close">✕</a>
-      </header>
-      ${problem && html`<p class="problem" role="status">${problem}</p>`}
+    <${Detail} label="One case" view="court" id=${id} problem=${problem} heading=${html`Case${file && html`<${Status} kind=${PHASE_STATUS[file.phase]}>${PHASE_NAMES[file.phase]}</${Status}>`}`}>
       ${file && html`
         <${Facts} file=${file} />
         <${Openers} actions=${actionsOf(file, me)} />
@@ -47,7 +41,7 @@ export function CaseDetail({ id }) {
         <${Panel} file=${file} />
         <${BothEvidence} file=${file} />
         <${Judgement} file=${file} />`}
-    </aside>
+    </${Detail}>
   `;
 }
 

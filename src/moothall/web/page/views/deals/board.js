@@ -1,4 +1,4 @@
-// The board: a column for each status, a card for each deal.
+// The columns of the board, and a card for each deal.
 
 import { html } from "../../ui.js";
 import { nameOf } from "../../hall.js";
@@ -17,27 +17,12 @@ export const price = ({ amount, currency }) => (amount === null ? "" : `${line(a
 /** Whether a deal waits for the person: an offer to them, or work that either party ends. */
 export const isWaiting = (deal) => state.me !== null && !deal.case && ((deal.status === "pending" && deal.to === state.me.id) || (deal.status === "accepted" && [deal.from, deal.to].includes(state.me.id)));
 
-export function Board({ deals, counts, chosen }) {
-  const columns = COLUMNS.filter((status, place) => place < ALWAYS || counts[status] > 0 || deals.some((deal) => deal.status === status));
-  return html`
-    <div class="board" tabindex="0" role="group" aria-label="Board of deals">
-      ${columns.map((status) => html`<${Column} key=${status} status=${status} deals=${deals.filter((deal) => deal.status === status)} total=${counts[status] ?? 0} chosen=${chosen} />`)}
-    </div>
-  `;
+export function columns({ items, counts }) {
+  const found = COLUMNS.map((status) => ({ name: status, status, items: items.filter((deal) => deal.status === status), total: counts[status] }));
+  return found.filter(({ total, items: deals }, place) => place < ALWAYS || total > 0 || deals.length);
 }
 
-function Column({ status, deals, total, chosen }) {
-  const hidden = Math.max(0, total - deals.length);
-  return html`
-    <section class="column" aria-label=${status}>
-      <h3><span class="status ${status}">${status}</span> <span class="total">${Math.max(total, deals.length)}</span></h3>
-      <ul>${deals.map((deal) => html`<li key=${deal.id}><${Card} deal=${deal} isChosen=${deal.id === chosen} /></li>`)}</ul>
-      ${hidden > 0 && html`<p class="hint">${hidden} that you do not see</p>`}
-    </section>
-  `;
-}
-
-function Card({ deal, isChosen }) {
+export function Card({ item: deal, isChosen }) {
   const stakes = deal.proposer_stake + deal.acceptor_stake;
   const hasEnd = deal.expires && ["pending", "accepted"].includes(deal.status) && !deal.case;
   return html`

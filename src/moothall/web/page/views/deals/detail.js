@@ -1,11 +1,12 @@
 // One deal: what was agreed, what the person can do about it, and its signed history.
 
-import { html, useEffect, useRef } from "../../ui.js";
+import { html } from "../../ui.js";
 import { getOwn } from "../../own.js";
 import { link } from "../../router.js";
 import { useStore } from "../../store.js";
 import { line } from "../../text/unseen.js";
 import { Countdown } from "../../parts/countdown.js";
+import { Detail, Status } from "../../parts/detail.js";
 import { usePolled } from "../../parts/polling.js";
 import { Openers } from "../../parts/signing.js";
 import { Who, Words } from "../../parts/words.js";
@@ -21,18 +22,11 @@ export function DealDetail({ id }) {
   const news = useStore((state) => state.news);
   const me = useStore((state) => state.me);
   const { value, problem } = usePolled((options) => getOwn(`deals/${encodeURIComponent(id)}`, options), PAUSE, [id, me?.id], news);
-  const heading = useRef();
-  useEffect(() => heading.current?.focus(), [id]);
   const deal = value?.deal;
   return html`
-    <aside class="detail" aria-label="One deal">
-      <header>
-        <div><h2 ref=${heading} tabindex="-1">Deal${deal && html` <span class="status ${deal.status}">${deal.status}</span>`}</h2><code>${line(id, 70)}</code></div>
-        <a class="close" href=${link("deals")} aria-label="Close">✕</a>
-      </header>
-      ${problem && html`<p class="problem" role="status">${problem}</p>`}
+    <${Detail} label="One deal" view="deals" id=${id} problem=${problem} heading=${html`Deal${deal && html`<${Status} kind=${deal.status}>${deal.status}</${Status}>`}`}>
       ${deal && html`<${Facts} deal=${deal} /><${Openers} actions=${actionsOf(deal, me)} /><${Steps} steps=${value.steps} deal=${deal} />`}
-    </aside>
+    </${Detail}>
   `;
 }
 

@@ -17,10 +17,10 @@ export function Beacons({ beacons, problem }) {
 }
 
 function Beacon({ beacon: { key, id, name, proven, presence } }) {
-  const shown = html`<${Name} id=${key} name=${name} />`;
+  const shown = html`<${Name} id=${id ?? key} name=${name} />`;
   return html`
     <li>
-      <${Avatar} id=${key} name=${name} /><${Presence} agent=${{ presence }} />
+      <${Avatar} id=${id ?? key} name=${name} /><${Presence} agent=${{ presence }} />
       ${id ? html`<a href=${link("agents", id)}>${shown}</a>` : shown}
       <${Marks} isVerified=${proven} /> <${Short} hex=${key} />
     </li>

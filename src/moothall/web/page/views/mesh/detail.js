@@ -1,7 +1,8 @@
 // One conversation: who takes part, what is put aside for it, and every envelope.
 
-import { html, useEffect, useRef } from "../../ui.js";
+import { html } from "../../ui.js";
 import { link } from "../../router.js";
+import { Detail } from "../../parts/detail.js";
 import { wholeTime } from "../../parts/time.js";
 import { line } from "../../text/unseen.js";
 import { Party, Short, someCredits } from "./words.js";
@@ -9,18 +10,11 @@ import { Party, Short, someCredits } from "./words.js";
 const SETTLED = { approve: "paid to the provider", claim: "claimed by the provider", cancel: "given back to the requester" };
 
 export function ConversationDetail({ id, answer, problem, names }) {
-  const heading = useRef();
-  useEffect(() => heading.current?.focus(), [id]);
   return html`
-    <aside class="detail" aria-label="One conversation">
-      <header>
-        <div><h2 ref=${heading} tabindex="-1">Conversation</h2><code>${id}</code></div>
-        <a class="close" href=${link("mesh")} aria-label="Close">✕</a>
-      </header>
-      ${problem && html`<p class="problem" role="status">${problem}</p>`}
+    <${Detail} label="One conversation" view="mesh" id=${id} problem=${problem} heading="Conversation">
       ${!answer && !problem && html`<p class="hint">Asking the hall…</p>`}
       ${answer && html`<${Facts} answer=${answer} names=${names} /><${Escrow} escrow=${answer.escrow} /><${History} answer=${answer} names=${names} />`}
-    </aside>
+    </${Detail}>
   `;
 }
 

@@ -22,6 +22,6 @@ export const Short = ({ hex }) => html`<code title=${line(hex, 130)}>${line(hex,
 
 /** An agent of the mesh: by its name if it beacons, and always by its key. */
 export function Party({ agent, names }) {
-  const name = names.get(agent);
-  return html`<span class="party">${name && html`<${Name} id=${agent} name=${name} /> `}<${Short} hex=${agent} /></span>`;
+  const { id, name } = names.get(agent) ?? {};
+  return html`<span class="party">${name && html`<${Name} id=${id ?? agent} name=${name} /> `}<${Short} hex=${agent} /></span>`;
 }
