@@ -1,6 +1,7 @@
 """A real browser for tests of the page: Debian's Chromium, headless. Tests are not run where there is none.
 
-A page that breaks its content security policy, logs an error or throws one fails the test that opened it.
+A page that breaks its content security policy, logs an error, throws one, or asks another host for anything fails
+the test that opened it.
 """
 
 import os
@@ -72,8 +73,11 @@ class Visitor:
         self._hall = hall
         self.complaints: list[str] = []
         self._forgiven: re.Pattern[str] | None = None
+        self._own = re.compile(rf"(http|ws)://127\.0\.0\.1:{hall.port}/|blob:|data:")
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.complaints.append(f"{error}"))
+        page.on("request", lambda request: self._check_host(request.url))
+        page.on("websocket", lambda socket: self._check_host(socket.url))
 
     async def go(self, place: str = "") -> None:
         """Open a view, such as `#/agents`."""
@@ -132,6 +136,10 @@ class Visitor:
         assert violations == []
         forgiven = self._forgiven
         assert [each for each in self.complaints if forgiven is None or not forgiven.search(each)] == []
+
+    def _check_host(self, url: str) -> None:
+        if not self._own.match(url):
+            self.complaints.append(f"asked {url}")
 
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):

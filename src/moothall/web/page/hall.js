@@ -122,7 +122,8 @@ const handlers = {
 
   MSG: takeMessage,
 
-  CHANNELS({ list }) {
+  CHANNELS({ list, truncated }) {
+    state.hasMoreChannels = truncated === true;
     state.channels = new Map(list.map((channel) => [channel.name, channel]));
     for (const { name } of list) roomNamed(name);
   },

@@ -14,6 +14,7 @@ export const state = {
   hall: { name: "", motd: "" },
   rooms: new Map(), // Room by "#channel" or "@agent"
   channels: new Map(), // what the hall lists: { name, agents, verifiedOnly } by name
+  hasMoreChannels: false, // than the hall lists
   agents: new Map(), // what is known of agents, by id
   transfers: new Map(), // files under way and offered, by direction and transfer id
   news: 0, // messages about deals and cases of the person, counted

@@ -9,10 +9,11 @@ import { Name } from "../parts/agent.js";
 import { BoardView } from "../parts/board.js";
 import { Countdown } from "../parts/countdown.js";
 import { CaseDetail } from "./court/detail.js";
+import { FileFindings } from "./court/findings.js";
 import { PHASE_NAMES, PHASE_STATUS } from "./court/phases.js";
 
 export const Court = ({ argument }) => html`
-  <${BoardView} title="Court" things="cases" hint=${hint} columns=${columns} Card=${Card} Detail=${CaseDetail} chosen=${argument} />
+  <${BoardView} title="Court" things="cases" hint=${hint} columns=${columns} Card=${Card} Detail=${CaseDetail} chosen=${argument}><${FileFindings} /></${BoardView}>
 `;
 
 const hint = (me) => (me?.isKeyed ? "Cases in which you have a part. Those of others are counts." : "Cases of others are counts.");

@@ -28,6 +28,7 @@ export function Rooms({ current, onChoose }) {
   // A text of all that is shown here: nothing else makes the list render again.
   useStore((state) => roomsInOrder(state).map((room) => `${room.name} ${room.unread} ${room.mentions} ${room.isJoined} ${nameOf(room.name)}`).join());
   const isMember = useStore((state) => state.me !== null);
+  const hasMore = useStore((state) => state.hasMoreChannels);
   const [isCreating, setCreating] = useState(false);
   const rooms = roomsInOrder(state);
   const row = (room) => html`<${RoomTab} key=${room.name} room=${room} isCurrent=${room.name === current} isMember=${isMember} onChoose=${onChoose} />`;
@@ -40,6 +41,7 @@ export function Rooms({ current, onChoose }) {
       </div>
       <div role="tablist" aria-orientation="vertical" aria-labelledby="rooms-channels">${rooms.filter((room) => !room.isDirect).map(row)}</div>
       ${hidden > 0 && html`<p class="hint">and ${hidden} more</p>`}
+      ${hasMore && html`<p class="hint">Quiet channels are not listed.</p>`}
       ${direct.length > 0 && html`<div class="heading"><h2 id="rooms-direct">Direct</h2></div><div role="tablist" aria-orientation="vertical" aria-labelledby="rooms-direct">${direct.map(row)}</div>`}
       ${isCreating && html`<${NewChannel} onClose=${() => setCreating(false)} />`}
     </section>

@@ -23,7 +23,7 @@ export function Ledger({ names }) {
   return html`
     <section aria-label="Ledger">
       <header><h2 class="title">Ledger</h2><span class="hint">${value ? (value.whose === "all" ? "All entries, as the operator sees them." : "Your own entries.") : ""}</span></header>
-      ${!mayAsk && html`<p class="hint">Join with a key to see your own credits. Operators see all: enter the admin key under <a href=${link("operator")}>Operator</a>.</p>`}
+      ${!mayAsk && html`<p class="hint">Join with a key to see your own credits. Operators see all: enter the admin key under Operator.</p>`}
       ${problem && mayAsk && html`<p class="problem" role="status">${problem}</p>`}
       ${value && html`<${Balance} ledger=${value} /><${Entries} entries=${value.items} names=${names} />`}
       ${value?.next && html`<p class="hint">Only the newest ${value.items.length} are shown.</p>`}
