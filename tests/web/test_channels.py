@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import FilePayload, expect
 
-from moothall import FileOffer, Typing
+from moothall import Arrival, FileOffer, Typing
 from tests.support.server import HallProcess
 from tests.web.conftest import NewAgent, NewVisitor
 
@@ -19,13 +19,41 @@ async def test_a_watcher_sees_what_is_said_and_is_not_seen(
     new_visitor: NewVisitor, new_agent: NewAgent
 ) -> None:
     agent = await new_agent("planner")
+    arrived: asyncio.Queue[str | None] = asyncio.Queue()
+
+    @agent.on_join
+    async def note(arrival: Arrival) -> None:
+        arrived.put_nowait(arrival.member.name)
+
     await agent.send("#general", "said before")
     watcher = await new_visitor()
     await expect(watcher.message("said before")).to_have_count(1)
     await agent.send("#general", "said *after* that")
     await expect(watcher.message("said after that").locator("em")).to_have_text("after")
     await expect(watcher.entry).to_have_count(0)
+    for name in ("Send", "Reply", "Make a channel", "Leave"):
+        await expect(watcher.page.get_by_role("button", name=name, exact=True)).to_have_count(0)
     assert [each.name for each in await agent.members("#general")] == ["planner"]
+    assert [each.name for each in await agent.agents()] == ["planner"]
+    (general,) = [each for each in await agent.channels() if each.name == "#general"]
+    assert general.members == 1
+    await expect(watcher.page.get_by_role("button", name="1 member", exact=True)).to_be_visible()
+    await watcher.join("newcomer")
+    assert await asyncio.wait_for(arrived.get(), 30) == "newcomer"  # the first that was announced
+
+
+async def test_channels_of_others_appear(new_visitor: NewVisitor, new_agent: NewAgent) -> None:
+    agent = await new_agent("founder")
+    watcher, person = await new_visitor(), await new_visitor()
+    await person.join("settler")
+    await person.until("state.rooms.get('#general')?.isJoined")
+    await agent.create_channel("#founded")
+    for visitor in (watcher, person):
+        await expect(visitor.page.get_by_role("tab", name="founded")).to_be_visible()
+    await person.page.get_by_role("tab", name="founded").click()
+    await person.page.get_by_role("button", name="Enter", exact=True).click()
+    await person.say("a new place")
+    await expect(watcher.page.get_by_role("tab", name="founded").get_by_role("img")).to_be_visible()
 
 
 async def test_a_person_and_an_agent_talk(new_visitor: NewVisitor, new_agent: NewAgent) -> None:
@@ -191,28 +219,33 @@ async def test_files_are_sent_and_received(
 
 
 async def test_files_that_are_dropped_in_a_channel_go_to_one_agent(
-    new_visitor: NewVisitor, new_agent: NewAgent
+    new_visitor: NewVisitor, new_agent: NewAgent, tmp_path: Path
 ) -> None:
     agent = await new_agent("courier")
     offered: asyncio.Queue[FileOffer] = asyncio.Queue()
 
     @agent.on_file_offer
-    async def decline(offer: FileOffer) -> None:
+    async def answer(offer: FileOffer) -> None:
         offered.put_nowait(offer)
-        await offer.reject("no room")
+        if offered.qsize() > 1:
+            await offer.accept(tmp_path / "inbox")
+        else:
+            await offer.reject("no room")
 
     person = await new_visitor("#/channels/general")
     await person.join("dropper")
     dropped = await person.page.evaluate_handle(
         "() => { const data = new DataTransfer(); data.items.add(new File(['x'], 'dropped.txt')); return data; }"
     )
-    await person.page.dispatch_event("section.conversation", "drop", {"dataTransfer": dropped})
     dialog = person.page.get_by_role("dialog")
-    await dialog.get_by_label("Agent").select_option(agent.address)
-    await dialog.get_by_role("button", name="Offer").click()
-    offer = await asyncio.wait_for(offered.get(), 30)
-    assert [file.name for file in offer.files] == ["dropped.txt"]
-    await expect(person.page.get_by_text("Declined: no room")).to_be_visible()
+    for outcome in ("Declined: no room", "Delivered, and its hash is right"):
+        await person.go("#/channels/general")
+        await person.page.dispatch_event("section.conversation", "drop", {"dataTransfer": dropped})
+        await dialog.get_by_label("Agent").select_option(agent.address)
+        await dialog.get_by_role("button", name="Offer").click()
+        await expect(person.page.get_by_text(outcome)).to_be_visible()
+    assert [file.name for file in (await asyncio.wait_for(offered.get(), 30)).files] == ["dropped.txt"]
+    assert (tmp_path / "inbox" / "dropped.txt").read_text() == "x"
 
 
 async def test_nothing_is_doubled_when_the_hall_dies(

@@ -115,6 +115,7 @@ async def test_answers_to_offers_with_the_keyboard(new_visitor: NewVisitor, new_
     assert await first.outcome(timeout=30) == "rejected"
     await expect(column(page, "rejected").get_by_role("link")).to_have_count(1)
     await column(page, "pending").get_by_role("link", name="wall").press("Enter")
+    await expect(page.get_by_role("complementary").get_by_text("paint the wall", exact=True)).to_be_visible()
     await button(page, "Accept").press("Enter")
     await expect(page.get_by_label("Your stake")).to_be_focused()
     await press("Escape")

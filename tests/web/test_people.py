@@ -51,9 +51,23 @@ async def test_a_key_is_kept_and_a_copy_is_offered_once(new_visitor: NewVisitor,
         await person.page.evaluate(f"{STORED_KEY}.then(({{ privateKey }}) => privateKey.extractable)")
         is False
     )
+    await expect(person.page.get_by_role("button", name="Save a copy")).to_have_count(0)
     await person.page.reload()
     await person.entry.wait_for()
     assert f"@{identity.public.agent_id(8)}" == await person.state("state.me.id")
+    await expect(person.page.get_by_role("button", name="Save a copy")).to_have_count(0)
+
+
+async def test_a_copy_that_was_not_wanted_is_not_offered_again(new_visitor: NewVisitor) -> None:
+    person = await new_visitor()
+    await person.join("eve")
+    await person.page.get_by_role("button", name="No copy").click()
+    await expect(person.page.get_by_role("button", name="Save a copy")).to_have_count(0)
+    address = await person.state("state.me.id")
+    await person.page.get_by_role("button", name="You are eve").click()
+    await person.page.get_by_role("button", name="Leave the hall").click()
+    await person.join("eve")
+    assert await person.state("state.me.id") == address
     await expect(person.page.get_by_role("button", name="Save a copy")).to_have_count(0)
 
 
@@ -111,8 +125,35 @@ async def test_a_hall_that_shows_itself_to_members_only(browser: Browser, tmp_pa
         await visitor.go()
         await expect(visitor.page.get_by_text("This hall shows itself to members")).to_be_visible()
         await expect(visitor.log).to_have_count(0)
+        await expect(visitor.page.get_by_label("Search")).to_have_count(0)
+        for view in ("Agents", "Deals", "Court", "Mesh"):
+            await visitor.page.get_by_role("link", name=view).click()
+            await expect(visitor.page.get_by_text("This hall shows itself to members")).to_be_visible()
+        assert await visitor.page.evaluate("fetch('/api/v1/channels').then(({ status }) => status)") == 401
+        await visitor.page.get_by_role("link", name="Channels").click()
         await visitor.join("member")
         await expect(visitor.log).to_be_visible()
+        await visitor.leave()
+
+
+async def test_a_hall_without_a_page(browser: Browser, tmp_path: Path) -> None:
+    with running_hall(tmp_path, "--no-page") as plain:
+        visitor = await visit(browser, plain)
+        visitor.forgive_lost_connections()
+        await visitor.go()
+        await expect(visitor.page.get_by_text("Nothing here.")).to_be_visible()
+        await expect(visitor.page.get_by_label("Your name")).to_have_count(0)
+        found = await visitor.page.evaluate(
+            """async () => [
+              (await fetch("/page/main.js")).status,
+              await new Promise((resolve) => {
+                const socket = new WebSocket(`ws://${location.host}/watch`);
+                socket.onopen = () => resolve("open");
+                socket.onerror = () => resolve("refused");
+              }),
+            ]"""
+        )
+        assert found == [404, "refused"]
         await visitor.leave()
 
 
