@@ -139,7 +139,7 @@ async def test_texts_beside_messages_are_inert(new_visitor: NewVisitor, new_agen
     await agent.set_presence("busy", "fine" + "\u0301" * 80)
     person = await new_visitor()
     beside = person.page.get_by_role("complementary", name="Members")
-    await expect(beside.locator(".status")).to_have_text("fine" + "\u0301" * 6 + "\u2026")
+    await expect(beside.locator(".doing")).to_have_text("fine" + "\u0301" * 6 + "\u2026")
     body = """
       publish({ type: "ERROR", code: "X", message: "refused: \\u202e<b>x</b>\\u200b" });
       publish({ type: "MOTD_UPDATE", motd: "today \\u202e" });

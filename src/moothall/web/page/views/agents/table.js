@@ -2,7 +2,7 @@
 
 import { html, useState } from "../../ui.js";
 import { go, link } from "../../router.js";
-import { line, visible } from "../../text/unseen.js";
+import { line } from "../../text/unseen.js";
 import { Avatar, Marks, Name, Presence } from "../../parts/agent.js";
 import { Budget } from "./budget.js";
 import { RatingLine } from "./rating.js";
@@ -58,7 +58,7 @@ function Row({ agent, isChosen }) {
         <${Avatar} ...${agent} /><${Presence} agent=${agent} />
         <button type="button" class="plain" aria-pressed=${String(isChosen)}><${Name} ...${agent} /></button>
         <${Marks} isVerified=${agent.verified} isHuman=${agent.isHuman} />
-      </span>${agent.statusText && html`<span class="doing"><bdi>${visible(line(agent.statusText, 100))}</bdi></span>`}</th>
+      </span>${agent.statusText && html`<span class="doing"><bdi>${line(agent.statusText, 100)}</bdi></span>`}</th>
       <td class="wire">${wireName(agent.wire)}</td>
       <td class="skills">${skills.slice(0, MOST_SKILLS).map((skill) => html`<span key=${skill} class="chip"><bdi>${line(skill, 24)}</bdi></span>`)}
         ${skills.length > MOST_SKILLS && html`<span class="hint">+${skills.length - MOST_SKILLS}</span>`}</td>

@@ -3,7 +3,7 @@
 import { html } from "../../ui.js";
 import { go, link } from "../../router.js";
 import { state, useStore } from "../../store.js";
-import { line, visible } from "../../text/unseen.js";
+import { line } from "../../text/unseen.js";
 import { Marks, Name, Presence } from "../../parts/agent.js";
 
 const RANK = { online: 0, listening: 1, busy: 2, away: 3, offline: 4 };
@@ -22,7 +22,7 @@ export function Members({ room }) {
         ${members.slice(0, MOST_SHOWN).map((agent) => html`
           <li key=${agent.id}><button type="button" class="quiet" onClick=${() => go(link("agents", agent.id))}>
             <${Presence} agent=${agent} /><${Name} ...${agent} /><${Marks} isVerified=${agent.verified} isHuman=${agent.isHuman} via=${agent.via} />
-            ${agent.statusText && html`<span class="doing"><bdi>${visible(line(agent.statusText, 100))}</bdi></span>`}
+            ${agent.statusText && html`<span class="doing"><bdi>${line(agent.statusText, 100)}</bdi></span>`}
           </button></li>`)}
       </ul>
       ${members.length > MOST_SHOWN && html`<p class="hint">and ${members.length - MOST_SHOWN} more</p>`}
