@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from prometheus_client.parser import text_string_to_metric_families
 
+from moothall.bus.nats_bus import NatsBus
 from moothall.cli.main import COMMANDS
 from moothall.errors import Refusal
+from moothall.gateways.bus_metrics import BusMetrics
 from moothall.settings import PROFILES, load
 from moothall.settings.fields import described
 from moothall.tools.table import Tool
@@ -69,6 +72,7 @@ async def test_every_metric_has_its_row_with_its_labels(tmp_path: Path) -> None:
         for family in text_string_to_metric_families(body)
         if not family.name.startswith("moothall_process_")
     ]
+    families += BusMetrics(NatsBus(["nats://127.0.0.1"], "docs", structlog.get_logger())).collect()
     assert rows.keys() == {family.name for family in families}
     for family in families:
         for sample in family.samples:

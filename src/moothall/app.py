@@ -84,6 +84,7 @@ from moothall.web import serving
 from moothall.wire.http_routes import RouteTable
 
 if TYPE_CHECKING:
+    from moothall.bus.nats_bus import NatsBus  # needs the extra cluster
     from moothall.store.network_claim import NetworkClaim  # needs the extra postgres
 
 # Sessions and agents live for minutes; the default of looking for cycles every 700 allocations would walk over
@@ -158,9 +159,11 @@ class App:
         self._journal: KeyJournal | None = None
         self._network_claim: NetworkClaim | None = None
         self.network: Peering | None = None
+        self.bus: NatsBus | None = None
         try:
             await self._open_rooms(directory, listeners, name)
         except BaseException:
+            await self._close_bus()
             self._close_store()
             raise
 
@@ -208,6 +211,8 @@ class App:
             ),
         )
         self._take_motd(read_motd(lists[MOTD]))
+        if settings.bus:
+            await self._open_bus(hall_key.public.fingerprint)
         self.port = Port(self.hall, settings, self.log)
         self._pins = self._read_pins(directory) if settings.keep_pin else None
         self._batches = Batches(self._loop, pace_of(settings))
@@ -233,6 +238,7 @@ class App:
             self.mesh,
             self.network,
             self.gallery,
+            self.bus,
         )
         rows = rooms.rows(self.desk, self.court, self.mesh, self._sampling.history)
         api = Api(self.hall, self._market_store, rows).routes()
@@ -259,6 +265,19 @@ class App:
             await self._join(self._others, name, versions)
         self._lag.start()
         self._sampling.start()
+
+    async def _open_bus(self, hall: str) -> None:
+        """Connect to the other nodes of this hall, before agents can connect to this one."""
+        from moothall.bus.opening import build_bus, name_node
+
+        node = name_node(self.settings)
+        self.bus = build_bus(self.settings, hall, node, self.log)
+        await self.bus.open()
+        self.log.info("node_on_bus", node=node, hall=hall)
+
+    async def _close_bus(self) -> None:
+        if self.bus is not None:
+            await self.bus.close()
 
     async def _open_network(self, network: Peering) -> None:
         """The halls on one store have one key, and so only one of them can be a peer."""
@@ -295,6 +314,7 @@ class App:
             await self.network.close()
         await self._finish_commands()
         await self.port.close("Server shutting down")
+        await self._close_bus()
         self._batches.close()
         self._is_over = True
         if self._alarm is not None:

@@ -79,7 +79,7 @@ async def test_a_message_larger_than_nats_takes_arrives_whole(nats: NatsServer) 
         one.publish("node.two", b"after")
         assert await got.count(3) == [b"before", large, b"after"]
         one.publish("node.two", bytes(parts.MOST_BYTES + 1))
-        assert one.counts.refused == 1
+        assert one.traffic.refused == 1
         assert one.is_up
 
 
@@ -113,10 +113,10 @@ async def test_after_a_kill_of_nats_the_bus_is_up_again_and_nothing_comes_late(t
             await changes.count(1)
             assert changes.items == [False]
             assert not one.is_up
-            lost = one.counts.lost
+            lost = one.traffic.lost
             for _ in range(10):
                 one.publish("all", b"while down")
-            assert one.counts.lost == lost + 10
+            assert one.traffic.lost == lost + 10
             late = Inbox()
             two.subscribe("late", late)
             server.start()
@@ -194,8 +194,8 @@ async def test_what_nats_does_not_take_closes_the_connection_and_is_counted(
                 bus.publish("all", bytes(100))
 
         await rises(bus, publish_much)
-        assert bus.counts.overruns == 1
-        assert bus.counts.lost == 11
+        assert bus.traffic.overruns == 1
+        assert bus.traffic.lost == 11
 
 
 @on_uvloop

@@ -10,7 +10,6 @@ import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from secrets import token_hex
@@ -26,7 +25,7 @@ from moothall.bus.buckets import Buckets
 from moothall.bus.connection import Connection
 from moothall.bus.registry import NatsRegistry
 from moothall.errors import UsageError
-from moothall.hall.cluster.bus import Received, Stop
+from moothall.hall.cluster.bus import Received, Stop, Traffic
 from moothall.hall.outside import Log
 
 OPENING_SECONDS: Final = 15.0  # for NATS to be there when the hall starts
@@ -44,18 +43,6 @@ MOST_WAITING: Final = 32 * 1024 * 1024
 MOST_RECEIVED_BYTES: Final = 32 * 1024 * 1024
 MOST_RECEIVED: Final = 65536
 HEADER_ROOM: Final = 1024  # headers count towards the size that NATS allows
-
-
-@dataclass
-class Counts:
-    """Since the bus was opened."""
-
-    received: int = 0
-    published: int = 0
-    lost: int = 0  # published while the bus was down, or not yet written when it went down
-    refused: int = 0  # too large, or with a part missing
-    overruns: int = 0  # connections closed because this node or NATS could not keep up
-    connections: int = 0
 
 
 class NatsBus:
@@ -78,7 +65,7 @@ class NatsBus:
         self._prefix = f"moothall.{hall}."
         self._name = name
         self._log = log
-        self.counts = Counts()
+        self.traffic = Traffic()
         buckets = Buckets(f"moothall_{hall}", replicas)
         self.registry = NatsRegistry(buckets, log)
         self._buckets = buckets
@@ -132,7 +119,7 @@ class NatsBus:
 
     def publish(self, subject: str, payload: bytes) -> None:
         if self._connection is None or self._ended.done():
-            self.counts.lost += 1
+            self.traffic.lost += 1
             return
         if len(payload) > parts.MOST_BYTES:
             self._refuse()
@@ -167,12 +154,12 @@ class NatsBus:
         """Raises nothing: whatever happens, the next connection is tried."""
         pause = FIRST_PAUSE
         while True:
-            before = self.counts.connections
+            before = self.traffic.connections
             faults = [await self._attempt(server) for server in self._candidates()]
             if faults[0] is not None and all(faults) and not self._first.done():
                 self._first.set_exception(faults[0])
                 return
-            pause = FIRST_PAUSE if self.counts.connections > before else min(pause * 1.5, LONGEST_PAUSE)
+            pause = FIRST_PAUSE if self.traffic.connections > before else min(pause * 1.5, LONGEST_PAUSE)
             await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311
 
     def _candidates(self) -> list[Server]:
@@ -228,7 +215,7 @@ class NatsBus:
 
     def _rise(self, connection: Connection) -> None:
         self._connection = connection
-        self.counts.connections += 1
+        self.traffic.connections += 1
         self._trouble = ""
         self._found = [
             connection.server._replace(url=f"{url.scheme}://{url.netloc}")
@@ -242,7 +229,7 @@ class NatsBus:
 
     def _fall(self, connection: Connection, reason: str) -> None:
         self._connection = None
-        self.counts.lost += sum(payload is not None for _, payload in self._outgoing)
+        self.traffic.lost += sum(payload is not None for _, payload in self._outgoing)
         self._outgoing.clear()
         self._waiting = 0
         self._assembly.clear()
@@ -271,11 +258,11 @@ class NatsBus:
             self._log.warning("bus_handler_failed", exc_info=error)
 
     def _overrun(self, reason: str) -> None:
-        self.counts.overruns += 1
+        self.traffic.overruns += 1
         _end(self._ended, reason)
 
     def _refuse(self) -> None:
-        self.counts.refused += 1
+        self.traffic.refused += 1
 
     # -- its tasks ---------------------------------------------------------------------------------
 
@@ -304,7 +291,7 @@ class NatsBus:
                     await self._follow(connection, subject)
                     continue
                 self._waiting -= len(payload)
-                self.counts.published += 1
+                self.traffic.published += 1
                 if len(payload) <= connection.max_payload:
                     await connection.publish(self._prefix + subject, payload)
                     continue
@@ -339,7 +326,7 @@ class NatsBus:
             payload = self._assembly.add(message.headers[parts.HEADER], message.data)
         if payload is None:
             return
-        self.counts.received += 1
+        self.traffic.received += 1
         for received in tuple(self._subscriptions.get(subject, ())):
             received(payload)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DEFAULT: Final = "default"  # where a value comes from
 
 _PASSWORD: Final = re.compile(r"(://[^:/@]*:)[^@]*@")  # of a store's URL
+_USER: Final = re.compile(r"://.*@")  # of a URL of the bus, where a user without a password is a token
 
 
 def config(
@@ -84,7 +85,7 @@ def _value(entry: "Field[Any]", chosen: Chosen) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, tuple) and not hasattr(value, "limit"):
-        return list(value)
+        return [_USER.sub("://***@", part) if entry.name == "bus" else part for part in value]
     return _PASSWORD.sub(r"\1***@", str(value))
 
 

@@ -53,6 +53,13 @@ def serve(
             help="Database instead of a file: postgresql://… (with a password, set MOOTHALL_STORE).",
         ),
     ] = None,
+    bus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="NATS that makes several nodes one hall: nats://… (with a password, set MOOTHALL_BUS).",
+        ),
+    ] = None,
     profile: Profile = None,
     name: Annotated[
         str | None, typer.Option("--name", "-n", metavar="NAME", help="Name shown to clients.")
@@ -122,6 +129,7 @@ def serve(
         port=port,
         data_dir=data_dir,
         store=store,
+        bus=bus,
         profile=profile,
         server_name=name,
         cert=cert,

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from moothall import __version__
 from moothall.court.desk import CourtDesk
 from moothall.errors import RateLimited, Refusal
+from moothall.gateways.bus_metrics import BusMetrics, MeteredBus, bus_report
 from moothall.gateways.gallery import GalleryMetrics
 from moothall.gateways.keep_port import KeepPort
 from moothall.gateways.lag import LagMeter
@@ -194,6 +195,7 @@ def routes(
     mesh: Mesh | None = None,
     network: Peering | None = None,
     gallery: Gallery | None = None,
+    bus: MeteredBus | None = None,
 ) -> tuple[Route, ...]:
     registry = CollectorRegistry()
     registry.register(HallMetrics(hall, port, lag, keep))
@@ -205,6 +207,8 @@ def routes(
             registry.register(NetworkMetrics(network, mesh.room))
     if gallery is not None:
         registry.register(GalleryMetrics(gallery))
+    if bus is not None:
+        registry.register(BusMetrics(bus))
     registry.register(StoreMetrics(store, desk, court))
     registry.register(HookMetrics(hall, courier))
     registry.register(SpendingMetrics(hall))
@@ -212,7 +216,7 @@ def routes(
     started = hall.clock.time()
 
     def health(asked: Asked) -> Response:
-        return _json(200, health_report(hall, desk, started, mesh, network))
+        return _json(200, health_report(hall, desk, started, mesh, network, bus))
 
     def metrics(asked: Asked) -> Response:
         return Response(200, generate_latest(registry), "text/plain; version=0.0.4; charset=utf-8")
@@ -245,6 +249,7 @@ def health_report(
     started: float,
     mesh: Mesh | None = None,
     network: Peering | None = None,
+    bus: MeteredBus | None = None,
 ) -> dict[str, object]:
     now = hall.clock.time()
     report: dict[str, object] = {
@@ -274,6 +279,8 @@ def health_report(
         report["conversations"] = {"total": sum(counts.values()), "byState": counts}
     if network is not None:
         report["mesh_network"] = network_report(network)
+    if bus is not None:
+        report["bus"] = bus_report(bus)
     return report
 
 

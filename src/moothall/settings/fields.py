@@ -66,6 +66,24 @@ class Settings:
         secret=True,
     )
     store_secret_file: Path | None = option(None, "file that holds the store secret")
+    bus: tuple[str, ...] = option(
+        (),
+        "servers of NATS that make several nodes one hall: nats://HOST:PORT or tls://HOST:PORT; needs store",
+    )
+    bus_user: str = option("", "user of the bus; without one, bus_password is a token")
+    bus_password: str = option("", "password of the bus, or a token", secret=True)
+    bus_password_file: Path | None = option(None, "file that holds the password of the bus")
+    bus_credentials: Path | None = option(None, "credentials file of a user of NATS, as nsc writes it")
+    bus_nkey: Path | None = option(None, "file that holds the seed of an NKey for the bus")
+    bus_ca: Path | None = option(
+        None, "certificates that the bus must be signed by, PEM; the bus must have TLS"
+    )
+    bus_cert: Path | None = option(None, "TLS certificate chain that this node shows to the bus, PEM")
+    bus_key: Path | None = option(None, "TLS private key of bus_cert, PEM")
+    bus_replicas: int = option(
+        0, "servers of NATS that keep the registry of nodes: 1, 3 or 5; 0 is 3 in a cluster"
+    )
+    node_name: str = option("", "name of this node on the bus; empty is the host name and random digits")
     public_url: str = option(
         "", "URL that agents dial, such as wss://hall.example.org; empty takes the Host header that they send"
     )

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from moothall.errors import SettingsError
 from moothall.p2p.faults import MalformedAddress
 from moothall.p2p.multiaddr import Multiaddr
+from moothall.settings.bus import check_bus
 from moothall.settings.fields import Settings, Variable, described
 from moothall.settings.limits import Rate
 from moothall.settings.profiles import NOT_SERVED, PROFILES, WITH_REFERENCE_VARIABLES
@@ -54,6 +55,7 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "max_known_keys": (1, 100_000_000),  # a filter of all ids is in memory: 256 MB then
     "loopback_factor": (1, 1_000_000),
     "max_watchers": (1, 100_000),
+    "bus_replicas": (0, 5),
     "max_content": (1, 16 * 1024 * 1024),
     "court_arbiter_counterparties": (0, MAX_COUNTERPARTIES),
 }
@@ -225,6 +227,7 @@ def _with_files(values: dict[str, Any], origins: dict[str, str]) -> Settings:
     _check_court(settings, origins)
     _check_keep(settings, origins)
     _check_mesh(settings, origins)
+    check_bus(settings, origins)
     return settings
 
 

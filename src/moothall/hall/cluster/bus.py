@@ -5,6 +5,7 @@ and two nodes may see the messages of two others in different orders. What nodes
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 Received = Callable[[bytes], None]
@@ -50,6 +51,18 @@ class Registry(Protocol):
 
     def watch(self, bucket: Bucket, told: Callable[[Entry], None], ready: Callable[[], None]) -> Stop:
         """Call `told` with each entry that there is, then `ready`, then `told` with each change, in their order."""
+
+
+@dataclass
+class Traffic:
+    """What has gone over a bus since it was opened."""
+
+    received: int = 0  # messages
+    published: int = 0
+    lost: int = 0  # published while the bus was down, or not yet written when it went down
+    refused: int = 0  # too large, or with a part missing
+    overruns: int = 0  # times that the bus went down because this node or the bus could not keep up
+    connections: int = 0
 
 
 class Bus(Protocol):
