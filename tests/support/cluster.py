@@ -31,7 +31,6 @@ class Halls:
         self.books = MemoryBooks()
         self.worlds: dict[str, World] = {}
         self.clusters: dict[str, Cluster] = {}
-        self._at: dict[Guest, str] = {}
         self._soon: dict[str, list[Callable[[], None]]] = {}
         self._settings = settings
         for name in names:
@@ -113,9 +112,7 @@ class Halls:
     # -- guests ------------------------------------------------------------------------------------
 
     def connect(self, node: str, ip: str = "192.0.2.1", *, is_loopback: bool = False) -> Guest:
-        guest = self.worlds[node].connect(ip, is_loopback=is_loopback)
-        self._at[guest] = node
-        return guest
+        return self.worlds[node].connect(ip, is_loopback=is_loopback)
 
     def identify(self, guest: Guest, name: str = "someone", **fields: Any) -> None:
         """IDENTIFY, and the proof if there is a key; what comes of it is for the test to see."""
@@ -144,7 +141,7 @@ class Halls:
         return guest
 
     def world_of(self, guest: Guest) -> World:
-        return self.worlds[self._at[guest]]
+        return next(world for world in self if guest in world.guests)
 
     def send(self, guest: Guest, type: str, /, **fields: Any) -> None:  # noqa: A002  # the wire's word
         self.world_of(guest).send(guest, type, **fields)

@@ -221,18 +221,27 @@ def set_motd(hall: Hall, session: Session, message: admin.AdminMotd) -> None:
 @guarded(Doorkeeper.check_admin)
 def set_verified(hall: Hall, session: Session, message: admin.AdminVerify) -> None:
     agent = _find(hall, message.agent_id)
-    if agent.relay is not None:
+    if agent.via is not None:
         raise InvalidMessage(f"{agent.address} is on the {agent.via} wire, where an admin verifies no agent")
-    agent.granted = message.verified
-    agent.verified = shows_verified(hall, agent)
-    if not agent.verified:
-        leave_verified_channels(hall, agent)
-    note = "An admin verified you" if message.verified else "An admin took your verification away"
-    hall.delivery.tell(agent, result_of(hall, "verify", success=True, verified=message.verified, note=note))
+    if hall.cluster is not None and agent.session.is_remote:
+        hall.cluster.remote.grant(agent, verified=message.verified)
+    else:
+        grant(hall, agent, verified=message.verified)
     hall.reply(
         session,
         result_of(hall, "verify", success=True, agent_id=message.agent_id, verified=message.verified),
     )
+
+
+def grant(hall: Hall, agent: Agent, *, verified: bool) -> None:
+    """Show an agent of this node as verified, or not."""
+    agent.granted = verified
+    agent.verified = shows_verified(hall, agent)
+    hall.roster.changed(agent)
+    if not agent.verified:
+        leave_verified_channels(hall, agent)
+    note = "An admin verified you" if verified else "An admin took your verification away"
+    hall.delivery.tell(agent, result_of(hall, "verify", success=True, verified=verified, note=note))
 
 
 def _require_allowlist(hall: Hall) -> None:

@@ -57,6 +57,8 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
         _refuse_address(hall, to)
     if target is not None:
         check_reachable(target.address, target.via)
+        if hall.cluster is not None:
+            hall.cluster.check_reaches(target)
     line = compose(hall, agent, message, channel)
     if line is None:
         return
@@ -135,6 +137,8 @@ def file_chunk(hall: Hall, session: Session, message: FileChunk) -> None:
         _refuse_address(hall, message.to)
     if target.via is not None:
         raise InvalidMessage(f"{target.address} is on the {target.via} wire, which carries no files")
+    if hall.cluster is not None:
+        hall.cluster.check_reaches(target)
     unread = target.link.unread
     if unread and unread + len(message.content) > hall.settings.outbox_limit // 2:
         raise RateLimited(f"{target.address} does not read this fast; send this chunk again in a moment")

@@ -48,6 +48,7 @@ class LocalDelivery:
         self._tally = tally
         self._exemptions = exemptions
         self.gallery: Onlookers | None = None  # while there are any
+        self.has_letters = False  # what is told to keys goes to agents of other nodes through the store
 
     # -- to agents ---------------------------------------------------------------------------------
 
@@ -69,7 +70,7 @@ class LocalDelivery:
         outgoing, by_key = Outgoing(message), self._roster.by_key
         for key in keys:
             agent = by_key.get(key)
-            if agent is None:
+            if agent is None or (self.has_letters and agent.session.is_remote):
                 continue
             if agent.session is actor and actor.ref is not None and not actor.answered:
                 actor.answered = True
@@ -81,7 +82,7 @@ class LocalDelivery:
         """Hand what another hall has encoded to the agents of this one that have proven these keys."""
         for key in keys:
             agent = self._roster.by_key.get(key)
-            if agent is not None:
+            if agent is not None and not agent.session.is_remote:
                 agent.link.put(outgoing)
 
     def tell_sessions(self, sessions: Iterable[Session], message: ServerMessage) -> None:

@@ -275,6 +275,8 @@ def report(hall: "Hall", session: Session, message: client.Receipt) -> None:
     """RECEIPT of a recipient. It is ignored if no receipt was asked for, or if the message is forgotten."""
     agent = hall.agent_of(session)
     tracked = hall.delivery_receipts.get(message.msg_id)
+    if tracked is None and hall.cluster is not None and agent.takes_receipts:
+        hall.cluster.remote.pass_on(agent, message.msg_id, message)
     if tracked is None or not agent.takes_receipts or agent.id not in tracked.states:
         return
     if message.status == "SEEN" and tracked.is_counted:

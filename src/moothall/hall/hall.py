@@ -212,7 +212,8 @@ class Hall:
     def close(self, session: Session, code: int, reason: str) -> None:
         """End a session: it is out of the hall at once, and its connection closes when it has read all."""
         session.link.close(code, reason)
-        self.disconnect(session)
+        if not session.is_remote:  # or its node ends it
+            self.disconnect(session)
 
     def expect_identity(self, session: Session) -> None:
         if self.settings.identify_timeout:

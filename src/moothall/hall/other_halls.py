@@ -19,7 +19,7 @@ from moothall.hall.hall import Hall
 from moothall.hall.keep.pinning import PinSaver
 from moothall.hall.outside import Store
 from moothall.hall.revocation import RevocationBooks
-from moothall.hall.roster import Present
+from moothall.hall.roster import LocalRoster, Present
 from moothall.hall.services import Services
 from moothall.wire.agentchat.codec import encode, forwarded
 
@@ -135,10 +135,10 @@ class OtherHalls:
 
     def tell(self, books: PostBooks, messages: Iterable[Addressed]) -> None:
         hall = self._hall
-        if self._is_alone or hall is None:
+        if hall is None or (self._is_alone and not _has_nodes(hall)):
             return
         told = list(messages)
-        here = {key for to, _ in told for key in to if hall.roster.holder(key) is not None}
+        here = {key for to, _ in told for key in to if hall.roster.is_here(key)}
         if here:
             here.difference_update(books.also_elsewhere(here))
         enclosed: list[_Enclosed] = []
@@ -173,7 +173,7 @@ class OtherHalls:
             if hall is not None:
                 self._leave(key, hall.now())
         if hall is not None:
-            agent = hall.roster.by_key.get(key)
+            agent = hall.roster.by_key[key] if hall.roster.is_here(key) else None
             self._change(key, None if agent is None else agent.presence)
 
     def _leave(self, key: bytes, now: float) -> None:
@@ -205,6 +205,7 @@ class OtherHalls:
         self._desks = desks
         self._versions = dict(versions)
         self._opened = opened
+        hall.delivery.has_letters = True
         hall.roster.on_arrival(self._note)
         hall.roster.on_presence(self._note)
         hall.roster.on_departure(self._forget)
@@ -238,7 +239,7 @@ class OtherHalls:
 
     def _concerns(self, hall: Hall, recipients: str) -> bool:
         """True also for what is not a list of keys, as a later version may send it: the store tells."""
-        here = _Here(hall.roster.by_key, self._mesh, self._left)
+        here = _Here(_Proven(hall.roster), self._mesh, self._left)
         try:
             return any(bytes.fromhex(key) in here for key in recipients.split(","))
         except ValueError:
@@ -332,7 +333,8 @@ class OtherHalls:
             for key in self._mesh:
                 self._presences[key] = self._connected(key, None)
             for key, agent in hall.roster.by_key.items():
-                self._presences[key] = self._connected(key, agent.presence)
+                if not agent.session.is_remote:
+                    self._presences[key] = self._connected(key, agent.presence)
             self._presences.update(changed)
         for of, version in news.lists.items():
             if version != self._versions.get(of):
@@ -367,7 +369,7 @@ class OtherHalls:
         self._is_reading = True
         self._reads_again = False
         after, known = self._letters.last - OVERLAP, self._letters.latest()
-        wanted = _Here(hall.roster.by_key, self._mesh, self._left)
+        wanted = _Here(_Proven(hall.roster), self._mesh, self._left)
 
         def read(letters: list[Letter]) -> None:
             self._is_reading = False
@@ -384,6 +386,21 @@ class OtherHalls:
             hall.log.warning("letters_not_read", error=repr(error))
 
         self._store.submit(lambda books: books.letters(after, known, wanted), read, failed)
+
+
+def _has_nodes(hall: Hall) -> bool:
+    """True if the bus knows other nodes. The store may not have heard of them yet."""
+    return hall.cluster is not None and bool(hall.cluster.nodes.live)
+
+
+class _Proven:
+    """The keys that agents of this node have proven."""
+
+    def __init__(self, roster: LocalRoster) -> None:
+        self._roster = roster
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, bytes) and self._roster.is_here(key)
 
 
 class _Here:

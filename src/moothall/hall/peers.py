@@ -85,6 +85,8 @@ def verify_request(hall: "Hall", session: Session, message: VerifyRequest) -> No
         raise AgentNotFound(f"There is no agent {message.target[:64]} here")
     if target.key is None:
         raise NoPublicKey(f"{target.address} has no key to prove")
+    if hall.cluster is not None:
+        hall.cluster.check_reaches(target)
     if not hall.peer_requests.has_room(requester):
         raise RateLimited(f"{MAX_PENDING} of your requests are still open; wait for an answer")
     if not hall.peer_requests.can_be_asked(target):
@@ -112,6 +114,10 @@ def verify_response(hall: "Hall", session: Session, message: VerifyResponse) -> 
         raise SignatureRequired("You have no key to prove")
     request = hall.peer_requests.find(message.request_id)
     if request is None:
+        cluster = hall.cluster
+        if cluster is not None and cluster.remote.pass_on(agent, message.request_id, message, session.ref):
+            session.answered = True  # the node of the agent that asked answers
+            return
         raise VerificationExpired("Verification request not found or expired")
     if request.target is not agent:
         raise InvalidMessage("That request is not for you")

@@ -28,14 +28,18 @@ def check_nick(message: SetNick) -> None:
 
 
 def set_nick(hall: Hall, session: Session, message: SetNick) -> None:
-    agent = hall.agent_of(session)
+    hall.reply(session, rename(hall, hall.agent_of(session), message.nick))
+
+
+def rename(hall: Hall, agent: Agent, name: str) -> server.NickChanged:
+    """Give the agent this name, and tell the members of this node that are in its channels."""
     notice = server.NickChanged(
-        ts=hall.timestamp(), agent_id=agent.address, old_nick=agent.name, new_nick=message.nick
+        ts=hall.timestamp(), agent_id=agent.address, old_nick=agent.name, new_nick=name
     )
-    hall.roster.rename(agent, message.nick)
+    hall.roster.rename(agent, name)
     for channel in agent.channels.values():
         hall.delivery.broadcast(channel, notice)
-    hall.reply(session, notice)
+    return notice
 
 
 def set_presence(hall: Hall, session: Session, message: SetPresence) -> None:
@@ -48,14 +52,20 @@ def set_presence(hall: Hall, session: Session, message: SetPresence) -> None:
     budget = message.budget
     if budget is not UNSET:
         agent.budget = None if budget is None else server.Budget(budget.limit, budget.spent)
+    hall.roster.changed(agent)
+    tell_presence(hall, agent)
+    if budget:
+        report(hall, session, agent, Report(budget.session, budget.spent))
+
+
+def tell_presence(hall: Hall, agent: Agent) -> None:
+    """Tell the members of this node that share a channel with the agent."""
     if hall.presence_changes is None:
         others = hall.channels.shared_with(agent)
         hall.delivery.tell_all(others, _notice(hall, agent), agent.channels.values())
         _begin_tick(hall)
     else:
         hall.presence_changes[agent.id] = agent
-    if budget:
-        report(hall, session, agent, Report(budget.session, budget.spent))
 
 
 def _begin_tick(hall: Hall) -> None:

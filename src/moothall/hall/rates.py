@@ -5,14 +5,14 @@ back: a new connection brings no new allowance. All other windows are a session'
 connection's (`Gate.enter`).
 """
 
-from collections.abc import Container
+from collections.abc import Container, Iterable, Mapping
 from typing import Final
 
 from moothall.errors import RateLimited
 from moothall.hall.commands import CommandRate, Row
 from moothall.hall.session import Session
 from moothall.settings import Settings
-from moothall.settings.limits import Window
+from moothall.settings.limits import Rate, Window
 
 # Windows without a recent command are as good as new. Look for them when the number of keys has doubled since.
 _MIN_TO_SWEEP: Final = 1024
@@ -49,12 +49,32 @@ class CommandRates:
         window = rate.of(self._settings).window()
         if window is None or not rate.is_of_key or agent is None or agent.key is None:
             return window
-        windows = self._by_key.get(agent.key.raw)
+        return self._of(agent.key.raw, now).setdefault(rate.setting, window)
+
+    def _of(self, key: bytes, now: float) -> dict[str, Window]:
+        windows = self._by_key.get(key)
         if windows is None:
             if len(self._by_key) >= self._sweep_at:
                 self._sweep(now)
-            windows = self._by_key[agent.key.raw] = {}
-        return windows.setdefault(rate.setting, window)
+            windows = self._by_key[key] = {}
+        return windows
+
+    # -- for other nodes ---------------------------------------------------------------------------
+
+    def ages(self, key: bytes, now: float) -> dict[str, list[float]]:
+        """How many seconds ago the commands of a key were that still count, by rate. Clocks of nodes differ."""
+        ages = {setting: window.ages(now) for setting, window in self._by_key.get(key, {}).items()}
+        return {setting: listed for setting, listed in ages.items() if listed}
+
+    def take_over(self, key: bytes, ages: Mapping[str, Iterable[float]], now: float) -> None:
+        """What counts for a key that was connected to another node: that node knew all of it."""
+        for window in self._by_key.get(key, {}).values():
+            window.replace((), now)
+        for setting, listed in ages.items():
+            rate = getattr(self._settings, setting, None)
+            counted = rate.window() if isinstance(rate, Rate) else None
+            if counted is not None:
+                self._of(key, now).setdefault(setting, counted).replace(listed, now)
 
     def _sweep(self, now: float) -> None:
         self._by_key = {

@@ -118,6 +118,7 @@ class LocalRoster:
         self._arrivals: list[Callable[[Agent], None]] = []
         self._departures: list[Callable[[Agent], None]] = []
         self._presences: list[Callable[[Agent], None]] = []
+        self._changes: list[Callable[[Agent], None]] = []
 
     # -- who is here -------------------------------------------------------------------------------
 
@@ -149,6 +150,11 @@ class LocalRoster:
         agent = self.by_key.get(key)
         return agent is not None and not agent.session.counted
 
+    def is_here(self, key: bytes) -> bool:
+        """True if the holder of this key is connected to this node."""
+        agent = self.by_key.get(key)
+        return agent is not None and not agent.session.is_remote
+
     # -- coming and going --------------------------------------------------------------------------
 
     def add(self, agent: Agent) -> None:
@@ -163,6 +169,7 @@ class LocalRoster:
         _forget(self._by_name, agent.name.lower(), agent)
         agent.name = name
         self._by_name.setdefault(name.lower(), {})[agent.id] = agent
+        self.changed(agent)
 
     def remove(self, agent: Agent) -> None:
         """Remove the agent, unless another one has its id now."""
@@ -190,6 +197,10 @@ class LocalRoster:
         """Call `told` after an agent has changed its presence."""
         self._presences.append(told)
 
+    def on_change(self, told: Callable[[Agent], None]) -> None:
+        """Call `told` after anything has changed that others are shown of an agent."""
+        self._changes.append(told)
+
     def arrived(self, agent: Agent) -> None:
         """The agent was added, and its wire has welcomed it."""
         for told in self._arrivals:
@@ -202,6 +213,10 @@ class LocalRoster:
 
     def presence_changed(self, agent: Agent) -> None:
         for told in self._presences:
+            told(agent)
+
+    def changed(self, agent: Agent) -> None:
+        for told in self._changes:
             told(agent)
 
 

@@ -2,7 +2,7 @@
 
 from collections import deque
 from enum import IntEnum
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from moothall.hall.budgets import Meter
 from moothall.hall.outside import Link, Relay
@@ -58,6 +58,8 @@ class Session:
         "user_agent",
         "windows",
     )
+
+    is_remote = False  # True for the session of an agent that is connected to another node
 
     def __init__(
         self, link: Link, ip: str, user_agent: str, connected_at: float, meter: Meter | None
@@ -138,8 +140,6 @@ class Agent:
         "via",
     )
 
-    node: ClassVar = HERE
-
     def __init__(
         self, session: Session, agent_id: str, name: str, key: PublicKey | None, kind: str | None
     ) -> None:
@@ -162,3 +162,7 @@ class Agent:
         self.lurking = False
         self.takes_receipts = False  # its IDENTIFY says that it knows delivery receipts
         self.channels: dict[str, Channel] = {}
+
+    @property
+    def node(self) -> str:
+        return HERE

@@ -5,6 +5,7 @@ window, the next one is too much. That is exact, costs one comparison, and needs
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 
@@ -69,6 +70,15 @@ class Window:
     def wait(self, now: float) -> float:
         """Seconds until the next event is within the limit; 0 is now."""
         return 0.0 if self.has_room(now) else self._times[0] + self._seconds - now
+
+    def ages(self, now: float) -> list[float]:
+        """How many seconds ago each event in the window was, the oldest first."""
+        return [now - time for time in self._times if now - time < self._seconds]
+
+    def replace(self, ages: Iterable[float], now: float) -> None:
+        """Count these events instead of those that were counted here."""
+        self._times.clear()
+        self._times.extend(sorted(now - max(0.0, age) for age in ages))
 
     def is_quiet(self, now: float) -> bool:
         """True if no event is in the window."""

@@ -6,9 +6,13 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from moothall.errors import Unavailable
 from moothall.hall.cluster.bus import Bus, Registry, Stop
 from moothall.hall.cluster.nodes import Nodes
 from moothall.hall.cluster.post import Post, Soon
+from moothall.hall.cluster.remote import Remote
+from moothall.hall.cluster.roster import SharedRoster
+from moothall.hall.session import Agent
 from moothall.wire.bus import EVERY_NODE, BusMessage, Origin, node_subject
 
 if TYPE_CHECKING:
@@ -27,11 +31,25 @@ class Cluster:
         self.post = Post(bus, name, soon, hall.log)
         self.nodes = Nodes(bus, name, hall.agenda, hall.clock, hall.log, url)
         self.post.admits = self._admits
-        self.post.may_send = lambda: self.nodes.has_lease
+        self.post.may_send = lambda: self.is_connected
         self.nodes.on_begun(self._begin)
         self.nodes.on_ended(self._end)
         self._stops: list[Stop] = []
+        self.remote = Remote(self)
+        self.roster = SharedRoster(self)
         hall.cluster = self
+
+    @property
+    def is_connected(self) -> bool:
+        """True if what this node sends gets to the others, as far as it knows."""
+        return self.bus.is_up and self.nodes.has_lease
+
+    def check_reaches(self, agent: Agent) -> None:
+        """Raise Unavailable if the agent is connected to another node, and nothing gets there now."""
+        if agent.session.is_remote and not self.is_connected:
+            raise Unavailable(
+                f"{agent.address} is on another node of this hall, which cannot be reached now; try again later"
+            )
 
     # -- messages ----------------------------------------------------------------------------------
 

@@ -93,6 +93,11 @@ class Nodes:
         node = self.live.get(name)
         return node is not None and node.life == life
 
+    def may_begin(self, name: str, life: int) -> bool:
+        """True if this is a life of another node that the registry may yet tell of."""
+        known = self._known.get(name)
+        return name != self.name and (known is None or known.node.life < life)
+
     @property
     def has_lease(self) -> bool:
         """True while no other node can have given this one up."""

@@ -76,6 +76,15 @@ def read_ref(payload: bytes) -> str | None:
 
 
 def encode(message: ServerMessage) -> bytes:
+    return _encode_any(message)
+
+
+def encode_command(message: ClientMessage) -> bytes:
+    """A command, for another node of this hall."""
+    return _encode_any(message)
+
+
+def _encode_any(message: ServerMessage | ClientMessage) -> bytes:
     try:
         return _encode(message)
     except UnicodeEncodeError:

@@ -1,0 +1,428 @@
+"""Agents that are connected to other nodes: what they are told goes to their node, which brings it to their link.
+
+A `RemoteAgent` is in the roster like any other. Its session never handles a frame of its own: commands of the agent
+run on its node, or come from there through a room of the cluster. A message for several agents of one node that are
+told one after the other is one message on the bus, as the WebSocket frame that all of them get.
+"""
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import msgspec
+
+from moothall.errors import InvalidMessage, Refusal
+from moothall.hall import admin, delivery_receipts, peers
+from moothall.hall.cluster.nodes import Node
+from moothall.hall.outside import Written
+from moothall.hall.session import Agent, Session, Tier
+from moothall.identity import PublicKey
+from moothall.wire.agentchat import client
+from moothall.wire.agentchat.codec import Malformed, decode, encode, encode_command, framed
+from moothall.wire.agentchat.server import Ack, Budget, Chat, VerifyRequestNotice
+from moothall.wire.bus import BadPacket, BusMessage, Origin
+from moothall.wire.outgoing import Bundle, Outgoing
+
+if TYPE_CHECKING:
+    from moothall.hall.cluster.cluster import Cluster
+
+MAX_AWAITED: Final = 20_000  # questions of other nodes that agents of this one may still answer
+MAX_UNWRITTEN: Final = 20_000  # of one node: messages whose sender waits to hear that they were written
+BACKLOG_SHARE: Final = 4  # of its outbox that a connection has unread when the other nodes are told of it
+
+
+class AgentRecord(msgspec.Struct, array_like=True, frozen=True):
+    """All that nodes tell each other of an agent. Fields are only added, at the end and with a default."""
+
+    node: str
+    life: int
+    arrival: int  # the serial of its node's roster with which it came; an id that comes back has a higher one
+    id: str
+    name: str
+    key: bytes | None
+    claimed_key: bytes | None
+    kind: str | None
+    via: str | None
+    presence: str
+    status_text: str | None
+    budget: tuple[int, int] | None
+    verified: bool
+    granted: bool | None
+    lurking: bool
+    takes_receipts: bool
+    ip: str
+    counted: bool
+    user_agent: str
+    connected_at: float
+    claim: int = 0  # the revision of its id in the registry: of two agents with one id, the higher one has it
+
+
+# -- messages between nodes ------------------------------------------------------------------------
+
+
+class Deliver(BusMessage, frozen=True):
+    """WebSocket frames for these agents. `awaits` is the id of a question or a message that they may answer."""
+
+    KIND: ClassVar = "agent-deliver"
+
+    ids: list[str]
+    frames: bytes
+    awaits: str = ""
+
+
+class DeliverLine(BusMessage, frozen=True):
+    """A chat message as JSON, for agents of another wire."""
+
+    KIND: ClassVar = "agent-deliver-line"
+
+    ids: list[str]
+    text: bytes
+    awaits: str = ""
+
+
+class CloseAgent(BusMessage, frozen=True):
+    KIND: ClassVar = "agent-close"
+
+    id: str
+    code: int
+    reason: str
+
+
+class AskWritten(BusMessage, frozen=True):
+    """Say when all that was delivered to this agent before is written."""
+
+    KIND: ClassVar = "agent-ask-written"
+
+    id: str
+    number: int
+
+
+class IsWritten(BusMessage, frozen=True):
+    KIND: ClassVar = "agent-is-written"
+
+    number: int
+    is_written: bool
+
+
+class Backlog(BusMessage, frozen=True):
+    """So many bytes for this agent are unread."""
+
+    KIND: ClassVar = "agent-backlog"
+
+    id: str
+    unread: int
+
+
+class GrantVerified(BusMessage, frozen=True):
+    """An admin said with ADMIN_VERIFY whether this agent is shown as verified."""
+
+    KIND: ClassVar = "agent-grant-verified"
+
+    id: str
+    verified: bool
+
+
+class PassOn(BusMessage, frozen=True):
+    """A command of an agent that answers what an agent of the other node asked."""
+
+    KIND: ClassVar = "agent-pass-on"
+
+    id: str
+    ref: str | None
+    text: bytes
+
+
+# -- agents of other nodes -------------------------------------------------------------------------
+
+
+class RemoteSession(Session):
+    __slots__ = ()
+
+    is_remote = True
+
+
+class RemoteAgent(Agent):
+    __slots__ = ("_node", "arrival", "claim", "life")
+
+    def __init__(self, session: Session, record: AgentRecord) -> None:
+        key = None if record.key is None else PublicKey(record.key)
+        super().__init__(session, record.id, record.name, key, record.kind)
+        self._node = record.node
+        self.life = record.life
+        self.arrival = record.arrival
+        self.claimed_key = None if record.claimed_key is None else PublicKey(record.claimed_key)
+        self.via = record.via
+        session.agent = self
+        session.counted = record.counted
+        session.tier = Tier.VERIFIED if key is not None else Tier.ANONYMOUS
+        self.update(record)
+
+    @property
+    def node(self) -> str:
+        return self._node
+
+    def update(self, record: AgentRecord) -> None:
+        """All that may change. The roster changes the name, because it has an index of names."""
+        self.claim = record.claim
+        self.presence = record.presence
+        self.status_text = record.status_text
+        self.budget = None if record.budget is None else Budget(*record.budget)
+        self.verified = record.verified
+        self.granted = record.granted
+        self.lurking = record.lurking
+        self.takes_receipts = record.takes_receipts
+
+
+class RemoteLink:
+    """The link of an agent of another node."""
+
+    __slots__ = ("_carrier", "_id", "_is_line_only", "unread")
+
+    def __init__(self, carrier: "Carrier", agent_id: str, via: str | None) -> None:
+        self._carrier = carrier
+        self._id = agent_id
+        self._is_line_only = via is not None
+        self.unread = 0  # as its node said last
+
+    def put(self, outgoing: Outgoing | Bundle) -> None:
+        if not self._is_line_only:
+            self._carrier.put(self._id, outgoing)
+        elif isinstance(outgoing, Outgoing) and isinstance(outgoing.message, Chat):
+            self._carrier.put_line(self._id, outgoing, outgoing.message)
+
+    def when_written(self, told: Written) -> None:
+        self._carrier.when_written(self._id, told)
+
+    def close(self, code: int, reason: str) -> None:
+        self._carrier.close(self._id, code, reason)
+
+    def pause(self) -> None:
+        """Nothing is read from it here."""
+
+    resume = pause
+
+
+class Carrier:
+    """What goes to the agents of one node, in one order."""
+
+    def __init__(self, cluster: "Cluster", node: Node) -> None:
+        self._cluster = cluster
+        self._node = node.name
+        self._turn = -1
+        self._last: Outgoing | Bundle | None = None
+        self._ids: list[str] = []
+        self._number = 0
+        self._unwritten: dict[int, tuple[str, Written]] = {}
+
+    def put(self, agent_id: str, outgoing: Outgoing | Bundle) -> None:
+        if not self._joins(agent_id, outgoing):
+            self._send(Deliver(self._ids, framed(outgoing), _awaits(outgoing)))
+
+    def put_line(self, agent_id: str, outgoing: Outgoing, line: Chat) -> None:
+        if not self._joins(agent_id, outgoing):
+            self._send(DeliverLine(self._ids, outgoing.text or encode(line), _awaits(outgoing)))
+
+    def _joins(self, agent_id: str, outgoing: Outgoing | Bundle) -> bool:
+        """True if the last message of this turn is the same, so that it only gets one more recipient."""
+        turn = self._cluster.post.turn
+        if outgoing is self._last and turn == self._turn:
+            self._ids.append(agent_id)
+            return True
+        self._last, self._turn, self._ids = outgoing, turn, [agent_id]
+        return False
+
+    def close(self, agent_id: str, code: int, reason: str) -> None:
+        self._send(CloseAgent(agent_id, code, reason))
+
+    def when_written(self, agent_id: str, told: Written) -> None:
+        if not self._cluster.is_connected or len(self._unwritten) >= MAX_UNWRITTEN:
+            told(False)
+            return
+        self._number += 1
+        self._unwritten[self._number] = agent_id, told
+        self._send(AskWritten(agent_id, self._number))
+
+    def written(self, answer: IsWritten) -> None:
+        waiting = self._unwritten.pop(answer.number, None)
+        if waiting is not None:
+            waiting[1](answer.is_written)
+
+    def fail(self, agent_id: str | None = None) -> None:
+        """This agent, or every agent of the node, can be told nothing more."""
+        failed = [number for number, (each, _) in self._unwritten.items() if agent_id in (None, each)]
+        for number in failed:
+            self._unwritten.pop(number)[1](False)
+
+    def _send(self, message: BusMessage) -> None:
+        self._cluster.send(self._node, message)
+
+
+def _awaits(outgoing: Outgoing | Bundle) -> str:
+    """The id by which an agent of another node answers this."""
+    if isinstance(outgoing, Outgoing):
+        message = outgoing.message
+        if isinstance(message, Chat):
+            return message.msg_id or "" if message.receipt else ""
+        if isinstance(message, VerifyRequestNotice):
+            return message.request_id
+    return ""
+
+
+# -- agents of this node, told by other nodes ------------------------------------------------------
+
+_decode_line: Final = msgspec.json.Decoder(Chat).decode
+_answers: Final[dict[type[client.ClientMessage], Callable[..., None]]] = {
+    client.VerifyResponse: peers.verify_response,
+    client.Receipt: delivery_receipts.report,
+}
+
+
+class Remote:
+    """Brings what other nodes send to the agents of this one, and what agents answer to the node that asked."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+        self._hall = cluster.hall
+        self._awaited: OrderedDict[str, str] = OrderedDict()  # the node that asked, by the id of the question
+        self._full: set[tuple[str, str]] = set()  # nodes that were told of an agent's backlog
+        cluster.handle(Deliver, self._deliver)
+        cluster.handle(DeliverLine, self._deliver_line)
+        cluster.handle(CloseAgent, self._close)
+        cluster.handle(AskWritten, self._ask_written)
+        cluster.handle(IsWritten, self._is_written)
+        cluster.handle(Backlog, self._backlog)
+        cluster.handle(GrantVerified, self._granted)
+        cluster.handle(PassOn, self._passed_on)
+
+    def await_answer(self, question: str, node: str) -> None:
+        """An agent of this node may answer the question of this id, and the answer goes to that node."""
+        self._awaited[question] = node
+        if len(self._awaited) > MAX_AWAITED:
+            self._awaited.popitem(last=False)
+
+    def pass_on(
+        self, agent: Agent, question: str, message: client.ClientMessage, ref: str | None = None
+    ) -> bool:
+        """Pass a command on to the node whose agent asked, which answers it if there is a `ref`.
+
+        False: no other node has asked this.
+        """
+        node = self._awaited.get(question)
+        if node is None or agent.session.is_remote:
+            return False
+        message.ref = None
+        self._cluster.send(node, PassOn(agent.id, ref, encode_command(message)))
+        return True
+
+    def grant(self, agent: Agent, *, verified: bool) -> None:
+        """To the node of an agent: an admin said whether the agent is shown as verified."""
+        self._cluster.send(agent.node, GrantVerified(agent.id, verified))
+
+    # -- for agents of this node -------------------------------------------------------------------
+
+    def _here(self, agent_id: str) -> Agent | None:
+        agent = self._hall.roster.agents.get(agent_id)
+        return None if agent is None or agent.session.is_remote else agent
+
+    def _deliver(self, origin: Origin, message: Deliver) -> None:
+        self._put(origin, message.ids, Bundle((), frame=message.frames), message.awaits)
+
+    def _deliver_line(self, origin: Origin, message: DeliverLine) -> None:
+        self._put(origin, message.ids, Outgoing(_read_line(message.text)), message.awaits)
+
+    def _put(self, origin: Origin, ids: list[str], outgoing: Outgoing | Bundle, awaits: str) -> None:
+        if awaits:
+            self.await_answer(awaits, origin.node)
+        limit = self._hall.settings.outbox_limit // BACKLOG_SHARE
+        for agent_id in ids:
+            agent = self._here(agent_id)
+            if agent is not None:
+                agent.link.put(outgoing)
+                if agent.link.unread > limit:
+                    self._tell_backlog(origin.node, agent)
+
+    def _tell_backlog(self, node: str, agent: Agent) -> None:
+        """The node hears again when the agent has read all of it."""
+        told = node, agent.id
+        if told in self._full:
+            return
+        self._full.add(told)
+        self._cluster.send(node, Backlog(agent.id, agent.link.unread))
+
+        def written(is_written: bool) -> None:
+            self._full.discard(told)
+            self._cluster.send(node, Backlog(agent.id, 0))
+
+        agent.link.when_written(written)
+
+    def _close(self, origin: Origin, message: CloseAgent) -> None:
+        agent = self._here(message.id)
+        if agent is not None:
+            self._hall.close(agent.session, message.code, message.reason)
+
+    def _granted(self, origin: Origin, message: GrantVerified) -> None:
+        agent = self._here(message.id)
+        if agent is not None:
+            admin.grant(self._hall, agent, verified=message.verified)
+
+    def _ask_written(self, origin: Origin, message: AskWritten) -> None:
+        agent, answer = self._here(message.id), partial(self._answer_written, origin.node, message.number)
+        if agent is None:
+            answer(False)
+        else:
+            agent.link.when_written(answer)
+
+    def _answer_written(self, node: str, number: int, is_written: bool) -> None:
+        self._cluster.send(node, IsWritten(number, is_written))
+
+    # -- about agents of other nodes ---------------------------------------------------------------
+
+    def _is_written(self, origin: Origin, message: IsWritten) -> None:
+        carrier = self._cluster.roster.carrier(origin.node)
+        if carrier is not None:
+            carrier.written(message)
+
+    def _backlog(self, origin: Origin, message: Backlog) -> None:
+        agent = self._there(origin, message.id)
+        if agent is not None and isinstance(agent.link, RemoteLink):
+            agent.link.unread = message.unread
+
+    def _there(self, origin: Origin, agent_id: str) -> Agent | None:
+        agent = self._hall.roster.agents.get(agent_id)
+        return agent if agent is not None and agent.node == origin.node else None
+
+    def _passed_on(self, origin: Origin, message: PassOn) -> None:
+        agent, hall = self._there(origin, message.id), self._hall
+        if agent is None:
+            return
+        session, command = agent.session, _read_answer(message.text)
+        session.ref = message.ref
+        session.answered = False
+        try:
+            _answers[type(command)](hall, session, command)
+        except Refusal as refusal:
+            hall.refuse(session, refusal)
+        if session.ref is not None and not session.answered:
+            hall.reply(session, Ack(ts=hall.timestamp()))
+
+
+def _read_line(text: bytes) -> Chat:
+    try:
+        return _decode_line(text)
+    except msgspec.DecodeError:  # lone surrogates (see `codec`)
+        try:
+            return msgspec.convert(json.loads(text), Chat)
+        except ValueError as error:
+            raise BadPacket(f"Not a chat message: {error}") from None
+
+
+def _read_answer(text: bytes) -> client.ClientMessage:
+    try:
+        command = decode(text)
+    except (Malformed, InvalidMessage) as error:
+        raise BadPacket(f"Not a command: {error}") from None
+    if type(command) not in _answers:
+        raise BadPacket(f"Not an answer: {type(command).__name__}")
+    return command

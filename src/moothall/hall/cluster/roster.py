@@ -1,0 +1,413 @@
+"""One roster on all nodes: each node tells the others who is connected to it, and what changes.
+
+What a node tells has serial numbers. A node that has missed one asks for the whole list, and so does a node that
+has just joined. Once a second every node says its last serial, so that the loss of the last message is noticed too.
+
+NICK_CHANGED and PRESENCE_CHANGED follow from the roster: each node tells its own members of the agent's channels.
+They are told by no other way.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from moothall.hall import peers, presence, takeovers
+from moothall.hall.agenda import Appointment
+from moothall.hall.cluster.nodes import SILENCE_SECONDS, Node
+from moothall.hall.cluster.remote import AgentRecord, Carrier, RemoteAgent, RemoteLink, RemoteSession
+from moothall.hall.session import Agent, Tier
+from moothall.wire.bus import EVERY_NODE, BadPacket, BusMessage, Origin
+
+if TYPE_CHECKING:
+    from moothall.hall.cluster.cluster import Cluster
+
+LISTED: Final = 500  # agents in one part of a list
+MAX_EARLY: Final = 20_000  # changes that wait for the list
+KEY_BYTES: Final = 32
+ASK_SECONDS: Final = 2.0  # before a list that did not come is asked for again
+
+
+class AgentPresent(BusMessage, frozen=True):
+    """An agent has arrived, or something about it has changed."""
+
+    KIND: ClassVar = "roster-present"
+
+    serial: int
+    agent: AgentRecord
+
+
+class AgentDeparted(BusMessage, frozen=True):
+    KIND: ClassVar = "roster-departed"
+
+    serial: int
+    id: str
+    arrival: int
+    rates: dict[str, list[float]]  # the ages of its last commands, in seconds, by rate
+
+
+class LastSerial(BusMessage, frozen=True):
+    KIND: ClassVar = "roster-serial"
+
+    serial: int
+
+
+class WantList(BusMessage, frozen=True):
+    KIND: ClassVar = "roster-want"
+
+
+class AgentList(BusMessage, frozen=True):
+    """One of several parts: who is there after the change with this serial."""
+
+    KIND: ClassVar = "roster-list"
+
+    serial: int
+    part: int
+    parts: int
+    agents: list[AgentRecord]
+
+
+Change = AgentPresent | AgentDeparted
+
+
+class _View:
+    """What is known of one life of a node."""
+
+    __slots__ = ("agents", "asked_at", "carrier", "early", "is_whole", "node", "parts", "probation", "serial")
+
+    def __init__(self, node: Node, carrier: Carrier) -> None:
+        self.node = node
+        self.carrier = carrier
+        self.agents: dict[str, RemoteAgent] = {}
+        self.serial = 0  # of the last change
+        self.is_whole = False  # False: changes wait for the list
+        self.early: dict[int, Change] = {}  # by serial
+        self.parts: dict[int, AgentList] = {}
+        self.asked_at: float | None = None
+        self.probation: Appointment | None = None  # the registry has not told of this life yet
+
+
+class SharedRoster:
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+        self._hall = cluster.hall
+        self._serial = 0
+        self._own: dict[
+            str, tuple[Agent, int]
+        ] = {}  # agents that other nodes were told of, and their arrival
+        self._views: dict[str, _View] = {}  # by node
+        self._arrivals: list[Callable[[RemoteAgent], None]] = []
+        self._departures: list[Callable[[RemoteAgent], None]] = []
+        roster = self._hall.roster
+        roster.on_arrival(self._arrive)
+        roster.on_change(self._change)
+        roster.on_departure(self._depart)
+        cluster.nodes.on_joined(self._join)
+        cluster.nodes.on_gone(self._lose)
+        cluster.nodes.on_renewed(self._say_serial)
+        cluster.handle(AgentPresent, self._take_change)
+        cluster.handle(AgentDeparted, self._take_change)
+        cluster.handle(LastSerial, self._compare)
+        cluster.handle(WantList, self._send_list)
+        cluster.handle(AgentList, self._take_list)
+
+    # -- for the rooms of the cluster --------------------------------------------------------------
+
+    def on_arrival(self, told: Callable[[RemoteAgent], None]) -> None:
+        """Call `told` after an agent of another node was added to the roster."""
+        self._arrivals.append(told)
+
+    def on_departure(self, told: Callable[[RemoteAgent], None]) -> None:
+        """Call `told` before an agent of another node is removed from the roster. It is still in its channels."""
+        self._departures.append(told)
+
+    def carrier(self, node: str) -> Carrier | None:
+        view = self._views.get(node)
+        return None if view is None else view.carrier
+
+    def record_of(self, agent: Agent) -> AgentRecord:
+        """What other nodes are told of the agent. An agent of this node is announced first, if it was not yet."""
+        if isinstance(agent, RemoteAgent):
+            return _record(agent, agent.node, agent.life, agent.arrival, agent.claim)
+        known = self._own.get(agent.id)
+        arrival = known[1] if known is not None and known[0] is agent else self._announce(agent)
+        return self._own_record(agent, arrival)
+
+    def learn(self, record: AgentRecord) -> Agent | None:
+        """The agent that another node speaks of, which may not be in the roster yet. None: it has left.
+
+        The record may be of any node.
+        """
+        if record.node == self._cluster.name:
+            known = self._own.get(record.id)
+            return known[0] if known is not None and known[1] == record.arrival else None
+        view = self._views.get(record.node)
+        if view is None or view.node.life < record.life:
+            if not self._cluster.nodes.may_begin(record.node, record.life):
+                return None
+            view = self._try(Node(record.node, record.life))
+        if view.node.life > record.life:
+            return None
+        known_there = view.agents.get(record.id)
+        if known_there is not None and known_there.arrival == record.arrival:
+            return known_there
+        if record.arrival <= view.serial:
+            return None  # it has left since
+        self._see(view, record)
+        return view.agents.get(record.id)
+
+    def forget(self, agent_id: str) -> None:
+        """The id of an agent of another node is free now: its node said so, or that life is over."""
+        agent = self._hall.roster.agents.get(agent_id)
+        if isinstance(agent, RemoteAgent):
+            self._remove(self._views[agent.node], agent)
+
+    # -- agents of this node -----------------------------------------------------------------------
+
+    def _arrive(self, agent: Agent) -> None:
+        self._announce(agent)
+
+    def _announce(self, agent: Agent) -> int:
+        known = self._own.get(agent.id)
+        if known is not None and known[0] is agent:
+            return known[1]
+        self._serial += 1
+        self._own[agent.id] = agent, self._serial
+        self._publish(AgentPresent(self._serial, self._own_record(agent, self._serial)))
+        return self._serial
+
+    def _change(self, agent: Agent) -> None:
+        known = self._own.get(agent.id)
+        if known is not None and known[0] is agent:
+            self._serial += 1
+            self._publish(AgentPresent(self._serial, self._own_record(agent, known[1])))
+
+    def _depart(self, agent: Agent) -> None:
+        known = self._own.get(agent.id)
+        if known is not None and known[0] is agent:
+            del self._own[agent.id]
+            self._serial += 1
+            rates = {} if agent.key is None else self._hall.rates.ages(agent.key.raw, self._hall.now())
+            self._publish(AgentDeparted(self._serial, agent.id, known[1], rates))
+
+    def _own_record(self, agent: Agent, arrival: int) -> AgentRecord:
+        cluster = self._cluster
+        return _record(agent, cluster.name, cluster.nodes.life, arrival, 0)
+
+    def _publish(self, message: BusMessage) -> None:
+        self._cluster.publish(EVERY_NODE, message)
+
+    def _say_serial(self) -> None:
+        self._publish(LastSerial(self._serial))
+
+    def _send_list(self, origin: Origin, message: WantList) -> None:
+        records = [self._own_record(agent, arrival) for agent, arrival in self._own.values()]
+        pieces = [records[start : start + LISTED] for start in range(0, len(records), LISTED)] or [[]]
+        for part, piece in enumerate(pieces):
+            self._cluster.send(origin.node, AgentList(self._serial, part, len(pieces), piece))
+
+    # -- agents of other nodes ---------------------------------------------------------------------
+
+    def _join(self, node: Node) -> None:
+        view = self._views.get(node.name)
+        if view is None or view.node.life != node.life:
+            self._drop(node.name)
+            view = self._views[node.name] = _View(node, Carrier(self._cluster, node))
+        if view.probation is not None:
+            self._hall.agenda.cancel(view.probation)
+            view.probation = None
+        self._ask(view)
+
+    def _lose(self, node: Node) -> None:
+        view = self._views.get(node.name)
+        if view is not None and view.node.life == node.life:
+            self._drop(node.name)
+
+    def _try(self, node: Node) -> _View:
+        """Another node speaks of an agent of this life, before the registry has told of it."""
+        self._drop(node.name)
+        view = self._views[node.name] = _View(node, Carrier(self._cluster, node))
+
+        def end() -> None:
+            if self._views.get(node.name) is view:
+                self._drop(node.name)
+                if (live := self._cluster.nodes.live.get(node.name)) is not None:
+                    self._join(live)
+
+        view.probation = self._hall.agenda.at(self._hall.now() + SILENCE_SECONDS, end)
+        return view
+
+    def _drop(self, name: str) -> None:
+        view = self._views.get(name)
+        if view is not None:
+            view.carrier.fail()
+            for agent in list(view.agents.values()):
+                self._remove(view, agent)
+            del self._views[name]
+
+    def _ask(self, view: _View) -> None:
+        now = self._hall.now()
+        if view.asked_at is None or now - view.asked_at >= ASK_SECONDS:
+            view.asked_at = now
+            view.parts.clear()
+            self._cluster.send(view.node.name, WantList())
+
+    def _view(self, origin: Origin) -> _View | None:
+        view = self._views.get(origin.node)
+        return view if view is not None and view.node.life == origin.life else None
+
+    def _compare(self, origin: Origin, message: LastSerial) -> None:
+        view = self._view(origin)
+        if view is None:
+            return
+        if not view.is_whole:
+            self._ask(view)
+        elif message.serial > view.serial:
+            self._miss(view)
+
+    def _miss(self, view: _View) -> None:
+        view.is_whole = False
+        view.asked_at = None
+        self._ask(view)
+
+    def _take_change(self, origin: Origin, change: Change) -> None:
+        view = self._view(origin)
+        if view is None:
+            return
+        if view.is_whole and change.serial == view.serial + 1:
+            self._apply(view, change)
+        elif not view.is_whole or change.serial > view.serial:
+            if len(view.early) < MAX_EARLY:
+                view.early[change.serial] = change
+            if view.is_whole:
+                self._miss(view)
+
+    def _apply(self, view: _View, change: Change) -> None:
+        view.serial = change.serial
+        if isinstance(change, AgentPresent):
+            self._check(view, change.agent)
+            self._see(view, change.agent)
+            return
+        agent = view.agents.get(change.id)
+        if agent is not None and agent.arrival == change.arrival:
+            self._remove(view, agent)
+            if agent.key is not None and not self._hall.roster.is_here(agent.key.raw):
+                self._hall.rates.take_over(agent.key.raw, change.rates, self._hall.now())
+
+    def _take_list(self, origin: Origin, part: AgentList) -> None:
+        view = self._view(origin)
+        if view is None or view.is_whole:
+            return
+        if any(other.serial != part.serial or other.parts != part.parts for other in view.parts.values()):
+            view.parts.clear()
+        view.parts[part.part] = part
+        if len(view.parts) < part.parts:
+            return
+        records = {record.id: record for each in view.parts.values() for record in each.agents}
+        view.parts.clear()
+        view.asked_at = None
+        view.is_whole = True
+        view.serial = part.serial
+        self._replace(view, records)
+        early, view.early = view.early, {}
+        for serial in sorted(early):
+            if serial > view.serial:
+                self._take_change(origin, early[serial])
+
+    def _replace(self, view: _View, records: Mapping[str, AgentRecord]) -> None:
+        for agent in list(view.agents.values()):
+            if agent.id not in records and agent.arrival <= view.serial:
+                self._remove(view, agent)
+        for record in records.values():
+            self._check(view, record)
+            self._see(view, record)
+
+    def _check(self, view: _View, record: AgentRecord) -> None:
+        if (record.node, record.life) != (view.node.name, view.node.life):
+            raise BadPacket("A node told of an agent of another node")
+        if any(key is not None and len(key) != KEY_BYTES for key in (record.key, record.claimed_key)):
+            raise BadPacket("A node told of an agent with a key that is none")
+
+    # -- the roster of the hall --------------------------------------------------------------------
+
+    def _see(self, view: _View, record: AgentRecord) -> None:
+        agent = view.agents.get(record.id)
+        if agent is not None and agent.arrival == record.arrival:
+            self._update(agent, record)
+            return
+        if agent is not None and agent.arrival > record.arrival:
+            return
+        if self._has_place(record):
+            self._add(view, record)
+
+    def _has_place(self, record: AgentRecord) -> bool:
+        """False: another agent has this id now. Of two the one with the later claim has it."""
+        other = self._hall.roster.agents.get(record.id)
+        if other is None:
+            return True
+        if isinstance(other, RemoteAgent):
+            if other.node != record.node and (other.claim, record.node) > (record.claim, other.node):
+                return False
+            self._remove(self._views[other.node], other)
+            return True
+        own_claim = 0
+        if (own_claim, record.node) > (record.claim, self._cluster.name):
+            return False
+        takeovers.vacate(self._hall, record.id, record.ip)
+        return record.id not in self._hall.roster.agents
+
+    def _add(self, view: _View, record: AgentRecord) -> None:
+        link = RemoteLink(view.carrier, record.id, record.via)
+        session = RemoteSession(link, record.ip, record.user_agent, record.connected_at, None)
+        agent = RemoteAgent(session, record)
+        view.agents[agent.id] = agent
+        self._hall.roster.add(agent)
+        for told in self._arrivals:
+            told(agent)
+
+    def _update(self, agent: RemoteAgent, record: AgentRecord) -> None:
+        hall = self._hall
+        before = agent.presence, agent.status_text, agent.budget
+        agent.update(record)
+        if agent.name != record.name:
+            presence.rename(hall, agent, record.name)
+        if (agent.presence, agent.status_text, agent.budget) != before:
+            presence.tell_presence(hall, agent)
+
+    def _remove(self, view: _View, agent: RemoteAgent) -> None:
+        for told in self._departures:
+            told(agent)
+        peers.forget_requests(self._hall, agent)
+        del view.agents[agent.id]
+        self._hall.roster.remove(agent)
+        session = agent.session
+        session.closed = True
+        session.agent = None
+        session.tier = Tier.STRANGER
+        view.carrier.fail(agent.id)
+        self._hall.takeovers.hurry(agent.id, self._hall.now())
+
+
+def _record(agent: Agent, node: str, life: int, arrival: int, claim: int) -> AgentRecord:
+    session, budget = agent.session, agent.budget
+    return AgentRecord(
+        node=node,
+        life=life,
+        arrival=arrival,
+        id=agent.id,
+        name=agent.name,
+        key=None if agent.key is None else agent.key.raw,
+        claimed_key=None if agent.claimed_key is None else agent.claimed_key.raw,
+        kind=agent.kind,
+        via=agent.via,
+        presence=agent.presence,
+        status_text=agent.status_text,
+        budget=None if budget is None else (budget.limit, budget.spent),
+        verified=agent.verified,
+        granted=agent.granted,
+        lurking=agent.lurking,
+        takes_receipts=agent.takes_receipts,
+        ip=session.ip,
+        counted=session.counted,
+        user_agent=session.user_agent,
+        connected_at=session.connected_at,
+        claim=claim,
+    )

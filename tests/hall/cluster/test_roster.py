@@ -1,0 +1,287 @@
+"""One roster on all nodes: arrivals, changes and departures, lost messages, nodes that come late or die."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
+
+from moothall.hall.cluster.remote import AgentRecord, RemoteAgent
+from moothall.hall.cluster.roster import LISTED, AgentPresent
+from moothall.hall.session import Agent
+from moothall.settings.limits import Rate
+from moothall.wire.bus import EVERY_NODE
+from tests.identity.vectors import ALICE, BOB, CAROL
+from tests.support.cluster import Halls
+from tests.support.world import World, assert_refused, assert_sent, assert_silent
+
+
+def seen(world: World) -> dict[str, tuple[object, ...]]:
+    """What this node knows of all agents of the hall."""
+    return {
+        agent.id: (
+            agent.name,
+            agent.key,
+            agent.kind,
+            agent.presence,
+            agent.status_text,
+            agent.budget,
+            agent.verified,
+            agent.takes_receipts,
+            agent.session.ip,
+            agent.session.counted,
+        )
+        for agent in world.hall.roster.everyone()
+    }
+
+
+def assert_one_roster(halls: Halls) -> None:
+    views = [seen(world) for world in halls]
+    assert all(view == views[0] for view in views)
+    for name, world in halls.worlds.items():
+        for agent in world.hall.roster.everyone():
+            assert agent.session.is_remote == isinstance(agent, RemoteAgent)
+            assert isinstance(agent, RemoteAgent) or agent.session in world.hall.sessions
+            if isinstance(agent, RemoteAgent):
+                assert agent.node != name
+                assert agent.session.agent is agent
+
+
+def test_all_nodes_know_all_agents() -> None:
+    halls = Halls("a", "b", "c")
+    alice = halls.agent("a", "alice", key=ALICE, kind="human", ip="198.51.100.7")
+    halls.agent("b", "bob", features=["receipts"], is_loopback=True)
+    carol = halls.agent("c", "carol")
+    assert_one_roster(halls)
+    halls.send(carol, "LIST_AGENTS")
+    listed = assert_sent(carol, "AGENTS")["list"]
+    assert sorted(entry["name"] for entry in listed) == ["alice", "bob", "carol"]
+    there = halls["b"].hall.roster.agents[alice.id[1:]]
+    assert (there.node, there.kind, there.session.ip) == ("a", "human", "198.51.100.7")
+    assert halls["b"].hall.roster.holder(ALICE.public.raw) is there
+    assert list(halls["b"].hall.roster.named("ALICE")) == [there]
+
+
+def test_changes_are_told() -> None:
+    halls = Halls("a", "b")
+    alice = halls.agent("a", "alice", key=ALICE)
+    halls.send(alice, "SET_NICK", nick="alicia")
+    halls.send(alice, "SET_PRESENCE", status="busy", status_text="thinking")
+    halls.send(alice, "SET_PRESENCE", budget={"limit": 100, "spent": 7, "session": "s"})
+    assert_one_roster(halls)
+    there = halls["b"].hall.roster.agents[alice.id[1:]]
+    assert (there.name, there.presence, there.status_text) == ("alicia", "busy", "thinking")
+    assert there.budget is not None
+    assert there.budget.spent == 7
+    assert list(halls["b"].hall.roster.named("alicia")) == [there]
+    assert not halls["b"].hall.roster.named("alice")
+
+
+def test_departures_are_told() -> None:
+    halls = Halls("a", "b")
+    alice = halls.agent("a", "alice", key=ALICE)
+    halls.disconnect(alice)
+    assert_one_roster(halls)
+    assert not len(halls["b"].hall.roster)
+    again = halls.agent("a", "alice", key=ALICE)
+    assert_one_roster(halls)
+    assert halls["b"].hall.roster.agents[again.id[1:]].node == "a"
+
+
+def test_a_node_that_comes_late_hears_of_all() -> None:
+    halls = Halls("a")
+    for number in range(LISTED + 3):
+        halls["a"].agent(f"agent{number}", ip=f"10.0.{number // 250}.{number % 250}")
+    halls.start("b")
+    halls.settle()
+    halls.advance(1)
+    assert_one_roster(halls)
+    assert len(halls["b"].hall.roster) == LISTED + 3
+
+
+def test_agents_of_a_dead_node_are_gone_within_five_seconds() -> None:
+    halls = Halls("a", "b", "c")
+    halls.agent("a", "alice")
+    bob = halls.agent("b", "bob")
+    halls.kill("a")
+    halls.advance(4.75)
+    assert_one_roster(halls)
+    assert list(halls["c"].hall.roster.agents) == [bob.id[1:]]
+
+
+def test_agents_of_a_node_that_leaves_are_gone_at_once() -> None:
+    halls = Halls("a", "b")
+    halls.agent("a", "alice")
+    halls.clusters["a"].close()
+    halls.settle()
+    assert not len(halls["b"].hall.roster)
+
+
+def test_what_was_lost_is_noticed_within_a_second() -> None:
+    halls = Halls("a", "b")
+    halls.agent("a", "before")
+    halls.broker.cut("b")
+    halls.agent("a", "meanwhile")
+    halls.broker.heal("b")
+    halls.settle()
+    halls.advance(1.5)
+    assert_one_roster(halls)
+    halls.broker.cut("b")
+    lost = halls.agent("a", "lost")
+    halls.broker.heal("b")
+    halls.send(lost, "SET_NICK", nick="found")  # its serial shows the gap
+    assert_one_roster(halls)
+
+
+def test_a_node_that_was_given_up_brings_its_agents_back() -> None:
+    halls = Halls("a", "b")
+    alice = halls.agent("a", "alice", key=ALICE)
+    first = halls["b"].hall.roster.agents[alice.id[1:]]
+    halls.cut("a")
+    halls.advance(5)
+    assert not len(halls["b"].hall.roster)
+    assert first.session.closed
+    halls.heal("a")
+    halls.advance(3)
+    assert_one_roster(halls)
+    assert halls["b"].hall.roster.agents[alice.id[1:]] is not first
+
+
+def test_an_agent_can_be_learnt_of_before_its_node_tells() -> None:
+    """A channel's home may tell of a member sooner than the member's node."""
+    halls = Halls("a", "b")
+    alice = halls["a"].agent("alice")
+    roster = halls.clusters["a"].roster
+    own = halls["a"].hall.roster.agents[alice.id[1:]]
+    record = roster.record_of(own)
+    assert roster.learn(record) is own
+    learnt = halls.clusters["b"].roster.learn(record)
+    assert isinstance(learnt, RemoteAgent)
+    halls.settle()
+    assert halls["b"].hall.roster.agents[alice.id[1:]] is learnt
+    assert halls.clusters["b"].roster.record_of(learnt) == record
+    assert halls.clusters["b"].roster.learn(record) is learnt
+    halls.disconnect(alice)
+    assert halls.clusters["b"].roster.learn(record) is None
+    assert roster.learn(record) is None
+    assert not len(halls["b"].hall.roster)
+
+
+def test_an_agent_of_a_node_that_is_not_known_yet_is_kept_for_a_while() -> None:
+    halls = Halls("a", "b")
+    alice = halls.agent("a", "alice")
+    roster = halls.clusters["b"].roster
+    told = halls.clusters["a"].roster.record_of(halls["a"].hall.roster.agents[alice.id[1:]])
+    halls.kill("a")
+    halls.advance(5)
+    assert roster.learn(told) is None, "that life is over"
+    fields = {name: getattr(told, name) for name in told.__struct_fields__}
+    new = AgentRecord(**{**fields, "node": "z", "life": 5})
+    assert roster.learn(new) is halls["b"].hall.roster.agents[told.id]
+    halls.advance(4)
+    assert not len(halls["b"].hall.roster)
+
+
+def test_of_two_agents_with_one_id_all_nodes_have_the_same() -> None:
+    """Ids of agents without a key are random. If two nodes give out the same one, one of the agents has to go."""
+    halls = Halls("a", "b", "c")
+    for name in "ab":
+        world = halls[name]
+        world.hall.ids.ephemeral_id = lambda: "samesame"  # type: ignore[method-assign]
+        halls[name].agent(f"of {name}".replace(" ", "-"))
+    halls.settle()
+    assert_one_roster(halls)
+    assert halls["c"].hall.roster.agents["samesame"].node == "a"
+    assert_sent(halls["b"].guests[0], "SESSION_DISPLACED")
+
+
+def test_a_node_speaks_of_its_own_agents_only() -> None:
+    halls = Halls("a", "b", "c")
+    alice = halls.agent("a", "alice")
+    liar = halls.clusters["b"]
+    record = liar.roster.record_of(halls["b"].hall.roster.agents[alice.id[1:]])
+    halls.disconnect(alice)
+    liar.roster._serial += 1
+    liar.publish(EVERY_NODE, AgentPresent(liar.roster._serial, record))
+    halls.settle()
+    assert halls.clusters["c"].post.refused == 1
+    assert not len(halls["c"].hall.roster)
+
+
+def test_an_agent_that_is_shown_as_verified_is_so_on_all_nodes() -> None:
+    halls = Halls("a", "b", admin_key="open sesame", verified_means="allowlist")
+    alice = halls.agent("a", "alice", key=ALICE)
+    admin = halls.agent("b", "admin")
+    halls.send(admin, "ADMIN_VERIFY", admin_key="open sesame", agent_id=alice.id, verified=True)
+    assert_sent(admin, "ADMIN_RESULT", action="verify", success=True)
+    assert_sent(alice, "ADMIN_RESULT", action="verify", verified=True)
+    assert_one_roster(halls)
+    assert halls["b"].hall.roster.agents[alice.id[1:]].verified
+
+
+def test_rates_go_with_the_key_that_leaves() -> None:
+    halls = Halls("a", "b", rate_message=Rate(1, 60))
+    halls.agent("b", "bob")
+    alice = halls.agent("a", "alice", key=ALICE)
+    halls.send(alice, "MSG", to=alice.id, content="one")
+    halls.disconnect(alice)
+    halls.advance(20)
+    again = halls.agent("b", "alice", key=ALICE)
+    halls.send(again, "MSG", to=again.id, content="two")
+    assert_refused(again, "RATE_LIMITED")
+    halls.advance(39.5)
+    halls.send(again, "MSG", to=again.id, content="three")
+    assert_refused(again, "RATE_LIMITED")
+    halls.advance(1)
+    halls.send(again, "MSG", to=again.id, content="four")
+    assert_sent(again, "MSG", content="four")
+
+
+KEYS = [ALICE, BOB, CAROL]
+
+
+@given(st.data())
+def test_whatever_fails_all_nodes_have_one_roster_afterwards(data: DataObject) -> None:
+    halls = Halls("a", "b", "c", random=data.draw(st.randoms(use_true_random=False)))
+    guests = []
+    down: set[str] = set()
+    for act in data.draw(
+        st.lists(st.sampled_from(["come", "leave", "rename", "cut", "heal", "wait", "step"]), max_size=30)
+    ):
+        if act == "come":
+            node = data.draw(st.sampled_from("abc"))
+            guest = halls.connect(node)
+            halls[node].identify(guest, "someone")
+            guests.append(guest)
+        elif act == "leave" and guests:
+            guest = guests.pop(data.draw(st.integers(0, len(guests) - 1)))
+            halls.world_of(guest).disconnect(guest)
+        elif act == "rename" and guests:
+            guest = data.draw(st.sampled_from(guests))
+            halls.world_of(guest).send(guest, "SET_NICK", nick=data.draw(st.sampled_from(["x", "y", "z"])))
+        elif act == "cut":
+            node = data.draw(st.sampled_from("abc"))
+            if node not in down:
+                down.add(node)
+                halls.cut(node)
+        elif act == "heal" and down:
+            node = data.draw(st.sampled_from(sorted(down)))
+            down.discard(node)
+            halls.heal(node)
+        elif act == "wait":
+            halls.advance(data.draw(st.integers(1, 12)) / 2)
+        elif act == "step":
+            halls.end_turn()
+            for _ in range(data.draw(st.integers(1, 8))):
+                halls.broker.step()
+    halls.heal(*down)
+    halls.settle()
+    halls.advance(12)
+    assert_one_roster(halls)
+    assert len(halls["a"].hall.roster) == len(guests)
+
+
+def test_a_hall_without_a_bus_has_agents_of_its_own_only() -> None:
+    world = World()
+    world.agent("alice")
+    agents: list[Agent] = list(world.hall.roster.everyone())
+    assert not agents[0].session.is_remote
+    assert_silent(*world.guests)
