@@ -29,6 +29,12 @@ def test_a_case_is_not_there_for_those_without_a_part_in_it() -> None:
     assert party.body == court.file_of(ALICE)
 
 
+def test_a_case_that_there_is_not_is_missing_where_cases_are_public_too() -> None:
+    court = Courtroom(public_cases=True)
+    missing = ApiOf(court.world, api_cases.routes(court.world.court)).get("cases/disp_x")
+    assert (missing.status, missing.body["error"]["code"]) == (404, "DISPUTE_NOT_FOUND")
+
+
 @pytest.mark.parametrize("viewer", ["stranger", "outsider", "declined"])
 def test_strangers_see_a_public_case_without_the_evidence_until_it_is_closed(viewer: str) -> None:
     court = Courtroom(judges=4, public_cases=True)

@@ -171,7 +171,9 @@ def get_case(
     dispute_id = dispute_id or _newest(books, proposal_id or "")
     if not is_public:
         admission.require_viewer("stranger" if viewer is None else books.part(dispute_id, viewer))
-    case = _known(books, dispute_id, hold=False)
+    case = books.case(dispute_id, hold=False)
+    if case is None:
+        raise DisputeNotFound("There is no such dispute")
     signed = None if case.is_open else books.signed_file(case.id)
     if signed is not None:
         return Raw(signed)
@@ -222,9 +224,9 @@ def _address(id_length: int, key: bytes) -> str:
     return f"@{PublicKey(key).agent_id(id_length)}"
 
 
-def _known(books: Books, dispute_id: str, *, hold: bool = True) -> Dispute:
+def _known(books: Books, dispute_id: str) -> Dispute:
     """The record of a case that `part` or `filings` has named."""
-    case = books.case(dispute_id, hold=hold)
+    case = books.case(dispute_id, hold=True)
     if case is None:
         raise LookupError(f"{dispute_id} is named in the books, and not in them")
     return case
