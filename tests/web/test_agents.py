@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from moothall import Agent, Budget
 from tests.web.conftest import NewAgent, NewVisitor
@@ -87,3 +87,31 @@ async def test_a_budget_that_a_worker_reports(
     await row.wait_for()
     await agent.report_budget(Budget(limit=1_000_000, spent=250_000))
     await expect(row.get_by_role("meter", name="750000 of 1000000 tokens left")).to_be_visible()
+
+
+async def test_the_charts_of_many_agents_are_asked_for_one_after_another(new_visitor: NewVisitor) -> None:
+    """A hall takes a limited number of questions from one address: those of a crowd would use them up."""
+    watcher = await new_visitor()
+    shown = {"presence": "online", "verified": True, "kind": "agent", "wire": "agentchat", "transactions": 9}
+    agents = [
+        {"id": f"@{number:08x}", "name": f"agent-{number}", "rating": 1300, **shown} for number in range(12)
+    ]
+    under_way, most, done = 0, 0, 0
+
+    async def answer(route: Route) -> None:
+        nonlocal under_way, most, done
+        if "/ratings" not in route.request.url:
+            await route.fulfill(json={"items": agents, "next": None})
+            return
+        under_way += 1
+        most = max(most, under_way)
+        steps = [{"at": at, "rating": 1300 - at, "why": "completed"} for at in (2, 1)]
+        await watcher.page.evaluate("new Promise(requestAnimationFrame)")  # others would be here by then
+        under_way -= 1
+        done += 1
+        await route.fulfill(json={"id": "@0", "items": steps, "next": None})
+
+    await watcher.page.route("**/api/v1/agents**", answer)
+    await watcher.go("#/agents")
+    await expect(watcher.page.get_by_role("img", name="Rating from")).to_have_count(len(agents))
+    assert (most, done) == (1, len(agents))

@@ -5,20 +5,15 @@ import { list } from "../../api.js";
 import { Chart, Sparkline } from "../../parts/chart.js";
 import { wholeTime } from "../../parts/time.js";
 
-const MOST_STEPS = 200;
-const AT_ONCE = 3; // questions under way
-let underWay = 0;
-const waiting = [];
+const MOST_STEPS = 100;
+const SPACING = 50; // milliseconds between questions: a hall takes a limited number from one address
+let before = Promise.resolve();
 
-async function inTurn(work) {
-  if (underWay >= AT_ONCE) await new Promise((resolve) => waiting.push(resolve));
-  underWay++;
-  try {
-    return await work();
-  } finally {
-    underWay--;
-    waiting.shift()?.();
-  }
+/** Run one piece of work after another. */
+function inTurn(work) {
+  const outcome = before.then(work);
+  before = outcome.then(() => new Promise((resolve) => setTimeout(resolve, SPACING)), () => {});
+  return outcome;
 }
 
 /** The history of a rating, oldest first: [{ at, value, why }]. */
