@@ -28,6 +28,10 @@ PATIENCE: Final = 30_000  # milliseconds for what takes some on a machine with n
 
 expect.set_options(timeout=PATIENCE)
 
+REBOUND: Final = (
+    "rebound.example"  # a name of a stranger that leads to this machine, for the browser of the tests
+)
+
 # Violations of the policy are events of the document; they are collected in the page, before its own scripts run.
 _COLLECT_VIOLATIONS: Final = """
 globalThis.violations = [];
@@ -52,7 +56,13 @@ async def running_browser() -> AsyncIterator[Browser]:
     as_root = ["--no-sandbox"] if os.geteuid() == 0 else []
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=program, args=[*as_root, "--disable-gpu", "--disable-dev-shm-usage"]
+            executable_path=program,
+            args=[
+                *as_root,
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1",
+            ],
         )
         try:
             yield browser

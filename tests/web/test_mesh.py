@@ -115,6 +115,7 @@ async def test_a_person_sees_their_own_credits_and_the_operator_all(
     page = visitor.page
     ledger = page.get_by_role("region", name="Ledger")
     await expect(ledger.get_by_text("Join with a key to see your own credits.")).to_be_visible()
+    await expect(page.get_by_role("link", name="Operator")).to_have_count(1)  # that of the navigation
     key = key_of("nobody")
     file = file_bytes({"publicKey": key.public.pem, "privateKey": key.to_pem(), "name": "nobody"})
     chooser = page.get_by_label("Use a key file")
