@@ -1,5 +1,6 @@
 """People on the page, in a real browser: their key, keyboard and screen, and what others may do to them."""
 
+import asyncio
 from hashlib import sha256
 from pathlib import Path
 
@@ -108,6 +109,38 @@ async def test_one_key_is_in_one_place(new_visitor: NewVisitor, hall: HallProces
     await person.page.get_by_role("button", name="Use it here").click()
     await person.entry.wait_for()
     await expect(second.get_by_role("alert")).to_contain_text("somewhere else")
+
+
+async def test_what_one_person_was_told_is_not_for_the_next_one(
+    new_visitor: NewVisitor, new_agent: NewAgent
+) -> None:
+    """Nor is it theirs to say: what the first one wrote and the page had not sent yet stays unsent."""
+    agent = await new_agent("friend")
+    heard = agent.messages("#general")
+    visitor = await new_visitor()
+    await visitor.join("first")
+    await agent.send(await visitor.state("state.me.id"), "between us")
+    direct = visitor.page.get_by_role("tab", name="friend")
+    await expect(direct).to_be_visible()
+    await visitor.page.evaluate(
+        """async () => {
+          const { speak } = await import("/page/outbox.js");
+          const { forgetKey } = await import("/page/session.js");
+          const said = (content) => speak({ type: "MSG", to: "#general", content });
+          const first = said("sent");
+          const last = said("a second later").then(() => "sent", ({ message }) => message);
+          await first;
+          await forgetKey();
+          globalThis.last = last;
+        }"""
+    )
+    await expect(direct).to_have_count(0)
+    assert await visitor.state("JSON.stringify([...state.rooms.values()]).includes('between us')") is False
+    await expect(visitor.page.get_by_role("button", name="Save a copy")).to_have_count(0)
+    await visitor.join("second")
+    await visitor.say("of the second")
+    assert [(await asyncio.wait_for(anext(heard), 30)).content for _ in range(2)] == ["sent", "of the second"]
+    assert await visitor.page.evaluate("globalThis.last") == "You left before this was sent."
 
 
 async def test_a_name_that_the_hall_refuses(new_visitor: NewVisitor) -> None:

@@ -5,7 +5,7 @@
 import { Refusal } from "./challenge.js";
 import { listen } from "./feed.js";
 import { roomNamed } from "./hall.js";
-import { isOnline, send } from "./session.js";
+import { isOnline, person, send } from "./session.js";
 import { changed, state } from "./store.js";
 
 const SPACING = 1050; // milliseconds; the hall's rate_message is 1/1
@@ -66,15 +66,14 @@ async function deliver(room, message) {
 
 /** Send a MSG when it is its turn. Returns the ACK. Raises a Refusal, or an error when the connection ends. */
 export function speak(msg) {
-  if (waiting.length >= MOST_WAITING) {
-    const error = new Error("Too many messages are waiting. Try again in a minute.");
-    return Promise.reject(Object.assign(error, { isUnsent: true }));
-  }
+  if (waiting.length >= MOST_WAITING) return Promise.reject(unsent("Too many messages are waiting. Try again in a minute."));
   return new Promise((resolve, reject) => {
-    waiting.push({ msg, resolve, reject });
+    waiting.push({ msg, resolve, reject, by: person() });
     if (!isRunning) run();
   });
 }
+
+const unsent = (words) => Object.assign(new Error(words), { isUnsent: true });
 
 export const isIdle = () => !isRunning;
 
@@ -85,7 +84,11 @@ async function run() {
       await pause(LOOK_AGAIN);
       continue;
     }
-    const { msg, resolve, reject } = waiting.shift();
+    const { msg, resolve, reject, by } = waiting.shift();
+    if (by !== person()) {
+      reject(unsent("You left before this was sent."));
+      continue;
+    }
     await sendPatiently(msg).then(resolve, reject);
     await pause(SPACING);
   }

@@ -20,6 +20,7 @@ let isReady = false; // to speak on it
 let watch;
 let identity;
 let wanted; // { name, identity } of a person who stays
+let former; // the identity of a person whose stay the hall ended
 let retry;
 
 export const address = (path) => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${path}`;
@@ -114,6 +115,8 @@ export async function joinWithFile(text, name) {
 }
 
 async function joinAs(person) {
+  if (former && former !== person.identity) forgetRooms();
+  former = undefined;
   wanted = person;
   clearTimeout(retry);
   const before = state.phase;
@@ -198,9 +201,16 @@ function askPerson(question, hint) {
   });
 }
 
+/** What one person was told is not for the next one at this browser. Watchers get anew what is public. */
+function forgetRooms() {
+  for (const all of [state.rooms, state.channels, state.transfers]) all.clear();
+}
+
 /** The person goes, and watches again. */
 export function leave() {
   leaveFor("");
+  forgetRooms();
+  state.newKey = null;
   memory.keepStaying(false);
   look();
 }
@@ -220,6 +230,7 @@ function leaveFor(trouble) {
 
 /** The hall closed this connection on purpose: another tab, or the operator. The person decides what comes next. */
 export function endStay(trouble) {
+  former = wanted?.identity;
   leaveFor(trouble);
   enterPhase("displaced", { trouble });
 }
@@ -231,6 +242,9 @@ export async function forgetKey() {
   memory.clear();
   leave();
 }
+
+/** Who stays now: the same object through lost connections, and another one after each joining. */
+export const person = () => wanted;
 
 /** The key that signs, or undefined. */
 export const signer = () => wanted?.identity;
