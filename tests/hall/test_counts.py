@@ -43,6 +43,10 @@ def test_what_takes_long_is_counted_less_often() -> None:
     world, store = World(), SlowStore()
     counts: Counts[SlowStore, int] = Counts(store, lambda rows: rows.rows, 0)
     counts.count(world.hall)
+    world.advance(9)  # the first one has waited for the store to open
+    store.answer()
+    counts.changed(world.hall)
+    world.advance(RECOUNT_SECONDS)
     world.advance(0.5)  # so long did the store take
     store.answer()
     counts.changed(world.hall)

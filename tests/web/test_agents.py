@@ -28,6 +28,7 @@ async def test_what_is_known_of_an_agent(
         [
             {"capability": "painting", "rate": 5, "currency": "SOL", "description": "walls, <b>roofs</b>"},
             {"capability": "constructor"},
+            {"capability": "traps", "rate": {"toString": 1}, "currency": [{"valueOf": 2}]},
         ]
     )
     await deal(buyer, seller)
@@ -56,6 +57,7 @@ async def test_what_is_known_of_an_agent(
     detail = watcher.page.get_by_role("complementary", name="One agent")
     await expect(detail.get_by_text("walls, <b>roofs</b>")).to_be_visible()
     await expect(detail.get_by_role("listitem").filter(has_text="constructor")).to_have_text("constructor")
+    await expect(detail.get_by_text('{"toString":1} [{"valueOf"')).to_be_visible()
     await expect(detail.get_by_role("img", name="Rating from")).to_be_visible()
     await expect(detail.get_by_role("definition").filter(has_text="2").first).to_be_visible()
     await seller.set_presence("busy", "on a ladder")

@@ -118,6 +118,33 @@ async def test_offers_that_are_too_large_do_not_keep_a_person_from_speaking(
     assert (await asyncio.wait_for(anext(heard), 30)).content == "I can still be heard"
 
 
+async def test_offers_do_not_push_out_what_was_received(new_visitor: NewVisitor) -> None:
+    watcher = await new_visitor()
+    await watcher.until("state.phase === 'watching'")
+    body = """
+      const received = { peer: "@00000001", tid: "mine", status: "received", isOver: true, isOutgoing: false };
+      state.transfers.set("from @00000001 mine", received);
+      const offer = { _ft: "offer", files: [], totalSize: 1, sha256: "0".repeat(64), chunks: 1 };
+      for (const number of numbers(200)) {
+        msg({ from: `@${number}`, to: "@me", content: JSON.stringify({ ...offer, tid: "t" }) });
+      }
+      return [state.transfers.size, [...state.transfers.values()].includes(received)];
+    """
+    assert await flood(watcher, body) == [64, True]
+
+
+async def test_a_view_that_breaks_does_not_take_the_page_with_it(new_visitor: NewVisitor) -> None:
+    watcher = await new_visitor()
+    await watcher.page.route(
+        "**/api/v1/agents/%4000000001", lambda route: route.fulfill(json={"agent": {}, "offers": "x"})
+    )
+    await watcher.go("#/agents/@00000001")
+    await expect(watcher.page.get_by_role("alert")).to_contain_text("This cannot be shown")
+    await watcher.page.get_by_role("link", name="Channels", exact=True).click()
+    await expect(watcher.log).to_be_visible()
+    assert "offers.map is not a function" in watcher.complaints.pop()
+
+
 async def test_news_make_few_questions(new_visitor: NewVisitor) -> None:
     watcher = await new_visitor("#/deals")
     await expect(watcher.page.get_by_role("group", name="Board of deals")).to_be_visible()

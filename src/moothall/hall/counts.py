@@ -60,7 +60,8 @@ class Counts(Generic[Books, Counted]):
             if number > self._shown:  # a store with several threads may answer an older question later
                 self._shown = number
                 self.latest = latest
-            self._pause = max(RECOUNT_SECONDS, (hall.now() - begun) / MOST_OF_THE_TIME)
+            if number > 1:  # the first one also waits for the store to open
+                self._pause = max(RECOUNT_SECONDS, (hall.now() - begun) / MOST_OF_THE_TIME)
 
         def failed(error: BaseException) -> None:
             hall.log.warning("count_failed", error=repr(error))

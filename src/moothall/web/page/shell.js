@@ -1,6 +1,6 @@
 // The frame around every view: navigation, search, who you are, what is wrong, and the form to join.
 
-import { html, useEffect } from "./ui.js";
+import { Component, html, useEffect } from "./ui.js";
 import { Banner, KeyOffer, Notices } from "./parts/banner.js";
 import { Captcha } from "./parts/captcha.js";
 import { JoinBar } from "./parts/join.js";
@@ -43,13 +43,29 @@ export function Shell() {
       <h1 class="heard">${view.label}</h1>
       ${isClosed && !view.isForAll
         ? html`<div class="alone"><h2 class="title">This hall shows itself to members</h2><p>Choose a name to come in.</p></div>`
-        : html`<${view.View} argument=${view.name === route.view ? route.argument : ""} />`}
+        : html`<${Unbroken} key=${view.name} View=${view.View} argument=${view.name === route.view ? route.argument : ""} />`}
     </main>
     <${KeyOffer} />
     <${JoinBar} />
     <${Captcha} />
     <${Notices} />
   `;
+}
+
+/** A view. If it breaks, the rest of the page goes on. */
+class Unbroken extends Component {
+  componentDidCatch(error) {
+    console.error(error);
+    this.setState({ problem: error.message });
+  }
+
+  componentDidUpdate({ argument }) {
+    if (this.state.problem && argument !== this.props.argument) this.setState({ problem: "" });
+  }
+
+  render({ View, argument }, { problem }) {
+    return problem ? html`<p class="problem" role="alert">This cannot be shown: ${problem}</p>` : html`<${View} argument=${argument} />`;
+  }
 }
 
 function skip(event) {

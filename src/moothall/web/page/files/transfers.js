@@ -30,8 +30,9 @@ export function dismiss(transfer) {
 
 function keep(transfer) {
   state.transfers.set(keyOf(transfer.peer, transfer.tid, transfer.isOutgoing), transfer);
-  const over = [...state.transfers].find(([, each]) => each.isOver || (!each.isOutgoing && each.status === "offered"));
-  if (state.transfers.size > MOST_KEPT && over) state.transfers.delete(over[0]);
+  const all = [...state.transfers];
+  const over = all.find(([, each]) => !each.isOutgoing && each.status === "offered") ?? all.find(([, each]) => each.isOver); // what was received stays longest
+  if (all.length > MOST_KEPT && over) state.transfers.delete(over[0]);
   roomNamed(transfer.peer).revision++;
   changed();
 }

@@ -48,9 +48,9 @@ export function visible(text) {
   return parts;
 }
 
-/** The same as one line of plain text, for titles and labels. */
+/** The same as one line of plain text, for titles and labels. Objects are JSON: what they have as `toString` is a stranger's. */
 export function line(text, most = 120) {
-  const clean = [...String(text).replace(/\s+/gu, " ").replace(MARKS, "$1\u2026")]
+  const clean = [...String(typeof text === "object" ? JSON.stringify(text) : text).replace(/\s+/gu, " ").replace(MARKS, "$1\u2026")]
     .map((letter) => (UNSEEN.test(letter) && !JOINERS.test(letter) ? "\ufffd" : letter));
   return clean.length > most ? `${clean.slice(0, most - 1).join("")}…` : clean.join("");
 }
