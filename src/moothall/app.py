@@ -20,6 +20,7 @@ from moothall.gateways.batches import Batches, pace_of
 from moothall.gateways.callables import Event as Event  # for those who write hooks
 from moothall.gateways.callables import Hook, HookListener, name_of
 from moothall.gateways.gallery import WATCH_PATH, served
+from moothall.gateways.gathering import Gathering
 from moothall.gateways.keep_port import KeepPort
 from moothall.gateways.lag import LagMeter
 from moothall.gateways.mesh import MESH_PATH, Mesh
@@ -28,6 +29,7 @@ from moothall.gateways.metrics_history import MetricsHistory
 from moothall.gateways.port import Port
 from moothall.gateways.sampling import Sampling
 from moothall.gateways.webhooks import Webhooks
+from moothall.gateways.whereabouts import Whereabouts, whereabouts_of
 from moothall.hall import revocation
 from moothall.hall.access import Allowlist, Bans, decode_approval, decode_ban
 from moothall.hall.admin import read_motd
@@ -80,6 +82,7 @@ from moothall.store.opening import (
     read_hall_key,
     revoked_keys,
 )
+from moothall.store.supervised import Supervised
 from moothall.web import serving
 from moothall.wire.http_routes import RouteTable
 
@@ -107,9 +110,20 @@ class SystemClock:
 class App:
     """A hall with its port, its data directory and its clock. `async with` opens and closes it."""
 
-    def __init__(self, settings: Settings, log: Log) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        log: Log,
+        *,
+        supervised: Supervised | None = None,
+        gathering: Gathering | None = None,
+    ) -> None:
+        """`supervised` and `gathering` are for a node process: it shares store, port and metrics with others."""
         self.settings = settings
         self.log = log
+        self._supervised = supervised
+        self._gathering = gathering
+        self._is_shared = supervised is not None or bool(settings.store)  # the store
         self._alarm: asyncio.TimerHandle | None = None
         self._is_over = False  # the store is about to close: nothing is planned any more
         self._hooks: dict[str, HookListener] = {}
@@ -133,11 +147,12 @@ class App:
 
     async def __aenter__(self) -> "App":
         self._directory = DataDirectory(self.settings.data_dir, self.log)
-        self._directory.claim()
+        if self._supervised is None:  # otherwise it is claimed already
+            self._directory.claim()
         try:
             await self._open(self._directory)
         except BaseException:
-            self._directory.release()
+            self._release()
             raise
         return self
 
@@ -146,7 +161,7 @@ class App:
         self._webhooks = Webhooks(settings.webhooks, settings.webhook_secret, settings.webhook_timeout)
         listeners: list[Listener] = [*self._hooks.values(), *self._webhooks.listeners]
         self._loop = asyncio.get_running_loop()
-        name = secrets.token_hex(8) if settings.store else ""
+        name = secrets.token_hex(8) if self._is_shared else ""
         self._market_store = open_store(
             directory,
             settings.store,
@@ -154,8 +169,9 @@ class App:
             [listener.subscription for listener in listeners],
             on_events=lambda: self.courier.wake(),
             hall=name,
+            supervised=self._supervised,
         )
-        self._others = OtherHalls(self._market_store) if settings.store else None
+        self._others = OtherHalls(self._market_store) if self._is_shared else None
         self._journal: KeyJournal | None = None
         self._network_claim: NetworkClaim | None = None
         self.network: Peering | None = None
@@ -170,7 +186,7 @@ class App:
     async def _open_rooms(self, directory: DataDirectory, listeners: list[Listener], name: str) -> None:
         """`name` is that of this hall among those on its store."""
         settings = self.settings
-        if not settings.store:
+        if not self._is_shared:
             self._journal = KeyJournal(directory)
         self._new_ids = None if self._journal is None else self._read_ids(directory, self._journal)
         hall_key = self._read_key(directory)
@@ -213,7 +229,7 @@ class App:
         self._take_motd(read_motd(lists[MOTD]))
         if settings.bus:
             await self._open_bus(hall_key.public.fingerprint)
-        self.port = Port(self.hall, settings, self.log)
+        self.port = Port(self.hall, settings, self.log, is_shared=self._supervised is not None)
         self._pins = self._read_pins(directory) if settings.keep_pin else None
         self._batches = Batches(self._loop, pace_of(settings))
         self.keep = self._build_keep(hall_key) if settings.keep else None
@@ -238,6 +254,7 @@ class App:
             self.mesh,
             self.network,
             self.gallery,
+            self._gathering,
             self.bus,
         )
         rows = rooms.rows(self.desk, self.court, self.mesh, self._sampling.history)
@@ -292,7 +309,7 @@ class App:
         if self.mesh is not None:
             desks.append(self.mesh.desk)
         others.open(self.hall, self._pins, desks, versions, joined.set)
-        self._signals = open_signals(self.settings.store, name, others.hear)
+        self._signals = open_signals(self.settings.store, name, others.hear, self._supervised)
         with suppress(TimeoutError):
             async with asyncio.timeout(JOINING_SECONDS):
                 await joined.wait()
@@ -301,6 +318,10 @@ class App:
         try:
             await self._close()
         finally:
+            self._release()
+
+    def _release(self) -> None:
+        if self._supervised is None:
             self._directory.release()
 
     async def _close(self) -> None:
@@ -389,7 +410,8 @@ class App:
         bridge = Bridge(Gate(self.hall), key.sign_bytes, key.public.raw, settings.keep_channel)
         directory = SkillDirectory(self._market_store)
         room = KeepRoom(bridge, directory.find, version=__version__, pins=pins)
-        return KeepPort(room, self.hall.door, self._batches, settings, self.log)
+        is_shared = self._supervised is not None
+        return KeepPort(room, self.hall.door, self._batches, settings, self.log, is_shared=is_shared)
 
     def _build_mesh(self, key: PrivateKey, seal: Seal) -> Mesh:
         settings, hall, store = self.settings, self.hall, self._market_store
@@ -428,9 +450,8 @@ class App:
         return self._sampling.history
 
     @property
-    def has_page(self) -> bool:
-        """True if the hall serves the page at `/`."""
-        return self.port.routes.find("/") is not None
+    def whereabouts(self) -> Whereabouts:
+        return whereabouts_of(self.url, self.hall, self.port, self.keep, self.network)
 
     @property
     def url(self) -> str:
@@ -446,12 +467,7 @@ async def serve(settings: Settings, log: Log, ready: "asyncio.Future[App] | None
 
 async def run(app: App, ready: "asyncio.Future[App] | None" = None) -> None:
     """The same for one that is built already, and may have hooks."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup, which is there to outlive it
-        loop.add_signal_handler(signal.SIGHUP, stop.set)
+    stop = stop_at_signals()
     async with app:
         gc.collect()
         gc.freeze()
@@ -460,3 +476,14 @@ async def run(app: App, ready: "asyncio.Future[App] | None" = None) -> None:
             ready.set_result(app)
         await stop.wait()
         app.log.info("server_stop")
+
+
+def stop_at_signals() -> asyncio.Event:
+    """Set at SIGTERM and SIGINT, and when the terminal is closed."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup, which is there to outlive it
+        loop.add_signal_handler(signal.SIGHUP, stop.set)
+    return stop

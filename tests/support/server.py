@@ -81,6 +81,8 @@ class Printed:
 class HallProcess:
     """`moothall serve` on a free port. Everything it writes is in `folder`, its data in `folder/data`."""
 
+    command: tuple[str, ...] = (PROGRAM, "serve")
+
     def __init__(
         self,
         folder: Path,
@@ -108,8 +110,7 @@ class HallProcess:
         self.process = subprocess.Popen(
             [
                 *self._within,
-                PROGRAM,
-                "serve",
+                *self.command,
                 *PLACE,
                 "--data-dir",
                 "data",

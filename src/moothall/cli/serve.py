@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import structlog
 
     from moothall.app import App
+    from moothall.gateways.whereabouts import Whereabouts
 
 # How URLs and multiaddrs have an address; one that means all; loopback instead of it; and an address of another
 # network that no machine has.
@@ -170,65 +171,64 @@ async def _run(settings: Settings, log: "structlog.stdlib.BoundLogger") -> None:
     from moothall.app import serve as serve_app
 
     ready: asyncio.Future[App] = asyncio.get_running_loop().create_future()
-    ready.add_done_callback(lambda opened: _greet(opened.result(), log))
+    ready.add_done_callback(lambda opened: _greet(opened.result().whereabouts, settings, log))
     await serve_app(settings, log, ready)
 
 
-def _greet(app: "App", log: "structlog.stdlib.BoundLogger") -> None:
-    settings = app.settings
-    _introduce(app, log)
+def _greet(found: "Whereabouts", settings: Settings, log: "structlog.stdlib.BoundLogger") -> None:
+    _introduce(found, log)
     try:
-        _say_where(app)
+        _say_where(found, settings)
     except OSError:  # a full disk, or a closed pipe: the log has to do
         drop_output()
-    host, port = app.port.address
-    log.info("server_start", host=host, port=port, profile=settings.profile, tls=settings.cert is not None)
+    host = found.host
+    log.info(
+        "server_start", host=host, port=found.port, profile=settings.profile, tls=settings.cert is not None
+    )
     if not is_loopback(host) and settings.cert is None:
         log.warning("listening_without_tls", host=host, advice="use --cert and --key, or a proxy with TLS")
     if not is_loopback(host) and not settings.public_url:
         # Without it, a server that agents visit for the first time can give this hall its own name.
         log.warning("no_public_url", host=host, advice="use --set public_url=wss://NAME, as agents dial it")
-    if app.keep is not None and not is_loopback(app.keep.address[0]) and not settings.keep_tls:
-        log.warning("keep_without_tls", host=app.keep.address[0], advice="use --set keep_host=127.0.0.1")
+    if found.keep_host and not is_loopback(found.keep_host) and not settings.keep_tls:
+        log.warning("keep_without_tls", host=found.keep_host, advice="use --set keep_host=127.0.0.1")
     if settings.key is not None and settings.key.stat().st_mode & stat.S_IROTH:
         log.warning("tls_key_readable_by_all", file=str(settings.key), advice="chmod o= it")
     if settings.no_limits:
         log.warning("limits_off")
 
 
-def _introduce(app: "App", log: "structlog.stdlib.BoundLogger") -> None:
+def _introduce(found: "Whereabouts", log: "structlog.stdlib.BoundLogger") -> None:
     """A data directory that was deleted takes the hall's key with it. The agents of the user who runs the new hall
     would refuse it: they know another hall at this port."""
     from moothall.known_halls import KnownHalls
 
-    host, port = app.port.address
-    if not (is_loopback(host) or ip_address(host).is_unspecified):
+    if not (is_loopback(found.host) or ip_address(found.host).is_unspecified):
         return
     with suppress(OSError, UsageError, RuntimeError):  # no home, or a damaged file, which the agents tell of
         halls = KnownHalls()
-        if halls.meet_own_hall(port, app.hall.public_key):
-            log.info("pin_replaced", port=port, file=str(halls.path))
+        if halls.meet_own_hall(found.port, found.hall_key):
+            log.info("pin_replaced", port=found.port, file=str(halls.path))
 
 
-def _say_where(app: "App") -> None:
-    settings = app.settings
-    url, *outside = _openable(app.url)
+def _say_where(found: "Whereabouts", settings: Settings) -> None:
+    url, *outside = _openable(found.url)
     web = url.replace("ws", "http", 1)
     typer.echo(f"{settings.server_name} listening on {url}")
-    if ip_address(app.port.address[0]).is_unspecified:
+    if ip_address(found.host).is_unspecified:
         typer.echo("  network  " + ", ".join([*outside, "every address of this machine"]))
-    if app.has_page:
+    if found.has_page:
         typer.echo(f"  page     {web}/")
-    if app.keep is not None:
-        typer.echo(f"  keep     {_openable(app.keep.url)[0]}, key {app.keep.room.bridge.pk.hex()}")
+    if found.keep_url:
+        typer.echo(f"  keep     {_openable(found.keep_url)[0]}, key {found.keep_key}")
     if settings.mesh:
         typer.echo(f"  mesh     {url}/mesh")
-    if app.network is not None and app.network.address is not None:
-        typer.echo("  peers    " + ", ".join(_openable(str(app.network.address))))
+    if found.peer_address:
+        typer.echo("  peers    " + ", ".join(_openable(found.peer_address)))
     typer.echo(f"  health   {web}/health")
     typer.echo(f"  metrics  {web}/metrics")
     typer.echo(f"  data     {settings.data_dir}")
-    typer.echo(f"  key      {app.hall.public_key}")
+    typer.echo(f"  key      {found.hall_key}")
     typer.echo("Try, in other terminals:")
     typer.echo(f"  {_program()} listen {url} '#general'")
     typer.echo(f"  {_program()} send {url} '#general' hello")

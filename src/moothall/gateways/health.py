@@ -13,6 +13,7 @@ from moothall.court.desk import CourtDesk
 from moothall.errors import RateLimited, Refusal
 from moothall.gateways.bus_metrics import BusMetrics, MeteredBus, bus_report
 from moothall.gateways.gallery import GalleryMetrics
+from moothall.gateways.gathering import Gathering
 from moothall.gateways.keep_port import KeepPort
 from moothall.gateways.lag import LagMeter
 from moothall.gateways.mesh import Mesh, MeshMetrics
@@ -33,6 +34,7 @@ from moothall.wire.http import Response
 from moothall.wire.http_routes import Asked, Route
 
 JSON: Final = "application/json"
+METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 FANOUT_BOUNDS: Final = tuple(2**exponent for exponent in range(15))
 TIERS: Final = {Tier.STRANGER: "stranger", Tier.ANONYMOUS: "anonymous", Tier.VERIFIED: "verified"}
 
@@ -195,6 +197,7 @@ def routes(
     mesh: Mesh | None = None,
     network: Peering | None = None,
     gallery: Gallery | None = None,
+    gathering: Gathering | None = None,
     bus: MeteredBus | None = None,
 ) -> tuple[Route, ...]:
     registry = CollectorRegistry()
@@ -218,8 +221,14 @@ def routes(
     def health(asked: Asked) -> Response:
         return _json(200, health_report(hall, desk, started, mesh, network, bus))
 
-    def metrics(asked: Asked) -> Response:
-        return Response(200, generate_latest(registry), "text/plain; version=0.0.4; charset=utf-8")
+    if gathering is not None:
+        gathering.offer(lambda: generate_latest(registry))
+
+    def metrics(asked: Asked) -> Response | None:
+        if gathering is None:
+            return Response(200, generate_latest(registry), METRICS)
+        gathering.ask(lambda text: asked.reply(Response(200, text, METRICS)))
+        return None
 
     def connections(asked: Asked) -> Response:
         given = asked.request.headers.get("x-admin-key")

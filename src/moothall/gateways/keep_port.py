@@ -32,9 +32,18 @@ GOODBYE: Final = 2.0  # seconds for clients to read the rest
 
 class KeepPort:
     def __init__(
-        self, room: KeepRoom, door: Doorkeeper, batches: Batches, settings: Settings, log: Log
+        self,
+        room: KeepRoom,
+        door: Doorkeeper,
+        batches: Batches,
+        settings: Settings,
+        log: Log,
+        *,
+        is_shared: bool = False,
     ) -> None:
+        """`is_shared`: other processes listen on the same port."""
         self.room = room
+        self._is_shared = is_shared
         self.loop = asyncio.get_running_loop()
         self.limits = Limits(
             rate=Rate(0, 1) if settings.no_limits else settings.keep_rate,
@@ -73,6 +82,7 @@ class KeepPort:
             self._host,
             settings.keep_port,
             tls,
+            shares_port=self._is_shared,
             purpose=" for keep clients",
             advice="; choose another with --keep-port, or leave them out with --no-keep",
         )

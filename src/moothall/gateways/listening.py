@@ -32,14 +32,18 @@ async def listen(
     port: int,
     tls: ssl.SSLContext | None,
     *,
+    shares_port: bool = False,
     purpose: str = "",
     advice: str = "",
 ) -> asyncio.Server:
-    """SettingsError, with the purpose and the advice, if the address is not to be had."""
+    """SettingsError, with the purpose and the advice, if the address is not to be had. If it `shares_port`, other
+    processes can listen on it too, and the kernel gives each connection to one of them."""
     loop = asyncio.get_running_loop()
     protocol: Any = guest if tls is None else behind_tls(loop, guest, tls, TLS_TIMEOUT)
     try:
-        server = await loop.create_server(protocol, host, port, backlog=BACKLOG)
+        server = await loop.create_server(
+            protocol, host, port, backlog=BACKLOG, reuse_port=shares_port or None
+        )
     except (OSError, UnicodeError) as error:
         raise cannot_listen(error, host, port, purpose, advice) from None
     for listening in server.sockets:

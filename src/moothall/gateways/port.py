@@ -40,8 +40,10 @@ NOT_FOUND: Final = Response(404, b"Nothing here. Agents connect to this port wit
 
 
 class Port:
-    def __init__(self, room: Lobby, settings: Settings, log: Log) -> None:
+    def __init__(self, room: Lobby, settings: Settings, log: Log, *, is_shared: bool = False) -> None:
+        """`is_shared`: other processes listen on the same port."""
         self.room = room
+        self._is_shared = is_shared
         self.loop = asyncio.get_running_loop()
         self.max_message = settings.max_frame
         self.outbox_limit = settings.outbox_limit
@@ -82,7 +84,12 @@ class Port:
         settings = self._settings
         tls = load_tls(settings.cert, settings.key)
         self._server = await listen(
-            lambda: Connection(self), settings.host, settings.port, tls, advice="; choose another with --port"
+            lambda: Connection(self),
+            settings.host,
+            settings.port,
+            tls,
+            shares_port=self._is_shared,
+            advice="; choose another with --port",
         )
         if settings.ping_interval:
             self._every(self._heartbeat.seconds, self._beat)

@@ -59,6 +59,11 @@ class DataDirectory:
                 f"data directory {self.path}: another hall or node is using it; choose one with {flag}"
             ) from None
 
+    @property
+    def claimed(self) -> int:
+        """The descriptor of the claim. Processes that inherit it keep the directory claimed until they end."""
+        return self._claim
+
     def release(self) -> None:
         os.close(self._claim)
 

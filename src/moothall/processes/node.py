@@ -1,0 +1,113 @@
+"""A node process of a hall: it does as the supervising process orders, and ends with it.
+
+`python -m moothall.processes.node` is not for people. Its arguments are the descriptors that it inherits.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import uvloop
+
+from moothall import logs
+from moothall.app import App, run
+from moothall.errors import UsageError
+from moothall.processes.control import (
+    MAX_LINE,
+    Failed,
+    FromNode,
+    Gather,
+    Gathered,
+    Orders,
+    Ready,
+    Report,
+    Reported,
+    decode_to_node,
+    line,
+    settings_of,
+)
+from moothall.store.supervised import Ends, Supervised
+
+ORPHANED: Final = 75  # the exit code of a node whose supervising process is gone (EX_TEMPFAIL)
+
+
+class Control:
+    """The node's side of the socket to the supervising process, as `Gathering` of metrics."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._report: Callable[[], bytes] = bytes
+        self._asked: dict[int, Callable[[bytes], None]] = {}
+        self._numbers = 0
+
+    async def orders(self) -> Orders:
+        given = decode_to_node(await self._reader.readline())
+        assert isinstance(given, Orders)  # noqa: S101  # the first line is
+        return given
+
+    def say(self, message: FromNode) -> None:
+        self._writer.write(line(message))
+
+    async def drain(self) -> None:
+        await self._writer.drain()
+
+    def offer(self, text: Callable[[], bytes]) -> None:
+        self._report = text
+
+    def ask(self, told: Callable[[bytes], None]) -> None:
+        self._numbers += 1
+        self._asked[self._numbers] = told
+        self.say(Gather(self._numbers))
+
+    async def serve(self) -> None:
+        """Answer until the supervising process is gone."""
+        while said := await self._reader.readline():
+            match decode_to_node(said):
+                case Report(number):
+                    self.say(Reported(number, self._report().decode()))
+                case Gathered(number, text):
+                    self._asked.pop(number)(text.encode())
+
+
+async def main(control_socket: socket.socket, ends: Ends) -> int:
+    reader, writer = await asyncio.open_unix_connection(sock=control_socket, limit=MAX_LINE)
+    control = Control(reader, writer)
+    given = await control.orders()
+    settings = settings_of(given)
+    log = logs.configure(settings).bind(node=given.name)
+    app = App(settings, log, supervised=Supervised(ends, _orphaned), gathering=control)
+    ready: asyncio.Future[App] = asyncio.get_running_loop().create_future()
+    ready.add_done_callback(lambda opened: control.say(Ready(opened.result().whereabouts)))
+    serving = asyncio.create_task(control.serve())
+    try:
+        await run(app, ready)
+    except UsageError as error:
+        control.say(Failed(str(error)))
+        with suppress(OSError):
+            await control.drain()
+        return 2
+    finally:
+        serving.cancel()
+    return 0
+
+
+def _orphaned() -> None:
+    """Another hall may start on the same store and port. What was not acknowledged is not saved."""
+    os._exit(ORPHANED)
+
+
+def start(arguments: list[str]) -> int:
+    control, turns, signals, _claim = map(int, arguments)  # the claim on the data directory is only held
+    sockets = [socket.socket(fileno=number) for number in (control, turns, signals)]
+    for number in map(int, arguments):
+        os.set_inheritable(number, False)
+    return uvloop.run(main(sockets[0], Ends(*sockets[1:])))
+
+
+if __name__ == "__main__":
+    sys.exit(start(sys.argv[1:]))
