@@ -26,6 +26,7 @@ MOST = 64  # connections until one is at the wanted node: the kernel chooses
 
 class NodesProcess(HallProcess):
     command = (sys.executable, "-m", "tests.processes.program", "serve")
+    start_seconds = 4 * PATIENCE  # three processes
 
     def pid_of(self, node: str) -> int:
         """Of the latest process of this node."""
@@ -41,7 +42,7 @@ class NodesProcess(HallProcess):
         def is_ready(line: str) -> bool:
             return '"node_ready"' in line and f'"{node}"' in line and f'"pid": {first}' not in line
 
-        assert await asyncio.to_thread(self.stderr.wait_for, is_ready), self.stderr.text
+        assert await asyncio.to_thread(self.stderr.wait_for, is_ready, self.start_seconds), self.stderr.text
         return self.pid_of(node)
 
 

@@ -48,7 +48,7 @@ class Printed:
     def text(self) -> str:
         return "".join(self.lines)
 
-    def wait_for(self, wanted: Callable[[str], bool]) -> str | None:
+    def wait_for(self, wanted: Callable[[str], bool], seconds: float = PATIENCE) -> str | None:
         """The first line that is wanted; None when the output ended, or time, without one."""
         seen = 0
 
@@ -61,7 +61,7 @@ class Printed:
             return self._ended
 
         with self._changed:
-            self._changed.wait_for(found, PATIENCE)
+            self._changed.wait_for(found, seconds)
             return self._lines[seen] if seen < len(self._lines) else None
 
     def finish(self) -> None:
@@ -82,6 +82,7 @@ class HallProcess:
     """`moothall serve` on a free port. Everything it writes is in `folder`, its data in `folder/data`."""
 
     command: tuple[str, ...] = (PROGRAM, "serve")
+    start_seconds = PATIENCE
 
     def __init__(
         self,
@@ -183,7 +184,7 @@ class HallProcess:
             return answer.status, dict(answer.headers), answer.read().decode()
 
     def _wait_until_ready(self) -> None:
-        line = self.stdout.wait_for(lambda line: _READY.match(line) is not None)
+        line = self.stdout.wait_for(lambda line: _READY.match(line) is not None, self.start_seconds)
         if line is None:
             self.kill()
             raise AssertionError(f"the hall did not start:\n{self.stderr.text}")

@@ -45,8 +45,12 @@ class Control:
         self._asked: dict[int, Callable[[bytes], None]] = {}
         self._numbers = 0
 
-    async def orders(self) -> Orders:
-        given = decode_to_node(await self._reader.readline())
+    async def orders(self) -> Orders | None:
+        """The first line. None: the supervising process is gone."""
+        said = await self._reader.readline()
+        if not said:
+            return None
+        given = decode_to_node(said)
         assert isinstance(given, Orders)  # noqa: S101  # the first line is
         return given
 
@@ -78,6 +82,8 @@ async def main(control_socket: socket.socket, ends: Ends) -> int:
     reader, writer = await asyncio.open_unix_connection(sock=control_socket, limit=MAX_LINE)
     control = Control(reader, writer)
     given = await control.orders()
+    if given is None:
+        return ORPHANED
     settings = settings_of(given)
     log = logs.configure(settings).bind(node=given.name)
     app = App(settings, log, supervised=Supervised(ends, _orphaned), gathering=control)
