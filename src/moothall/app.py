@@ -34,6 +34,7 @@ from moothall.hall import revocation
 from moothall.hall.access import Allowlist, Bans, decode_approval, decode_ban
 from moothall.hall.admin import read_motd
 from moothall.hall.common import ALLOWLIST, BANS, CAPS, MOTD, Copies, ListName
+from moothall.hall.common_clock import CommonClock
 from moothall.hall.durable import Durable
 from moothall.hall.elsewhere import NOWHERE, Elsewhere
 from moothall.hall.gallery import Gallery, is_open
@@ -52,7 +53,7 @@ from moothall.hall.mesh.stored_inbox import StoredInboxes
 from moothall.hall.newids import NewIds
 from moothall.hall.opening import open_hall
 from moothall.hall.other_halls import Desk, OtherHalls
-from moothall.hall.outside import Log
+from moothall.hall.outside import Clock, Log
 from moothall.hall.parts import Parts
 from moothall.hall.redaction import Redactor
 from moothall.hall.reporting import Spending
@@ -76,6 +77,7 @@ from moothall.store.opening import (
     bound_ids,
     claim_network,
     common_lists,
+    database_time,
     open_signals,
     open_store,
     pinned,
@@ -171,7 +173,12 @@ class App:
             hall=name,
             supervised=self._supervised,
         )
-        self._others = OtherHalls(self._market_store) if self._is_shared else None
+        self._clock: Clock = SystemClock()
+        common = CommonClock(self._clock, self.log) if settings.store else None
+        if common is not None:
+            self._clock = common
+            common.compare(common.time(), database_time(directory, settings.store))
+        self._others = OtherHalls(self._market_store, common) if self._is_shared else None
         self._journal: KeyJournal | None = None
         self._network_claim: NetworkClaim | None = None
         self.network: Peering | None = None
@@ -211,7 +218,7 @@ class App:
                 revocation.revoke_command(self._market_store, withdraw_skills),
             ),
             Parts(
-                clock=SystemClock(),
+                clock=self._clock,
                 entropy=os.urandom,
                 pick=secrets.randbelow,
                 alarm=self._set_alarm,

@@ -30,7 +30,8 @@ jetstream {{ store_dir: "{folder}", sync_interval: always }}
 
 
 class NatsServer:
-    def __init__(self, folder: Path, address: str = LOOPBACK) -> None:
+    def __init__(self, folder: Path, address: str = LOOPBACK, extra: str = "") -> None:
+        """`extra` are lines of its configuration."""
         found = shutil.which("nats-server", path=str(Path(sys.executable).parent)) or shutil.which(
             "nats-server"
         )
@@ -41,7 +42,7 @@ class NatsServer:
         self.port = free_port(address)
         self.url = f"nats://{address}:{self.port}"
         text = _CONFIGURATION.format(address=address, port=self.port, folder=folder / "jetstream")
-        (folder / "nats.conf").write_text(text)
+        (folder / "nats.conf").write_text(text + extra)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -117,6 +118,12 @@ class Node(HallProcess):
         _, _, body = await self.get("/health")
         facts: dict[str, Any] = json.loads(body)
         return facts
+
+    async def reports(self, **facts: Any) -> None:
+        """Until /health says so."""
+        async with asyncio.timeout(2 * PATIENCE):
+            while not facts.items() <= (await self.health()).items():  # noqa: ASYNC110  # another process
+                await asyncio.sleep(0.05)
 
     def freeze(self) -> None:
         """It does nothing, and its connections stay open."""

@@ -115,18 +115,9 @@ class Storm:
         witness = await Witness.enter(self.record, url, self._keys[number], f"agent-{number}")
         old, self._witnesses[number] = self._witnesses[number], witness
         for channel in self.dice.sample(self._channels, 2):
-            await self._enter(witness, channel)
+            await witness.join_channel(channel)
         if old is not None:
             await old.close()
-
-    async def _enter(self, witness: Witness, channel: str) -> None:
-        """A channel ends with its last member. Of several agents that make it anew, one succeeds."""
-        try:
-            await witness.do("JOIN", channel=channel)
-        except Refused as refused:
-            if refused.code != "CHANNEL_NOT_FOUND":
-                raise
-            await witness.do("CREATE_CHANNEL", channel=channel)
 
     async def _do_something(self, number: int, witness: Witness) -> None:
         dice = self.dice
@@ -141,11 +132,11 @@ class Storm:
         elif chance < 0.84 and len(joined) > 1:
             await witness.do("LEAVE", channel=dice.choice(joined))
         elif chance < 0.88:
-            await self._enter(witness, dice.choice(self._channels))
+            await witness.join_channel(dice.choice(self._channels))
         elif chance < 0.96 and witness.latest is not None:
-            channel, msg_id = witness.latest
+            channel, text = witness.latest
             if channel in witness.channels:
-                await witness.claim(channel, msg_id, dice.randrange(1000))
+                await witness.claim(channel, text, dice.randrange(1000))
         elif chance < 0.98:
             await self._come(number)
         else:

@@ -2,7 +2,7 @@
 
 import asyncio
 from itertools import count
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from websockets.exceptions import ConnectionClosed
 
@@ -23,6 +23,9 @@ from tests.support.history import (
     violations,
 )
 from tests.support.history import Refused as RefusedText
+from tests.support.server import HallProcess
+
+RETRY: Final = 0.1  # seconds
 
 
 class Record:
@@ -31,6 +34,7 @@ class Record:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.texts: dict[str, str] = {}  # by the hall's id of the message
+        self.ids: dict[str, str] = {}  # and by text
         self._lines = count(1)
         self._texts = count(1)
 
@@ -39,6 +43,10 @@ class Record:
 
     def new_text(self) -> str:
         return f"text-{next(self._texts)}"
+
+    def name(self, msg_id: str, text: str) -> None:
+        self.texts[msg_id] = text
+        self.ids[text] = msg_id
 
     def text_of(self, msg_id: str) -> str:
         return self.texts.get(msg_id, msg_id)
@@ -66,8 +74,9 @@ class Witness(AgentChat):
         self.heard: set[str] = set()
         self.newly_heard = asyncio.Event()
         self.told_of_gaps: set[str] = set()  # channels
+        self._notices: list[Message] = []  # that were not looked for yet
         self.displaced = False
-        self.latest: tuple[str, str] | None = None  # the channel and id of a message that it heard
+        self.latest: tuple[str, str] | None = None  # the channel and text of a message that it heard
 
     @classmethod
     async def enter(cls, record: Record, url: str, key: PrivateKey, name: str = "agent") -> Self:
@@ -96,26 +105,37 @@ class Witness(AgentChat):
             raise Refused(message)
         return message
 
-    async def tell(self, to: str, text: str | None = None) -> str:
+    async def tell(self, to: str, filling: str = "") -> str:
         """Say a text that was never said before, and return it. ACK comes later, and is written down then."""
         assert self.record is not None
-        text = text or self.record.new_text()
+        text = self.record.new_text()
         ref = f"r{next(self._refs)}"
         self._saying[ref] = text
         self.record.events.append(Said(self.line, to, text))
-        await self._send(type="MSG", ref=ref, to=to, content=text)
+        await self._send(type="MSG", ref=ref, to=to, content=f"{text} {filling}")
         return text
 
-    async def claim(self, channel: str, msg_id: str, started_at: int) -> None:
+    async def join_channel(self, channel: str) -> None:
+        """A channel ends with its last member. Of several agents that make it anew, one succeeds."""
+        try:
+            await self.do("JOIN", channel=channel)
+        except Refused as refused:
+            if refused.code != "CHANNEL_NOT_FOUND":
+                raise
+            await self.do("CREATE_CHANNEL", channel=channel)
+
+    async def claim(self, channel: str, text: str, started_at: int) -> None:
         """Say that it answers a message. ACK means that it has the floor, and YIELD that another agent has it."""
+        assert self.record is not None
+        msg_id = self.record.ids[text]
         ref = f"r{next(self._refs)}"
         self._claiming[ref] = msg_id
         await self._send(type="RESPONDING_TO", ref=ref, channel=channel, msg_id=msg_id, started_at=started_at)
 
     async def acked(self) -> None:
-        """Until each text that was said has been acknowledged or refused."""
+        """Until each text and claim has been acknowledged or refused."""
         async with asyncio.timeout(PATIENCE):
-            while self._saying and self.is_open:
+            while (self._saying or self._claiming) and self.is_open:
                 await self._changed()
 
     async def hears(self, text: str) -> None:
@@ -123,6 +143,23 @@ class Witness(AgentChat):
             while text not in self.heard:
                 if not self.is_open:
                     raise Closed(f"before {text} came")
+                await self._changed()
+
+    async def sees(self, kind: str, **fields: Any) -> Message:
+        """The next notice of this type with these fields."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                for message in self._notices:
+                    if message["type"] == kind and fields.items() <= message.items():
+                        self._notices.remove(message)
+                        return message
+                if not self.is_open:
+                    raise Closed(f"before {kind} came")
+                await self._changed()
+
+    async def told_of_gap(self, channel: str) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while channel not in self.told_of_gaps:
                 await self._changed()
 
     async def _changed(self) -> None:
@@ -144,6 +181,8 @@ class Witness(AgentChat):
             answer.set_result(message)
         elif not self.agent_id or message["type"] == "VERIFY_REQUEST":
             await super()._take(message)
+        elif message["type"] not in ("MSG", "ACK"):
+            self._notices.append(message)
 
     def _note(self, record: Record, message: Message) -> None:
         match message:
@@ -155,16 +194,19 @@ class Witness(AgentChat):
             case {"type": "LEFT", "channel": channel}:
                 self.channels.discard(channel)
                 record.events.append(Left(self.line, channel))
-            case {"type": "MSG", "from": sender, "to": to, "content": text} if text.startswith("text-"):
+            case {"type": "MSG", "from": sender, "to": to, "content": content} if content.startswith("text-"):
                 if not message.get("replay"):
+                    text = content.partition(" ")[0]
                     self.heard.add(text)
-                    record.texts[message["msg_id"]] = text
+                    record.name(message["msg_id"], text)
                     if to.startswith("#"):
-                        self.latest = to, message["msg_id"]
+                        self.latest = to, text
                     record.events.append(Heard(self.line, to, sender.removeprefix("@"), text))
             case {"type": "ACK", "ref": ref} if ref in self._saying:
-                record.texts[message["msg_id"]] = self._saying[ref]
+                record.name(message["msg_id"], self._saying[ref])
                 record.events.append(Acked(self.line, self._saying.pop(ref)))
+            case {"type": "ERROR", "ref": ref} if ref in self._claiming:
+                del self._claiming[ref]
             case {"type": "ERROR", "ref": ref} if ref in self._saying:
                 record.events.append(RefusedText(self.line, self._saying.pop(ref)))
             case {"type": "GAP", "channel": channel}:
@@ -173,6 +215,7 @@ class Witness(AgentChat):
             case {"type": "ACK", "ref": ref} if ref in self._claiming:
                 record.events.append(Claimed(self.line, record.text_of(self._claiming.pop(ref))))
             case {"type": "YIELD", "msg_id": lost}:
+                self._claiming.pop(message.get("ref", ""), None)
                 record.events.append(Yielded(self.line, record.text_of(lost)))
             case {"type": "FLOOR_RELEASED", "msg_id": free, "from": who} if who.removeprefix(
                 "@"
@@ -190,3 +233,22 @@ class Witness(AgentChat):
             if not answer.done():
                 answer.set_exception(Closed("the connection is gone"))
         self._answers.clear()
+
+
+async def enter(record: Record, node: HallProcess, key: PrivateKey, *channels: str) -> Witness:
+    witness = await Witness.enter(record, node.url, key)
+    for channel in channels:
+        await witness.join_channel(channel)
+    return witness
+
+
+async def come_back(record: Record, node: HallProcess, key: PrivateKey) -> Witness:
+    """An agent whose node is gone: its id is free when the other nodes have given the node up."""
+    async with asyncio.timeout(2 * PATIENCE):
+        while True:
+            try:
+                return await Witness.enter(record, node.url, key)
+            except Refused as refused:
+                if refused.code != "UNAVAILABLE":
+                    raise
+                await asyncio.sleep(RETRY)

@@ -14,6 +14,7 @@ import msgspec
 from moothall.hall import admin, revocation
 from moothall.hall.agenda import Appointment
 from moothall.hall.common import ListName
+from moothall.hall.common_clock import CommonClock
 from moothall.hall.elsewhere import ON_THE_MESH, Addressed, Carried, Connected, PostBooks
 from moothall.hall.hall import Hall
 from moothall.hall.keep.pinning import PinSaver
@@ -52,6 +53,7 @@ class News(NamedTuple):
     letters: int
     decisions: int  # about deals and cases
     changes: int = 0  # of conversations of the mesh, that other halls count
+    time: float | None = None  # of the database, in seconds since the epoch
 
 
 class Desk(Protocol):
@@ -107,8 +109,10 @@ _decode_letter: Final = msgspec.json.Decoder(list[_Enclosed]).decode
 class OtherHalls:
     """Halls that share a PostgreSQL with this one."""
 
-    def __init__(self, store: Store[Any]) -> None:
+    def __init__(self, store: Store[Any], clock: CommonClock | None = None) -> None:
+        """`clock` is that of the hall, which follows the database's."""
         self._store: Store[HallBooks] = store
+        self._clock = clock
         self._revocations: Store[RevocationBooks] = store
         self._hall: Hall | None = None  # None: not open yet, or closed
         self._is_alone = False  # until the store says so
@@ -297,6 +301,7 @@ class OtherHalls:
         self._pulses_again = False
         presences, self._presences = self._presences, {}
         changes = self._changes
+        asked_at = hall.clock.time()
 
         def work(books: HallBooks) -> tuple[News, Sequence[int | None]]:
             news = books.pulse(presences, changes)
@@ -307,6 +312,8 @@ class OtherHalls:
             self._is_pulsing = False
             if self._hall is not None:
                 news, deadlines = answer
+                if self._clock is not None and news.time is not None:
+                    self._clock.compare(asked_at, news.time)
                 for desk, deadline in zip(self._desks, deadlines, strict=False):
                     if deadline is not None:
                         desk.plan(hall, deadline)

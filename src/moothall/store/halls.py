@@ -30,7 +30,8 @@ _NEWS: Final = (
     " coalesce((SELECT max(number) FROM pins), 0),"
     " coalesce((SELECT max(number) FROM letters), 0),"
     " coalesce((SELECT max(number) FROM audit), 0),"
-    " coalesce((SELECT sum(changes) FROM halls WHERE id <> ?), 0)"
+    " coalesce((SELECT sum(changes) FROM halls WHERE id <> ?), 0),"
+    " {now}"
 )
 _ELSEWHERE: Final = (
     "SELECT key, presence FROM present JOIN halls ON halls.id = hall"  # noqa: S608
@@ -61,7 +62,9 @@ class HallsSql(SqlWork):
             self._change(_entering(len(rows)), *(value for row in rows for value in row))
         for keys in short_runs([key for key, presence in presences.items() if presence is None]):
             self._change(_marked(_DEPART, len(keys)), self.hall, *keys)
-        ((others, revoked, pinned, letters, decisions, changed),) = self._query(_NEWS, self.hall, self.hall)
+        ((others, revoked, pinned, letters, decisions, changed, now),) = self._query(
+            self._timed(_NEWS), self.hall, self.hall
+        )
         return News(
             is_known=is_known,
             others=others,
@@ -71,6 +74,7 @@ class HallsSql(SqlWork):
             letters=letters,
             decisions=decisions,
             changes=int(changed),
+            time=now / 1000,
         )
 
     def leave(self) -> None:

@@ -211,6 +211,13 @@ def common_lists(
         return {of: common.listed(connection, of) for of in LISTS}, versions
 
 
+def database_time(directory: DataDirectory, url: str) -> float:
+    """Seconds since the epoch, by the clock of the machine that the database is on."""
+    with closing(connect(directory.path, url)) as connection:
+        ((milliseconds,),) = connection.execute(f"SELECT {connection.dialect.now}").fetchall()
+    return int(milliseconds) / 1000
+
+
 def pinned(directory: DataDirectory, url: str) -> list[tuple[int, str, bytes]]:
     """(number, hash of the identity, key) of all keep identities that are pinned, in their order."""
     with closing(connect(directory.path, url)) as connection:
