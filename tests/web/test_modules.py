@@ -113,6 +113,7 @@ async def test_the_page_and_the_sdk_refuse_the_same_names(visitor: Visitor) -> N
     assert refused == [fault(name) is not None for name in NAMES]
 
 
+LONG = f"{'a' * 60}." * 3  # parts of a host
 TEXTS = {
     "**a** *b* ~~c~~ `d`": "<p><strong>a</strong> <em>b</em> <s>c</s> <code>d</code></p>",
     "snake_case_name 2*3*4": "<p>snake_case_name 2*3*4</p>",
@@ -127,6 +128,10 @@ TEXTS = {
     "[x](javascript:alert(1))": "<p>[x](javascript:alert(1))</p>",
     "see https://example.org/a_b_c.": "<p>see <a>https://example.org/a_b_c</a>.</p>",
     "[bank](https://evil.example)": "<p><a>bank<span> (evil.example)</span></a></p>",
+    f"[bank](https://bank.example.{LONG}evil.example)": "<p><a>bank"
+    f"<span> (…{LONG[-68:]}evil.example)</span></a></p>",
+    f"https://bank.example.{LONG}evil.example": f"<p><a>{f'https://bank.example.{LONG}'[:199]}…"
+    f"<span> (…{LONG[-68:]}evil.example)</span></a></p>",
 }
 
 

@@ -3,9 +3,15 @@
 // A key is made extractable once, so that a copy can be offered as a key file; what is kept is not extractable.
 
 import { base64, fromPem, pem, sha256 } from "./bytes.js";
+import { storeIn } from "./database.js";
 import { isSigned, rawKey } from "./ed25519.js";
-import { forgetRecord, loadRecord, saveRecord } from "./keystore.js";
 import { makeKey, sealed, signed } from "./signers.js";
+
+// The one key of this browser for this hall, in IndexedDB. CryptoKeys are stored as objects that no script can read.
+const run = storeIn("moothall", "identity");
+const ONLY = "mine";
+const loadRecord = () => run("readonly", (store) => store.get(ONLY));
+const saveRecord = (record) => run("readwrite", (store) => store.put(record, ONLY));
 
 /** Browsers have WebCrypto on https and on this machine only. Without it, people join without a key. */
 export const canHaveKey = () => Boolean(globalThis.crypto?.subtle && globalThis.indexedDB);
@@ -63,7 +69,7 @@ export async function rename(identity, name) {
   identity.name = name;
 }
 
-export const forget = () => forgetRecord();
+export const forget = () => run("readwrite", (store) => store.delete(ONLY));
 
 async function keep(name, publicPem, privateDer) {
   const record = { name, pem: publicPem, ...(await sealed(privateDer)) };

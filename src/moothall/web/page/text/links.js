@@ -16,11 +16,12 @@ export function safeUrl(address) {
   return SCHEMES.has(url.protocol) && !url.username && !url.password ? url : undefined;
 }
 
-const whereTo = (url) => (url.protocol === "mailto:" ? url.pathname : url.host);
+/** The host, or the address of a mail. Of a long one, the end: its beginning may be any name. */
+const whereTo = ({ protocol, pathname, host }) => line(protocol === "mailto:" ? pathname : host, 4096).replace(/^.+(?=.{80}$)/, "…");
 
 /** A link that tells where it leads. `text` is what the author wants it to say, or undefined for the address itself. */
 export function link(url, text) {
   const attributes = { href: url.href, target: "_blank", rel: "noopener noreferrer nofollow", class: "out" };
-  if (text === undefined) return h("a", attributes, visible(line(url.href, 200)));
-  return h("a", attributes, text, h("span", { class: "host" }, ` (${line(whereTo(url), 80)})`));
+  const address = line(url.href, 200);
+  return h("a", attributes, text ?? visible(address), (text ?? address !== url.href) && h("span", { class: "host" }, ` (${whereTo(url)})`));
 }
