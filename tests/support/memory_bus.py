@@ -45,6 +45,13 @@ class Broker:
         for node in nodes:
             self._buses[node].rise()
 
+    def lose(self) -> None:
+        """Lose one message between two nodes, as a bus does to a node that reads too slowly."""
+        waiting = [line for (start, end), line in self._lines.items() if line and "" not in (start, end)]
+        if waiting:
+            line = self._random.choice(waiting)
+            del line[self._random.randrange(len(line))]
+
     def step(self) -> bool:
         """Deliver one message. False: there is none, but for nodes that are held."""
         waiting = [line for (_, end), line in self._lines.items() if line and end not in self.held]

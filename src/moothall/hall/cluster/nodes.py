@@ -315,7 +315,7 @@ class Nodes:
         self._next_look = None
         now = self._clock.monotonic()
         for known in list(self._known.values()):
-            if self._is_watched(known) and now - known.renewed_at >= SILENCE_SECONDS:
+            if self._is_watched(known) and known.renewed_at + SILENCE_SECONDS <= now:
                 known.renewed_at = now - SILENCE_SECONDS + RETRY_SECONDS
                 if self._bus.is_up:
                     self._give_up(known)

@@ -1,0 +1,408 @@
+"""Which node is home to which channel: the bucket `homes` of the registry says it.
+
+An entry is made with the channel, by one node: so a channel is made once. It names the home, the life and the epoch
+of it, and what kind of channel it is. When the life of a home is over, a node that needs the channel changes the
+entry to itself. A home without members hands the channel to a node that has some, in the same way.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from moothall.hall.agenda import Agenda
+from moothall.hall.cluster.bus import Bus, Entry, Stop
+from moothall.hall.cluster.elections import ChannelLog
+from moothall.hall.cluster.log import (
+    Answer,
+    Expect,
+    Follow,
+    Happened,
+    Lend,
+    Lent,
+    Missed,
+    Room,
+    Snapshot,
+    Submit,
+    Tip,
+    Unfollow,
+)
+from moothall.hall.cluster.nodes import Nodes
+from moothall.hall.cluster.post import Post
+from moothall.hall.cluster.replicas import Role
+from moothall.wire.bus import BusMessage, Origin, channel_subject, node_subject
+
+TICK_SECONDS: Final = 0.5
+PATIENCE_SECONDS: Final = 1.0  # without the others, before a node goes on alone
+# A node that has nothing of a log lets those that have some take a home that has died.
+MODESTY_SECONDS: Final = 1.0
+
+
+class Kind(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What kind of channel it is. This never changes."""
+
+    invite_only: bool = False
+    verified_only: bool = False
+    on_demand: bool = False
+    made_by: str | None = None  # the address of its maker
+
+
+class Home(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The value of an entry."""
+
+    node: str
+    life: int
+    epoch: int
+    kind: Kind = Kind()
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(Home).decode
+
+
+_HANDLERS: Final[dict[type[BusMessage], Callable[[ChannelLog, Origin, Any], None]]] = {
+    Submit: ChannelLog.submitted,
+    Expect: ChannelLog.expected,
+    Answer: ChannelLog.answered,
+    Happened: ChannelLog.happened,
+    Tip: ChannelLog.tipped,
+    Follow: ChannelLog.followed,
+    Unfollow: ChannelLog.unfollowed,
+    Missed: ChannelLog.missed,
+    Snapshot: ChannelLog.snapshot,
+    Lend: ChannelLog.lend,
+    Lent: ChannelLog.lent,
+}
+
+
+def key_of(channel: str) -> str:
+    return channel.encode().hex()
+
+
+class Homes:
+    """The channels of all nodes, as this one knows them. Implements `replicas.Outlook`."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        post: Post,
+        nodes: Nodes,
+        agenda: Agenda,
+        now: Callable[[], float],
+        make_room: Callable[[str], Room],
+        kind_of: Callable[[str], Kind],
+    ) -> None:
+        """`kind_of` says of a channel without an entry what kind it is."""
+        self._bus = bus
+        self._post = post
+        self._nodes = nodes
+        self._agenda = agenda
+        self._make_room = make_room
+        self._kind_of = kind_of
+        self.now = now
+        self.logs: dict[str, ChannelLog] = {}
+        self.entries: dict[str, tuple[Home, int]] = {}  # with the revision
+        self.opened: Callable[[str, Kind], None] = lambda channel, kind: None
+        self.removed: Callable[[str], None] = lambda channel: None
+        self.moved: Callable[[str], None] = lambda channel: None
+        self._revisions: dict[str, int] = {}  # the last one of each channel that there was
+        self._claiming: set[str] = set()
+        self._dead_since: dict[str, float] = {}  # homes that have died, by channel
+        self._former: dict[str, str] = {}  # the home before this one
+        self._apart_since: float | None = None
+        self._is_alone = False
+        self._life = 0
+        self._stops: list[Stop] = []
+        for kind, handler in _HANDLERS.items():
+            post.handle(kind, partial(self._receive, handler))
+        bus.on_change(self._bus_changed)
+
+    def _receive(
+        self, handler: Callable[[ChannelLog, Origin, Any], None], origin: Origin, message: Any
+    ) -> None:
+        log = self.logs.get(message.channel)
+        if log is not None:
+            handler(log, origin, message)
+
+    def open(self) -> None:
+        self._life = self._nodes.life
+        self._stops.append(self._bus.registry.watch("homes", self._told, lambda: None))
+        self._plan()
+
+    def close(self) -> None:
+        for stop in self._stops:
+            stop()
+        self._stops.clear()
+
+    # -- what a channel needs of its node (`replicas.Outlook`) ---------------------------------------
+
+    @property
+    def me(self) -> Origin:
+        return self._post.origin
+
+    def is_alive(self, node: str) -> bool:
+        return node == self.me.node or node in self._nodes.live
+
+    def send(self, node: str, message: BusMessage) -> None:
+        self._post.send(node_subject(node), message)
+
+    def publish(self, channel: str, message: BusMessage) -> None:
+        self._post.send(channel_subject(channel), message)
+
+    def listen(self, channel: str) -> Stop:
+        return self._post.listen(channel_subject(channel))
+
+    # -- channels ----------------------------------------------------------------------------------
+
+    def log(self, channel: str) -> ChannelLog:
+        """Of a channel that this node needs, or has to submit something to."""
+        log = self.logs.get(channel)
+        if log is None:
+            log = self.logs[channel] = ChannelLog(channel, self._make_room(channel), self)
+        return log
+
+    def want(self, channel: str) -> ChannelLog:
+        """This node needs the channel, or is about to submit something: find its home."""
+        log = self.log(channel)
+        self.review(log)
+        return log
+
+    def is_home(self, channel: str) -> bool:
+        """True if this node decides about the channel at this moment."""
+        log = self.logs.get(channel)
+        return log is not None and log.decides
+
+    def home_of(self, channel: str) -> str | None:
+        found = self.entries.get(channel)
+        return found[0].node if found is not None else None
+
+    def make(
+        self, channel: str, kind: Kind, done: Callable[[bool], None], failed: Callable[[BaseException], None]
+    ) -> None:
+        """Make a channel, with this node as its home. `done` gets False if there is one of this name."""
+        if channel in self.entries:
+            done(False)
+            return
+        home = Home(self.me.node, self.me.life, 1, kind)
+
+        def answered(revision: int | None) -> None:
+            if revision is not None:
+                self._know(channel, home, revision)
+            done(revision is not None)
+
+        self._bus.registry.put("homes", key_of(channel), _encode(home), 0, answered, failed)
+
+    def remove(self, channel: str) -> None:
+        """Remove a channel whose home is here, and which has no members."""
+        found, log = self.entries.get(channel), self.logs.get(channel)
+        if found is None or log is None or log.role is not Role.HOME or log.followers:
+            return
+        log.resign()
+
+        def done(is_deleted: bool) -> None:
+            if not is_deleted:
+                log.stay()
+
+        def failed(error: BaseException) -> None:
+            log.stay()
+
+        self._bus.registry.delete("homes", key_of(channel), found[1], done, failed)
+
+    # -- the registry ------------------------------------------------------------------------------
+
+    def _told(self, entry: Entry) -> None:
+        try:
+            channel = bytes.fromhex(entry.key).decode()
+        except ValueError:
+            return
+        if entry.revision <= self._revisions.get(channel, 0):
+            return
+        if not entry.value:
+            self._revisions[channel] = entry.revision
+            self._forget(channel)
+            return
+        try:
+            home = _decode(entry.value)
+        except msgspec.DecodeError:
+            return
+        self._know(channel, home, entry.revision)
+
+    def _know(self, channel: str, home: Home, revision: int) -> None:
+        if revision <= self._revisions.get(channel, 0):
+            return
+        self._revisions[channel] = revision
+        before = self.entries.get(channel)
+        self.entries[channel] = (home, revision)
+        self._dead_since.pop(channel, None)
+        if before is None:
+            self._former.pop(channel, None)
+            self.opened(channel, home.kind)
+        elif before[0].node != home.node:
+            self._former[channel] = before[0].node
+        log = self.logs.get(channel)
+        if log is None and self._is_me(home):
+            log = self.log(channel)
+        if log is not None:
+            self.review(log)
+        self.moved(channel)
+
+    def _forget(self, channel: str) -> None:
+        if self.entries.pop(channel, None) is None:
+            return
+        log = self.logs.pop(channel, None)
+        if log is not None:
+            log.forget()
+        self._former.pop(channel, None)
+        self.removed(channel)
+
+    def _is_me(self, home: Home) -> bool:
+        return (home.node, home.life) == self.me
+
+    def review(self, log: ChannelLog) -> None:
+        """Do what follows from the entry of the channel, as it is now."""
+        if not self._is_connected:
+            if self._is_alone:
+                log.go_alone()
+            return
+        found = self.entries.get(log.name)
+        if found is None:
+            if log.needs_home:
+                kind = self._kind_of(log.name)
+                self._claim(log, Home(self.me.node, self.me.life, log.epoch + 1, kind), 0)
+            return
+        home, revision = found
+        if self._is_me(home):
+            self._dead_since.pop(log.name, None)
+            log.take_over(home.epoch, self._former.get(log.name))
+        elif self._nodes.is_alive(home.node, home.life):
+            self._dead_since.pop(log.name, None)
+            log.follow(home.node, home.epoch)
+        elif log.needs_home:
+            since = self._dead_since.setdefault(log.name, self.now())
+            if log.has_replica or self.now() - since >= MODESTY_SECONDS:
+                self._claim(log, self._mine(home), revision)
+
+    def _mine(self, home: Home) -> Home:
+        return Home(self.me.node, self.me.life, home.epoch + 1, home.kind)
+
+    def _claim(self, log: ChannelLog, home: Home, revision: int) -> None:
+        """Make this node the home, if no other node does so first."""
+        name = log.name
+        if name in self._claiming:
+            return
+        self._claiming.add(name)
+
+        def done(new_revision: int | None) -> None:
+            self._claiming.discard(name)
+            if new_revision is not None:
+                self._know(name, home, new_revision)
+            else:
+                self._look(name)
+
+        def failed(error: BaseException) -> None:
+            self._claiming.discard(name)
+
+        self._bus.registry.put("homes", key_of(name), _encode(home), revision, done, failed)
+
+    def _look(self, channel: str) -> None:
+        """The entry is not what this node thought, and the watch has not told."""
+
+        def done(entry: Entry | None) -> None:
+            if entry is not None:
+                self._told(entry)
+                return
+            log = self.logs.get(channel)
+            if log is None or not log.needs_home:
+                self._forget(channel)
+            else:
+                self.entries.pop(channel, None)
+                self.review(log)
+
+        self._bus.registry.get("homes", key_of(channel), done, lambda error: None)
+
+    def _hand_over(self, log: ChannelLog) -> None:
+        """To a node that has members, if this one has none."""
+        found = self.entries.get(log.name)
+        if found is None or log.name in self._claiming or not self._is_me(found[0]):
+            return
+        nodes = sorted(log.room.member_nodes() & log.followers)
+        heir = next((node for node in nodes if node in self._nodes.live), None)
+        if heir is None:
+            return
+        home, revision = found
+        life = self._nodes.live[heir].life
+        named = Home(heir, life, home.epoch + 1, home.kind)
+        log.resign()
+        self._claiming.add(log.name)
+
+        def done(new_revision: int | None) -> None:
+            self._claiming.discard(log.name)
+            if new_revision is not None:
+                self._know(log.name, named, new_revision)
+            else:
+                self._look(log.name)
+
+        def failed(error: BaseException) -> None:
+            self._claiming.discard(log.name)
+            self._look(log.name)
+
+        self._bus.registry.put("homes", key_of(log.name), _encode(named), revision, done, failed)
+
+    # -- nodes and time ----------------------------------------------------------------------------
+
+    def node_gone(self, node: str) -> None:
+        """The life of another node is over."""
+        for log in list(self.logs.values()):
+            log.node_gone(node)
+            self.review(log)
+
+    def node_joined(self, node: str) -> None:
+        """Another node has begun a life: it may be home to a channel that this one waits for."""
+        for log in list(self.logs.values()):
+            self.review(log)
+
+    def _bus_changed(self, is_up: bool) -> None:
+        """The registry may have been made anew: what it tells from now on counts."""
+        if is_up:
+            self._revisions.clear()
+
+    @property
+    def _is_connected(self) -> bool:
+        return self._bus.is_up and self._nodes.has_lease
+
+    def _plan(self) -> None:
+        def tick() -> None:
+            if self._stops:
+                self.tick()
+                self._plan()
+
+        self._agenda.at(self.now() + TICK_SECONDS, tick)
+
+    def tick(self) -> None:
+        if not self._is_connected:
+            if self._apart_since is None:
+                self._apart_since = self.now()
+            elif not self._is_alone and self.now() - self._apart_since >= PATIENCE_SECONDS:
+                self._is_alone = True
+                for log in list(self.logs.values()):
+                    log.go_alone()
+            return
+        was_apart, self._apart_since, self._is_alone = self._apart_since is not None, None, False
+        is_reborn, self._life = self._life != self.me.life, self.me.life
+        for log in list(self.logs.values()):
+            if was_apart:
+                self._look(log.name)
+                log.speak_up()
+            if is_reborn:
+                log.begin_again()
+            self.review(log)
+            log.tick()
+            if log.role is Role.HOME and log.followers and not log.room.is_wanted:
+                self._hand_over(log)
+            elif log.is_idle:
+                self._let_go(log)
+
+    def _let_go(self, log: ChannelLog) -> None:
+        log.forget()
+        del self.logs[log.name]

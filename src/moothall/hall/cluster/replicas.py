@@ -1,0 +1,395 @@
+"""One channel on one node: its part of the log, as a replica.
+
+A replica applies records in the order of their numbers. It keeps those that come early, and asks the home again for
+those that are missing. What agents of its node want goes to the home as a submission, and again until it is known
+what came of it. The home takes the submissions of a node in the order in which they were made (`elections`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Final, Protocol
+
+from moothall.hall.cluster.log import (
+    RING_RECORDS,
+    Answer,
+    Expect,
+    Follow,
+    Happened,
+    Lend,
+    Lent,
+    Missed,
+    Record,
+    Ring,
+    Room,
+    Snapshot,
+    Submit,
+    Tip,
+    Unfollow,
+)
+from moothall.wire.bus import BusMessage, Origin
+
+RESEND_SECONDS: Final = 1.0
+MAX_EARLY: Final = 1024  # records that wait for those before them
+
+Done = Callable[[bytes], None]
+
+
+class Role(Enum):
+    NOTHING = auto()  # no replica
+    SYNCING = auto()  # has asked the home for what it lacks
+    REPLICA = auto()
+    ELECTED = auto()  # the home, as soon as it has all that other nodes have of the log
+    HOME = auto()
+    RESIGNING = auto()  # still the home, but it may be another one's soon: nothing is decided
+    ALONE = auto()  # the home cannot be reached
+
+
+class Outlook(Protocol):
+    """What a channel needs of its node."""
+
+    @property
+    def me(self) -> Origin: ...
+
+    def now(self) -> float: ...
+
+    def is_alive(self, node: str) -> bool:
+        """True if the node is alive, as far as this one knows. True for this one."""
+
+    def send(self, node: str, message: BusMessage) -> None: ...
+
+    def publish(self, channel: str, message: BusMessage) -> None:
+        """To all nodes that follow the channel."""
+
+    def listen(self, channel: str) -> Callable[[], None]:
+        """Hear what is published about the channel, until the returned function is called."""
+
+
+class _Pending:
+    """A submission of this node whose outcome is not known yet."""
+
+    __slots__ = ("body", "done", "sent_at", "serial")
+
+    def __init__(self, body: bytes, done: Done) -> None:
+        self.body = body
+        self.done = done
+        self.serial = 0  # 0: it has not been sent to this home
+        self.sent_at = 0.0
+
+
+class Sender:
+    """What a home knows of the submissions of one node."""
+
+    __slots__ = ("answers", "life", "taken")
+
+    def __init__(self, life: int) -> None:
+        self.life = life
+        self.taken = 0
+        self.answers: dict[str, bytes] = {}  # by mark, the oldest first
+
+
+class Replica(ABC):
+    def __init__(self, name: str, room: Room, outlook: Outlook) -> None:
+        self.name = name
+        self.room = room
+        self.role = Role.NOTHING
+        self.epoch = 0  # of the home that is followed, or of its own
+        self.home: str | None = None  # the node that is followed
+        self.gaps = 0  # times that agents of this node were not told all
+        self._outlook = outlook
+        self._ring = Ring()
+        self._known_epoch = 0  # in which the last record of the ring was made
+        self._ends: dict[int, int] = {}  # the last number of each epoch that is known to have ended
+        self._told: dict[
+            str, None
+        ] = {}  # marks of records that were lost, after agents of this node were told
+        self._apart = False  # it has decided alone since it last heard of the home
+        self._early: dict[int, Record] = {}
+        self._pending: dict[str, _Pending] = {}  # by mark, in their order
+        self._serial = 0
+        self._asked_at = 0.0  # when the home was asked for what is missing
+        self._stop: Callable[[], None] | None = None
+        # As the home:
+        self.followers: set[str] = set()
+        self._senders: dict[str, Sender] = {}
+        self._is_applying = False  # what is submitted meanwhile happens after it
+        self._awaited: set[str] = set()  # nodes that have yet to say how much of the log they have
+        self._asking: dict[str, Follow] = {}  # what they said
+        self._borrowing: str | None = None
+        self._elected_at = 0.0
+        self._borrowed_at = 0.0
+        self._is_told = True  # followers know the last number
+
+    @property
+    def number(self) -> int:
+        """Of the last record that this node has."""
+        return self._ring.last
+
+    @property
+    def decides(self) -> bool:
+        return self.role in (Role.HOME, Role.ALONE)
+
+    @property
+    def has_replica(self) -> bool:
+        """True if it has something of the log that may be needed."""
+        return self._known_epoch != 0
+
+    @property
+    def needs_home(self) -> bool:
+        """True if this node should be home, if no other node is."""
+        return (
+            bool(self._pending)
+            or self.room.is_wanted
+            or self.role
+            in (
+                Role.HOME,
+                Role.RESIGNING,
+                Role.ELECTED,
+                Role.ALONE,
+            )
+        )
+
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing is lost when the channel is forgotten here."""
+        return not (self._pending or self.room.is_wanted) and self.role in (Role.NOTHING, Role.REPLICA)
+
+    @abstractmethod
+    def _decide(self, mark: str, body: bytes, node: str) -> bytes:
+        """Do what a node has submitted, and return the answer. Only a node that `decides` is asked."""
+
+    # -- what agents of this node want --------------------------------------------------------------
+
+    def submit(self, mark: str, body: bytes, done: Done) -> None:
+        """`done` is called when it has happened, or with the answer of the home if it has not."""
+        if self.decides and not self._is_applying:
+            done(self._decide(mark, body, self._outlook.me.node))
+            return
+        pending = self._pending[mark] = _Pending(body, done)
+        if self.role in (Role.REPLICA, Role.NOTHING):
+            self._send_pending(mark, pending)
+
+    def _send_pending(self, mark: str, pending: _Pending) -> None:
+        if self.home is None:
+            return
+        if not pending.serial:
+            self._serial += 1
+            pending.serial = self._serial
+        pending.sent_at = self._outlook.now()
+        message = Submit(self.name, self.epoch, pending.serial, mark, pending.body)
+        self._outlook.send(self.home, message)
+
+    def _send_all(self, serial: int = 1) -> None:
+        for mark, pending in self._pending.items():
+            if not pending.serial or pending.serial >= serial:
+                self._send_pending(mark, pending)
+
+    def _settle(self, mark: str, answer: bytes = b"") -> None:
+        pending = self._pending.pop(mark, None)
+        if pending is not None:
+            pending.done(answer)
+
+    def _settle_taken(self, taken: int) -> None:
+        """The home has taken submissions up to this serial. Send it the others, with the serials after it."""
+        for mark, pending in list(self._pending.items()):
+            if 0 < pending.serial <= taken:
+                self._settle(mark)
+        self._serial = taken
+        for pending in self._pending.values():
+            pending.serial = 0
+        self._send_all()
+
+    def begin_again(self) -> None:
+        """This node has a new life: the home has forgotten the one before."""
+        if self.role is Role.NOTHING:
+            self._serial = 0
+            for pending in self._pending.values():
+                pending.serial = 0
+            self._send_all()
+            return
+        self._apart = self.has_replica  # its members were announced as gone
+        if self.role in (Role.SYNCING, Role.REPLICA):
+            self._ask_home()
+
+    def expected(self, origin: Origin, message: Expect) -> None:
+        if origin.node == self.home and message.epoch == self.epoch:
+            self._send_all(message.serial)
+
+    def answered(self, origin: Origin, message: Answer) -> None:
+        self._settle(message.mark, message.body)
+
+    # -- as a replica ------------------------------------------------------------------------------
+
+    def follow(self, home: str, epoch: int) -> None:
+        """Another node is home in this epoch."""
+        is_wanted = self.room.is_wanted or self.has_replica
+        if (home, epoch) == (self.home, self.epoch) and (
+            self.role in (Role.SYNCING, Role.REPLICA) or (self.role is Role.NOTHING and not is_wanted)
+        ):
+            return
+        self._stop_deciding()
+        self._early.clear()
+        if epoch != self.epoch:
+            self._serial = 0
+            for pending in self._pending.values():
+                pending.serial = 0
+        self.home, self.epoch = home, epoch
+        if is_wanted:
+            self._ask_home()
+        else:
+            self._send_all()
+
+    def _ask_home(self) -> None:
+        if self.home is None:
+            return
+        if self._stop is None:
+            self._stop = self._outlook.listen(self.name)
+        self.role = Role.SYNCING
+        self._asked_at = self._outlook.now()
+        message = Follow(
+            self.name,
+            self.epoch,
+            self._known_epoch,
+            self._ring.last,
+            self.room.own(),
+            self._apart,
+        )
+        self._outlook.send(self.home, message)
+
+    def _is_from_home(self, origin: Origin, epoch: int) -> bool:
+        return origin.node == self.home and epoch == self.epoch and self.role in (Role.SYNCING, Role.REPLICA)
+
+    def happened(self, origin: Origin, message: Happened) -> None:
+        if not self._is_from_home(origin, message.epoch):
+            return
+        record = message.record
+        if record.number <= self._ring.last and self.role is Role.REPLICA:
+            return
+        if len(self._early) < MAX_EARLY:
+            self._early[record.number] = record
+        if self.role is Role.REPLICA:
+            self._apply_early()
+            if self._early:
+                self._ask_home()
+
+    def _apply_early(self) -> None:
+        while (record := self._early.pop(self._ring.last + 1, None)) is not None:
+            self._take(record)
+
+    def _take(self, record: Record) -> None:
+        self._ring.add(record)
+        self.room.apply(record.body, again=record.mark in self._told)
+        self._settle(record.mark)
+
+    def tipped(self, origin: Origin, message: Tip) -> None:
+        if (
+            self._is_from_home(origin, message.epoch)
+            and self.role is Role.REPLICA
+            and message.number > self._ring.last
+        ):
+            self._ask_home()
+
+    def missed(self, origin: Origin, message: Missed) -> None:
+        if not self._is_from_home(origin, message.epoch) or self.role is not Role.SYNCING or self._apart:
+            return
+        if message.records and message.records[0].number > self._ring.last + 1:
+            return
+        self.role = Role.REPLICA
+        self._known_epoch = self.epoch
+        self._ends = dict(message.ends)
+        for record in message.records:
+            if record.number > self._ring.last:
+                self._take(record)
+        self._settle_taken(message.taken)
+        self._catch_up()
+
+    def snapshot(self, origin: Origin, message: Snapshot) -> None:
+        if not self._is_from_home(origin, message.epoch) or self.role is not Role.SYNCING:
+            return
+        self.role = Role.REPLICA
+        self._install(message)
+        self._known_epoch = self.epoch
+        self._settle_taken(message.taken)
+        self._catch_up()
+
+    def _is_known(self, message: Snapshot | Lent) -> bool:
+        """True if what this node has of the log is part of the log of the other one."""
+        last = message.number if self._known_epoch == self.epoch else message.ends.get(self._known_epoch, -1)
+        return self._ring.last <= last
+
+    def _install(self, message: Snapshot | Lent) -> None:
+        had_one, was_apart = self.has_replica or self._apart, self._apart or not self._is_known(message)
+        self._apart = False
+        self._ends = dict(message.ends)
+        self._told |= dict.fromkeys(mark for mark in self._ring.marks if mark not in message.marks)
+        while len(self._told) > RING_RECORDS:
+            del self._told[next(iter(self._told))]
+        self._ring.restart(message.number, message.marks)
+        self.gaps += had_one
+        self.room.install(message.state, missed=had_one, apart=had_one and was_apart)
+        for mark in message.marks:
+            self._settle(mark)
+
+    def _catch_up(self) -> None:
+        for number in [number for number in self._early if number <= self._ring.last]:
+            del self._early[number]
+        self._apply_early()
+        if self._early:
+            self._ask_home()
+
+    def forget(self) -> None:
+        """This node needs the channel no more."""
+        if self.home is not None and self.role in (Role.SYNCING, Role.REPLICA):
+            self._outlook.send(self.home, Unfollow(self.name))
+        self._drop_subscription()
+        self.role = Role.NOTHING
+        self._known_epoch = 0
+        self._apart = False
+        self._early.clear()
+        self._ring = Ring()
+
+    def _drop_subscription(self) -> None:
+        if self._stop is not None:
+            self._stop()
+            self._stop = None
+
+    def _stop_deciding(self) -> None:
+        if self.role in (Role.HOME, Role.RESIGNING, Role.ALONE):
+            self.room.resigned()
+        self.followers.clear()
+        self._senders.clear()
+        self._awaited.clear()
+        self._asking.clear()
+        self._borrowing = None
+        if self.role is not Role.NOTHING:
+            self.role = Role.SYNCING
+
+    def lend(self, origin: Origin, message: Lend) -> None:
+        """A new home lacks what this node has."""
+        if origin.node != self.home or message.epoch != self.epoch or self.role is not Role.SYNCING:
+            return
+        records, marks, state = None, [], b""
+        if self._knows(message, self._known_epoch):
+            records = self._ring.after(message.number)
+        if records is None:
+            marks, state = self._ring.marks, self.room.state()
+        lent = Lent(
+            self.name,
+            self.epoch,
+            self._known_epoch,
+            self._ring.last,
+            records,
+            marks,
+            state,
+            self._ends,
+        )
+        self._outlook.send(origin.node, lent)
+
+    def _knows(self, peer: Follow | Lend, epoch: int) -> bool:
+        """True if all that the other node has is part of this log, which is one of this epoch."""
+        if peer.apart or not peer.last_epoch:
+            return False
+        if peer.last_epoch == epoch:
+            return peer.number <= self._ring.last
+        end = self._ends.get(peer.last_epoch)
+        return end is not None and peer.number <= end
