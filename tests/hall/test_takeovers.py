@@ -195,9 +195,9 @@ def test_takeovers_are_as_far_apart_as_the_delay_says(steps: list[tuple[str, flo
     displaced: list[float] = []
     note = world.hall.takeovers.note
 
-    def noted(waiting: object, now: float) -> None:
+    def noted(agent_id: str, delay: float, now: float) -> None:
         displaced.append(now)
-        note(waiting, now)  # type: ignore[arg-type]  # it is what the hall gave
+        note(agent_id, delay, now)
 
     world.hall.takeovers.note = noted  # type: ignore[method-assign]  # to see when
     for step, seconds in steps:

@@ -243,7 +243,7 @@ def _claim_id(hall: Hall, session: Session, applicant: Applicant, key: PublicKey
     claim = IdClaim(agent_id, key.raw, hall.timestamp(), may_bind)
     holding = hall.keyring.claim_now(claim)
     if holding is not None and holding.is_new:
-        _welcome(hall, session, applicant)
+        _take_place(hall, session, applicant, key)
     else:
         _wait_for_id(hall, session, applicant, key, claim)
 
@@ -279,8 +279,24 @@ def _come_in(hall: Hall, session: Session, applicant: Applicant, key: PublicKey)
         session,
         key,
         is_welcome=partial(_is_welcome, hall, session, key),
-        welcome=partial(_welcome, hall, session, applicant),
+        welcome=partial(_take_place, hall, session, applicant, key),
     )
+
+
+def _take_place(hall: Hall, session: Session, applicant: Applicant, key: PublicKey) -> None:
+    """WELCOME, when no other node has a session of this key."""
+    cluster = hall.cluster
+    if cluster is None or cluster.ownership.has(key.agent_id(hall.settings.id_length)):
+        _welcome(hall, session, applicant)
+        return
+
+    def claimed(result: None) -> None:
+        if not session.closed and _is_welcome(hall, session, key):
+            _welcome(hall, session, applicant)
+
+    hall.stop_waiting(session)
+    hall.expect_identity(session)
+    hall.durable.wait_for(session, partial(cluster.ownership.claim, session, key), claimed)
 
 
 def _check_holding(hall: Hall, session: Session, claim: IdClaim, holding: Holding) -> None:

@@ -96,10 +96,15 @@ class Takeovers:
         past = self._past.get(waiting.id)
         return past is None or past is waiting.last
 
-    def note(self, waiting: Waiting, now: float) -> None:
-        """Remember a takeover: the waiting session displaced the connected one."""
-        self._past.pop(waiting.id, None)
-        self._past[waiting.id] = Past(now, waiting.delay)
+    def last_delay(self, agent_id: str, now: float) -> float:
+        """The delay of the last takeover of this id, 0 if there was none lately."""
+        past = self._past.get(agent_id)
+        return past.delay if past is not None and now - past.at < MEMORY else 0.0
+
+    def note(self, agent_id: str, delay: float, now: float) -> None:
+        """Remember a takeover: a session that waited so long displaced the connected one."""
+        self._past.pop(agent_id, None)
+        self._past[agent_id] = Past(now, delay)
         for agent_id, past in list(self._past.items()):
             if now - past.at < MEMORY:
                 break
@@ -147,7 +152,7 @@ def come_in(
         if key.raw not in hall.roster.by_key:
             welcome()
         elif hall.takeovers.is_due(waiting):
-            hall.takeovers.note(waiting, hall.now())
+            hall.takeovers.note(waiting.id, waiting.delay, hall.now())
             welcome()
         else:
             come_in(hall, session, key, is_welcome=is_welcome, welcome=welcome)
@@ -160,6 +165,9 @@ def vacate(hall: "Hall", agent_id: str, new_ip: str) -> None:
     if make_way := hall.makes_way.get(agent_id):
         make_way()
     elif old := hall.roster.agents.get(agent_id):
+        if hall.cluster is not None and old.session.is_remote:
+            hall.cluster.roster.forget(agent_id)  # its node has ended the session, or its life is over
+            return
         hall.note("session_displaced", agent=agent_id, old_ip=old.session.ip, new_ip=new_ip)
         reason = "Another connection has proven this identity"
         hall.delivery.tell(old, server.SessionDisplaced(ts=hall.timestamp(), reason=reason, new_ip=new_ip))

@@ -227,7 +227,10 @@ def test_a_registry_that_lost_everything_is_filled_again() -> None:
     network.broker.heal(*NAMES)
     network.advance(10)
     network.assert_one_view()
-    assert all(life > lives[name] for name, life in network.machines["a"].view.items())
+    assert network.machines["a"].view == lives
+    for machine in network.machines.values():
+        assert machine.lives == [machine.nodes.life] * 2
+        assert not [event for event in machine.events if event[0] == "gone"]
 
 
 def test_an_entry_that_cannot_be_read_is_nobody() -> None:

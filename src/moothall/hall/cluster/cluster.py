@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from moothall.errors import Unavailable
 from moothall.hall.cluster.bus import Bus, Registry, Stop
 from moothall.hall.cluster.nodes import Nodes
+from moothall.hall.cluster.ownership import Ownership
 from moothall.hall.cluster.post import Post, Soon
 from moothall.hall.cluster.remote import Remote
 from moothall.hall.cluster.roster import SharedRoster
@@ -35,14 +36,31 @@ class Cluster:
         self.nodes.on_begun(self._begin)
         self.nodes.on_ended(self._end)
         self._stops: list[Stop] = []
+        self._was_connected = False
+        self._changes: list[Callable[[bool], None]] = []
         self.remote = Remote(self)
+        self.ownership = Ownership(self)
         self.roster = SharedRoster(self)
+        self.nodes.on_renewed(self.check_connected)
+        self.nodes.on_pulse(self.check_connected)
+        bus.on_change(lambda is_up: self.check_connected())
         hall.cluster = self
 
     @property
     def is_connected(self) -> bool:
-        """True if what this node sends gets to the others, as far as it knows."""
-        return self.bus.is_up and self.nodes.has_lease
+        """True if what this node sends gets to the others, as far as it knows. False: it is lost."""
+        return self.bus.is_up and self.nodes.has_lease and self.ownership.is_settled
+
+    def on_change(self, told: Callable[[bool], None]) -> None:
+        """Call `told` with True when this node reaches the others, and with False when it no longer does."""
+        self._changes.append(told)
+
+    def check_connected(self) -> None:
+        is_connected = self.is_connected
+        if is_connected is not self._was_connected:
+            self._was_connected = is_connected
+            for told in self._changes:
+                told(is_connected)
 
     def check_reaches(self, agent: Agent) -> None:
         """Raise Unavailable if the agent is connected to another node, and nothing gets there now."""
@@ -88,3 +106,4 @@ class Cluster:
 
     def _end(self, life: int) -> None:
         self.post.forget()
+        self.check_connected()

@@ -3,7 +3,8 @@
 A node renews its entry in the registry every `RENEWAL_SECONDS`, if the entry is as the node left it. A node that
 sees no renewal of another for `SILENCE_SECONDS` sets that entry to dead, if it has not changed meanwhile. So one of
 the two changes succeeds, and all nodes see the same one. A node that was given up learns it when its renewal fails,
-or from the entry. It takes a new life, with a higher number, and joins again.
+or from the entry. It takes a new life, with a higher number, and joins again. A registry may also lose all entries
+at once. A node that finds no entry goes on with its life, as if it had begun again.
 
 A renewal gives a lease of `LEASE_SECONDS`, counted from when the renewal was sent. The lease ends before another
 node can give this one up. A node without a lease sends nothing, so a life that is over is silent.
@@ -17,7 +18,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from moothall.hall.agenda import Agenda, Appointment
-from moothall.hall.cluster.bus import Bus, Entry, Stop
+from moothall.hall.cluster.bus import Bus, Entry, Failed, Stop
 from moothall.hall.outside import Clock, Log
 
 RENEWAL_SECONDS: Final = 1.0
@@ -73,6 +74,7 @@ class Nodes:
         self.life = 0  # the last one of this node
         self.is_in = False  # this life has begun, and is not over as far as this node knows
         self._tried = 0  # the life that was written last, whatever came of it
+        self._over = 0  # the last life of this node that others have seen the end of
         self._revision = 0  # of its own entry
         self._lease_ends = 0.0
         self._known: dict[str, _Known] = {}
@@ -85,6 +87,7 @@ class Nodes:
         self._begun: list[Callable[[int], None]] = []
         self._ended: list[Callable[[int], None]] = []
         self._renewed: list[Callable[[], None]] = []
+        self._pulses: list[Callable[[], None]] = []
 
     # -- what is known -----------------------------------------------------------------------------
 
@@ -97,6 +100,15 @@ class Nodes:
         """True if this is a life of another node that the registry may yet tell of."""
         known = self._known.get(name)
         return name != self.name and (known is None or known.node.life < life)
+
+    def ask(self, name: str, life: int, done: Callable[[bool], None], failed: Failed) -> None:
+        """Ask the registry whether this life of a node goes on."""
+
+        def answered(entry: Entry | None) -> None:
+            record = _read(entry)
+            done(record is not None and record.is_alive and record.life == life)
+
+        self._registry.get("nodes", name, answered, failed)
 
     @property
     def has_lease(self) -> bool:
@@ -122,6 +134,10 @@ class Nodes:
     def on_renewed(self, told: Callable[[], None]) -> None:
         """Call `told` after each renewal, which is about once in `RENEWAL_SECONDS` while the bus is up."""
         self._renewed.append(told)
+
+    def on_pulse(self, told: Callable[[], None]) -> None:
+        """Call `told` every `RENEWAL_SECONDS`, also while the bus is down."""
+        self._pulses.append(told)
 
     # -- the way in and out ------------------------------------------------------------------------
 
@@ -153,6 +169,8 @@ class Nodes:
     def _pulse(self) -> None:
         self._next_pulse = self._agenda.at(self._clock.monotonic() + RENEWAL_SECONDS, self._pulse)
         self._renew()
+        for told in self._pulses:
+            told()
 
     def _renew(self) -> None:
         if self._is_asking or self._stop is None or not self._bus.is_up:
@@ -172,8 +190,9 @@ class Nodes:
         if self._go_on(entry):
             return
         record = _read(entry)
-        last = record.life if record is not None else 0
-        self._tried = max(int(self._clock.time() * 1000), last + 1, self._tried + 1)
+        if record is not None or self._tried <= self._over:
+            last = record.life if record is not None else 0
+            self._tried = max(int(self._clock.time() * 1000), last + 1, self._tried + 1)
         self._put(self._tried, entry.revision if entry is not None else 0)
 
     def _go_on(self, entry: Entry | None) -> bool:
@@ -217,11 +236,11 @@ class Nodes:
     def _compare(self, entry: Entry | None) -> None:
         """The entry is not as this node left it."""
         if not self._go_on(entry):
-            self._end()
+            self._end(is_over=_read(entry) is not None)
             self._renew()
 
     def _confirm(self, life: int, revision: int, sent: float) -> None:
-        if life < self.life or (life == self.life and not self.is_in):
+        if life <= self._over:
             return  # the entry told meanwhile that this life is over
         self._revision = revision
         self._lease_ends = max(self._lease_ends, sent + LEASE_SECONDS)
@@ -234,7 +253,9 @@ class Nodes:
         for renewed in self._renewed:
             renewed()
 
-    def _end(self) -> None:
+    def _end(self, *, is_over: bool) -> None:
+        if is_over:
+            self._over = self.life
         if not self.is_in:
             return
         self.is_in = False
@@ -272,7 +293,7 @@ class Nodes:
             return
         if is_alive:
             self._log.warning("node_name_taken", node=self.name)
-        self._end()
+        self._end(is_over=True)
         self._renew()
 
     def _see(self, node: Node, *, is_alive: bool) -> None:
@@ -293,7 +314,7 @@ class Nodes:
         """The entry is deleted: the life that it told of is over."""
         self._known.pop(name, None)
         if name == self.name:
-            self._end()
+            self._end(is_over=False)
             self._renew()
         elif name in self.live:
             self._lose(self.live[name])

@@ -56,6 +56,7 @@ class AgentRecord(msgspec.Struct, array_like=True, frozen=True):
     counted: bool
     user_agent: str
     connected_at: float
+    takeover_delay: float = 0.0  # that came before the last takeover of its id, if there was one lately
     claim: int = 0  # the revision of its id in the registry: of two agents with one id, the higher one has it
 
 
@@ -144,7 +145,7 @@ class RemoteSession(Session):
 
 
 class RemoteAgent(Agent):
-    __slots__ = ("_node", "arrival", "claim", "life")
+    __slots__ = ("_node", "arrival", "claim", "life", "takeover_delay")
 
     def __init__(self, session: Session, record: AgentRecord) -> None:
         key = None if record.key is None else PublicKey(record.key)
@@ -166,6 +167,7 @@ class RemoteAgent(Agent):
     def update(self, record: AgentRecord) -> None:
         """All that may change. The roster changes the name, because it has an index of names."""
         self.claim = record.claim
+        self.takeover_delay = record.takeover_delay
         self.presence = record.presence
         self.status_text = record.status_text
         self.budget = None if record.budget is None else Budget(*record.budget)

@@ -126,7 +126,9 @@ class SharedRoster:
     def record_of(self, agent: Agent) -> AgentRecord:
         """What other nodes are told of the agent. An agent of this node is announced first, if it was not yet."""
         if isinstance(agent, RemoteAgent):
-            return _record(agent, agent.node, agent.life, agent.arrival, agent.claim)
+            return _record(
+                agent, agent.node, agent.life, agent.arrival, agent.claim, takeover_delay=agent.takeover_delay
+            )
         known = self._own.get(agent.id)
         arrival = known[1] if known is not None and known[0] is agent else self._announce(agent)
         return self._own_record(agent, arrival)
@@ -190,7 +192,9 @@ class SharedRoster:
 
     def _own_record(self, agent: Agent, arrival: int) -> AgentRecord:
         cluster = self._cluster
-        return _record(agent, cluster.name, cluster.nodes.life, arrival, 0)
+        delay = self._hall.takeovers.last_delay(agent.id, self._hall.now())
+        claim = cluster.ownership.claim_of(agent)
+        return _record(agent, cluster.name, cluster.nodes.life, arrival, claim, takeover_delay=delay)
 
     def _publish(self, message: BusMessage) -> None:
         self._cluster.publish(EVERY_NODE, message)
@@ -348,7 +352,7 @@ class SharedRoster:
                 return False
             self._remove(self._views[other.node], other)
             return True
-        own_claim = 0
+        own_claim = self._cluster.ownership.claim_of(other)
         if (own_claim, record.node) > (record.claim, self._cluster.name):
             return False
         takeovers.vacate(self._hall, record.id, record.ip)
@@ -360,6 +364,8 @@ class SharedRoster:
         agent = RemoteAgent(session, record)
         view.agents[agent.id] = agent
         self._hall.roster.add(agent)
+        if record.takeover_delay:
+            self._hall.takeovers.note(agent.id, record.takeover_delay, self._hall.now())
         for told in self._arrivals:
             told(agent)
 
@@ -386,7 +392,9 @@ class SharedRoster:
         self._hall.takeovers.hurry(agent.id, self._hall.now())
 
 
-def _record(agent: Agent, node: str, life: int, arrival: int, claim: int) -> AgentRecord:
+def _record(
+    agent: Agent, node: str, life: int, arrival: int, claim: int, *, takeover_delay: float
+) -> AgentRecord:
     session, budget = agent.session, agent.budget
     return AgentRecord(
         node=node,
@@ -409,5 +417,6 @@ def _record(agent: Agent, node: str, life: int, arrival: int, claim: int) -> Age
         counted=session.counted,
         user_agent=session.user_agent,
         connected_at=session.connected_at,
+        takeover_delay=takeover_delay,
         claim=claim,
     )
