@@ -47,14 +47,17 @@ class Halls:
 
     def start(self, name: str) -> World:
         """A new node, or a new process of one that was killed."""
-        dice = Random(self.random.random())  # noqa: S311
-        world = World(books=self.books, clock=self.clock, dice=dice, **self._settings)
+        world = self.make(name)
         soon = self._soon[name] = []
         cluster = Cluster(world.hall, self.broker.bus(name), name, soon.append)
         self.worlds[name] = world
         self.clusters[name] = cluster
         cluster.open()
         return world
+
+    def make(self, name: str) -> World:
+        dice = Random(self.random.random())  # noqa: S311
+        return World(books=self.books, clock=self.clock, dice=dice, **self._settings)
 
     def kill(self, name: str) -> None:
         """The process is gone, with all that it had."""
