@@ -175,6 +175,11 @@ class AddressCounts:
         self._counts[ip] = count + 1
         return True
 
+    def add(self, ip: str) -> None:
+        """Count a connection that another node has admitted."""
+        ip = holder_of(ip)
+        self._counts[ip] = self._counts.get(ip, 0) + 1
+
     def depart(self, ip: str) -> None:
         ip = holder_of(ip)
         count = self._counts[ip] - 1

@@ -9,7 +9,7 @@ from moothall.hall.cluster.roster import LISTED, AgentPresent
 from moothall.hall.session import Agent
 from moothall.settings.limits import Rate
 from moothall.wire.bus import EVERY_NODE
-from tests.identity.vectors import ALICE, BOB, CAROL
+from tests.identity.vectors import ALICE
 from tests.support.cluster import Halls
 from tests.support.world import World, assert_refused, assert_sent, assert_silent
 
@@ -235,7 +235,19 @@ def test_rates_go_with_the_key_that_leaves() -> None:
     assert_sent(again, "MSG", content="four")
 
 
-KEYS = [ALICE, BOB, CAROL]
+def test_connections_of_an_address_count_on_all_nodes() -> None:
+    halls = Halls("a", "b", max_connections_per_ip=2)
+    first = halls.agent("a", "first", ip="198.51.100.7")
+    halls.agent("b", "second", ip="198.51.100.7")
+    for node in "ab":
+        assert halls.connect(node, "198.51.100.7").link.closed
+    halls.agent("a", "local", ip="198.51.100.8", is_loopback=True)
+    assert halls.connect("b", "198.51.100.8").link.closed is None
+    halls.disconnect(first)
+    halls.agent("b", "third", ip="198.51.100.7")
+    halls.kill("b")
+    halls.advance(5)
+    assert halls.connect("a", "198.51.100.7").link.closed is None
 
 
 @given(st.data())

@@ -364,6 +364,8 @@ class SharedRoster:
         agent = RemoteAgent(session, record)
         view.agents[agent.id] = agent
         self._hall.roster.add(agent)
+        if session.counted:
+            self._hall.door.connections.add(session.ip)
         if record.takeover_delay:
             self._hall.takeovers.note(agent.id, record.takeover_delay, self._hall.now())
         for told in self._arrivals:
@@ -385,6 +387,8 @@ class SharedRoster:
         del view.agents[agent.id]
         self._hall.roster.remove(agent)
         session = agent.session
+        if session.counted:
+            self._hall.door.connections.depart(session.ip)
         session.closed = True
         session.agent = None
         session.tier = Tier.STRANGER
