@@ -4,7 +4,6 @@ import asyncio
 import gc
 import os
 import secrets
-import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import monotonic, time
@@ -28,11 +27,13 @@ from moothall.gateways.mesh_network import build, is_wanted, open_network
 from moothall.gateways.metrics_history import MetricsHistory
 from moothall.gateways.port import Port
 from moothall.gateways.sampling import Sampling
+from moothall.gateways.stopping import stop_at_signals
 from moothall.gateways.webhooks import Webhooks
 from moothall.gateways.whereabouts import Whereabouts, whereabouts_of
 from moothall.hall import revocation
 from moothall.hall.access import Allowlist, Bans, decode_approval, decode_ban
 from moothall.hall.admin import read_motd
+from moothall.hall.api_tokens import common_secret
 from moothall.hall.common import ALLOWLIST, BANS, CAPS, MOTD, Copies, ListName
 from moothall.hall.common_clock import CommonClock
 from moothall.hall.durable import Durable
@@ -229,6 +230,7 @@ class App:
                 bans=Bans(map(decode_ban, lists[BANS])),
                 keyring=Keyring(self._market_store, settings.max_known_keys, self._new_ids),
                 hall_key=hall_key.public.raw,
+                token_secret=common_secret(hall_key.sign_bytes) if self._is_shared else b"",
                 spending=Spending(self._market_store, Caps(lists[CAPS])),
                 revoked=RevokedKeys(revoked_keys(directory, settings.store)),
             ),
@@ -483,14 +485,3 @@ async def run(app: App, ready: "asyncio.Future[App] | None" = None) -> None:
             ready.set_result(app)
         await stop.wait()
         app.log.info("server_stop")
-
-
-def stop_at_signals() -> asyncio.Event:
-    """Set at SIGTERM and SIGINT, and when the terminal is closed."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup, which is there to outlive it
-        loop.add_signal_handler(signal.SIGHUP, stop.set)
-    return stop

@@ -1,12 +1,14 @@
 """API_TOKEN: which key a token stands for, and until when."""
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.errors import AuthRequired
-from moothall.hall.api_tokens import TOKEN_SECONDS, ApiTokens
-from tests.identity.vectors import ALICE
+from moothall.hall.api_tokens import TOKEN_SECONDS, ApiTokens, common_secret
+from tests.identity.vectors import ALICE, BOB
 from tests.support.world import World, assert_refused, assert_sent
 
 NOW = 1_760_000_000_000
@@ -30,6 +32,15 @@ def test_a_token_is_worth_nothing_at_another_hall() -> None:
     token, _ = tokens().give(KEY, NOW)
     with pytest.raises(AuthRequired, match="did not give"):
         tokens(b"t").key_of(token, NOW)
+
+
+def test_a_token_of_one_node_counts_at_the_others() -> None:
+    one, other = (ApiTokens(os.urandom, common_secret(BOB.sign_bytes)) for _ in range(2))
+    token, _ = one.give(KEY, NOW)
+    assert other.key_of(token, NOW) == KEY
+    stranger = ApiTokens(os.urandom, common_secret(ALICE.sign_bytes))
+    with pytest.raises(AuthRequired, match="did not give"):
+        stranger.key_of(token, NOW)
 
 
 @given(st.data())

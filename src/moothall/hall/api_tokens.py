@@ -1,13 +1,15 @@
 """API_TOKEN: a session with a proven key gets a bearer token for the HTTP API (docs/http-api.md).
 
 A token says which key it stands for and when it ends. It carries a code that needs a secret, which is drawn when
-the hall opens. So the hall keeps no list of tokens, and they end with the process. A token only reads. A key that
-is banned, revoked or not approved any more is refused, whatever token it has.
+the hall opens. So the hall keeps no list of tokens, and they end with the process. Halls on one store derive the
+secret from their private key instead. A token only reads. A key that is banned, revoked or not approved any more is
+refused, whatever token it has.
 """
 
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
@@ -35,8 +37,9 @@ _TOKEN_LENGTH: Final = -(-_TOKEN_BYTES * 4 // 3)  # characters, without padding
 class ApiTokens:
     """`now` is always milliseconds since the Unix epoch."""
 
-    def __init__(self, entropy: Entropy) -> None:
-        self._secret = entropy(_SECRET_BYTES)
+    def __init__(self, entropy: Entropy, common_secret: bytes = b"") -> None:
+        """Halls on one store have a `common_secret`: a token of one of them counts at all."""
+        self._secret = common_secret or entropy(_SECRET_BYTES)
 
     def give(self, key: bytes, now: int) -> tuple[str, int]:
         """A token for this key, and when it ends."""
@@ -56,6 +59,11 @@ class ApiTokens:
 
     def _code(self, claim: bytes) -> bytes:
         return blake2b(claim, digest_size=_CODE_BYTES, key=self._secret, person=b"moothall api").digest()
+
+
+def common_secret(sign: Callable[[bytes], bytes]) -> bytes:
+    """`sign` signs with the private key, which halls on one store share. It signs this text nowhere else."""
+    return blake2b(sign(b"moothall: secret of API tokens"), digest_size=_SECRET_BYTES).digest()
 
 
 def _decoded(token: str) -> bytes:

@@ -98,7 +98,7 @@ class Hall:
         self.moderation = moderation
         self.tally = Tally()
         self.ids = IdMint(parts.entropy)
-        self.api_tokens = ApiTokens(parts.entropy)
+        self.api_tokens = ApiTokens(parts.entropy, parts.token_secret)
         self.agenda = Agenda(parts.alarm)
         self.floor = Floor(settings.floor_ttl)
         self.exemptions = Exemptions()

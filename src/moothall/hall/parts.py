@@ -26,3 +26,4 @@ class Parts:
     hall_key: bytes  # the public one
     spending: Spending
     revoked: RevokedKeys = field(default_factory=RevokedKeys)
+    token_secret: bytes = b""  # see `api_tokens`

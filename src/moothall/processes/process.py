@@ -56,6 +56,7 @@ class NodeProcess:
         self._numbers = 0
         self._writer: asyncio.StreamWriter | None = None
         self._process: asyncio.subprocess.Process | None = None
+        self._early: signal.Signals | None = None  # a signal from before it was started
 
     async def run(self) -> int:
         """Start it, and return its exit code when it has ended; negative is a signal."""
@@ -82,6 +83,8 @@ class NodeProcess:
             theirs.close()
             their_ends.close()
         self._process = process
+        if self._early is not None:
+            self.signal(self._early)
         await self._keeper.admit(self.name, our_ends)
         reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=MAX_LINE)
         giving = asyncio.create_task(self._give_orders())
@@ -107,7 +110,9 @@ class NodeProcess:
         return None if self._process is None else self._process.pid
 
     def signal(self, number: signal.Signals) -> None:
-        if self._process is not None:
+        if self._process is None:
+            self._early = number
+        else:
             with suppress(ProcessLookupError):  # it has ended
                 self._process.send_signal(number)
 

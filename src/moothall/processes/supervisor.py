@@ -15,9 +15,11 @@ from functools import partial
 from time import monotonic
 from typing import Final
 
-from moothall.app import stop_at_signals
+from moothall.bus.embedded import USER, EmbeddedNats
+from moothall.bus.opening import name_node
 from moothall.errors import UsageError
 from moothall.gateways.gathering import merged
+from moothall.gateways.stopping import stop_at_signals
 from moothall.gateways.whereabouts import Whereabouts
 from moothall.hall.outside import Log
 from moothall.processes.control import orders
@@ -28,6 +30,7 @@ from moothall.store.files import DataDirectory
 from moothall.store.opening import keep_store, read_hall_key
 from moothall.store.turn_keeper import TurnKeeper
 
+BUS_FOLDER: Final = "bus"  # in the data directory: what the nats-server needs while it runs
 FIRST_PAUSE: Final = 0.1  # seconds before a node that died is started again
 LONGEST_PAUSE: Final = 30.0  # each pause is twice the one before
 HEALTHY: Final = 60.0  # seconds of life after which the next pause is the first again
@@ -36,7 +39,8 @@ HEALTHY: Final = 60.0  # seconds of life after which the next pause is the first
 class Supervisor:
     def __init__(self, settings: Settings, nodes: int, log: Log) -> None:
         self._settings = settings
-        self._names = [f"node{number}" for number in range(1, nodes + 1)]
+        prefix = f"{name_node(settings)}-" if settings.bus or settings.node_name else "node"
+        self._names = [f"{prefix}{number}" for number in range(1, nodes + 1)]
         self._log = log
         self._processes: dict[str, NodeProcess] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -55,7 +59,7 @@ class Supervisor:
             opened.callback(kept.close)
             # Before the nodes, which would all make one.
             read_hall_key(directory, self._settings.store, self._settings.store_secret, os.urandom, self._log)
-            settings = self._hold_ports(opened)
+            settings = await self._open_bus(opened, directory, self._hold_ports(opened))
             self._keeper = TurnKeeper(kept.changed, self._overdue, self._log)
             opened.push_async_callback(self._stop)
             whereabouts = await self._start(directory, settings)
@@ -76,6 +80,17 @@ class Supervisor:
             opened.callback(keep.close)
             settings = replace(settings, keep_port=keep.port)
         return settings
+
+    async def _open_bus(
+        self, opened: AsyncExitStack, directory: DataDirectory, settings: Settings
+    ) -> Settings:
+        """A nats-server of our own, unless the operator names one."""
+        if settings.bus:
+            return settings
+        bus = EmbeddedNats(directory.path / BUS_FOLDER, self._log)
+        await bus.start()
+        opened.push_async_callback(bus.stop)
+        return replace(settings, bus=(bus.url,), bus_user=USER, bus_password=bus.access.password)
 
     async def _start(self, directory: DataDirectory, settings: Settings) -> Whereabouts:
         """The first node opens alone: it finds what is wrong with the settings, and says it once."""
@@ -106,7 +121,8 @@ class Supervisor:
     def _new_process(
         self, name: str, directory: DataDirectory, settings: Settings, go: asyncio.Event
     ) -> NodeProcess:
-        process = NodeProcess(orders(name, settings), self._keeper, directory.claimed, go, self._gather)
+        own = replace(settings, node_name=name)
+        process = NodeProcess(orders(name, own), self._keeper, directory.claimed, go, self._gather)
         process.ready.add_done_callback(partial(self._note_ready, process))
         self._processes[name] = process
         return process
