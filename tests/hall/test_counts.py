@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
-from moothall.hall.counts import MOST_OF_THE_TIME, RECOUNT_SECONDS, Counts
+import pytest
+
+from moothall.hall.counts import MOST_OF_THE_TIME, OLDEST_SECONDS, RECOUNT_SECONDS, Counts
 from moothall.hall.outside import Result
 from tests.support.world import World
 
@@ -39,7 +41,8 @@ def test_changes_are_counted_together_a_moment_later() -> None:
     assert counts.latest == 10
 
 
-def test_what_takes_long_is_counted_less_often() -> None:
+@pytest.mark.parametrize(("took", "pause"), [(0.1, 0.1 / MOST_OF_THE_TIME), (60, OLDEST_SECONDS)])
+def test_what_takes_long_is_counted_less_often(took: float, pause: float) -> None:
     world, store = World(), SlowStore()
     counts: Counts[SlowStore, int] = Counts(store, lambda rows: rows.rows, 0)
     counts.count(world.hall)
@@ -47,10 +50,10 @@ def test_what_takes_long_is_counted_less_often() -> None:
     store.answer()
     counts.changed(world.hall)
     world.advance(RECOUNT_SECONDS)
-    world.advance(0.5)  # so long did the store take
+    world.advance(took)
     store.answer()
     counts.changed(world.hall)
-    world.advance(0.5 / MOST_OF_THE_TIME - 1)
+    world.advance(pause - 1)
     assert store.answers == []
     world.advance(1)
     assert len(store.answers) == 1

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 RECOUNT_SECONDS: Final = 1.0  # how old they may be
 MOST_OF_THE_TIME: Final = 0.02  # counting a million rows takes a while: then they may be older
+OLDEST_SECONDS: Final = 10.0  # a busy machine makes one count slow, and people look at the next one
 
 Books = TypeVar("Books")
 Counted = TypeVar("Counted")
@@ -61,7 +62,8 @@ class Counts(Generic[Books, Counted]):
                 self._shown = number
                 self.latest = latest
             if number > 1:  # the first one also waits for the store to open
-                self._pause = max(RECOUNT_SECONDS, (hall.now() - begun) / MOST_OF_THE_TIME)
+                wanted = (hall.now() - begun) / MOST_OF_THE_TIME
+                self._pause = min(max(RECOUNT_SECONDS, wanted), OLDEST_SECONDS)
 
         def failed(error: BaseException) -> None:
             hall.log.warning("count_failed", error=repr(error))
