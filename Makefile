@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve image test lint format docs web screenshots bench clean lock
+.PHONY: help install serve image test compiled lint format docs web screenshots bench clean lock
 
 help:
 	@echo "make serve    run a hall on 127.0.0.1:6667   (make serve ARGS='--port 7000')"
@@ -73,8 +73,14 @@ screenshots: $(VENV)/tested
 	$(BIN)/python -m tools.screenshots
 	$(BIN)/python -m tools.page_screenshots
 
-test: lint
+test: $(VENV)/tested
+	@$(MAKE) --no-print-directory --jobs=2 lint compiled
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
+
+# Each worker of pytest would rewrite and compile all tests. Here that is done once, while mypy needs one processor.
+# An error is reported by the run itself.
+compiled: $(VENV)/tested
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only --quiet $(ARGS) >/dev/null 2>&1 || true
 
 bench: $(VENV)/tested
 	$(PIP) install --require-hashes -r requirements/bench.lock
