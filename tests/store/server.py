@@ -46,8 +46,9 @@ class Server:
             self._binaries = copy_of(self._binaries, self._folder)
 
     def start(self) -> None:
+        """It does not wait for the disk: what a killed process has written is in the kernel, and is not lost."""
         place = f"-c listen_addresses='{self.address}' -c port={self.port}"
-        options = f"{place} -c unix_socket_directories='{self._folder}' -c max_connections=200"
+        options = f"{place} -c unix_socket_directories='{self._folder}' -c max_connections=200 -c fsync=off"
         log = str(self._folder / "log")
         for _ in range(STARTS - 1):
             if self._run("pg_ctl", "-w", "-l", log, "-o", options, "start", check=False):
