@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 PROFILES = ("seeds", "agentchat-0.36")
 TOPICS = ("cats", "dogs", "birds", "fish")
-IDLE = "3"  # seconds
+IDLE = "1"  # seconds: three times as long as an agent listens before it answers
 
 
 @pytest.fixture(autouse=True)
