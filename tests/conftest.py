@@ -2,6 +2,7 @@
 the halls that they met, and commands their contexts: not in the home folder, and not beyond a test. Variables of
 the developer choose no hall, key file or name. And how the suite is spread over processors."""
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -40,6 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         slow = {item.path for item in items if item.get_closest_marker("slow")}
         tests = Counter(item.path for item in items)
         items.sort(key=lambda item: (item.path not in slow, -tests[item.path]))
+
+
+def pytest_collection_finish() -> None:
+    """The collected tests stay to the end. Each full collection would take half a second to look at them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
