@@ -1,6 +1,6 @@
-"""Comments that have lines of their own stay in the sources of the page, and are not sent to browsers.
+"""Comments stay in the sources of the page, and are not sent to browsers.
 
-They are an eighth of the page. What browsers get is still the source, line by line, with its names and its layout.
+They are a seventh of the page. What browsers get is still the source, line by line, with its names and its layout.
 Libraries of others are sent as they are: their hashes are listed.
 """
 
@@ -9,6 +9,8 @@ from typing import Final
 
 _BLOCK: Final = re.compile(rb"^[ \t]*/\*(?!!)(?:[^*]|\*(?!/))*\*/[ \t]*\n", re.MULTILINE)
 _LINE: Final = re.compile(rb"^[ \t]*//[^\n]*\n", re.MULTILINE)
+# At the end of a statement or an opening line. With a quotation mark or a backtick it may be a string: it is sent.
+_TRAILING: Final = re.compile(rb"(?<=[;,{(\[})\]]) // [^\"'`\n]*$", re.MULTILINE)
 
 
 def without_comments(name: str, content: bytes) -> bytes:
@@ -16,4 +18,6 @@ def without_comments(name: str, content: bytes) -> bytes:
     if name.startswith("vendor/") or not name.endswith((".js", ".css")):
         return content
     content = _BLOCK.sub(b"", content)
-    return (_LINE.sub(b"", content) if name.endswith(".js") else content).lstrip(b"\n")
+    if name.endswith(".js"):
+        content = _TRAILING.sub(b"", _LINE.sub(b"", content))
+    return content.lstrip(b"\n")
