@@ -143,6 +143,16 @@ async def test_signals_reach_the_other_nodes_once_the_unit_is_committed(sqlite: 
         assert [await ear.next() for ear in ears] == [f"letter 1 {named(KEYS[:2])}"] * 2
 
 
+async def test_what_nodes_that_were_killed_left_is_removed_at_the_next_start(sqlite: Place) -> None:
+    with sqlite.books(hall="killed") as books:
+        books.pulse({KEYS[0]: Connected("online")})
+        books.post(KEYS, b"hello")
+    async with supervising(sqlite):
+        assert sqlite.select("SELECT id FROM halls") == []
+        assert sqlite.select("SELECT key FROM present") == []
+        assert sqlite.select("SELECT number FROM letters") == []
+
+
 # -- turns ---------------------------------------------------------------------------------------------
 
 

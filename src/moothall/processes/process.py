@@ -27,6 +27,7 @@ from moothall.store.turn_keeper import TurnKeeper
 
 # A node closes its connections, and finishes what is under way.
 GRACE: Final = 20.0  # seconds to end after SIGTERM
+CANNOT_START: Final = 71  # in place of an exit code (EX_OSERR)
 REPORT_SECONDS: Final = 5.0
 
 
@@ -54,12 +55,27 @@ class NodeProcess:
         self._gather = gather
         self._reports: dict[int, asyncio.Future[str]] = {}
         self._numbers = 0
+        self._is_over = False
         self._writer: asyncio.StreamWriter | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._early: signal.Signals | None = None  # a signal from before it was started
 
     async def run(self) -> int:
         """Start it, and return its exit code when it has ended; negative is a signal."""
+        try:
+            return await self._run()
+        except OSError as error:
+            self.reason = f"the process cannot be started: {error.strerror}"
+            return CANNOT_START
+        finally:
+            self._is_over = True
+            for report in self._reports.values():
+                if not report.done():
+                    report.set_result("")
+            if not self.ready.done():
+                self.ready.set_result(None)
+
+    async def _run(self) -> int:
         ours, theirs = socket.socketpair()
         our_ends, their_ends = new_line()
         inherited = (theirs.fileno(), their_ends.turns.fileno(), their_ends.signals.fileno(), self._claim)
@@ -95,13 +111,14 @@ class NodeProcess:
             giving.cancel()
             await hearing
             self._writer.close()
-            for report in self._reports.values():
-                report.set_result("")
-            if not self.ready.done():
-                self.ready.set_result(None)
 
     @property
     def is_ready(self) -> bool:
+        """True while it serves agents."""
+        return not self._is_over and self.was_ready
+
+    @property
+    def was_ready(self) -> bool:
         return self.ready.done() and self.ready.result() is not None
 
     @property

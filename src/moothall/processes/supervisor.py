@@ -134,7 +134,7 @@ class Supervisor:
         while True:
             began = monotonic()
             code = await process.run()
-            was_ready = was_ready or process.is_ready
+            was_ready = was_ready or process.was_ready
             if self._stopping.is_set() or not was_ready:
                 return
             if monotonic() - began > HEALTHY:

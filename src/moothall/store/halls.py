@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from moothall.hall.elsewhere import Connected
 from moothall.hall.other_halls import EXPIRY_SECONDS, LETTER, LETTER_SECONDS, NEWS, Letter, News, named
+from moothall.store.dialect import Connection
 from moothall.store.work import SqlWork, short_runs
 
 KEY_BYTES: Final = 32
@@ -114,6 +115,12 @@ class HallsSql(SqlWork):
 
     def _timed(self, sql: str) -> str:
         return _at(sql, self._connection.dialect.now)
+
+
+def forget_all(connection: Connection) -> None:
+    """Remove what nodes have left in a file that is used by no process now."""
+    connection.execute("DELETE FROM halls")
+    connection.execute("DELETE FROM letters")
 
 
 def _keys(joined: bytes) -> list[bytes]:

@@ -13,7 +13,7 @@ from moothall.hall.common import LISTS, ListName
 from moothall.hall.outside import Entropy, Log
 from moothall.identity import PrivateKey
 from moothall.market.hooks import Subscription
-from moothall.store import access_files, common, former, migrations, reference, sqlite
+from moothall.store import access_files, common, former, halls, migrations, reference, sqlite
 from moothall.store.books import StoreBooks
 from moothall.store.dialect import Connection
 from moothall.store.files import DataDirectory
@@ -128,6 +128,7 @@ def _made_ready(directory: DataDirectory, url: str, log: Log) -> Connection:
     try:
         prepare(connection, directory, log)
         if not url:
+            halls.forget_all(connection)
             directory.sync()  # the file's name must survive a power cut too
     except broken as error:
         connection.close()

@@ -4,7 +4,9 @@ SQLite lets one process write at a time. A process that finds another one writin
 some hardly get through while others are busy. Hence node processes take turns: before a transaction a node asks for
 the turn, and the supervising process gives it to one node at a time, in the order in which they asked (see
 `turn_keeper`). The statements of the transaction run here, on the file itself. So a batch of units costs one round
-trip, which takes a twentieth of a millisecond, and not one for each statement.
+trip, which takes a twentieth of a millisecond, and not one for each statement. Measured with the deals of 64 pairs,
+a unit takes 230 to 280 us of CPU with turns and without; with two nodes at full load it takes 290 to 340, because
+each forgets its cached rows when the other one has written.
 
 The end of the turn carries what PostgreSQL has NOTIFY for: signals to the other nodes. They arrive on the other
 socket, which also tells that the supervising process is gone: then the node has to end at once, because another
