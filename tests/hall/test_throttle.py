@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from moothall.hall.hall import LOG_LINES, SLOW_READING
+from moothall.hall.hall import LOG_LINES
+from moothall.hall.reading import SLOW_READING
 from moothall.identity import PrivateKey
 from moothall.settings import Settings
 from moothall.settings.limits import Rate

@@ -10,6 +10,9 @@ maker nothing, so the number of channels is limited: at the limit a new channel 
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from moothall.errors import ChannelExists, ChannelNotFound
 from moothall.hall.history import History
@@ -18,14 +21,29 @@ from moothall.hall.session import Agent
 from moothall.hall.shared_memory import SharedMemory
 from moothall.wire.agentchat.server import Chat
 
+if TYPE_CHECKING:
+    from moothall.hall.cluster.rooms import ChannelRoom
+
+
+class Kind(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What kind of channel it is. This never changes."""
+
+    invite_only: bool = False
+    verified_only: bool = False
+    on_demand: bool = False
+    made_by: str | None = None  # the address of its maker
+
 
 class Channel:
     __slots__ = (
         "buffer",
+        "counted",
+        "elsewhere",
         "invite_only",
         "invited",
         "is_public",
         "last_activity",
+        "log",
         "made_by",
         "members",
         "name",
@@ -65,30 +83,47 @@ class Channel:
         self.buffer = buffer
         self.last_activity = now
         self.nudge: Chat | None = None  # the last idle prompt
+        # In a hall of several nodes: what they know of each other's members and lines.
+        self.log: ChannelRoom | None = None
+        self.elsewhere = 0  # members that are connected to other nodes
+        self.counted = 0  # members, as the home of the channel has said last
 
     @property
     def is_shown(self) -> bool:
-        return bool(self.members) or not self.on_demand
+        return not self.on_demand or self.size > 0
+
+    @property
+    def size(self) -> int:
+        """The number of members, on all nodes."""
+        return len(self.members) or self.counted
 
     def enter(self, agent: Agent) -> None:
         self.members[agent.id] = agent
-        if agent.relay is None:
+        if agent.session.is_remote:
+            self.elsewhere += 1
+        elif agent.relay is None:
             self.watchers[agent.id] = agent
         else:
             self.relays[agent.relay] = self.relays.get(agent.relay, 0) + 1
         agent.channels[self.name] = self
+        if self.log is not None:
+            self.log.entered(agent)
         if len(self.members) == 1:
             self._tell_occupied()
 
     def leave(self, agent: Agent) -> None:
         del self.members[agent.id]
-        if agent.relay is None:
+        if agent.session.is_remote:
+            self.elsewhere -= 1
+        elif agent.relay is None:
             del self.watchers[agent.id]
         elif self.relays[agent.relay] > 1:
             self.relays[agent.relay] -= 1
         else:
             del self.relays[agent.relay]
         del agent.channels[self.name]
+        if self.log is not None:
+            self.log.left(agent)
         if not self.members:
             self._tell_occupied()
 
@@ -99,7 +134,7 @@ class Channel:
     @property
     def audience(self) -> int:
         """How many connections get a line of this channel."""
-        return len(self.watchers) + len(self.relays)
+        return len(self.watchers) + len(self.relays) + self.elsewhere
 
 
 class Channels:
@@ -182,17 +217,21 @@ class Channels:
         vacant = [
             channel
             for channel in self._by_name.values()
-            if not channel.members and channel.made_by is not None and address in (None, channel.made_by)
+            if not channel.size and channel.made_by is not None and address in (None, channel.made_by)
         ]
         if not vacant:
             return False
-        self._remove(min(vacant, key=self._worth))
+        found = min(vacant, key=self._worth)
+        if found.log is not None:
+            found.log.discard()
+        else:
+            self.remove(found)
         return True
 
     def _worth(self, channel: Channel) -> tuple[int, bool, float]:
         return (-self._made[channel.made_by or ""], bool(channel.buffer), channel.last_activity)
 
-    def _remove(self, channel: Channel) -> None:
+    def remove(self, channel: Channel) -> None:
         del self._by_name[channel.name]
         self.memory.discard(channel.buffer)
         if channel.made_by is not None:

@@ -13,12 +13,13 @@ from moothall.errors import (
     InvalidMessage,
     NotInvited,
     RateLimited,
+    Refusal,
 )
 from moothall.hall.callbacks import take_callbacks
 from moothall.hall.channels import Channel
 from moothall.hall.commands import Command, CommandRate, Row
 from moothall.hall.costs import CHANNEL, DIRECT, MESSAGE
-from moothall.hall.delivery_receipts import Asking
+from moothall.hall.delivery_receipts import Asking, AsksReceipts
 from moothall.hall.hall import Hall
 from moothall.hall.session import Agent, Session
 from moothall.hall.wires import check_reachable
@@ -64,7 +65,10 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
         return
     asking = Asking(line, agent, channel, target) if message.receipt and agent.takes_receipts else None
     if channel is not None:
-        say(hall, agent, channel, line, asking)
+        if channel.log is not None and not channel.log.decides:
+            _say_elsewhere(hall, session, agent, channel, line, asking)
+            return
+        say_here(hall, agent, channel, line, asking)
     elif target is not None:
         target.link.put(Outgoing(line) if asking is None else asking.to_one(target))
         if hall.settings.echo and target is not agent:
@@ -115,11 +119,42 @@ def compose(
     return line
 
 
-def say(hall: Hall, agent: Agent, channel: Channel, line: server.Chat, asking: Asking | None = None) -> None:
-    """Into a channel that the agent is in. Other wires have no echo."""
+def say(hall: Hall, agent: Agent, channel: Channel, line: server.Chat) -> None:
+    """Into a channel that the agent is in, wherever its home is."""
+    if channel.log is None or channel.log.decides:
+        say_here(hall, agent, channel, line)
+    else:
+        channel.log.say(agent, line, None, lambda refusal: None)
+
+
+def _say_elsewhere(
+    hall: Hall, session: Session, agent: Agent, channel: Channel, line: server.Chat, asking: Asking | None
+) -> None:
+    """At the home of the channel, which is another node. ACK follows when all nodes are told."""
+    ref, session.answered = session.ref, True
+
+    def said(refusal: Refusal | None) -> None:
+        if refusal is not None:
+            hall.tally.refused[refusal.code] += 1
+            error = server.Error(ts=hall.timestamp(), code=refusal.code, message=refusal.message)
+            session.link.put(Outgoing(error, ref))
+            return
+        if ref is not None:
+            session.link.put(Outgoing(server.Ack(ts=line.ts, msg_id=line.msg_id), ref))
+        if asking is not None:
+            asking.follow(hall)
+
+    if channel.log is not None:
+        channel.log.say(agent, line, asking, said)
+
+
+def say_here(
+    hall: Hall, agent: Agent, channel: Channel, line: server.Chat, asking: AsksReceipts | None = None
+) -> None:
+    """Into a channel that the agent is in, and about which this node decides. Other wires have no echo."""
     has_echo = hall.settings.echo and agent.via is None
     but = None if has_echo else agent
-    hall.delivery.say(channel, line, but, by_agent=agent.kind is None, asking=asking)
+    hall.delivery.say(channel, line, but, by_agent=agent.kind is None, author=agent, asking=asking)
     channel.last_activity = hall.now()
     if hall.floor.concerns(agent.id):
         hall.floor.answer(agent.id, channel.name, line.in_reply_to, hall.now())
@@ -170,5 +205,5 @@ def commands(settings: Settings) -> tuple[Row, ...]:
     return (
         Command(Msg, message, MESSAGE, rate=MESSAGE_RATE, check=check, lurkers=False),
         Command(FileChunk, file_chunk, DIRECT, rate=CHUNK_RATE, lurkers=False),
-        Command(Typing, typing, CHANNEL, silent=True),
+        Command(Typing, typing, CHANNEL, silent=True, channel="channel"),
     )

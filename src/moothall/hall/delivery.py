@@ -11,7 +11,7 @@ from typing import Protocol
 
 from moothall.hall.channels import Channel
 from moothall.hall.counts import Tally
-from moothall.hall.delivery_receipts import Asking
+from moothall.hall.delivery_receipts import AsksReceipts
 from moothall.hall.floor import Exemptions
 from moothall.hall.roster import LocalRoster, Present
 from moothall.hall.session import Agent, Session
@@ -104,6 +104,11 @@ class LocalDelivery:
         self.spread(channel, Outgoing(message), but)
         self._tally.fanout[len(channel.watchers)] += 1
 
+    def broadcast_here(self, channel: Channel, message: ServerMessage, but: Agent | None = None) -> None:
+        """A notice that each node tells the watchers that it has."""
+        self.spread_here(channel, Outgoing(message), but)
+        self._tally.fanout[len(channel.watchers)] += 1
+
     def say(
         self,
         channel: Channel,
@@ -111,12 +116,13 @@ class LocalDelivery:
         but: Agent | None,
         *,
         by_agent: bool,
-        asking: Asking | None = None,
+        author: Agent | None = None,
+        asking: AsksReceipts | None = None,
     ) -> None:
         """A line that stays in the channel's history. `asking`: its author wants delivery receipts."""
         outgoing = Outgoing(message)
         if asking is None:
-            self.spread(channel, outgoing, but)
+            self.spread_here(channel, outgoing, but)
         else:
             asking.spread(channel, outgoing, but)
             self._show(channel, outgoing)
@@ -125,10 +131,23 @@ class LocalDelivery:
         self._tally.fanout[channel.audience] += 1
         # In memory, one emoji makes a long text four times as large as it is on the wire.
         channel.buffer.add(message, max(len(framed(outgoing)), getsizeof(message.content)))
+        if channel.log is not None:
+            asks = asking.asks if asking is not None else ""
+            channel.log.said(outgoing, but, author, asks, by_agent=by_agent)
         if message.msg_id is not None and (not by_agent or "@" in message.content):
             self._exemptions.note(message.msg_id, message.content, by_agent=by_agent)
 
+    def keep(self, channel: Channel, message: Chat) -> None:
+        """A line for the history alone: it was said before."""
+        channel.buffer.add(message, max(len(framed(Outgoing(message))), getsizeof(message.content)))
+
     def spread(self, channel: Channel, outgoing: Outgoing | Bundle, but: Agent | None = None) -> None:
+        self.spread_here(channel, outgoing, but)
+        if channel.log is not None:
+            channel.log.told(outgoing, but)
+
+    def spread_here(self, channel: Channel, outgoing: Outgoing | Bundle, but: Agent | None = None) -> None:
+        """To the watchers that are connected to this node."""
         watchers = channel.watchers.values()
         if but is None:
             for watcher in watchers:
@@ -141,7 +160,11 @@ class LocalDelivery:
             self._show(channel, outgoing)
 
     def is_watched(self, channel: Channel) -> bool:
-        return bool(channel.watchers) or (self.gallery is not None and channel.is_public)
+        return (
+            bool(channel.watchers)
+            or channel.elsewhere > 0
+            or (self.gallery is not None and channel.is_public)
+        )
 
     def _show(self, channel: Channel, outgoing: Outgoing | Bundle) -> None:
         if self.gallery is not None and channel.is_public:

@@ -20,7 +20,7 @@ what was said while it was away, or as its connection broke, is in that.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -214,6 +214,16 @@ class DeliveryReceipts:
         return next(iter(self)).expires if self._tracked else None
 
 
+class AsksReceipts(Protocol):
+    """How a line is brought to the watchers of a channel, if its author wants receipts."""
+
+    @property
+    def asks(self) -> str:
+        """The status from which on the author wants them."""
+
+    def spread(self, channel: Channel, plain: Outgoing, but: Agent | None) -> None: ...
+
+
 class Asking:
     """A line whose author wants receipts: those that take part get it with `receipt`, the others as ever."""
 
@@ -223,20 +233,14 @@ class Asking:
         self._line = line
         self._author = author
         self._recipients = _by_carrier(author, channel, target)
-        asks = "CLAIMED" if sum(map(len, self._recipients.values())) > MAX_NAMED else "SEEN"
-        self._asking = Outgoing(replace(line, receipt=asks))
+        self.asks = "CLAIMED" if sum(map(len, self._recipients.values())) > MAX_NAMED else "SEEN"
+        self._asking = Outgoing(replace(line, receipt=self.asks))
 
     def to_one(self, target: Agent) -> Outgoing:
         return self._asking if target.takes_receipts else Outgoing(self._line)
 
     def spread(self, channel: Channel, plain: Outgoing, but: Agent | None) -> None:
-        asking, author = self._asking, self._author
-        for watcher in channel.watchers.values():
-            if watcher is author:
-                if watcher is not but:
-                    watcher.link.put(plain)
-            else:
-                watcher.link.put(asking if watcher.takes_receipts else plain)
+        spread_asking(channel, self._author, plain, self._asking, but)
 
     def follow(self, hall: "Hall") -> None:
         """Watch what becomes of the line, which is in the outboxes by now."""
@@ -252,6 +256,18 @@ class Asking:
             _tell(hall, tracked, News("UNDELIVERED", line.to, 0, EMPTY))
         for carrier, ids in self._recipients.items():
             carrier.when_written(partial(_settle, hall, tracked.msg_id, ids))
+
+
+def spread_asking(
+    channel: Channel, author: Agent, plain: Outgoing, asking: Outgoing, but: Agent | None
+) -> None:
+    """To the watchers of this node: `asking` to those that take receipts, `plain` to the others and the author."""
+    for watcher in channel.watchers.values():
+        if watcher is author:
+            if watcher is not but:
+                watcher.link.put(plain)
+        else:
+            watcher.link.put(asking if watcher.takes_receipts else plain)
 
 
 def _by_carrier(

@@ -193,6 +193,15 @@ class Floor:
         is_news = self._lapses.add(agent_id, promise.address, promise.made_at, now)
         return Released(stood, Lapse(promise, is_news))
 
+    def claims_in(self, channel: str) -> list[tuple[str, Claim]]:
+        """The claims that have the floor, by message."""
+        return [(key[1], claim) for key, claim in self._claims.items() if key[0] == channel]
+
+    def forget_channel(self, channel: str) -> None:
+        """Another node arbitrates for the channel from now on."""
+        for msg_id, _ in self.claims_in(channel):
+            self._release((channel, msg_id))
+
     def leave(self, agent_id: str, channel: str) -> None:
         """The agent left the channel: its claims there end."""
         for key in [key for key in self._keys(agent_id) if key[0] == channel]:
@@ -325,12 +334,12 @@ def responding_to(hall: "Hall", session: Session, message: RespondingTo) -> None
         return
     expire(hall)
     now, floor = hall.now(), hall.floor
-    address = _address(session)
+    address = address_of(session)
     precedence = floor.precedence(agent.id, address, now)
     _relay(hall, channel, notice, agent, precedence)
     if hall.exemptions.cover(message.msg_id, agent.id, agent.name):
         floor.share(channel.name, message.msg_id, agent.id, now, address=address)
-        _plan_expiry(hall)
+        plan_expiry(hall)
         return
     decision = floor.claim(
         channel.name,
@@ -341,10 +350,12 @@ def responding_to(hall: "Hall", session: Session, message: RespondingTo) -> None
         is_human=agent.kind == "human",
         address=address,
     )
-    _plan_expiry(hall)
+    plan_expiry(hall)
     if not decision.granted:
-        hall.reply(session, _yield(arrived, channel, message.msg_id, decision.claim, precedence))
+        hall.reply(session, yield_notice(arrived, channel, message.msg_id, decision.claim, precedence))
         return
+    if channel.log is not None:
+        channel.log.claimed(message.msg_id, decision.claim)
     claimed = server.FloorClaimed(
         ts=arrived,
         msg_id=message.msg_id,
@@ -355,8 +366,8 @@ def responding_to(hall: "Hall", session: Session, message: RespondingTo) -> None
     )
     _relay(hall, channel, claimed, agent, precedence)
     if decision.displaced is not None and (loser := hall.roster.agents.get(decision.displaced)):
-        losers = floor.precedence(loser.id, _address(loser.session), now)
-        hall.delivery.tell(loser, _yield(arrived, channel, message.msg_id, decision.claim, losers))
+        losers = floor.precedence(loser.id, address_of(loser.session), now)
+        hall.delivery.tell(loser, yield_notice(arrived, channel, message.msg_id, decision.claim, losers))
 
 
 def release(hall: "Hall", session: Session, message: Release) -> None:
@@ -371,6 +382,8 @@ def release(hall: "Hall", session: Session, message: Release) -> None:
     if released.lapse is not None:
         _note(hall, released.lapse)
     if released.stood:
+        if channel.log is not None:
+            channel.log.unclaimed(message.msg_id)
         notice = server.FloorReleased(
             ts=hall.timestamp(), msg_id=message.msg_id, channel=channel.name, from_=agent.address
         )
@@ -394,6 +407,8 @@ def expire(hall: "Hall") -> None:
     for (channel_name, msg_id), holder in expiry.ended:
         channel = hall.channels.get(channel_name)
         if channel is not None:
+            if channel.log is not None:
+                channel.log.unclaimed(msg_id)
             notice = server.FloorReleased(
                 ts=hall.timestamp(),
                 msg_id=msg_id,
@@ -419,11 +434,12 @@ def _relay(
     hall.delivery.tell_all(
         [
             member
-            for member in channel.watchers.values()
+            for member in channel.members.values()
             if member is not claimant
+            and member.via is None
             and (
                 member.kind == "human"
-                or hall.floor.precedence(member.id, _address(member.session), now) >= precedence
+                or hall.floor.precedence(member.id, address_of(member.session), now) >= precedence
             )
         ],
         notice,
@@ -431,7 +447,7 @@ def _relay(
     )
 
 
-def _plan_expiry(hall: "Hall") -> None:
+def plan_expiry(hall: "Hall") -> None:
     """One appointment for the earliest of all claims. For one that was answered meanwhile it has no effect."""
     due = hall.floor.next_deadline()
     if due is None or hall.next_expiry is not None:
@@ -440,17 +456,17 @@ def _plan_expiry(hall: "Hall") -> None:
     def look() -> None:
         hall.next_expiry = None
         expire(hall)
-        _plan_expiry(hall)
+        plan_expiry(hall)
 
     hall.next_expiry = hall.agenda.at(due, look)
 
 
-def _address(session: Session) -> str | None:
+def address_of(session: Session) -> str | None:
     """The address whose agents a lapse counts against. None on loopback, where all agents have the same one."""
     return holder_of(session.ip) if session.counted else None
 
 
-def _yield(now: int, channel: Channel, msg_id: str, claim: Claim, loser: Precedence) -> server.Yield:
+def yield_notice(now: int, channel: Channel, msg_id: str, claim: Claim, loser: Precedence) -> server.Yield:
     return server.Yield(
         ts=now,
         msg_id=msg_id,
@@ -463,6 +479,6 @@ def _yield(now: int, channel: Channel, msg_id: str, claim: Claim, loser: Precede
 
 
 COMMANDS: Final = (
-    Command(RespondingTo, responding_to, CLAIM, silent=True, lurkers=False),
-    Command(Release, release, ANSWER, silent=True, lurkers=False),
+    Command(RespondingTo, responding_to, CLAIM, silent=True, channel="channel", lurkers=False),
+    Command(Release, release, ANSWER, silent=True, channel="channel", lurkers=False),
 )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from moothall.errors import (
     AuthRequired,
-    InvalidMessage,
     LurkMode,
     RateLimited,
     Refusal,
@@ -38,11 +37,11 @@ from moothall.hall.outside import (
 from moothall.hall.parts import Parts
 from moothall.hall.peers import PeerRequests
 from moothall.hall.rates import CommandRates
+from moothall.hall.reading import read_odd
 from moothall.hall.roster import LocalRoster
 from moothall.hall.session import Agent, Session, Tier
 from moothall.hall.shared_memory import SharedMemory
 from moothall.hall.takeovers import Takeovers
-from moothall.hall.throttle import Excess
 from moothall.hall.voice import Voice, announce_move, speak
 from moothall.hall.waiting import WaitingLine
 from moothall.settings import Settings
@@ -50,12 +49,8 @@ from moothall.settings.limits import Rate, Window
 from moothall.wire.agentchat.client import ClientMessage
 from moothall.wire.agentchat.codec import (
     NOT_PLAIN,
-    Malformed,
-    Slow,
-    decode,
     decode_plain,
     framed,
-    read_ref,
 )
 from moothall.wire.agentchat.server import Ack, AgentLeft, Error, ServerMessage
 from moothall.wire.authority import host_header
@@ -66,8 +61,6 @@ if TYPE_CHECKING:
     from moothall.hall.cluster.cluster import Cluster
 
 LOG_LINES: Final = Rate(60, 60)  # in the log, of one kind of event that clients can cause
-# Text with a lone surrogate takes many times as long to decode (see `codec`), and is charged as so many bytes.
-SLOW_READING: Final = 32
 LONG_ANSWER: Final = 4096  # bytes; what is longer is charged to the budget of the session that asked
 
 
@@ -269,6 +262,9 @@ class Hall:
         self.floor.drop(agent.id)
         self.callbacks.drop(agent.id)
         for channel in list(agent.channels.values()):
+            if channel.log is not None and not channel.log.decides:
+                channel.log.depart(agent)
+                continue
             channel.leave(agent)
             self.delivery.broadcast(
                 channel, AgentLeft(ts=self.timestamp(), channel=channel.name, agent=agent.address)
@@ -299,7 +295,7 @@ class Hall:
         try:
             message = decode_plain(payload)
         except NOT_PLAIN:
-            odd = self._read_odd(session, payload, excess)
+            odd = read_odd(self, session, payload, excess)
             if odd is None:
                 return
             message = odd
@@ -317,10 +313,22 @@ class Hall:
                 return
             if not (is_heavy or session.meter is None or self._can_pay(session, command, message, payload)):
                 return
+            if (
+                command.channel is not None
+                and self.cluster is not None
+                and self.cluster.channels.forward(session, command, message)
+            ):
+                return
             command.handler(self, session, message)
         except Refusal as refusal:
             self.refuse(session, refusal)
             return
+        if session.ref is not None and not session.answered and not session.busy:
+            self.reply(session, Ack(ts=self.timestamp()))
+
+    def handle(self, session: Session, message: ClientMessage) -> None:
+        """Run a command that has passed all checks, at another node or earlier. Raises Refusal."""
+        self._commands[type(message)].handler(self, session, message)
         if session.ref is not None and not session.answered and not session.busy:
             self.reply(session, Ack(ts=self.timestamp()))
 
@@ -354,32 +362,6 @@ class Hall:
         if excess is not None:
             throttle.stop(self, session, command, payload, excess)
         return excess is None
-
-    def _read_odd(self, session: Session, payload: bytes, excess: Excess | None) -> ClientMessage | None:
-        """What the decoder did not take: read the slow way, or else refused or ignored."""
-        try:
-            try:
-                return decode(payload, slowly=False)
-            except Slow:
-                if excess is None:
-                    excess = throttle.charge(self, session, Price(bytes=SLOW_READING * len(payload)))
-                if excess is None:
-                    return decode(payload)
-                session.ref = None
-                if excess.waits:
-                    throttle.put_off(self, session, payload, excess, counted=True)
-                else:
-                    throttle.refuse(self, session, excess)
-                return None
-        except Malformed:
-            session.ref = None
-            self._ignore(session)
-        except InvalidMessage as refusal:
-            session.ref = read_ref(payload)
-            self.refuse(session, refusal)
-        if excess is not None:
-            throttle.count_excess(self, session, excess)
-        return None
 
     def receive_control(self, session: Session, size: int) -> bool:
         """A control frame, or a fragment of a longer message: there is nothing to decode, but it counts.
@@ -424,14 +406,6 @@ class Hall:
         raise Refusal.by_code[self.settings.unverified_code](
             "This needs an identity with a proven key; connect with a key"
         )
-
-    def _ignore(self, session: Session) -> None:
-        """Not JSON: counted and logged, answered only if the settings say so."""
-        self.tally.malformed += 1
-        if self.may_log("malformed_message"):
-            self.log.info("malformed_message", ip=session.ip, agent=session.agent and session.agent.id)
-        if self.settings.answer_malformed:
-            self.refuse(session, InvalidMessage("Not JSON"))
 
     # -- the way out -----------------------------------------------------------------------------
 

@@ -39,6 +39,8 @@ def watch(hall: Hall) -> None:
 def prompt_quiet_channels(hall: Hall) -> None:
     now = hall.now()
     for channel in hall.channels:
+        if channel.log is not None and not channel.log.decides:
+            continue  # its home does it
         if len(channel.members) >= 2 and now - channel.last_activity >= hall.settings.idle_timeout:
             _nudge(hall, channel)
             channel.last_activity = now
@@ -58,6 +60,8 @@ def _nudge(hall: Hall, channel: Channel) -> None:
     buffer = channel.buffer
     if len(buffer) and buffer.last is channel.nudge:
         buffer.remove_last()
+        if channel.log is not None:
+            channel.log.unsaid()
     ending = f" - {STARTERS[hall.pick(len(STARTERS))]}"
     if hall.settings.idle_mentions:
         beginning = _roll_call(channel, MAX_CONTENT - len(ending))

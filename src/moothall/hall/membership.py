@@ -1,5 +1,6 @@
 """Coming and going: JOIN, LEAVE, CREATE_CHANNEL, INVITE and the lists (seed 000, join channels; wire 9)."""
 
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -7,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from moothall.errors import AuthRequired, InvalidMessage, NotInvited
 from moothall.hall.access import holder_of
-from moothall.hall.channels import Channel
+from moothall.hall.channels import Channel, Kind
 from moothall.hall.commands import Command, CommandRate
 from moothall.hall.costs import AGENT_LIST, ANSWER, CHANNEL, CHANNEL_LIST, DIRECT, ENTRY, MAX_AGENTS_LISTED
 from moothall.hall.hall import Hall
@@ -28,17 +29,17 @@ def join(hall: Hall, session: Session, message: Join) -> None:
     channel = hall.channels.find(message.channel)
     if agent.id in channel.members:
         # Joining again is how a client asks for the history (agentchat wire 9.2).
-        _send_room(hall, session, channel)
+        send_room(hall, session, channel)
         return
     _check_entry(hall, channel, agent)
     check_joined(hall, agent)
     _enter(hall, channel, agent)
     if hall.settings.replay_first:
-        _send_room(hall, session, channel)
-        _announce_arrival(hall, channel, agent)
+        send_room(hall, session, channel)
+        tell_arrival(hall, channel, agent)
     else:
-        _announce_arrival(hall, channel, agent)
-        _send_room(hall, session, channel)
+        tell_arrival(hall, channel, agent)
+        send_room(hall, session, channel)
     announce_move(hall, agent, channel.name, f"joined {channel.name}")
 
 
@@ -48,7 +49,7 @@ def leave(hall: Hall, session: Session, message: Leave) -> None:
     if channel is None:
         return  # the reference is silent here (agentchat wire 5.2)
     if agent.id in channel.members:
-        _leave(hall, channel, agent)
+        put_out(hall, channel, agent)
     hall.reply(session, server.Left(ts=hall.timestamp(), channel=channel.name))
 
 
@@ -62,16 +63,27 @@ def create_channel(hall: Hall, session: Session, message: CreateChannel) -> None
     if hall.channels.get(message.channel) is None:
         check_joined(hall, agent)
         _find_room(hall, session)
-    channel = hall.channels.create(
-        message.channel,
-        hall.now(),
-        invite_only=bool(message.invite_only),
-        verified_only=bool(message.verified_only),
-        made_by=holder_of(session.ip),
-    )
-    channel.invited.add(agent.id)
+    address = holder_of(session.ip)
+    kind = Kind(bool(message.invite_only), bool(message.verified_only), made_by=address)
+    if hall.cluster is not None:
+        hall.cluster.channels.make(session, message.channel, kind, partial(_open, hall, session))
+    else:
+        channel = hall.channels.create(
+            message.channel,
+            hall.now(),
+            invite_only=kind.invite_only,
+            verified_only=kind.verified_only,
+            made_by=address,
+        )
+        _open(hall, session, channel)
+
+
+def _open(hall: Hall, session: Session, channel: Channel) -> None:
+    """The agent has made the channel, and is its first member."""
+    agent, settings = hall.agent_of(session), hall.settings
+    _invite(channel, agent.id)
     _enter(hall, channel, agent)
-    _announce_arrival(hall, channel, agent)
+    tell_arrival(hall, channel, agent)
     agents: list[str | server.MemberEntry] = [agent.address if settings.creator_as_text else _entry(agent)]
     hall.reply(session, server.Joined(ts=hall.timestamp(), channel=channel.name, agents=agents))
 
@@ -102,7 +114,7 @@ def invite(hall: Hall, session: Session, message: Invite) -> None:
         check_reachable(guest.address, guest.via)
     if len(channel.invited) >= MAX_INVITED and guest_id not in channel.invited:
         raise InvalidMessage(f"The invite list of {channel.name} is full; CREATE_CHANNEL a new channel")
-    channel.invited.add(guest_id)
+    _invite(channel, guest_id)
     if guest is not None:
         hall.delivery.tell(
             guest,
@@ -117,6 +129,12 @@ def invite(hall: Hall, session: Session, message: Invite) -> None:
                 kind=agent.kind,
             ),
         )
+
+
+def _invite(channel: Channel, agent_id: str) -> None:
+    channel.invited.add(agent_id)
+    if channel.log is not None:
+        channel.log.invited(agent_id)
 
 
 def list_channels(hall: Hall, session: Session, message: ListChannels) -> None:
@@ -153,7 +171,7 @@ def _list_hall(hall: Hall, session: Session, wanted: list[str] | UnsetType) -> N
 
 
 def channel_entry(channel: Channel) -> server.ChannelEntry:
-    return server.ChannelEntry(channel.name, len(channel.members), channel.verified_only)
+    return server.ChannelEntry(channel.name, channel.size, channel.verified_only)
 
 
 def agent_entry(agent: Agent) -> server.AgentEntry:
@@ -175,23 +193,33 @@ def enter_public_channels(hall: Hall, agent: Agent) -> None:
         if channel.invite_only or (channel.verified_only and not agent.verified):
             continue
         arrive(hall, channel, agent)
+    if hall.cluster is not None:
+        hall.cluster.channels.wait_for_entries(agent)
 
 
 def arrive(hall: Hall, channel: Channel, agent: Agent) -> None:
     """In, and the others hear of it; the newcomer gets neither JOINED nor the history."""
+    if channel.log is not None and not channel.log.decides:
+        channel.log.arrive(agent)
+        return
     _enter(hall, channel, agent)
-    _announce_arrival(hall, channel, agent)
+    tell_arrival(hall, channel, agent)
 
 
 def leave_verified_channels(hall: Hall, agent: Agent) -> None:
     """Take an agent that is no longer shown as verified out of all verified-only channels."""
     for channel in [channel for channel in agent.channels.values() if channel.verified_only]:
-        _leave(hall, channel, agent)
+        if channel.log is not None and not channel.log.decides:
+            channel.log.depart(agent, is_named=True)
+        else:
+            put_out(hall, channel, agent)
         hall.delivery.tell(agent, server.Left(ts=hall.timestamp(), channel=channel.name))
 
 
 def check_joined(hall: Hall, agent: Agent) -> None:
     """Presence, nick and departure are told in all of them, so each makes every one of those more work."""
+    if agent.session.is_remote:
+        return  # its own node knows in how many channels it is
     most = 0 if hall.settings.no_limits else hall.settings.max_joined
     if most and len(agent.channels) >= most:
         raise InvalidMessage(f"You are in {most} channels, which is the limit; LEAVE one first")
@@ -211,9 +239,13 @@ def _check_verified(hall: Hall, channel: Channel, agent: Agent) -> None:
         raise AuthRequired(f"{channel.name} is for verified agents only; {advice}")
 
 
-def _leave(hall: Hall, channel: Channel, agent: Agent) -> None:
+def put_out(hall: Hall, channel: Channel, agent: Agent) -> None:
     channel.leave(agent)
     hall.floor.leave(agent.id, channel.name)
+    tell_left(hall, channel, agent)
+
+
+def tell_left(hall: Hall, channel: Channel, agent: Agent) -> None:
     notice = server.AgentLeft(ts=hall.timestamp(), channel=channel.name, agent=agent.address, name=agent.name)
     hall.delivery.broadcast(channel, notice)
 
@@ -223,7 +255,7 @@ def _enter(hall: Hall, channel: Channel, agent: Agent) -> None:
     channel.last_activity = hall.now()
 
 
-def _announce_arrival(hall: Hall, channel: Channel, agent: Agent) -> None:
+def tell_arrival(hall: Hall, channel: Channel, agent: Agent) -> None:
     notice = server.AgentJoined(
         ts=hall.timestamp(),
         channel=channel.name,
@@ -235,8 +267,12 @@ def _announce_arrival(hall: Hall, channel: Channel, agent: Agent) -> None:
     hall.delivery.broadcast(channel, notice, but=agent)
 
 
-def _send_room(hall: Hall, session: Session, channel: Channel) -> None:
+def send_room(hall: Hall, session: Session, channel: Channel) -> None:
     """JOINED and the history, in the order the settings ask for."""
+    if session.is_remote and channel.log is not None and session.agent is not None:
+        channel.log.show(session.agent, session.ref)
+        session.answered = True
+        return
     members = joined(hall, channel)
     if not hall.settings.replay_first:
         hall.reply(session, members)
@@ -258,10 +294,10 @@ def _entry(agent: Agent) -> server.MemberEntry:
 
 
 COMMANDS: Final = (
-    Command(Join, join, ENTRY),
-    Command(Leave, leave, CHANNEL),
+    Command(Join, join, ENTRY, channel="channel"),
+    Command(Leave, leave, CHANNEL, channel="channel"),
     Command(CreateChannel, create_channel, ANSWER, rate=CREATE_RATE, lurkers=False),
-    Command(Invite, invite, DIRECT, lurkers=False),
+    Command(Invite, invite, DIRECT, channel="channel", lurkers=False),
     Command(ListChannels, list_channels, CHANNEL_LIST, Tier.STRANGER),
-    Command(ListAgents, list_agents, AGENT_LIST),
+    Command(ListAgents, list_agents, AGENT_LIST, channel="channel"),
 )

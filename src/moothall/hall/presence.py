@@ -38,7 +38,7 @@ def rename(hall: Hall, agent: Agent, name: str) -> server.NickChanged:
     )
     hall.roster.rename(agent, name)
     for channel in agent.channels.values():
-        hall.delivery.broadcast(channel, notice)
+        hall.delivery.broadcast_here(channel, notice)
     return notice
 
 

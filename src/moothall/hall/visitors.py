@@ -81,11 +81,17 @@ class Visitors:
         return channel
 
     def join(self, channel: Channel, agent: Agent) -> None:
+        if channel.log is not None and not channel.log.decides:
+            channel.log.arrive(agent, is_visitor=True)
+            return
         channel.enter(agent)
         channel.last_activity = self.gate.now()
         self.notices.joined(channel, agent)
 
     def leave(self, channel: Channel, agent: Agent) -> None:
+        if channel.log is not None and not channel.log.decides:
+            channel.log.depart(agent, is_visitor=True)
+            return
         channel.leave(agent)
         self.notices.left(channel, agent)
 

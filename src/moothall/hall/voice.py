@@ -133,7 +133,9 @@ def announce(hall: "Hall", channel_name: str, content: str, *, buffered: bool = 
         to=channel_name,
         content=hall.redacted(content),
     )
-    if buffered:
+    if channel.log is not None and not channel.log.decides:
+        channel.log.announce(line, buffered=buffered)
+    elif buffered:
         hall.delivery.say(channel, line, None, by_agent=False)
     else:
         hall.delivery.broadcast(channel, line)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moothall.hall.agenda import Agenda
-from moothall.hall.cluster.homes import Homes, Kind
+from moothall.hall.channels import Kind
+from moothall.hall.cluster.homes import Homes
 from moothall.hall.cluster.log import RING_RECORDS, Decision
 from moothall.hall.cluster.nodes import Node, Nodes
 from moothall.hall.cluster.post import Post
@@ -26,6 +27,8 @@ REFUSED = b"refused"
 
 class ToyRoom:
     """A channel that has members and lines, and nothing else."""
+
+    log: Any = None
 
     def __init__(self, machine: "Machine") -> None:
         self.machine = machine
@@ -98,6 +101,10 @@ class ToyRoom:
     def without(self, node: str) -> bytes | None:
         events = [["leave", member] for member, of in self.members.items() if of == node]
         return json.dumps(events).encode() if events else None
+
+    def emptied(self) -> None:
+        self.members.clear()
+        self.lines.clear()
 
     def became_home(self) -> None:
         self.machine.became_home += 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from moothall.errors import Unavailable
 from moothall.hall.cluster.bus import Bus, Registry, Stop
+from moothall.hall.cluster.forwarding import Forwarding
 from moothall.hall.cluster.nodes import Nodes
 from moothall.hall.cluster.ownership import Ownership
 from moothall.hall.cluster.post import Post, Soon
@@ -45,6 +46,7 @@ class Cluster:
         self.nodes.on_pulse(self.check_connected)
         bus.on_change(lambda is_up: self.check_connected())
         hall.cluster = self
+        self.channels = Forwarding(self)
 
     @property
     def is_connected(self) -> bool:
@@ -92,10 +94,12 @@ class Cluster:
         """Join the other nodes. All handlers are known by now."""
         self._stops = [self.post.listen(subject) for subject in (EVERY_NODE, node_subject(self.name))]
         self.nodes.open()
+        self.channels.open()
 
     def close(self) -> None:
         """Leave the other nodes. The bus must still be open."""
         self.post.flush()
+        self.channels.close()
         self.nodes.close()
         for stop in self._stops:
             stop()

@@ -162,6 +162,12 @@ class ChannelLog(Replica):
             self._is_applying = False
         self._drain()
 
+    def skip(self) -> None:
+        """Something happened that no other node has to know."""
+        if self.role is Role.ALONE:
+            self._apart = True
+        self._ring.skip()
+
     def submitted(self, origin: Origin, message: Submit) -> None:
         if self.role is not Role.HOME or message.epoch != self.epoch:
             return  # it is sent again when its node knows which one is home

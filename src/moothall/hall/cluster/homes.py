@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from moothall.hall.agenda import Agenda
+from moothall.hall.channels import Kind
 from moothall.hall.cluster.bus import Bus, Entry, Stop
 from moothall.hall.cluster.elections import ChannelLog
 from moothall.hall.cluster.log import (
@@ -37,15 +38,6 @@ TICK_SECONDS: Final = 0.5
 PATIENCE_SECONDS: Final = 1.0  # without the others, before a node goes on alone
 # A node that has nothing of a log lets those that have some take a home that has died.
 MODESTY_SECONDS: Final = 1.0
-
-
-class Kind(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What kind of channel it is. This never changes."""
-
-    invite_only: bool = False
-    verified_only: bool = False
-    on_demand: bool = False
-    made_by: str | None = None  # the address of its maker
 
 
 class Home(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -105,7 +97,8 @@ class Homes:
         self.entries: dict[str, tuple[Home, int]] = {}  # with the revision
         self.opened: Callable[[str, Kind], None] = lambda channel, kind: None
         self.removed: Callable[[str], None] = lambda channel: None
-        self.moved: Callable[[str], None] = lambda channel: None
+        self.ticked: Callable[[], None] = lambda: None
+        self.is_connected: Callable[[], bool] = lambda: bus.is_up and nodes.has_lease
         self._revisions: dict[str, int] = {}  # the last one of each channel that there was
         self._claiming: set[str] = set()
         self._dead_since: dict[str, float] = {}  # homes that have died, by channel
@@ -159,7 +152,9 @@ class Homes:
         """Of a channel that this node needs, or has to submit something to."""
         log = self.logs.get(channel)
         if log is None:
-            log = self.logs[channel] = ChannelLog(channel, self._make_room(channel), self)
+            room = self._make_room(channel)
+            log = self.logs[channel] = ChannelLog(channel, room, self)
+            room.log = log
         return log
 
     def want(self, channel: str) -> ChannelLog:
@@ -245,14 +240,13 @@ class Homes:
             log = self.log(channel)
         if log is not None:
             self.review(log)
-        self.moved(channel)
 
     def _forget(self, channel: str) -> None:
         if self.entries.pop(channel, None) is None:
             return
-        log = self.logs.pop(channel, None)
+        log = self.logs.get(channel)
         if log is not None:
-            log.forget()
+            self._let_go(log)
         self._former.pop(channel, None)
         self.removed(channel)
 
@@ -261,7 +255,7 @@ class Homes:
 
     def review(self, log: ChannelLog) -> None:
         """Do what follows from the entry of the channel, as it is now."""
-        if not self._is_connected:
+        if not self.is_connected():
             if self._is_alone:
                 log.go_alone()
             return
@@ -367,10 +361,6 @@ class Homes:
         if is_up:
             self._revisions.clear()
 
-    @property
-    def _is_connected(self) -> bool:
-        return self._bus.is_up and self._nodes.has_lease
-
     def _plan(self) -> None:
         def tick() -> None:
             if self._stops:
@@ -380,7 +370,7 @@ class Homes:
         self._agenda.at(self.now() + TICK_SECONDS, tick)
 
     def tick(self) -> None:
-        if not self._is_connected:
+        if not self.is_connected():
             if self._apart_since is None:
                 self._apart_since = self.now()
             elif not self._is_alone and self.now() - self._apart_since >= PATIENCE_SECONDS:
@@ -389,7 +379,7 @@ class Homes:
                     log.go_alone()
             return
         was_apart, self._apart_since, self._is_alone = self._apart_since is not None, None, False
-        is_reborn, self._life = self._life != self.me.life, self.me.life
+        is_reborn, self._life = self._life not in (0, self.me.life), self.me.life
         for log in list(self.logs.values()):
             if was_apart:
                 self._look(log.name)
@@ -403,6 +393,10 @@ class Homes:
             elif log.is_idle:
                 self._let_go(log)
 
+        self.ticked()
+
     def _let_go(self, log: ChannelLog) -> None:
         log.forget()
+        log.room.log = None
+        log.room.emptied()
         del self.logs[log.name]

@@ -7,7 +7,7 @@ recognises a submission that an earlier home has taken already. What is in a rec
 
 from collections import deque
 from collections.abc import Iterable
-from typing import ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -163,6 +163,8 @@ class Decision(NamedTuple):
 class Room(Protocol):
     """What the channel is for a node: members, lines and claims. The log does not look into it."""
 
+    log: Any  # the `ChannelLog`, while this node has a part in it
+
     @property
     def is_wanted(self) -> bool:
         """True while this node needs to know what happens in the channel."""
@@ -206,6 +208,9 @@ class Room(Protocol):
     def resigned(self) -> None:
         """Another node is home from now on."""
 
+    def emptied(self) -> None:
+        """This node hears no more of the channel: what it knows of it is no longer true."""
+
 
 class Ring:
     """The last records, as far as the memory for them goes."""
@@ -240,6 +245,12 @@ class Ring:
             return None
         skipped = number - first
         return [record for index, record in enumerate(self._records) if index >= skipped]
+
+    def skip(self) -> None:
+        """A record that no other node needs."""
+        self.last += 1
+        self._records.clear()
+        self._size = 0
 
     def restart(self, number: int, marks: Iterable[str]) -> None:
         """Go on after this number, without the records up to it."""

@@ -332,7 +332,7 @@ class Remote:
         self._put(origin, message.ids, Bundle((), frame=message.frames), message.awaits)
 
     def _deliver_line(self, origin: Origin, message: DeliverLine) -> None:
-        self._put(origin, message.ids, Outgoing(_read_line(message.text)), message.awaits)
+        self._put(origin, message.ids, Outgoing(read_line(message.text)), message.awaits)
 
     def _put(self, origin: Origin, ids: list[str], outgoing: Outgoing | Bundle, awaits: str) -> None:
         if awaits:
@@ -410,7 +410,7 @@ class Remote:
             hall.reply(session, Ack(ts=hall.timestamp()))
 
 
-def _read_line(text: bytes) -> Chat:
+def read_line(text: bytes) -> Chat:
     try:
         return _decode_line(text)
     except msgspec.DecodeError:  # lone surrogates (see `codec`)

@@ -1,0 +1,76 @@
+"""How many members each channel has: homes tell it to all nodes, so that every node can list all channels.
+
+Which channels there are, and of what kind, all nodes know from the registry (`homes`).
+"""
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from moothall.hall.cluster.replicas import Role
+from moothall.hall.cluster.rooms import ChannelRoom
+from moothall.wire.bus import EVERY_NODE, BusMessage, Origin
+
+if TYPE_CHECKING:
+    from moothall.hall.cluster.forwarding import Forwarding
+
+MAX_LISTED: Final = 1000  # channels in one message
+
+
+class Counts(BusMessage, frozen=True):
+    KIND: ClassVar = "channel-counts"
+
+    members: dict[str, int]  # by channel
+
+
+class Directory:
+    def __init__(self, forwarding: "Forwarding") -> None:
+        self._forwarding = forwarding
+        self._hall = forwarding.hall
+        self._cluster = forwarding.cluster
+        self._cluster.handle(Counts, self._told)
+
+    def tick(self) -> None:
+        """Tell what has changed. While people watch this node, it follows all public channels."""
+        changed: dict[str, int] = {}
+        for room in self._own():
+            count = len(room.channel.members)
+            if count != room.count_told:
+                room.count_told = room.channel.counted = count
+                changed[room.channel.name] = count
+        if changed:
+            self._send(None, changed)
+        if self._hall.delivery.gallery is not None:
+            self._watch()
+
+    def introduce(self, node: str) -> None:
+        """A node has joined: tell it all."""
+        counts = {
+            room.channel.name: len(room.channel.members) for room in self._own() if room.channel.members
+        }
+        if counts:
+            self._send(node, counts)
+
+    def _own(self) -> list[ChannelRoom]:
+        logs = self._forwarding.homes.logs.values()
+        rooms = (log.room for log in logs if log.role is Role.HOME)
+        return [room for room in rooms if isinstance(room, ChannelRoom)]
+
+    def _send(self, node: str | None, counts: dict[str, int]) -> None:
+        names = list(counts)
+        for start in range(0, len(names), MAX_LISTED):
+            message = Counts({name: counts[name] for name in names[start : start + MAX_LISTED]})
+            if node is None:
+                self._cluster.publish(EVERY_NODE, message)
+            else:
+                self._cluster.send(node, message)
+
+    def _told(self, origin: Origin, message: Counts) -> None:
+        for name, count in message.members.items():
+            channel = self._hall.channels.get(name)
+            if channel is not None:
+                channel.counted = count
+
+    def _watch(self) -> None:
+        homes = self._forwarding.homes
+        for channel in list(self._hall.channels):
+            if channel.is_public and channel.name not in homes.logs and channel.name in homes.entries:
+                homes.want(channel.name)

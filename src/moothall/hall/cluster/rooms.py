@@ -1,0 +1,486 @@
+"""A channel of the hall, for the log: `Channel.log` of each channel, in a hall of several nodes.
+
+At the home, the handlers of commands run as in a hall of one node. What they do to the channel is noted here, and
+becomes a record; so it goes to the other nodes, which do the same. While no other node follows, nothing is noted.
+A node that is not home submits what its agents want.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from moothall.errors import ChannelNotFound, Refusal
+from moothall.hall import chat, membership
+from moothall.hall.channels import Channel
+from moothall.hall.cluster import claims, events
+from moothall.hall.cluster.events import (
+    Announce,
+    Answered,
+    Arrive,
+    Claimed,
+    Depart,
+    Discard,
+    Entered,
+    Event,
+    Invited,
+    Left,
+    Missing,
+    Ordered,
+    Own,
+    Replied,
+    Said,
+    Say,
+    Shown,
+    State,
+    Submission,
+    Told,
+    Unclaimed,
+    Unsaid,
+)
+from moothall.hall.cluster.gaps import tell_gap
+from moothall.hall.cluster.journal import Journal
+from moothall.hall.cluster.log import Decision
+from moothall.hall.cluster.remote import AgentRecord, read_line
+from moothall.hall.delivery_receipts import Asking, AsksReceipts, spread_asking
+from moothall.hall.outside import Written
+from moothall.hall.session import Agent, Session
+from moothall.wire.agentchat import server
+from moothall.wire.agentchat.client import ClientMessage
+from moothall.wire.agentchat.codec import decode, encode, encode_command, framed
+from moothall.wire.outgoing import Bundle, Outgoing
+
+if TYPE_CHECKING:
+    from moothall.hall.cluster.forwarding import Forwarding
+
+APART: Final = "nodes of this hall did not reach each other for a while"
+FELL_BEHIND: Final = "this node of the hall has missed what happened"
+
+Done = Callable[[bytes], None]
+
+
+class _Collector:
+    """Takes the answers to a command of an agent of another node."""
+
+    unread = 0
+
+    def __init__(self) -> None:
+        self.frames = b""
+
+    def put(self, outgoing: Outgoing | Bundle) -> None:
+        self.frames += framed(outgoing)
+
+    def when_written(self, told: Written) -> None:
+        told(False)
+
+    def close(self, code: int, reason: str) -> None:
+        """A command about a channel ends no connection."""
+
+    def pause(self) -> None:
+        """Nothing is read from it."""
+
+    resume = pause
+
+
+class _AskedElsewhere:
+    """A line of an agent of another node, which wants receipts."""
+
+    def __init__(self, line: server.Chat, author: Agent, asks: str) -> None:
+        self.asks = asks
+        self._author = author
+        self._asking = Outgoing(replace(line, receipt=asks))
+
+    def spread(self, channel: Channel, plain: Outgoing, but: Agent | None) -> None:
+        spread_asking(channel, self._author, plain, self._asking, but)
+
+
+class ChannelRoom(Journal):
+    """Implements `log.Room`."""
+
+    def __init__(self, forwarding: "Forwarding", channel: Channel) -> None:
+        super().__init__(forwarding, channel)
+        self.waiting = 0  # submissions of this node that need to know what happens
+        self.count_told: int | None = None  # the number of members that other nodes know
+        self._asking: dict[str, Asking] = {}  # lines of this node whose authors want receipts, by id
+
+    @property
+    def is_known(self) -> bool:
+        """True if this node knows what happens in the channel."""
+        return self.log is not None and self.log.has_replica
+
+    @property
+    def is_wanted(self) -> bool:
+        channel = self.channel
+        return (
+            len(channel.members) > channel.elsewhere
+            or self.waiting > 0
+            or (channel.is_public and self._hall.delivery.gallery is not None)
+        )
+
+    def member_nodes(self) -> set[str]:
+        here = self._forwarding.cluster.name
+        return {member.node or here for member in self.channel.members.values()}
+
+    # -- what agents of this node want ---------------------------------------------------------------
+
+    def order(self, session: Session, message: ClientMessage, done: Done) -> None:
+        """A command of an agent of this node, for the home."""
+        ref, message.ref = session.ref, None
+        record = self._roster.record_of(self._hall.agent_of(session))
+        self._submit(Ordered(record, ref, encode_command(message)), done)
+
+    def say(
+        self, agent: Agent, line: server.Chat, asking: Asking | None, done: Callable[[Refusal | None], None]
+    ) -> None:
+        """A line of an agent of this node. `done` is called when it was said, or with the refusal of the home."""
+
+        def answered(answer: bytes) -> None:
+            done(events.refusal_of(events.decode_answer(answer)) if answer else None)
+
+        asks = ""
+        if asking is not None and line.msg_id is not None:
+            asks = asking.asks
+            self._asking[line.msg_id] = asking
+        self._submit(Say(agent.id, encode(line), asks), answered, line.msg_id or "")
+
+    def announce(self, line: server.Chat, *, buffered: bool) -> None:
+        self._submit(Announce(encode(line), buffered), _ignore)
+
+    def arrive(self, agent: Agent, *, is_visitor: bool = False) -> None:
+        """The agent enters without having asked. A visitor needs no answer, and its wire does not wait."""
+        if is_visitor:
+            self._submit(Arrive(self._roster.record_of(agent), is_visitor=True), _ignore)
+            return
+        entered = self._forwarding.expect_entry(agent)
+        self._submit(Arrive(self._roster.record_of(agent)), lambda answer: entered())
+
+    def discard(self) -> None:
+        """Remove the channel, which has no members."""
+        if self.decides:
+            self._forwarding.homes.remove(self.channel.name)
+        else:
+            self._submit(Discard(), _ignore)
+
+    def depart(self, agent: Agent, *, is_visitor: bool = False, is_named: bool = False) -> None:
+        self._submit(Depart(agent.id, is_visitor, is_named), _ignore)
+
+    def _submit(self, submission: Submission, done: Done, mark: str = "") -> None:
+        needs_replica = isinstance(submission, Ordered | Arrive)
+        self.waiting += needs_replica
+
+        def settled(answer: bytes) -> None:
+            self.waiting -= needs_replica
+            done(answer)
+
+        log = self._forwarding.homes.want(self.channel.name)
+        log.submit(mark or self._forwarding.mark(), events.encode(submission), settled)
+
+    # -- as the home (`log.Room`) --------------------------------------------------------------------
+
+    def decide(self, body: bytes, node: str) -> Decision:
+        submission = events.decode_submission(body)
+        self._events, answer = [], b""
+        try:
+            self._run(submission, node)
+        except Refusal as refusal:
+            answer = events.refused(refusal)
+        finally:
+            happened, self._events = self._events, None
+        if not happened:
+            return Decision(None, answer)
+        if all(isinstance(event, Replied) for event in happened):
+            frames = b"".join(event.frames for event in happened if isinstance(event, Replied))
+            return Decision(None, answer or events.encode(Answered(frames=frames)))
+        self._done = events.encode(happened)
+        return Decision(self._done, answer)
+
+    def _run(self, submission: Submission, node: str) -> None:
+        hall, channel = self._hall, self.channel
+        match submission:
+            case Ordered():
+                agent = self._learn(submission.agent)
+                if agent is not None:
+                    self._run_command(agent, submission)
+            case Say():
+                author = self._member_of(submission.id, node)
+                if author is None:
+                    raise ChannelNotFound(f"You are in no channel {channel.name[:64]}; JOIN it first")
+                line = read_line(submission.text)
+                asking = self._receipts(line, author, submission.asks)
+                self._forwarding.introduce(channel, author)
+                chat.say_here(hall, author, channel, line, asking)
+            case Announce():
+                line = read_line(submission.text)
+                if submission.buffered:
+                    hall.delivery.say(channel, line, None, by_agent=False)
+                else:
+                    hall.delivery.broadcast(channel, line)
+            case Arrive():
+                agent = self._learn(submission.agent)
+                if agent is not None and agent.id not in channel.members:
+                    self._forwarding.enter(channel, agent, is_visitor=submission.is_visitor)
+            case Depart():
+                member = self._member_of(submission.id, node)
+                if member is not None:
+                    self._forwarding.leave(channel, member, submission)
+            case Discard():
+                if not channel.members:
+                    self._forwarding.homes.remove(channel.name)
+
+    def _learn(self, record: AgentRecord) -> Agent | None:
+        """The agent, if it is still there. An earlier one of its id leaves."""
+        agent = self._roster.learn(record)
+        member = self.channel.members.get(record.id)
+        if agent is not None and member is not None and member is not agent:
+            self._forwarding.leave(self.channel, member, Depart(member.id))
+        return agent
+
+    def _member_of(self, agent_id: str, node: str) -> Agent | None:
+        member = self.channel.members.get(agent_id)
+        here = self._forwarding.cluster.name
+        return member if member is not None and (member.node or here) == node else None
+
+    def _run_command(self, agent: Agent, order: Ordered) -> None:
+        session = agent.session
+        session.ref, session.answered = order.ref, False
+        message = decode(order.text)
+        if not session.is_remote:
+            self._hall.handle(session, message)
+            return
+        collector, link = _Collector(), session.link
+        session.link = collector
+        try:
+            self._hall.handle(session, message)
+        finally:
+            session.link = link
+            if collector.frames and self._events is not None:
+                self._events.append(Replied(agent.id, collector.frames))
+
+    def state(self) -> bytes:
+        channel = self.channel
+        members = [self._roster.record_of(member) for member in channel.members.values()]
+        lines = [encode(line) for line in channel.buffer]
+        return events.encode(State(members, list(channel.invited), lines, self._all_claims()))
+
+    def own(self) -> bytes:
+        local = [member for member in self.channel.members.values() if not member.session.is_remote]
+        records = [self._roster.record_of(member) for member in local if self._is_here(member)]
+        ids = {record.id for record in records}
+        return events.encode(Own(records, [claim for claim in self._all_claims() if claim.holder in ids]))
+
+    def _is_here(self, agent: Agent) -> bool:
+        return self._hall.roster.agents.get(agent.id) is agent
+
+    def reconcile(self, node: str, own: bytes) -> bytes:
+        brought = events.decode_own(own)
+        ids = {record.id for record in brought.members}
+        happened: list[Event] = []
+        self._events = happened
+        try:
+            for member in list(self.channel.members.values()):
+                if member.id not in ids and self._member_of(member.id, node) is not None:
+                    self._forwarding.leave(self.channel, member, Depart(member.id))
+            for record in brought.members:
+                agent = self._learn(record)
+                if agent is None:
+                    continue
+                if agent.id in self.channel.members:
+                    happened.append(Entered(record))
+                else:
+                    self._forwarding.enter(self.channel, agent, is_visitor=agent.via is not None)
+            for claim in brought.claims:
+                claims.arbitrate(self._hall, self.channel, claim)
+            happened.append(Missing(APART))
+            tell_gap(self._hall, self.channel, APART)
+        finally:
+            self._events = None
+        self._done = events.encode(happened)
+        return self._done
+
+    def without(self, node: str) -> bytes | None:
+        gone = [member for member in self.channel.members.values() if self._member_of(member.id, node)]
+        if not gone:
+            return None
+        happened: list[Event] = []
+        self._events = happened
+        try:
+            for member in gone:
+                self._forwarding.leave(self.channel, member, Depart(member.id))
+        finally:
+            self._events = None
+        self._done = events.encode(happened)
+        return self._done
+
+    def became_home(self) -> None:
+        known, self._claims = self._claims, {}
+        now, ttl = self._hall.now(), self._hall.settings.floor_ttl
+        for claim, since in known.values():
+            if now - since < ttl:
+                claims.restore(self._hall, self.channel, claim)
+
+    def resigned(self) -> None:
+        now = self._hall.now()
+        self._claims = {claim.msg_id: (claim, now - claim.age) for claim in self._all_claims()}
+        self._hall.floor.forget_channel(self.channel.name)
+
+    def _all_claims(self) -> list[Claimed]:
+        hall, now = self._hall, self._hall.now()
+        if not self.decides:
+            return [
+                Claimed(
+                    claim.msg_id, claim.holder, claim.started_at, claim.is_human, claim.address, now - since
+                )
+                for claim, since in self._claims.values()
+            ]
+        return [
+            Claimed(
+                msg_id,
+                claim.holder,
+                claim.started_at,
+                claim.is_human,
+                claim.address,
+                hall.settings.floor_ttl - (claim.expires - now),
+            )
+            for msg_id, claim in hall.floor.claims_in(self.channel.name)
+        ]
+
+    # -- as a replica (`log.Room`) -------------------------------------------------------------------
+
+    def apply(self, body: bytes, *, again: bool) -> None:
+        if body is self._done:
+            self._done = None
+            return
+        self._is_applying = True
+        try:
+            for event in events.decode_events(body):
+                self._apply(event, again=again)
+        finally:
+            self._is_applying = False
+
+    def _apply(self, event: Event, *, again: bool) -> None:
+        hall, channel = self._hall, self.channel
+        match event:
+            case Said():
+                self._hear(event, again=again)
+            case Told():
+                if not again:
+                    but = channel.members.get(event.but)
+                    hall.delivery.spread_here(channel, Bundle((), frame=event.frames), but)
+            case Entered():
+                self._see_enter(event.agent)
+            case Left():
+                self._drop_claims(event.id)
+                member = channel.members.get(event.id)
+                if member is not None:
+                    channel.leave(member)
+            case Invited():
+                channel.invited.add(event.id)
+            case Shown():
+                agent = self._local(event.id)
+                if agent is not None and event.id in channel.members:
+                    agent.session.ref, agent.session.answered = event.ref, False
+                    membership.send_room(hall, agent.session, channel)
+            case Replied():
+                agent = self._local(event.id)
+                if agent is not None:
+                    agent.link.put(Bundle((), frame=event.frames))
+            case Unsaid():
+                if len(channel.buffer):
+                    channel.buffer.remove_last()
+            case Claimed():
+                self._claims[event.msg_id] = event, hall.now() - event.age
+            case Unclaimed():
+                self._claims.pop(event.msg_id, None)
+            case Missing():
+                if not again:
+                    tell_gap(hall, channel, event.reason)
+
+    def _local(self, agent_id: str) -> Agent | None:
+        agent = self._hall.roster.agents.get(agent_id)
+        return agent if agent is not None and not agent.session.is_remote else None
+
+    def _hear(self, event: Said, *, again: bool) -> None:
+        hall, channel = self._hall, self.channel
+        line = read_line(event.text)
+        author = channel.members.get(event.author)
+        channel.last_activity = hall.now()
+        self._settle_claims(event.author, line.in_reply_to)
+        if again:
+            hall.delivery.keep(channel, line)
+            return
+        asking = self._receipts(line, author, event.asks) if author is not None else None
+        but = None if event.has_echo else author
+        hall.delivery.say(channel, line, but, by_agent=event.by_agent, author=author, asking=asking)
+
+    def _receipts(self, line: server.Chat, author: Agent, asks: str) -> AsksReceipts | None:
+        if not asks:
+            return None
+        if not author.session.is_remote:
+            return self._asking.pop(line.msg_id or "", None)
+        self._forwarding.cluster.remote.await_answer(line.msg_id or "", author.node)
+        return _AskedElsewhere(line, author, asks)
+
+    def _see_enter(self, record: AgentRecord) -> None:
+        channel = self.channel
+        agent = self._roster.learn(record)
+        member = channel.members.get(record.id)
+        if member is not None and member is not agent:
+            channel.leave(member)
+        if agent is None:
+            if record.node == self._forwarding.cluster.name:
+                # It has left while the home let it in.
+                self._submit(Depart(record.id), _ignore)
+        elif member is not agent:
+            channel.enter(agent)
+
+    def _settle_claims(self, agent_id: str, in_reply_to: str | None) -> None:
+        if in_reply_to is None:
+            self._drop_claims(agent_id)
+        elif (known := self._claims.get(in_reply_to)) is not None and known[0].holder == agent_id:
+            del self._claims[in_reply_to]
+
+    def emptied(self) -> None:
+        channel = self.channel
+        self._is_applying = True
+        for member in list(channel.members.values()):
+            channel.leave(member)
+        while len(channel.buffer):
+            channel.buffer.remove_last()
+        channel.invited.clear()
+        self._claims.clear()
+        self._is_applying = False
+
+    def install(self, state: bytes, *, missed: bool, apart: bool) -> None:
+        told, channel, hall = events.decode_state(state), self.channel, self._hall
+        self._is_applying = True
+        try:
+            ids = {record.id for record in told.members}
+            for member in list(channel.members.values()):
+                if member.id not in ids and (member.session.is_remote or not apart):
+                    channel.leave(member)
+                    if missed:
+                        membership.tell_left(hall, channel, member)
+            for record in told.members:
+                if apart and record.node == self._forwarding.cluster.name:
+                    continue
+                if channel.members.get(record.id) is None or self._roster.learn(record) is None:
+                    self._see_enter(record)
+                    if missed and (agent := channel.members.get(record.id)) is not None:
+                        membership.tell_arrival(hall, channel, agent)
+            channel.invited = set(told.invited)
+            while len(channel.buffer):
+                channel.buffer.remove_last()
+            for text in told.lines:
+                hall.delivery.keep(channel, read_line(text))
+            self._claims = {claim.msg_id: (claim, hall.now() - claim.age) for claim in told.claims}
+            if missed:
+                tell_gap(hall, channel, APART if apart else FELL_BEHIND)
+            elif channel.is_public and hall.delivery.gallery is not None:
+                hall.delivery.gallery.put(channel.buffer.replay())
+                hall.delivery.gallery.put(Outgoing(membership.joined(hall, channel)))
+        finally:
+            self._is_applying = False
+
+
+def _ignore(answer: bytes) -> None:
+    """What came of it concerns no agent."""

@@ -1,0 +1,198 @@
+"""Channels in a hall of several nodes: an agent cannot tell which node it is connected to."""
+
+from random import Random
+
+from moothall.hall.cluster.replicas import Role
+from moothall.identity import PrivateKey
+from tests.support.cluster import Halls
+from tests.support.world import Guest, assert_sent, assert_silent
+
+BOB = PrivateKey(b"b" * 32)
+
+
+def halls_with(*nodes: str, **settings: object) -> Halls:
+    return Halls(*nodes, random=Random(5), **settings)  # noqa: S311
+
+
+def lines(guest: Guest) -> list[str]:
+    return [message["content"] for message in guest.read() if message["type"] == "MSG"]
+
+
+def test_members_of_all_nodes_hear_each_other() -> None:
+    halls = halls_with("a", "b", "c")
+    alice = halls.agent("a", "alice", join="#general")
+    bob = halls.agent("b", "bob", join="#general")
+    assert_sent(alice, "AGENT_JOINED", agent=bob.id, name="bob")
+    halls.send(alice, "MSG", to="#general", content="hello", ref="1")
+    assert_sent(bob, "MSG", content="hello", **{"from": alice.id})
+    assert_sent(alice, "ACK", ref="1")
+    halls.send(bob, "MSG", to="#general", content="hi", ref="2")
+    assert_sent(alice, "MSG", content="hi")
+    assert_sent(bob, "ACK", ref="2")
+    assert_silent(alice, bob)
+    carol = halls.connect("c")
+    halls.identify(carol, "carol")
+    carol.id = assert_sent(carol, "WELCOME")["agent_id"]
+    halls.send(carol, "JOIN", channel="#general", ref="3")
+    told = carol.read()
+    joined = next(message for message in told if message["type"] == "JOINED")
+    assert joined["ref"] == "3"
+    assert {entry["id"] for entry in joined["agents"]} == {alice.id, bob.id, carol.id}
+    replay = [message["content"] for message in told if message["type"] == "MSG" and message.get("replay")]
+    assert replay == ["hello", "hi"]
+
+
+def test_leaving_and_disconnecting_is_told_once() -> None:
+    halls = halls_with("a", "b", "c")
+    alice, bob, carol = (halls.agent(node, node, join="#general") for node in "abc")
+    halls.hush()
+    halls.send(bob, "LEAVE", channel="#general", ref="1")
+    assert_sent(bob, "LEFT", channel="#general", ref="1")
+    for guest in (alice, carol):
+        assert_sent(guest, "AGENT_LEFT", agent=bob.id)
+    halls.disconnect(carol)
+    assert_sent(alice, "AGENT_LEFT", agent=carol.id)
+    assert_silent(alice, bob)
+    halls.send(bob, "MSG", to="#general", content="?", ref="2")
+    assert_sent(bob, "ERROR", code="CHANNEL_NOT_FOUND", ref="2")
+    halls.send(alice, "LIST_AGENTS", channel="#general")
+    assert [entry["id"] for entry in assert_sent(alice, "AGENTS")["list"]] == [alice.id]
+
+
+def test_a_channel_is_made_once_and_known_at_all_nodes() -> None:
+    halls = halls_with("a", "b")
+    alice, bob = halls.agent("a", "alice"), halls.agent("b", "bob")
+    for guest in (alice, bob):
+        halls.world_of(guest).send(guest, "CREATE_CHANNEL", channel="#new", ref="1")
+    halls.settle()
+    answers = [guest.read()[0] for guest in (alice, bob)]
+    assert sorted(answer["type"] for answer in answers) == ["ERROR", "JOINED"]
+    assert next(answer["code"] for answer in answers if answer["type"] == "ERROR") == "CHANNEL_EXISTS"
+    halls.advance(1)
+    for guest in (alice, bob):
+        halls.send(guest, "LIST_CHANNELS")
+        listed = {entry["name"]: entry["agents"] for entry in assert_sent(guest, "CHANNELS")["list"]}
+        assert listed["#new"] == 1
+
+
+def test_invitations_count_at_all_nodes() -> None:
+    halls = halls_with("a", "b", "c")
+    alice = halls.agent("a", "alice")
+    bob, carol = halls.agent("b", "bob", key=BOB), halls.agent("c", "carol")
+    halls.send(alice, "CREATE_CHANNEL", channel="#den", invite_only=True)
+    assert_sent(alice, "JOINED", channel="#den")
+    halls.send(bob, "JOIN", channel="#den", ref="1")
+    assert_sent(bob, "ERROR", code="NOT_INVITED", ref="1")
+    halls.send(alice, "INVITE", channel="#den", agent=bob.id, ref="2")
+    assert_sent(alice, "ACK", ref="2")
+    assert_sent(bob, "MSG", content="You are invited to #den")
+    halls.send(bob, "JOIN", channel="#den")
+    assert_sent(bob, "JOINED", channel="#den")
+    assert_sent(alice, "AGENT_JOINED", agent=bob.id)
+    halls.send(bob, "INVITE", channel="#den", agent=carol.id)
+    assert_sent(carol, "MSG", content="You are invited to #den")
+    halls.send(carol, "JOIN", channel="#den")
+    assert_sent(carol, "JOINED", channel="#den")
+    halls.send(carol, "LIST_CHANNELS")
+    assert "#den" not in [entry["name"] for entry in assert_sent(carol, "CHANNELS")["list"]]
+
+
+def test_one_of_two_nodes_has_the_floor() -> None:
+    halls = halls_with("a", "b", "c", floor=True)
+    asker, early, late = (halls.agent(node, node, join="#general") for node in "cab")
+    halls.hush()
+    halls.send(asker, "MSG", to="#general", content="who knows?", ref="1")
+    msg_id = assert_sent(asker, "ACK")["msg_id"]
+    halls.hush()
+    now = int(halls.clock.time() * 1000)
+    for guest, started in ((late, now + 50), (early, now + 10)):
+        halls.world_of(guest).send(
+            guest, "RESPONDING_TO", channel="#general", msg_id=msg_id, started_at=started
+        )
+    halls.settle()
+    told = late.read()
+    assert [message["holder"] for message in told if message["type"] == "YIELD"] == [early.id]
+    assert not [message for message in early.read() if message["type"] == "YIELD"]
+    claims = [message["holder"] for message in asker.read() if message["type"] == "FLOOR_CLAIMED"]
+    assert claims[-1] == early.id
+
+
+def test_the_members_of_a_dead_node_leave() -> None:
+    halls = halls_with("a", "b", "c")
+    alice, bob, carol = (halls.agent(node, node, join="#general") for node in "abc")
+    halls.hush()
+    halls.kill("a")
+    halls.advance(5)
+    for guest in (bob, carol):
+        assert_sent(guest, "AGENT_LEFT", agent=alice.id)
+    halls.send(bob, "MSG", to="#general", content="on we go", ref="1")
+    assert_sent(bob, "ACK", ref="1")
+    assert_sent(carol, "MSG", content="on we go")
+    assert_silent(bob, carol)
+
+
+def test_nodes_apart_tell_of_a_gap_afterwards() -> None:
+    halls = halls_with("a", "b")
+    alice, bob = (halls.agent(node, node, join="#general") for node in "ab")
+    anna, bert = (halls.agent(node, node * 2, join="#general") for node in "ab")
+    halls.hush()
+    halls.cut("a", "b")
+    halls.advance(2)
+    halls.send(alice, "MSG", to="#general", content="on a", ref="1")
+    halls.send(bob, "MSG", to="#general", content="on b", ref="2")
+    assert lines(anna) == ["on a"]
+    assert lines(bert) == ["on b"]
+    halls.heal("a", "b")
+    halls.advance(10)
+    for guest in (alice, anna, bob, bert):
+        assert any(line.startswith("Messages may be missing") for line in lines(guest))
+    halls.send(alice, "MSG", to="#general", content="together")
+    for guest in (anna, bob, bert):
+        assert lines(guest) == ["together"]
+
+
+def test_agents_enter_all_channels_of_all_nodes_at_their_welcome() -> None:
+    halls = halls_with("a", "b", auto_join=True)
+    alice, bob = halls.agent("a", "alice"), halls.agent("b", "bob")
+    assert any(message["type"] == "AGENT_JOINED" for message in alice.read())
+    guest = halls.connect("b")
+    world = halls["b"]
+    world.identify(guest, "carol")
+    world.send(guest, "MSG", to="#general", content="here I am", ref="1")
+    halls.settle()
+    assert "here I am" in lines(alice)
+    assert "here I am" in lines(bob)
+
+
+def test_a_quiet_channel_is_prompted_once() -> None:
+    halls = halls_with("a", "b", idle_prompts=True, idle_timeout=10)
+    alice, bob = (halls.agent(node, node, join="#general") for node in "ab")
+    halls.hush()
+    halls.advance(14)
+    for guest in (alice, bob):
+        assert len(lines(guest)) == 1
+
+
+def test_names_and_presence_are_told_once() -> None:
+    halls = halls_with("a", "b")
+    alice, bob = (halls.agent(node, node, join="#general") for node in "ab")
+    halls.hush()
+    halls.send(alice, "SET_NICK", nick="alix")
+    assert_sent(bob, "NICK_CHANGED", agent_id=alice.id, new_nick="alix")
+    halls.send(alice, "SET_PRESENCE", status="busy")
+    halls.advance(1)
+    assert_sent(bob, "PRESENCE_CHANGED", agent_id=alice.id, presence="busy")
+    assert_silent(bob)
+
+
+def test_a_channel_of_one_node_publishes_nothing() -> None:
+    halls = halls_with("a", "b", no_limits=True)
+    alice, anna = (halls.agent("a", name, join="#general") for name in ("alice", "anna"))
+    halls.settle()
+    before = halls.broker.published
+    for _ in range(5):
+        halls.send(alice, "MSG", to="#general", content="psst")
+    assert halls.broker.published == before
+    assert len(lines(anna)) == 5
+    assert halls.clusters["a"].channels.homes.logs["#general"].role is Role.HOME
+    assert "#general" not in halls.clusters["b"].channels.homes.logs
