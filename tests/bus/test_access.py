@@ -22,7 +22,7 @@ from moothall.bus.nats_bus import NatsBus
 from moothall.bus.nkeys import public_nkey, read_credentials, read_nkey
 from moothall.errors import UsageError
 from moothall.identity import PrivateKey
-from tests.bus.buses import Lines
+from tests.bus.buses import Inbox, Lines, put
 from tests.support.nats_server import NatsServer
 from tests.support.sockets import on_uvloop
 
@@ -111,6 +111,39 @@ async def test_a_token(tmp_path: Path) -> None:
         assert await connects(server.url.replace("//", "//abc@"))
         with pytest.raises(UsageError, match="refuses the credentials"):
             await connects(server.url, Access(token="abd"))
+
+
+# What a user of NATS needs for the bus of one hall.
+PERMISSIONS: Final = """
+    publish: ["moothall.access.>", "$KV.moothall_access_nodes.>", "$KV.moothall_access_ids.>",
+              "$KV.moothall_access_homes.>", "$JS.API.>", "$JS.FC.>"]
+    subscribe: ["moothall.access.>"]
+"""
+
+
+@on_uvloop
+async def test_a_user_with_few_permissions(tmp_path: Path) -> None:
+    def user(name: str, permissions: str) -> str:
+        return f'{{ user: {name}, password: "{SECRET}", permissions: {{ {permissions} }} }}'
+
+    deaf = PERMISSIONS.replace('subscribe: ["moothall.access.>"]', 'subscribe: ["moothall.access.inbox.>"]')
+    helpless = PERMISSIONS.replace('"$JS.API.>",', "")
+    users = ", ".join((user("hall", PERMISSIONS), user("deaf", deaf), user("helpless", helpless)))
+    with NatsServer(tmp_path, f"authorization {{ users: [{users}] }}") as server:
+        assert await connects(server.url, Access(user="hall", password=SECRET))
+        bus = NatsBus([server.url], "access", Lines(), Access(user="hall", password=SECRET))
+        await bus.open()
+        told = Inbox()
+        bus.registry.watch("ids", told, told)
+        await told.count(1)
+        assert await put(bus, "ids", "alice", b"1", 0) is not None
+        assert (await told.count(2))[1].key == "alice"
+        await bus.close()
+        for name in ("deaf", "helpless"):
+            with pytest.raises(
+                UsageError, match="NATS does not permit what the bus needs: permissions violation"
+            ):
+                await connects(server.url, Access(user=name, password=SECRET))
 
 
 # -- keys of NATS ----------------------------------------------------------------------------------

@@ -1,15 +1,20 @@
 """Messages between nodes over a real NATS: their order, and what is lost when."""
 
+import asyncio
+import signal
 import socket
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
-from moothall.bus import nats_bus, parts
+from moothall.bus import buckets, nats_bus, parts
+from moothall.bus.connection import Connection
 from moothall.bus.nats_bus import NatsBus
-from moothall.errors import UsageError
-from tests.bus.buses import Inbox, Lines, buses, heard, rises
-from tests.support.nats_server import NatsServer, free_port
+from moothall.errors import BusDown, UsageError
+from moothall.hall.cluster.bus import Entry
+from tests.bus.buses import Inbox, Lines, answer, buses, get, heard, put, rises
+from tests.support.nats_server import NatsServer, free_port, nats_cluster
 from tests.support.sockets import on_uvloop
 
 
@@ -134,22 +139,25 @@ async def test_after_a_kill_of_nats_the_bus_is_up_again_and_nothing_comes_late(t
 
 @on_uvloop
 async def test_a_server_that_no_longer_answers_is_noticed(
-    nats: NatsServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nats_bus, "HEARTBEAT_SECONDS", 0.02)
-    monkeypatch.setattr(nats_bus, "STALE_SECONDS", 0.05)
-    monkeypatch.setattr(nats_bus, "SECOND_LOOK", 0.05)
-    async with buses(nats, 1) as (bus,):
-        connection = bus._connection
-        assert connection is not None
-
-        def fall_silent() -> None:
-            """As if the network lost every packet, without an end of the connection."""
-            assert connection._reading_task is not None
-            connection._reading_task.cancel()
-
-        await rises(bus, fall_silent)
-        assert bus._connection is not connection
+    monkeypatch.setattr(nats_bus, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(nats_bus, "STALE_SECONDS", 0.2)
+    with NatsServer(tmp_path) as server:
+        async with buses(server, 1) as (bus,):
+            changes = Inbox()
+            bus.on_change(changes)
+            done, failed, future = answer()
+            server.signal(signal.SIGSTOP)  # as if the network lost every packet: the connection does not end
+            bus.registry.get("ids", "alice", done, failed)
+            for _ in range(100):
+                bus.publish("all", bytes(100_000))  # more than the socket takes
+            await changes.count(1)
+            with pytest.raises(BusDown):
+                await future
+            assert bus.traffic.lost > 0
+            server.signal(signal.SIGCONT)
+            await changes.until(lambda told: told[-1] is True)
 
 
 @on_uvloop
@@ -229,8 +237,51 @@ async def test_a_bus_that_cannot_be_reached_says_so() -> None:
 
 
 @on_uvloop
-async def test_a_server_without_jetstream_is_told(tmp_path: Path) -> None:
+async def test_a_server_without_jetstream_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "PREPARING_SECONDS", 0.2)
     with NatsServer(tmp_path, "jetstream: disabled") as server:
         bus = NatsBus([server.url], "none", Lines())
         with pytest.raises(UsageError, match="NATS has no JetStream"):
             await bus.open(within=1)
+
+
+@on_uvloop
+async def test_close_ends_the_bus_even_if_a_cancellation_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in `asyncio.wait_for` of Python 3.11, if what it waits for comes in the same turn."""
+
+    async def swallow(*_: object) -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(Connection, "open", swallow)
+    monkeypatch.setattr(nats_bus, "ENDING_SECONDS", 0.05)
+    bus = NatsBus(["nats://127.0.0.1:1", "nats://127.0.0.1:2"], "none", Lines())
+    with pytest.raises(UsageError, match="the bus cannot be reached"):
+        await bus.open(within=0.05)
+    assert bus._task is None
+
+
+@pytest.mark.slow
+async def test_a_cluster_of_nats_keeps_three_copies_and_outlives_one_server(tmp_path: Path) -> None:
+    """Servers of NATS take up to nine seconds to elect a leader."""
+    servers = nats_cluster(tmp_path, 3)
+    with ExitStack() as running:
+        for server in servers[:2]:
+            running.enter_context(server)
+        bus, log = NatsBus([server.url for server in servers[:2]], "many", Lines()), Lines()
+        early = NatsBus([servers[0].url], "early", log)
+        opening = asyncio.create_task(early.open(within=60))
+        await log.heard.count(1)
+        assert "too few servers to keep 3 copies" in str(log.lines) or "leader" in str(log.lines)
+        running.enter_context(servers[2])
+        await opening
+        await bus.open(within=60)
+        revision = await put(bus, "ids", "alice", b"1", 0)
+        assert bus._connection is not None
+        stream = await bus._connection.jetstream().stream_info(bus._buckets.stream("nodes"))
+        assert stream.config.num_replicas == 3
+        (used,) = [server for server in servers if server.url == bus._connection.server.url]
+        await rises(bus, used.kill)
+        assert await get(bus, "ids", "alice") == Entry("alice", b"1", revision or 0)
+        await early.close()
+        await bus.close()

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from nats.js.errors import NoStreamResponseError
 
 from moothall.bus import buckets
 from moothall.bus.nats_bus import NatsBus
@@ -218,6 +219,27 @@ async def test_calls_fail_at_once_while_the_bus_is_down(nats: NatsServer) -> Non
     assert not future.done()
     with pytest.raises(BusDown):
         await future
+
+
+@on_uvloop
+async def test_a_bucket_that_was_deleted_is_made_again_and_watched(nats: NatsServer) -> None:
+    async with buses(nats, 1) as (bus,):
+        first = await put(bus, "homes", "a", b"1", 0)
+        told = Inbox()
+        bus.registry.watch("homes", told, lambda: None)
+        await told.count(1)
+        assert bus._connection is not None
+        await bus._connection.jetstream().delete_stream(bus._buckets.stream("homes"))
+        with pytest.raises(NoStreamResponseError):
+            await put(bus, "homes", "b", b"1", 0)
+        assert bus.registry._mending is not None
+        await bus.registry._mending
+        second = await put(bus, "homes", "b", b"1", 0)
+        assert second is not None
+        assert first is not None
+        assert second > first
+        await told.count(3)
+        assert told.items[1:] == [Entry("b", b"1", second), Entry("a", b"", first + 1)]
 
 
 @on_uvloop

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from signal import Signals
 from time import monotonic, sleep
 from types import TracebackType
 from typing import Final, Self
@@ -50,6 +51,10 @@ class NatsServer:
             assert monotonic() < end, self._text()
             sleep(0.01)
 
+    def signal(self, number: Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def kill(self) -> None:
         """As by `kill -9`. What it had on disk stays."""
         if self._process is not None:
@@ -75,3 +80,17 @@ class NatsServer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.kill()
+
+
+def nats_cluster(folder: Path, count: int) -> list[NatsServer]:
+    """Servers that are one NATS. They have not been started."""
+    routes = [f"nats://127.0.0.1:{free_port()}" for _ in range(count)]
+    known = ", ".join(f'"{route}"' for route in routes)
+    return [
+        NatsServer(
+            folder / f"nats{number}",
+            f"server_name: nats{number}\n"
+            f'cluster {{ name: hall, listen: "{route.removeprefix("nats://")}", routes: [{known}] }}',
+        )
+        for number, route in enumerate(routes)
+    ]

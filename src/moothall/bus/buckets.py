@@ -8,11 +8,13 @@ Revisions are the sequence numbers of the stream. A bucket that is made again be
 one has not reached: the time in milliseconds, or the next one that this node knows of.
 """
 
+import asyncio
 from collections.abc import Mapping
 from time import time
 from typing import Final, get_args
 from urllib.parse import quote, unquote
 
+import nats.errors
 from nats.aio.client import Client
 from nats.js.api import DiscardPolicy, StorageType, StreamConfig
 from nats.js.errors import APIError, NotFoundError, ServiceUnavailableError
@@ -25,6 +27,14 @@ NODE_TTL: Final = 10.0  # seconds
 MARKER_TTL: Final = 60  # seconds; a watcher that was away for longer compares all entries anyway
 CLUSTER_REPLICAS: Final = 3
 API_SECONDS: Final = 3.0
+PREPARING_SECONDS: Final = 3.0  # then another server is tried
+PATIENCE_SECONDS: Final = 1.0  # a server without a leader does not answer
+PAUSE_SECONDS: Final = 0.1
+
+NO_JETSTREAM: Final = (
+    "NATS has no JetStream, or its servers have not agreed on a leader; JetStream is on with `jetstream {}` in the"
+    " configuration of nats-server"
+)
 
 OPERATION: Final = "KV-Operation"
 MARKER: Final = "Nats-Marker-Reason"
@@ -48,14 +58,18 @@ class Buckets:
         if (version.major, version.minor) < OLDEST_NATS:
             needed = ".".join(map(str, OLDEST_NATS))
             raise UsageError(f"NATS has version {version.major}.{version.minor}, and the bus needs {needed}")
-        try:
-            for bucket in get_args(Bucket):
-                await self._prepare(client, bucket)
-        except ServiceUnavailableError:
-            raise ConnectionError(
-                "NATS has no JetStream, or its servers have not agreed on a leader; JetStream is on with"
-                " `jetstream {}` in the configuration of nats-server"
-            ) from None
+        loop = asyncio.get_running_loop()
+        end = loop.time() + PREPARING_SECONDS
+        while True:
+            try:
+                for bucket in get_args(Bucket):
+                    await self._prepare(client, bucket)
+            except (ServiceUnavailableError, nats.errors.TimeoutError):
+                if loop.time() > end:
+                    raise ConnectionError(NO_JETSTREAM) from None
+                await asyncio.sleep(PAUSE_SECONDS)
+            else:
+                return
 
     def stream(self, bucket: Bucket) -> str:
         return f"KV_{self._prefix}_{bucket}"
@@ -74,7 +88,7 @@ class Buckets:
         return unquote(subject.rpartition(".")[2].replace("=", "%"))
 
     async def _prepare(self, client: Client, bucket: Bucket) -> None:
-        stream = client.jetstream(timeout=API_SECONDS)
+        stream = client.jetstream(timeout=PATIENCE_SECONDS)
         try:
             await stream.stream_info(self.stream(bucket))
         except NotFoundError:

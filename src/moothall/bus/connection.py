@@ -44,6 +44,7 @@ class Connection(Client):
         self._needs_tls = False
         self._first_error: Exception | None = None
         self._is_open = False
+        self.denied = ""  # what NATS does not permit this user to do; the first such thing
 
     async def open(self, access: Access, name: str, inbox_prefix: str) -> None:
         """Raises UsageError if the operator has to change something, else ConnectionError."""
@@ -91,9 +92,12 @@ class Connection(Client):
         """Close the connection, without waiting for the peer."""
         self._is_open = False
         self.abort()
-        with suppress(OSError, nats.errors.Error, TimeoutError):
-            async with asyncio.timeout(CLOSING_SECONDS):
-                await self.close()
+        closing = asyncio.get_running_loop().create_task(self._close_quietly())
+        await asyncio.wait([closing], timeout=CLOSING_SECONDS)
+
+    async def _close_quietly(self) -> None:
+        with suppress(OSError, nats.errors.Error):
+            await self.close()
 
     def _connect_command(self) -> bytes:
         if self._needs_tls:
@@ -103,6 +107,10 @@ class Connection(Client):
         return super()._connect_command()
 
     async def _hear(self, error: Exception) -> None:
+        if "permissions violation" in str(error):
+            if self.denied:
+                return  # told once; there may be one for each message
+            self.denied = str(error).removeprefix("nats: ")
         if self._is_open:
             self._told(error)
         elif self._first_error is None:

@@ -29,7 +29,8 @@ from moothall.hall.cluster.bus import Received, Stop, Traffic
 from moothall.hall.outside import Log
 
 OPENING_SECONDS: Final = 15.0  # for NATS to be there when the hall starts
-PREPARING_SECONDS: Final = 10.0  # for the buckets of the registry; NATS may be electing a leader
+LISTENING_SECONDS: Final = 5.0  # for NATS to take note of all subscriptions
+ENDING_SECONDS: Final = 1.0  # for the tasks of a connection that was closed
 HEARTBEAT_SECONDS: Final = 1.0
 STALE_SECONDS: Final = 2.0  # without an answer to the heartbeat; a node is given up after 3.5 seconds
 SECOND_LOOK: Final = 0.5  # for an answer that waits in the socket, because our own loop was late
@@ -39,6 +40,7 @@ LONGEST_PAUSE: Final = 2.0
 # What the hall has published and NATS has not taken. A hall writes some MB a second; what is more than a few
 # seconds old is of no use to other nodes.
 MOST_WAITING: Final = 32 * 1024 * 1024
+OVERHEAD: Final = 128  # bytes that a message takes besides its own
 # What one subject brings in one turn of the loop is far less. Beyond this, nats-py drops messages.
 MOST_RECEIVED_BYTES: Final = 32 * 1024 * 1024
 MOST_RECEIVED: Final = 65536
@@ -113,8 +115,11 @@ class NatsBus:
                         await connection.rtt()
                     await connection.flush()
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            while (
+                not self._task.done()
+            ):  # a cancellation may be lost in nats-py, or in wait_for of Python 3.11
+                self._task.cancel()
+                await asyncio.wait([self._task], timeout=ENDING_SECONDS)
             self._task = None
 
     def publish(self, subject: str, payload: bytes) -> None:
@@ -126,7 +131,7 @@ class NatsBus:
             self._log.warning("bus_message_too_large", bytes=len(payload))
             return
         self._outgoing.append((subject, payload))
-        self._waiting += len(payload)
+        self._waiting += len(payload) + OVERHEAD
         self._wake.set()
         if self._waiting > MOST_WAITING:
             self._overrun("NATS does not take messages as fast as this node sends them")
@@ -153,7 +158,7 @@ class NatsBus:
     async def _run(self) -> None:
         """Raises nothing: whatever happens, the next connection is tried."""
         pause = FIRST_PAUSE
-        while True:
+        while not self._is_closing:
             before = self.traffic.connections
             faults = [await self._attempt(server) for server in self._candidates()]
             if faults[0] is not None and all(faults) and not self._first.done():
@@ -175,19 +180,36 @@ class NatsBus:
         connection = Connection(server, partial(_end, ended), partial(self._hear, ended))
         try:
             await connection.open(self._access, self._name, f"{self._prefix}inbox")
-            async with asyncio.timeout(PREPARING_SECONDS):
-                await self._buckets.prepare(connection)
+            await self._buckets.prepare(connection)
+            async with asyncio.timeout(LISTENING_SECONDS):
+                await self._probe(connection)
                 await self._listen_again(connection)
             await self._hold(connection, ended)
         except UsageError as error:
             self._cannot_connect(str(error))
             return error
         except Exception as error:  # noqa: BLE001  # nats-py raises many kinds
+            if connection.denied:
+                denial = UsageError(
+                    f"{server.url}: NATS does not permit what the bus needs: {connection.denied}"
+                )
+                self._cannot_connect(str(denial))
+                return denial
             self._cannot_connect(str(error) or f"{server.url}: no answer")
         finally:
             self._listening.clear()
             await connection.end()
         return None
+
+    async def _probe(self, connection: Connection) -> None:
+        """Raises ConnectionError if this user may not publish, or not listen. NATS only tells when it is tried."""
+        subject = f"{self._prefix}probe"
+        probe = await connection.subscribe(subject)
+        await connection.publish(subject, b"")
+        await probe.unsubscribe()
+        await connection.rtt()
+        if connection.denied:
+            raise ConnectionError(connection.denied)
 
     async def _listen_again(self, connection: Connection) -> None:
         """Returns when NATS knows of all subscriptions that there are now."""
@@ -207,11 +229,14 @@ class NatsBus:
             everything: list[asyncio.Future[Any]] = [ended, *tasks]
             await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            failed = [str(task.exception()) for task in tasks if task.done()]
+            _end(ended, failed[0] if failed else "closed")
+            self._fall(connection, ended.result())
+            connection.abort()
             for task in tasks:
                 task.cancel()
-            results = await asyncio.gather(*tasks, return_exceptions=True)
-            failed = next((str(result) for result in results if isinstance(result, Exception)), "closed")
-            self._fall(connection, ended.result() if ended.done() else failed)
+            self._wake.set()
+            await asyncio.wait(tasks, timeout=ENDING_SECONDS)
 
     def _rise(self, connection: Connection) -> None:
         self._connection = connection
@@ -252,7 +277,7 @@ class NatsBus:
         if isinstance(error, nats.errors.SlowConsumerError):
             if not ended.done():
                 self._overrun("this node does not take messages as fast as NATS brings them")
-        elif isinstance(error, nats.errors.Error) and "permissions violation" in str(error):
+        elif "permissions violation" in str(error):
             self._log.warning("bus_not_permitted", reason=str(error))
         elif not isinstance(error, (nats.errors.Error, OSError)):
             self._log.warning("bus_handler_failed", exc_info=error)
@@ -282,7 +307,8 @@ class NatsBus:
                 answer.cancel()
 
     async def _write(self, connection: Connection, ended: "asyncio.Future[str]") -> None:
-        while True:
+        """Ends with the connection. nats-py may swallow a cancellation, so that alone would not do."""
+        while not ended.done():
             await self._wake.wait()
             self._wake.clear()
             while self._outgoing and not ended.done():
@@ -290,7 +316,7 @@ class NatsBus:
                 if payload is None:
                     await self._follow(connection, subject)
                     continue
-                self._waiting -= len(payload)
+                self._waiting -= len(payload) + OVERHEAD
                 self.traffic.published += 1
                 if len(payload) <= connection.max_payload:
                     await connection.publish(self._prefix + subject, payload)

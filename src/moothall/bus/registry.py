@@ -9,13 +9,14 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Final, TypeVar
 
+import nats.errors
 from nats.js.api import Header
-from nats.js.errors import APIError, NotFoundError
+from nats.js.errors import APIError, NoStreamResponseError, NotFoundError
 
 from moothall.bus.buckets import API_SECONDS, MARKER_TTL, OPERATION, WRONG_LAST, Buckets, is_marker
 from moothall.bus.connection import Connection
 from moothall.bus.watching import Watch
-from moothall.errors import BusDown
+from moothall.errors import BusDown, UsageError
 from moothall.hall.cluster.bus import Bucket, Entry, Failed, Stop
 from moothall.hall.outside import Log
 
@@ -33,6 +34,7 @@ class NatsRegistry:
         self._calls: dict[int, tuple[asyncio.Task[None], Failed]] = {}
         self._numbers = count()
         self._watches: list[Watch] = []
+        self._mending: asyncio.Task[None] | None = None
 
     def get(self, bucket: Bucket, key: str, done: Callable[[Entry | None], None], failed: Failed) -> None:
         subject = self._buckets.subject(bucket, key)
@@ -100,6 +102,8 @@ class NatsRegistry:
     def fall(self) -> None:
         """All calls under way fail."""
         self._connection = None
+        if self._mending is not None:
+            self._mending.cancel()
         for watch in self._watches:
             watch.fall()
         calls, self._calls = self._calls, {}
@@ -143,9 +147,20 @@ class NatsRegistry:
         except Exception as error:  # noqa: BLE001  # always answer, or the caller waits for ever
             if self._calls.pop(number, None) is not None:
                 loop.call_soon(failed, error)
+            if isinstance(error, NoStreamResponseError) and self._mending is None:
+                self._mending = loop.create_task(self._mend(connection))
         else:
             if self._calls.pop(number, None) is not None:
                 loop.call_soon(done, result)
+
+    async def _mend(self, connection: Connection) -> None:
+        """A bucket has no leader, or it was deleted: then it is made again."""
+        try:
+            await self._buckets.prepare(connection)
+        except (nats.errors.Error, OSError, UsageError) as error:
+            self._log.warning("bus_bucket_missing", error=str(error))
+        finally:
+            self._mending = None
 
     async def _last(self, connection: Connection, bucket: Bucket, subject: str) -> tuple[int, bytes]:
         """The revision and the value; an empty value if there is no entry, or a marker in its place."""

@@ -56,12 +56,14 @@ class Watch:
             self._task = None
 
     async def _run(self, connection: Connection) -> None:
-        while True:
+        """Ends with the connection. nats-py may swallow a cancellation, so that alone would not do."""
+        while self._task is asyncio.current_task():
             look = _Look(self, connection)
             try:
                 await look.follow()
             except (nats.errors.Error, OSError, TimeoutError) as error:
-                self._log.warning("bus_watch_failed", bucket=self._bucket, error=str(error))
+                if self._task is asyncio.current_task():
+                    self._log.warning("bus_watch_failed", bucket=self._bucket, error=str(error))
             finally:
                 look.is_over = True
             await asyncio.sleep(PAUSE_SECONDS)
