@@ -47,7 +47,7 @@ def on_uvloop(
                 await test(*args, **kwargs)
 
         uvloop.run(watched())
-        assert complaints == []
+        assert complaints == [], str(complaints)
 
     return run
 

@@ -96,7 +96,7 @@ class Connection(Client):
         await asyncio.wait([closing], timeout=CLOSING_SECONDS)
 
     async def _close_quietly(self) -> None:
-        with suppress(OSError, nats.errors.Error):
+        with suppress(Exception):  # it was given up: whatever goes wrong now, the next one is tried
             await self.close()
 
     def _connect_command(self) -> bytes:
