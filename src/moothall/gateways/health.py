@@ -51,7 +51,7 @@ class HallMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         tally = self._hall.tally
         yield self._connections()
-        yield _gauge("moothall_agents", "Agents in the roster", len(self._hall.roster))
+        yield _gauge("moothall_agents", "Agents of this node", self._hall.roster.count_here())
         shown = sum(channel.is_shown for channel in self._hall.channels)
         yield _gauge("moothall_channels", "Channels", shown)
         yield _counts("moothall_messages_received", "Valid messages by type", "type", self._hall.received)
@@ -150,7 +150,8 @@ class SpendingMetrics(Collector):
         hall, spending = self._hall, self._hall.spending
         spending.look(hall)  # for the next time: other halls on the store count too
         sums = spending.known(day_of(hall.timestamp()))
-        workers = sum(agent.budget is not None for agent in hall.roster.agents.values())
+        agents = hall.roster.agents.values()
+        workers = sum(agent.budget is not None and not agent.session.is_remote for agent in agents)
         yield _gauge("moothall_workers", "Agents that tell what they spend", workers)
         yield _gauge("moothall_tokens_spent_today", "Tokens that workers spent since 0:00 UTC", sums.total)
         cap = spending.caps.of(TOTAL)
@@ -290,6 +291,8 @@ def health_report(
         report["mesh_network"] = network_report(network)
     if bus is not None:
         report["bus"] = bus_report(bus)
+    if hall.cluster is not None:
+        report["nodes"] = 1 + len(hall.cluster.nodes.live)
     return report
 
 

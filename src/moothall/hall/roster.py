@@ -150,6 +150,10 @@ class LocalRoster:
         agent = self.by_key.get(key)
         return agent is not None and not agent.session.counted
 
+    def count_here(self) -> int:
+        """The number of agents that are connected to this node."""
+        return sum(not agent.session.is_remote for agent in self.agents.values())
+
     def is_here(self, key: bytes) -> bool:
         """True if the holder of this key is connected to this node."""
         agent = self.by_key.get(key)

@@ -39,11 +39,13 @@ class Cluster:
         self._stops: list[Stop] = []
         self._was_connected = False
         self._changes: list[Callable[[bool], None]] = []
+        self._ready: Callable[[], None] | None = None
         self.remote = Remote(self)
         self.ownership = Ownership(self)
         self.roster = SharedRoster(self)
         self.nodes.on_renewed(self.check_connected)
         self.nodes.on_pulse(self.check_connected)
+        self.nodes.on_told(self.check_ready)
         bus.on_change(lambda is_up: self.check_connected())
         hall.cluster = self
         self.channels = Forwarding(self)
@@ -63,6 +65,13 @@ class Cluster:
             self._was_connected = is_connected
             for told in self._changes:
                 told(is_connected)
+        self.check_ready()
+
+    def check_ready(self) -> None:
+        """Say that this node knows all agents of the hall, if it does."""
+        if self._ready is not None and self.is_connected and self.nodes.is_told and self.roster.is_whole:
+            ready, self._ready = self._ready, None
+            ready()
 
     def check_reaches(self, agent: Agent) -> None:
         """Raise Unavailable if the agent is connected to another node, and nothing gets there now."""
@@ -90,17 +99,21 @@ class Cluster:
 
     # -- the way in and out ------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Join the other nodes. All handlers are known by now."""
+    def open(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Join the other nodes. All handlers are known by now. The bus need not be up yet.
+
+        `ready` is called when this node knows all agents of the hall.
+        """
+        self._ready = ready
         self._stops = [self.post.listen(subject) for subject in (EVERY_NODE, node_subject(self.name))]
         self.nodes.open()
         self.channels.open()
 
-    def close(self) -> None:
-        """Leave the other nodes. The bus must still be open."""
+    def close(self, done: Callable[[], None] = lambda: None) -> None:
+        """Leave the other nodes. The bus must stay open until `done` is called."""
         self.post.flush()
         self.channels.close()
-        self.nodes.close()
+        self.nodes.close(done)
         for stop in self._stops:
             stop()
         self._stops.clear()

@@ -82,6 +82,8 @@ class Nodes:
         self._next_pulse: Appointment | None = None
         self._next_look: Appointment | None = None
         self._stop: Stop | None = None
+        self.is_told = False  # the registry has told of all nodes that there were
+        self._told_all: list[Callable[[], None]] = []
         self._joined: list[Callable[[Node], None]] = []
         self._gone: list[Callable[[Node], None]] = []
         self._begun: list[Callable[[int], None]] = []
@@ -135,6 +137,10 @@ class Nodes:
         """Call `told` after each renewal, which is about once in `RENEWAL_SECONDS` while the bus is up."""
         self._renewed.append(told)
 
+    def on_told(self, told: Callable[[], None]) -> None:
+        """Call `told` when the registry has told of all nodes that there are."""
+        self._told_all.append(told)
+
     def on_pulse(self, told: Callable[[], None]) -> None:
         """Call `told` every `RENEWAL_SECONDS`, also while the bus is down."""
         self._pulses.append(told)
@@ -144,12 +150,18 @@ class Nodes:
     def open(self) -> None:
         """Join the others, and go on to renew."""
         self._bus.on_change(self._bus_changed)
-        self._stop = self._registry.watch("nodes", self._told, lambda: None)
+        self._stop = self._registry.watch("nodes", self._told, self._told_of_all)
         self._pulse()
 
-    def close(self) -> None:
-        """Leave the others: they see at once that this life is over."""
+    def _told_of_all(self) -> None:
+        self.is_told = True
+        for told in self._told_all:
+            told()
+
+    def close(self, done: Callable[[], None] = lambda: None) -> None:
+        """Leave the others: they see at once that this life is over. `done` is called when they can see it."""
         if self._stop is None:
+            done()
             return
         self._stop()
         self._stop = None
@@ -158,11 +170,16 @@ class Nodes:
                 self._agenda.cancel(appointment)
         if self.is_in:
             self.is_in = False
-            self._put_dead(Node(self.name, self.life, self.url), self._revision)
+            own = Node(self.name, self.life, self.url)
+            self._put_dead(own, self._revision, lambda revision: done(), lambda error: done())
+        else:
+            done()
 
-    def _put_dead(self, node: Node, revision: int, done: Callable[[int | None], None] | None = None) -> None:
+    def _put_dead(
+        self, node: Node, revision: int, done: Callable[[int | None], None], failed: Failed
+    ) -> None:
         record = _Record(node.life, is_alive=False, url=node.url)
-        self._registry.put("nodes", node.name, _encode(record), revision, done or _ignore, _ignore)
+        self._registry.put("nodes", node.name, _encode(record), revision, done, failed)
 
     # -- the own life ------------------------------------------------------------------------------
 
@@ -355,7 +372,7 @@ class Nodes:
                 self._forget(known.node.name)
 
         self._log.warning("node_silent", node=known.node.name, life=known.node.life)
-        self._put_dead(known.node, known.revision, done)
+        self._put_dead(known.node, known.revision, done, _ignore)
 
     def _bus_changed(self, is_up: bool) -> None:
         """What was not seen while the bus was down is not held against the others."""

@@ -12,7 +12,7 @@ from moothall.wire.bus import BadPacket, BusMessage, Kinds, Origin, packets
 
 Message = TypeVar("Message", bound=BusMessage)
 
-Soon = Callable[[Callable[[], None]], None]  # "call this at the end of the turn"
+Soon = Callable[[Callable[[], None]], object]  # "call this at the end of the turn"
 
 
 class Post:

@@ -119,6 +119,11 @@ class SharedRoster:
         """Call `told` before an agent of another node is removed from the roster. It is still in its channels."""
         self._departures.append(told)
 
+    @property
+    def is_whole(self) -> bool:
+        """True if all agents of the nodes that are known are in the roster."""
+        return all(view.is_whole for view in self._views.values())
+
     def carrier(self, node: str) -> Carrier | None:
         view = self._views.get(node)
         return None if view is None else view.carrier
@@ -224,6 +229,7 @@ class SharedRoster:
         view = self._views.get(node.name)
         if view is not None and view.node.life == node.life:
             self._drop(node.name)
+            self._cluster.check_ready()
 
     def _try(self, node: Node) -> _View:
         """Another node speaks of an agent of this life, before the registry has told of it."""
@@ -315,6 +321,7 @@ class SharedRoster:
         for serial in sorted(early):
             if serial > view.serial:
                 self._take_change(origin, early[serial])
+        self._cluster.check_ready()
 
     def _replace(self, view: _View, records: Mapping[str, AgentRecord]) -> None:
         for agent in list(view.agents.values()):

@@ -1,0 +1,134 @@
+"""Nodes on one NATS and one PostgreSQL are one hall: its roster, direct messages, takeovers, ends and returns."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.identity.vectors import ALICE, BOB, CAROL
+from tests.store.server import Server
+from tests.support.agentchat import AgentChat, Message, Refused
+from tests.support.deals import signed
+from tests.support.nats_server import NatsServer
+from tests.support.real_cluster import RealCluster
+from tests.support.server import PATIENCE
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def nats(tmp_path: Path) -> Iterator[NatsServer]:
+    with NatsServer(tmp_path / "nats") as nats:
+        yield nats
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, database: Server, nats: NatsServer) -> Iterator[RealCluster]:
+    cluster = RealCluster(tmp_path, database.new_database(), nats.url, nodes=2)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.kill()
+
+
+async def agents(asking: AgentChat) -> dict[str, Message]:
+    listed = await asking.ask("AGENTS", type="LIST_AGENTS")
+    return {entry["id"]: entry for entry in listed["list"]}
+
+
+async def until_listed(asking: AgentChat, *expected: AgentChat) -> None:
+    """Until the node of this agent knows these agents and no others."""
+    async with asyncio.timeout(PATIENCE):
+        while (await agents(asking)).keys() != {agent.agent_id for agent in expected}:  # noqa: ASYNC110  # over there
+            await asyncio.sleep(0.05)
+
+
+async def test_agents_of_two_nodes_are_in_one_hall(cluster: RealCluster) -> None:
+    await cluster.together()
+    here, there = cluster[0].url, cluster[1].url
+    alice = await AgentChat.connect(here, "alice", ALICE)
+    bob = await AgentChat.connect(there, "bob", BOB)
+    await until_listed(alice, alice, bob)
+    await until_listed(bob, alice, bob)
+
+    await alice.say(bob.agent_id, "hello", ref="1")
+    ack = await alice.answer("ACK", ref="1")
+    assert (await bob.expect("MSG", content="hello"))["msg_id"] == ack["msg_id"]
+    assert (await bob.verify(alice.agent_id))["pubkey"] == ALICE.public.pem
+
+    offer = signed(ALICE, "PROPOSAL", to=bob.agent_id, task="review")
+    deal = (await alice.ask("PROPOSAL", type="PROPOSAL", **offer))["id"]
+    await bob.expect("PROPOSAL", id=deal)
+
+    again = await AgentChat.connect(there, "alice", ALICE)
+    await alice.expect("SESSION_DISPLACED")
+    assert await alice.closed() == (1000, "Identity claimed by verified connection")
+    await bob.say(again.agent_id, "there you are")
+    await again.expect("MSG", content="there you are")
+    carol = await AgentChat.connect(here, "carol", CAROL)
+    await until_listed(carol, again, bob, carol)
+    await bob.settle()
+    assert bob.pending("PROPOSAL") == [], "a deal is told once"
+    for agent in (again, bob, carol):
+        await agent.close()
+
+
+async def test_agents_of_a_node_that_is_killed_come_back_elsewhere(cluster: RealCluster) -> None:
+    await cluster.together()
+    alice = await AgentChat.connect(cluster[0].url, "alice", ALICE)
+    bob = await AgentChat.connect(cluster[1].url, "bob", BOB)
+    await until_listed(bob, alice, bob)
+    cluster[0].kill()
+    again = await AgentChat.connect(cluster[1].url, "alice", ALICE)  # WELCOME when that life is over
+    assert again.agent_id == alice.agent_id
+    await until_listed(bob, again, bob)
+    cluster[0].start()
+    carol = await AgentChat.connect(cluster[0].url, "carol", CAROL)
+    await until_listed(carol, again, bob, carol)
+    await until_listed(bob, again, bob, carol)
+    for agent in (alice, again, bob, carol):
+        await agent.close()
+
+
+async def test_a_bus_that_was_down_costs_no_agent_its_place(cluster: RealCluster, nats: NatsServer) -> None:
+    await cluster.together()
+    alice = await AgentChat.connect(cluster[0].url, "alice", ALICE)
+    bob = await AgentChat.connect(cluster[1].url, "bob", BOB)
+    await until_listed(alice, alice, bob)
+    nats.kill()
+    async with asyncio.timeout(PATIENCE):
+        while (await cluster[0].health())["bus"] != "down":  # noqa: ASYNC110  # another process
+            await asyncio.sleep(0.05)
+    await alice.say(bob.agent_id, "hello", ref="1")
+    with pytest.raises(Refused) as refused:
+        await alice.answer("ACK", ref="1")
+    assert refused.value.code == "UNAVAILABLE"
+    with pytest.raises(Refused) as refused:
+        await AgentChat.connect(cluster[0].url, "carol", CAROL)
+    assert refused.value.code == "UNAVAILABLE"
+    await alice.say(alice.agent_id, "to myself")
+    await alice.expect("MSG", content="to myself")
+    nats.start()
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            await alice.say(bob.agent_id, "again", ref="2")
+            try:
+                await alice.answer("ACK", ref="2")
+                break
+            except Refused:
+                await asyncio.sleep(0.1)
+    await bob.expect("MSG", content="again")
+    await until_listed(alice, alice, bob)
+    await until_listed(bob, alice, bob)
+    carol = await AgentChat.connect(cluster[0].url, "carol", CAROL)
+    await until_listed(bob, alice, bob, carol)
+    assert "SESSION_DISPLACED" not in alice.types() + bob.types()
+    for agent in (alice, bob, carol):
+        await agent.close()
