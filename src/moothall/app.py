@@ -34,7 +34,6 @@ from moothall.hall import revocation
 from moothall.hall.access import Allowlist, Bans, decode_approval, decode_ban
 from moothall.hall.admin import read_motd
 from moothall.hall.api_tokens import common_secret
-from moothall.hall.cluster.cluster import Cluster
 from moothall.hall.common import ALLOWLIST, BANS, CAPS, MOTD, Copies, ListName
 from moothall.hall.common_clock import CommonClock
 from moothall.hall.durable import Durable
@@ -294,29 +293,16 @@ class App:
         self._sampling.start()
 
     async def _open_bus(self, hall: str) -> None:
-        """Connect to the other nodes of this hall, before agents can connect to this one."""
-        from moothall.bus.opening import build_bus, name_node
+        """Join the other nodes of this hall, before agents can connect to this one."""
+        from moothall.bus.joining import join
 
-        node, ready = name_node(self.settings), asyncio.Event()
-        self.bus = build_bus(self.settings, hall, node, self.log)
-        cluster = Cluster(self.hall, self.bus, node, self._loop.call_soon, self.settings.public_url)
-        cluster.open(ready.set)
-        await self.bus.open()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(JOINING_SECONDS):
-                await ready.wait()
-        self.log.info("node_on_bus", node=node, hall=hall, nodes=len(cluster.nodes.live) + 1)
+        self.bus = await join(self.hall, hall, self._loop.call_soon)
 
     async def _close_bus(self) -> None:
-        if self.bus is None:
-            return
-        if (cluster := self.hall.cluster) is not None:
-            left = asyncio.Event()
-            cluster.close(left.set)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(FINISHING_SECONDS):
-                    await left.wait()
-        await self.bus.close()
+        if self.bus is not None:
+            from moothall.bus.joining import leave
+
+            await leave(self.hall, self.bus)
 
     async def _open_network(self, network: Peering) -> None:
         """The halls on one store have one key, and so only one of them can be a peer."""
