@@ -56,7 +56,7 @@ class Halls:
         return world
 
     def make(self, name: str) -> World:
-        dice = Random(self.random.random())  # noqa: S311
+        dice = Random(f"{name} {self.random.random()}")  # noqa: S311
         return World(books=self.books, clock=self.clock, dice=dice, **self._settings)
 
     def kill(self, name: str) -> None:

@@ -20,7 +20,7 @@ class HallsOnOneStore(Halls):
         self.hear_all()
 
     def make(self, name: str) -> World:
-        dice = Random(self.random.random())  # noqa: S311
+        dice = Random(f"{name} {self.random.random()}")  # noqa: S311
         return HallOfMany(self.shared, name, clock=self.clock, dice=dice)
 
     def hear_all(self) -> None:
