@@ -327,7 +327,8 @@ class CourtDesk:
             for key, dispute_id in seats:
                 self._seats.setdefault(key, set()).add(dispute_id)
             for agent in list(hall.roster.everyone()):  # who came before this was known
-                self._remind(hall, agent)
+                if agent.key is not None and hall.roster.is_here(agent.key.raw):
+                    self._remind(hall, agent)
 
         def failed(error: BaseException) -> None:
             hall.log.warning("seats_not_loaded", error=repr(error))

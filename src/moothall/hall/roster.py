@@ -97,6 +97,9 @@ class Roster(Protocol):
     def is_local(self, key: bytes) -> bool:
         """True if the holder of this key is connected from the machine of its node."""
 
+    def is_here(self, key: bytes) -> bool:
+        """True if the holder of this key is connected to this node, which tells it what it missed."""
+
     def on_arrival(self, told: Callable[[Present], None]) -> None:
         """Call `told` after an agent of this node, of any wire, was welcomed."""
 

@@ -1,11 +1,12 @@
 """One roster on all nodes: arrivals, changes and departures, lost messages, nodes that come late or die."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from moothall.hall.cluster.remote import AgentRecord, RemoteAgent
-from moothall.hall.cluster.roster import LISTED, AgentPresent
+from moothall.hall.cluster.roster import LISTED, MAX_AGENTS, AgentList, AgentPresent
 from moothall.hall.session import Agent
 from moothall.settings.limits import Rate
 from moothall.wire.bus import EVERY_NODE
@@ -204,6 +205,21 @@ def test_a_node_speaks_of_its_own_agents_only() -> None:
     halls.settle()
     assert halls.clusters["c"].post.refused == 1
     assert not len(halls["c"].hall.roster)
+
+
+def test_a_node_that_tells_of_too_many_agents_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    halls = Halls("a", "b")
+    halls.clusters["b"].roster._views["a"].is_whole = False
+    halls.clusters["a"].send("b", AgentList(1, 0, MAX_AGENTS, []))
+    halls.clusters["a"].send("b", AgentList(1, -1, 1, []))
+    halls.settle()
+    assert halls.clusters["b"].post.refused == 1, "what follows in the packet is not read"
+    halls.advance(3)
+    monkeypatch.setattr("moothall.hall.cluster.roster.MAX_AGENTS", 2)
+    for number in range(3):
+        halls.agent("a", f"agent{number}")
+    assert halls.clusters["b"].post.refused == 2
+    assert len(halls["b"].hall.roster) == 2
 
 
 def test_an_agent_that_is_shown_as_verified_is_so_on_all_nodes() -> None:

@@ -152,7 +152,10 @@ class Ownership:
             claim.timeout = self._hall.agenda.at(
                 self._hall.now() + CLAIM_SECONDS, lambda: self._fail(claim, NOT_RELEASED)
             )
-            self._look(claim)
+            if agent_id in self._hall.roster.agents:
+                self._look(claim)
+            else:
+                self._enter(claim, None)  # most ids are free: then it is one question to the registry
         claim.waiters.append((done, failed))
 
     def _is_open(self, claim: _Claim) -> bool:

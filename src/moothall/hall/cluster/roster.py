@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 LISTED: Final = 500  # agents in one part of a list
 MAX_EARLY: Final = 20_000  # changes that wait for the list
 KEY_BYTES: Final = 32
+MAX_AGENTS: Final = 1_000_000  # of one node: one that tells of more has gone mad
 ASK_SECONDS: Final = 2.0  # before a list that did not come is asked for again
 
 
@@ -306,6 +307,8 @@ class SharedRoster:
         view = self._view(origin)
         if view is None or view.is_whole:
             return
+        if not 0 <= part.part < part.parts <= MAX_AGENTS // LISTED:
+            raise BadPacket("Not a part of a list of agents")
         if any(other.serial != part.serial or other.parts != part.parts for other in view.parts.values()):
             view.parts.clear()
         view.parts[part.part] = part
@@ -346,6 +349,8 @@ class SharedRoster:
             return
         if agent is not None and agent.arrival > record.arrival:
             return
+        if len(view.agents) >= MAX_AGENTS:
+            raise BadPacket("A node told of more agents than it can have")
         if self._has_place(record):
             self._add(view, record)
 
