@@ -27,6 +27,7 @@ class Remote:
     presence = "online"
     node = "there"
     via = None
+    identity = None
 
     def __init__(self, key: PublicKey) -> None:
         self.key = key

@@ -61,6 +61,10 @@ class Present(Protocol):
         """The wire that it is on, if that is not the WebSocket."""
 
     @property
+    def identity(self) -> str | None:
+        """What its wire calls it, if that is not its id."""
+
+    @property
     def node(self) -> str:
         """The node that it is connected to; `HERE` is this one.
 
@@ -109,6 +113,12 @@ class Roster(Protocol):
     def on_departure(self, told: Callable[[Present], None]) -> None:
         """Call `told` before an agent of this node is gone."""
 
+    def on_arrival_elsewhere(self, told: Callable[[Present], None]) -> None:
+        """Call `told` after an agent of another node is in the roster."""
+
+    def on_departure_elsewhere(self, told: Callable[[Present], None]) -> None:
+        """Call `told` before an agent of another node is gone."""
+
 
 class LocalRoster:
     """The agents of this process. The hall itself reads the dictionaries; only this class changes them."""
@@ -122,6 +132,8 @@ class LocalRoster:
         self._departures: list[Callable[[Agent], None]] = []
         self._presences: list[Callable[[Agent], None]] = []
         self._changes: list[Callable[[Agent], None]] = []
+        self._arrivals_elsewhere: list[Callable[[Agent], None]] = []
+        self._departures_elsewhere: list[Callable[[Agent], None]] = []
 
     # -- who is here -------------------------------------------------------------------------------
 
@@ -200,6 +212,12 @@ class LocalRoster:
     def on_departure(self, told: Callable[[Agent], None]) -> None:
         self._departures.append(told)
 
+    def on_arrival_elsewhere(self, told: Callable[[Agent], None]) -> None:
+        self._arrivals_elsewhere.append(told)
+
+    def on_departure_elsewhere(self, told: Callable[[Agent], None]) -> None:
+        self._departures_elsewhere.append(told)
+
     def on_presence(self, told: Callable[[Agent], None]) -> None:
         """Call `told` after an agent has changed its presence."""
         self._presences.append(told)
@@ -216,6 +234,14 @@ class LocalRoster:
     def departing(self, agent: Agent) -> None:
         """The agent is about to be removed."""
         for told in self._departures:
+            told(agent)
+
+    def arrived_elsewhere(self, agent: Agent) -> None:
+        for told in self._arrivals_elsewhere:
+            told(agent)
+
+    def departing_elsewhere(self, agent: Agent) -> None:
+        for told in self._departures_elsewhere:
             told(agent)
 
     def presence_changed(self, agent: Agent) -> None:

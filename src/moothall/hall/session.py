@@ -126,6 +126,7 @@ class Agent:
         "claimed_key",
         "granted",
         "id",
+        "identity",
         "key",
         "kind",
         "link",
@@ -146,6 +147,7 @@ class Agent:
         self.session = session
         self.link = session.link
         self.via: str | None = None  # the wire it is on, if that is not the WebSocket
+        self.identity: str | None = None  # what its wire calls it, if that is not its id
         self.relay: Relay | None = None  # the connection of an agent of another wire
         self.id = agent_id
         self.address = f"@{agent_id}"

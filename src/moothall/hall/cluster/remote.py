@@ -16,7 +16,7 @@ import msgspec
 from moothall.errors import InvalidMessage, Refusal
 from moothall.hall import admin, delivery_receipts, peers
 from moothall.hall.cluster.nodes import Node
-from moothall.hall.outside import Written
+from moothall.hall.outside import PacketLink, Written
 from moothall.hall.session import Agent, Session, Tier
 from moothall.identity import PublicKey
 from moothall.wire.agentchat import client
@@ -58,6 +58,7 @@ class AgentRecord(msgspec.Struct, array_like=True, frozen=True):
     connected_at: float
     takeover_delay: float = 0.0  # that came before the last takeover of its id, if there was one lately
     claim: int = 0  # the revision of its id in the registry: of two agents with one id, the higher one has it
+    identity: str | None = None
 
 
 # -- messages between nodes ------------------------------------------------------------------------
@@ -81,6 +82,15 @@ class DeliverLine(BusMessage, frozen=True):
     ids: list[str]
     text: bytes
     awaits: str = ""
+
+
+class DeliverPacket(BusMessage, frozen=True):
+    """A packet for an agent of the same wire, as its author signed it."""
+
+    KIND: ClassVar = "agent-deliver-packet"
+
+    id: str
+    packet: bytes
 
 
 class CloseAgent(BusMessage, frozen=True):
@@ -155,6 +165,7 @@ class RemoteAgent(Agent):
         self.arrival = record.arrival
         self.claimed_key = None if record.claimed_key is None else PublicKey(record.claimed_key)
         self.via = record.via
+        self.identity = record.identity
         session.agent = self
         session.counted = record.counted
         session.tier = Tier.VERIFIED if key is not None else Tier.ANONYMOUS
@@ -194,6 +205,9 @@ class RemoteLink:
         elif isinstance(outgoing, Outgoing) and isinstance(outgoing.message, Chat):
             self._carrier.put_line(self._id, outgoing, outgoing.message)
 
+    def put_packet(self, packet: bytes) -> bool:
+        return self._carrier.put_packet(self._id, packet)
+
     def when_written(self, told: Written) -> None:
         self._carrier.when_written(self._id, told)
 
@@ -225,6 +239,10 @@ class Carrier:
     def put_line(self, agent_id: str, outgoing: Outgoing, line: Chat) -> None:
         if not self._joins(agent_id, outgoing):
             self._send(DeliverLine(self._ids, outgoing.text or encode(line), _awaits(outgoing)))
+
+    def put_packet(self, agent_id: str, packet: bytes) -> bool:
+        self._send(DeliverPacket(agent_id, packet))
+        return self._cluster.is_connected
 
     def _joins(self, agent_id: str, outgoing: Outgoing | Bundle) -> bool:
         """True if the last message of this turn is the same, so that it only gets one more recipient."""
@@ -291,6 +309,7 @@ class Remote:
         self._full: set[tuple[str, str]] = set()  # nodes that were told of an agent's backlog
         cluster.handle(Deliver, self._deliver)
         cluster.handle(DeliverLine, self._deliver_line)
+        cluster.handle(DeliverPacket, self._deliver_packet)
         cluster.handle(CloseAgent, self._close)
         cluster.handle(AskWritten, self._ask_written)
         cluster.handle(IsWritten, self._is_written)
@@ -333,6 +352,11 @@ class Remote:
 
     def _deliver_line(self, origin: Origin, message: DeliverLine) -> None:
         self._put(origin, message.ids, Outgoing(read_line(message.text)), message.awaits)
+
+    def _deliver_packet(self, origin: Origin, message: DeliverPacket) -> None:
+        agent = self._here(message.id)
+        if agent is not None and isinstance(agent.link, PacketLink):
+            agent.link.put_packet(message.packet)
 
     def _put(self, origin: Origin, ids: list[str], outgoing: Outgoing | Bundle, awaits: str) -> None:
         if awaits:

@@ -382,6 +382,7 @@ class SharedRoster:
             self._hall.takeovers.note(agent.id, record.takeover_delay, self._hall.now())
         for told in self._arrivals:
             told(agent)
+        self._hall.roster.arrived_elsewhere(agent)
 
     def _update(self, agent: RemoteAgent, record: AgentRecord) -> None:
         hall = self._hall
@@ -395,6 +396,7 @@ class SharedRoster:
     def _remove(self, view: _View, agent: RemoteAgent) -> None:
         for told in self._departures:
             told(agent)
+        self._hall.roster.departing_elsewhere(agent)
         peers.forget_requests(self._hall, agent)
         del view.agents[agent.id]
         self._hall.roster.remove(agent)
@@ -435,4 +437,5 @@ def _record(
         connected_at=session.connected_at,
         takeover_delay=takeover_delay,
         claim=claim,
+        identity=agent.identity,
     )

@@ -119,6 +119,11 @@ class Resident:
             payload = self._bridge.packet(outgoing.message, self.identity)
             self._taken = self.peer.deliver(payload, None, "", 0)
 
+    def put_packet(self, packet: bytes) -> bool:
+        """From an agent of this wire on another node."""
+        self._taken = self.peer.deliver(packet, None, "", 0)
+        return self._taken
+
     def when_written(self, told: Written) -> None:
         told(self._taken)
 
@@ -197,6 +202,7 @@ class Bridge:
         agent.claimed_key = PublicKey(resident.key)
         agent.relay = resident.party
         agent.via = KEEP
+        agent.identity = resident.identity
         resident.agent = agent
         self._by_id[agent_id] = resident
         gate.enter(agent, resident.party.windows, lambda: self._make_way(resident))

@@ -28,6 +28,7 @@ from moothall.hall.keep.listing import Listing
 from moothall.hall.keep.registry import Peer, Pins, Registry
 from moothall.hall.keep.replays import Replays
 from moothall.hall.keep.scars import Scars
+from moothall.hall.outside import PacketLink
 from moothall.hall.roster import Present
 from moothall.hall.wires import KEEP
 from moothall.settings.limits import Rate, Window
@@ -87,12 +88,38 @@ class KeepRoom:
         # Identities that start "agent:" are the hall's to give, so these two never meet those of keep clients.
         self.gate.roster.on_arrival(self._list_agent)
         self.gate.roster.on_departure(lambda agent: self.listing.discard(AGENT + agent.id))
+        self._elsewhere: dict[str, Present] = {}  # keep agents of other nodes, by identity
+        self.gate.roster.on_arrival_elsewhere(self._list_elsewhere)
+        self.gate.roster.on_departure_elsewhere(self._forget_elsewhere)
         self._replays = Replays(settings.keep_replay_window) if settings.keep_replay_window else None
+        for agent in self.gate.roster.everyone():
+            self._list_elsewhere(agent)  # agents of this node come later
 
     def _list_agent(self, agent: Present) -> None:
         """Those of this wire are listed under the identity they have here."""
         if agent.via != KEEP:
             self.listing.add(AGENT + agent.id)
+
+    def _list_elsewhere(self, agent: Present) -> None:
+        identity = agent.identity
+        if agent.via != KEEP or identity is None:
+            self._list_agent(agent)
+            return
+        self._elsewhere[identity] = agent
+        if self.registry.is_held(identity):  # last write wins: that node did not have it before
+            owner = self.registry.owner(identity)
+            self._free(identity)
+            if owner is not None:
+                owner.close()
+        self.listing.add(identity)
+
+    def _forget_elsewhere(self, agent: Present) -> None:
+        if agent.via != KEEP or agent.identity is None:
+            self.listing.discard(AGENT + agent.id)
+        elif self._elsewhere.get(agent.identity) is agent:
+            del self._elsewhere[agent.identity]
+            if not self.registry.is_held(agent.identity):
+                self.listing.discard(agent.identity)
 
     def accept(self, peer: Peer, packet: Packet, forwarded: bytes) -> None:
         """A packet whose signature held; `forwarded` are the bytes in which it travels on (keep wire 4)."""
@@ -246,6 +273,11 @@ class KeepRoom:
         owner = self.registry.owner(dst)
         if owner is not None:
             if not owner.deliver(forwarded, peer, packet.id, packet.ttl):
+                return DELIVERY_FAILED
+            self.forwarded += 1
+            return None
+        if (there := self._elsewhere.get(dst)) is not None and isinstance(there.link, PacketLink):
+            if not there.link.put_packet(forwarded):
                 return DELIVERY_FAILED
             self.forwarded += 1
             return None
