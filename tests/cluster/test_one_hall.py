@@ -63,6 +63,12 @@ async def test_agents_of_two_nodes_are_in_one_hall(cluster: RealCluster) -> None
     assert (await bob.expect("MSG", content="hello"))["msg_id"] == ack["msg_id"]
     assert (await bob.verify(alice.agent_id))["pubkey"] == ALICE.public.pem
 
+    await alice.join("#general")
+    await bob.join("#general")
+    await alice.expect("AGENT_JOINED", agent=bob.agent_id)
+    await bob.say("#general", "hello all")
+    await alice.expect("MSG", to="#general", content="hello all")
+
     offer = signed(ALICE, "PROPOSAL", to=bob.agent_id, task="review")
     deal = (await alice.ask("PROPOSAL", type="PROPOSAL", **offer))["id"]
     await bob.expect("PROPOSAL", id=deal)
@@ -77,6 +83,21 @@ async def test_agents_of_two_nodes_are_in_one_hall(cluster: RealCluster) -> None
     await bob.settle()
     assert bob.pending("PROPOSAL") == [], "a deal is told once"
     for agent in (again, bob, carol):
+        await agent.close()
+
+
+async def test_a_node_that_stops_leaves_at_once(cluster: RealCluster) -> None:
+    """It says so in the registry, or its agents would be listed until it is given up."""
+    await cluster.together()
+    bob = await AgentChat.connect(cluster[1].url, "bob", BOB)
+    alice = await AgentChat.connect(cluster[0].url, "alice", ALICE)
+    await until_listed(bob, alice, bob)
+    await asyncio.to_thread(cluster[0].stop)
+    again = await AgentChat.connect(cluster[1].url, "alice", ALICE)
+    await until_listed(bob, again, bob)
+    silences = [line for line in cluster[1].stderr.lines if "node_silent" in line]
+    assert silences == []
+    for agent in (alice, again, bob):
         await agent.close()
 
 
