@@ -33,9 +33,11 @@ def models() -> Iterator[Models]:
         yield running
 
 
-@pytest.fixture
-def hall(tmp_path: Path) -> Iterator[HallProcess]:
-    with running_hall(tmp_path, "--no-limits", "--set", "buffer_size=60") as running:
+@pytest.fixture(scope="module")
+def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HallProcess]:
+    """One for all tests. An example keeps its key, and answers nothing that was said before it came."""
+    folder = tmp_path_factory.mktemp("hall")
+    with running_hall(folder, "--no-limits", "--set", "buffer_size=60") as running:
         yield running
 
 

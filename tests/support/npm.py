@@ -1,5 +1,6 @@
 """Programs of others from npm: pinned by hash, installed for the test run. Tests are not run where that fails."""
 
+import fcntl
 import json
 import platform
 import shutil
@@ -49,13 +50,15 @@ def fetched(pinned: Path) -> Path:
     lock = (pinned / "package-lock.json").read_bytes()
     name = json.loads(lock)["name"]
     folder = Path(sys.prefix) / f"{name}-{sha256(lock).hexdigest()[:16]}"
-    if not folder.exists():
-        _install(npm, pinned, folder)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker of the suite may be installing them
+        if not folder.exists():
+            _install(npm, pinned, folder)
     return folder
 
 
 def _install(npm: str, pinned: Path, folder: Path) -> None:
-    """Whole or not at all: several test runs may share a folder."""
+    """Whole or not at all: a test run may be killed."""
     packages = json.loads((pinned / "package-lock.json").read_text())["packages"]
     first = next(iter(packages[""]["dependencies"]))
     wanted = packages[f"node_modules/{first}"]
@@ -73,10 +76,7 @@ def _install(npm: str, pinned: Path, folder: Path) -> None:
         Path(name).rename(finished)
         Path(name).mkdir()  # for the end of the block
         finished.chmod(0o755)  # another user runs some of them
-        try:
-            finished.rename(folder)
-        except OSError:  # another run was faster
-            shutil.rmtree(finished)
+        finished.rename(folder)
 
 
 def _npm(npm: str, folder: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -24,11 +24,9 @@ def models() -> Iterator[Models]:
         yield running
 
 
-@pytest.fixture
-def hall(tmp_path: Path) -> Iterator[HallProcess]:
-    folder = tmp_path / "hall"
-    folder.mkdir()
-    with running_hall(folder) as running:
+@pytest.fixture(scope="module")
+def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HallProcess]:
+    with running_hall(tmp_path_factory.mktemp("hall")) as running:
         yield running
 
 
