@@ -11,6 +11,8 @@ from tests.support.deals import signed
 from tests.support.real_cluster import Clocks, RealCluster
 from tests.support.witness import Record, Witness
 
+pytestmark = pytest.mark.slow
+
 TEN_MINUTES = 605  # and a little: more than a proof may differ
 
 

@@ -20,6 +20,8 @@ from tests.support.deals import signed
 from tests.support.namespaces import BACK, Networks
 from tests.support.real_cluster import RealCluster
 
+pytestmark = pytest.mark.slow
+
 OUTAGES = 2
 STEPS = 30  # acknowledged ones before each outage
 

@@ -19,6 +19,8 @@ from tests.support.agentchat import AgentChat
 from tests.support.deals import signed
 from tests.support.server import PATIENCE, HallProcess
 
+pytestmark = pytest.mark.slow
+
 NODES = ("node1", "node2")
 ROOT = {"PYTHONPATH": str(Path(__file__).parents[2])}
 MOST = 64  # connections until one is at the wanted node: the kernel chooses

@@ -12,7 +12,7 @@ from playwright.async_api import expect
 from tests.support.browser import Visitor
 from tests.web.conftest import NewAgent, NewVisitor
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 _TOOLS = """
   const { publish } = await import("/page/feed.js");

@@ -11,7 +11,7 @@ from playwright.async_api import Browser, Page
 from tests.support.browser import REBOUND
 from tests.support.server import HallProcess
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 # What a script gets at an address: "refused", or what it should not get.
 _ATTACKS: Final = """async (host) => {

@@ -14,7 +14,7 @@ from tests.client.meeting import Heard, soon
 from tests.support.server import HallProcess, run_moothall, running_hall
 from tests.web.conftest import NewVisitor
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 
 def key_of(name: str) -> PrivateKey:

@@ -20,7 +20,7 @@ from tests.support.server import ADMIN_KEY, HallProcess, run_moothall, running_h
 from tests.web.conftest import NewVisitor
 from tests.web.test_people import PHONE, WIDE, check
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 FLAGS = ("public_deals=true", "public_cases=true", "court_arbiter_transactions=0", "rate_message=100/1")
 VIEWS = ("Channels", "Agents", "Deals", "Court", "Mesh", "Operator")
