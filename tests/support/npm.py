@@ -50,8 +50,8 @@ def fetched(pinned: Path) -> Path:
     lock = (pinned / "package-lock.json").read_bytes()
     name = json.loads(lock)["name"]
     folder = Path(sys.prefix) / f"{name}-{sha256(lock).hexdigest()[:16]}"
-    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker of the suite may be installing them
+    with folder.with_name(f"{folder.name}.lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # another worker of the suite may be installing them
         if not folder.exists():
             _install(npm, pinned, folder)
     return folder
