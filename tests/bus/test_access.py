@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from moothall.bus import buckets
 from moothall.bus.access import Access, Server, parse_servers
 from moothall.bus.nats_bus import NatsBus
 from moothall.bus.nkeys import public_nkey, read_credentials, read_nkey
@@ -122,7 +123,10 @@ PERMISSIONS: Final = """
 
 
 @on_uvloop
-async def test_a_user_with_few_permissions(tmp_path: Path) -> None:
+async def test_a_user_with_few_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "PREPARING_SECONDS", 0.2)
+    monkeypatch.setattr(buckets, "PATIENCE_SECONDS", 0.2)
+
     def user(name: str, permissions: str) -> str:
         return f'{{ user: {name}, password: "{SECRET}", permissions: {{ {permissions} }} }}'
 

@@ -105,12 +105,13 @@ class NatsBus:
             raise
 
     async def close(self) -> None:
-        """Send what was published, then close the connection."""
+        """Send what was published, let the registry answer, then close the connection."""
         self._is_closing = True
         connection = self._connection
         if connection is not None:
             with suppress(TimeoutError, OSError, nats.errors.Error):
                 async with asyncio.timeout(STALE_SECONDS):
+                    await self.registry.finish()
                     while self._outgoing:
                         await connection.rtt()
                     await connection.flush()

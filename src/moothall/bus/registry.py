@@ -99,6 +99,11 @@ class NatsRegistry:
         for watch in self._watches:
             watch.rise(connection)
 
+    async def finish(self) -> None:
+        """Return when all calls under way have been answered."""
+        while self._calls:
+            await asyncio.wait([task for task, _ in self._calls.values()])
+
     def fall(self) -> None:
         """All calls under way fail."""
         self._connection = None
