@@ -225,6 +225,8 @@ class NatsBus:
             self._loop.create_task(self._write(connection, ended)),
             self._loop.create_task(self._beat(connection, ended)),
         ]
+        for task in tasks:
+            task.add_done_callback(_take_note)
         self._rise(connection)
         try:
             everything: list[asyncio.Future[Any]] = [ended, *tasks]
@@ -296,6 +298,7 @@ class NatsBus:
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
             answer = self._loop.create_task(connection.rtt())
+            answer.add_done_callback(_take_note)
             try:
                 await asyncio.wait([answer], timeout=STALE_SECONDS)
                 if not answer.done():
@@ -356,6 +359,12 @@ class NatsBus:
         self.traffic.received += 1
         for received in tuple(self._subscriptions.get(subject, ())):
             received(payload)
+
+
+def _take_note(task: "asyncio.Future[Any]") -> None:
+    """What fails after its connection was given up is of no interest; the loop would complain of it."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _end(ended: "asyncio.Future[str]", reason: str) -> None:

@@ -9,14 +9,13 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Final, TypeVar
 
-import nats.errors
 from nats.js.api import Header
 from nats.js.errors import APIError, NoStreamResponseError, NotFoundError
 
 from moothall.bus.buckets import API_SECONDS, MARKER_TTL, OPERATION, WRONG_LAST, Buckets, is_marker
 from moothall.bus.connection import Connection
 from moothall.bus.watching import Watch
-from moothall.errors import BusDown, UsageError
+from moothall.errors import BusDown
 from moothall.hall.cluster.bus import Bucket, Entry, Failed, Stop
 from moothall.hall.outside import Log
 
@@ -162,7 +161,7 @@ class NatsRegistry:
         """A bucket has no leader, or it was deleted: then it is made again."""
         try:
             await self._buckets.prepare(connection)
-        except (nats.errors.Error, OSError, UsageError) as error:
+        except Exception as error:  # noqa: BLE001  # nats-py raises many kinds
             self._log.warning("bus_bucket_missing", error=str(error))
         finally:
             self._mending = None

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-import nats.errors
 from nats.aio.msg import Msg
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
@@ -61,9 +60,9 @@ class Watch:
             look = _Look(self, connection)
             try:
                 await look.follow()
-            except (nats.errors.Error, OSError, TimeoutError) as error:
+            except Exception as error:  # noqa: BLE001  # nats-py raises many kinds
                 if self._task is asyncio.current_task():
-                    self._log.warning("bus_watch_failed", bucket=self._bucket, error=str(error))
+                    self._log.warning("bus_watch_failed", bucket=self._bucket, error=repr(error))
             finally:
                 look.is_over = True
             await asyncio.sleep(PAUSE_SECONDS)
