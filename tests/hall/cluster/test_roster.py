@@ -1,5 +1,7 @@
 """One roster on all nodes: arrivals, changes and departures, lost messages, nodes that come late or die."""
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,9 +95,22 @@ def test_a_node_that_comes_late_hears_of_all() -> None:
         halls["a"].agent(f"agent{number}", ip=f"10.0.{number // 250}.{number % 250}")
     halls.start("b")
     halls.settle()
-    halls.advance(1)
     assert_one_roster(halls)
     assert len(halls["b"].hall.roster) == LISTED + 3
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_node_that_joins_waits_for_no_clock(seed: int) -> None:
+    """Whichever of the nodes knows the other one first."""
+    halls = Halls("a", "b", "c", random=Random(seed))  # noqa: S311
+    assert all(cluster.roster.is_whole for cluster in halls.clusters.values())
+    halls.agent("a", "alice")
+    ready: list[bool] = []
+    halls.start("d")
+    halls.clusters["d"]._ready = lambda: ready.append(True)
+    halls.settle()
+    assert ready == [True]
+    assert_one_roster(halls)
 
 
 def test_agents_of_a_dead_node_are_gone_within_five_seconds() -> None:

@@ -51,6 +51,12 @@ class LastSerial(BusMessage, frozen=True):
     serial: int
 
 
+class KnowsYou(BusMessage, frozen=True):
+    """To a node that has just joined: this one takes its messages from now on."""
+
+    KIND: ClassVar = "roster-knows-you"
+
+
 class WantList(BusMessage, frozen=True):
     KIND: ClassVar = "roster-want"
 
@@ -106,6 +112,8 @@ class SharedRoster:
         cluster.nodes.on_renewed(self._say_serial)
         cluster.handle(AgentPresent, self._take_change)
         cluster.handle(AgentDeparted, self._take_change)
+        cluster.on_change(self._reach)
+        cluster.handle(KnowsYou, self._known_there)
         cluster.handle(LastSerial, self._compare)
         cluster.handle(WantList, self._send_list)
         cluster.handle(AgentList, self._take_list)
@@ -224,7 +232,7 @@ class SharedRoster:
         if view.probation is not None:
             self._hall.agenda.cancel(view.probation)
             view.probation = None
-        self._ask(view)
+        self._introduce(view)
 
     def _lose(self, node: Node) -> None:
         view = self._views.get(node.name)
@@ -254,11 +262,29 @@ class SharedRoster:
                 self._remove(view, agent)
             del self._views[name]
 
+    def _introduce(self, view: _View) -> None:
+        """Either node may know the other one first. The second one to know has its question answered."""
+        self._cluster.send(view.node.name, KnowsYou())
+        view.asked_at = None
+        self._ask(view)
+
+    def _reach(self, is_connected: bool) -> None:
+        """What this node asked before it was connected was lost."""
+        if is_connected:
+            for view in self._views.values():
+                if not view.is_whole:
+                    self._introduce(view)
+
+    def _known_there(self, origin: Origin, message: KnowsYou) -> None:
+        view = self._view(origin)
+        if view is not None and not view.is_whole:
+            view.asked_at = None
+            self._ask(view)
+
     def _ask(self, view: _View) -> None:
         now = self._hall.now()
         if view.asked_at is None or now - view.asked_at >= ASK_SECONDS:
             view.asked_at = now
-            view.parts.clear()
             self._cluster.send(view.node.name, WantList())
 
     def _view(self, origin: Origin) -> _View | None:
