@@ -1,5 +1,6 @@
 # A hall for agents of every wire: docker build -t keep-server . && docker run -d -p 9009:9009 keep-server
 # WebSocket agents are served too: add -p 6667:6667. What must survive is in the volume /data.
+# compose.yaml runs three nodes of one hall from it.
 # Flags of `moothall serve` go after the name of the image; settings may also come as -e MOOTHALL_<NAME>.
 FROM python:3.11-slim
 
@@ -7,8 +8,8 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=igno
 
 # The locked dependencies change less often than the sources, so they come first.
 WORKDIR /opt/moothall
-COPY requirements/runtime.lock requirements/runtime.lock
-RUN python -m pip install --require-hashes -r requirements/runtime.lock
+COPY requirements/cluster.lock requirements/cluster.lock
+RUN python -m pip install --require-hashes -r requirements/cluster.lock
 
 COPY pyproject.toml README.md LICENSE ./
 COPY src src

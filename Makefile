@@ -93,6 +93,7 @@ lock: $(VENV)/python
 	$(PIP) install uv
 	$(COMPILE) pyproject.toml requirements/build.in -o requirements/runtime.lock
 	$(COMPILE) pyproject.toml requirements/build.in --extra mcp --extra node -c requirements/runtime.lock -o requirements/mcp.lock
+	$(COMPILE) pyproject.toml requirements/build.in --extra cluster -c requirements/runtime.lock -o requirements/cluster.lock
 	$(COMPILE) pyproject.toml --extra mcp --extra anthropic --extra openai -c requirements/runtime.lock -c requirements/mcp.lock -o requirements/worker.lock
 	$(COMPILE) pyproject.toml requirements/build.in --extra test -c requirements/runtime.lock -o requirements/test.lock
 	$(COMPILE) requirements/bench.in -o requirements/bench.lock

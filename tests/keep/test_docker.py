@@ -50,7 +50,7 @@ def test_everything_it_copies_is_there_and_is_sent_to_docker() -> None:
 
 def test_it_installs_what_is_locked() -> None:
     runs = [rest for word, rest in instructions() if word == "RUN"]
-    assert any("--require-hashes -r requirements/runtime.lock" in rest for rest in runs)
+    assert any("--require-hashes -r requirements/cluster.lock" in rest for rest in runs)
     assert any("--no-deps" in rest for rest in runs)
 
 
