@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from moothall.hall.agenda import Appointment
-from moothall.hall.budgets import Price
+from moothall.hall.budgets import Meter, Price
 from moothall.hall.channels import Channel
 from moothall.hall.commands import Command
 from moothall.hall.costs import DIRECT
@@ -309,15 +309,16 @@ def report(hall: "Hall", session: Session, message: client.Receipt) -> None:
 
 
 def resume(hall: "Hall", agent: Agent) -> None:
-    """The agent is here: tell it how its messages stand. It pays for that first.
+    """The agent is here, or on another node now: tell it how its messages stand. It pays for that first.
 
     One that comes again and again would otherwise get all of it each time, which is some 500 times what it sends.
     """
-    receipts, meter = hall.delivery_receipts, agent.session.meter
+    receipts = hall.delivery_receipts
     receipts.summaries.pop(agent.id, None)
-    if not agent.takes_receipts:
+    known = receipts.of(agent.id) if agent.takes_receipts else []
+    if not known:
         return
-    known = receipts.of(agent.id)
+    meter = _meter_of(hall, agent)
     price = Price(told=sum(tracked.length_of_summary for tracked in known))
     if meter is not None and (shortage := meter.charge(price, hall.now())) is not None:
         due = hall.now() + shortage.seconds
@@ -326,6 +327,17 @@ def resume(hall: "Hall", agent: Agent) -> None:
     for tracked in known:
         for news in tracked.summary():
             _tell(hall, tracked, news)
+
+
+def _meter_of(hall: "Hall", agent: Agent) -> Meter | None:
+    """What its key and its address have left here, if it is on another node."""
+    session = agent.session
+    if not session.is_remote or hall.settings.no_limits:
+        return session.meter
+    meter = hall.budgets.meter(session.ip, is_loopback=not session.counted)
+    if agent.key is not None:
+        meter.belongs_to(agent.key.raw)
+    return meter
 
 
 def forget(hall: "Hall", agent: Agent) -> None:

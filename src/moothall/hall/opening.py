@@ -46,6 +46,8 @@ def open_hall(settings: Settings, other_rooms: Iterable[Row], parts: Parts) -> H
     hall.roster.on_departure(partial(delivery_receipts.forget, hall))
     hall.roster.on_departure(lambda agent: hall.takeovers.hurry(agent.id, hall.now()))
     hall.roster.on_arrival(partial(delivery_receipts.resume, hall))
+    hall.roster.on_arrival_elsewhere(partial(delivery_receipts.resume, hall))
+    hall.roster.on_departure_elsewhere(partial(delivery_receipts.forget, hall))
     if settings.idle_prompts and settings.idle_timeout:
         idle.watch(hall)
     return hall

@@ -2,6 +2,7 @@
 
 from moothall.hall.cluster.remote import MAX_AWAITED, Deliver, DeliverLine, PassOn
 from moothall.hall.session import Agent
+from moothall.settings.limits import Rate
 from moothall.wire.agentchat.server import Pong
 from moothall.wire.outgoing import Outgoing
 from tests.hall.test_third_wire import Telegraph
@@ -160,6 +161,36 @@ def test_a_receipt_means_the_remote_connection() -> None:
     assert_sent(alice, "RECEIPT", status="FAILED", reason="too hard")
     halls.send(bob, "RECEIPT", msg_id=msg_id, status="SEEN")
     assert_silent(alice, bob)
+
+
+def test_a_sender_that_comes_back_at_another_node_is_told_how_its_messages_stand() -> None:
+    halls = Halls("a", "b")
+    bob = halls.agent("a", "bob", features=["receipts"])
+    alice = halls.agent("a", "alice", key=ALICE, features=["receipts"])
+    halls.send(alice, "MSG", to=bob.id, content="hello", receipt=True)
+    msg_id = assert_sent(bob, "MSG")["msg_id"]
+    halls.disconnect(alice)
+    halls.send(bob, "RECEIPT", msg_id=msg_id, status="SEEN")
+    again = halls.connect("b")
+    halls.identify(again, "alice", key=ALICE, features=["receipts"])
+    assert_sent(again, "WELCOME")
+    assert_sent(again, "RECEIPT", msg_id=msg_id, status="SEEN", to=bob.id)
+    halls.send(bob, "RECEIPT", msg_id=msg_id, status="DONE")
+    assert_sent(again, "RECEIPT", msg_id=msg_id, status="DONE", to=bob.id)
+
+
+def test_one_that_moves_again_and_again_pays_for_what_it_is_told() -> None:
+    halls = Halls("a", "b", budget_told=Rate(30, 1000))
+    bob = halls.agent("a", "bob", features=["receipts"])
+    alice = halls.agent("a", "alice", key=ALICE, features=["receipts"])
+    halls.send(alice, "MSG", to=bob.id, content="hello", receipt=True)
+    told = 0
+    for _ in range(100):
+        moved = halls.connect("b")
+        halls.identify(moved, "alice", key=ALICE, features=["receipts"])
+        told += sum(message["type"] == "RECEIPT" for message in moved.read())
+        halls.disconnect(moved)
+    assert 0 < told <= 30
 
 
 def test_a_connection_that_ends_first_did_not_get_it() -> None:
