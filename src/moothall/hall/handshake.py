@@ -243,6 +243,7 @@ def _claim_id(hall: Hall, session: Session, applicant: Applicant, key: PublicKey
     claim = IdClaim(agent_id, key.raw, hall.timestamp(), may_bind)
     holding = hall.keyring.claim_now(claim)
     if holding is not None and holding.is_new:
+        _tell_new_key(hall, session)
         _take_place(hall, session, applicant, key)
     else:
         _wait_for_id(hall, session, applicant, key, claim)
@@ -254,6 +255,8 @@ def _wait_for_id(hall: Hall, session: Session, applicant: Applicant, key: Public
     def answered(holding: Holding) -> None:
         if may_bind and not holding.is_new:
             hall.new_keys.forgive(session.ip)
+        elif may_bind:
+            _tell_new_key(hall, session)
         if session.closed:
             return
         _check_holding(hall, session, claim, holding)
@@ -270,6 +273,12 @@ def _wait_for_id(hall: Hall, session: Session, applicant: Applicant, key: Public
 
     hall.expect_identity(session)
     hall.durable.wait_for(session, ask, answered)
+
+
+def _tell_new_key(hall: Hall, session: Session) -> None:
+    """An address has one limit of new keys on all nodes."""
+    if hall.cluster is not None:
+        hall.cluster.roster.tell_new_key(session.ip)
 
 
 def _come_in(hall: Hall, session: Session, applicant: Applicant, key: PublicKey) -> None:

@@ -10,6 +10,7 @@ from hypothesis.strategies import DataObject
 from moothall.hall.cluster.remote import AgentRecord, RemoteAgent
 from moothall.hall.cluster.roster import LISTED, MAX_AGENTS, AgentList, AgentPresent
 from moothall.hall.session import Agent
+from moothall.identity import PrivateKey
 from moothall.settings.limits import Rate
 from moothall.wire.bus import EVERY_NODE
 from tests.identity.vectors import ALICE
@@ -279,6 +280,18 @@ def test_connections_of_an_address_count_on_all_nodes() -> None:
     halls.kill("b")
     halls.advance(5)
     assert halls.connect("a", "198.51.100.7").link.closed is None
+
+
+def test_new_keys_of_an_address_count_on_all_nodes() -> None:
+    halls = Halls("a", "b", new_keys_per_hour=2)
+    first, second, third = (PrivateKey(bytes([number]) * 32) for number in range(1, 4))
+    halls.agent("a", "first", key=first)
+    halls.agent("b", "second", key=second)
+    for node in "ab":
+        guest = halls.connect(node)
+        halls[node].send(guest, "IDENTIFY", name="third", pubkey=third.public.pem)
+        assert_refused(guest, "RATE_LIMITED", "Too many new keys")
+    halls.agent("b", "first", key=first)  # a known one comes in
 
 
 @given(st.data())

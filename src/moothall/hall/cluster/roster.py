@@ -45,6 +45,14 @@ class AgentDeparted(BusMessage, frozen=True):
     rates: dict[str, list[float]]  # the ages of its last commands, in seconds, by rate
 
 
+class NewKey(BusMessage, frozen=True):
+    """An id was bound to a key that came from this address."""
+
+    KIND: ClassVar = "roster-new-key"
+
+    ip: str
+
+
 class LastSerial(BusMessage, frozen=True):
     KIND: ClassVar = "roster-serial"
 
@@ -113,6 +121,7 @@ class SharedRoster:
         cluster.handle(AgentPresent, self._take_change)
         cluster.handle(AgentDeparted, self._take_change)
         cluster.on_change(self._reach)
+        cluster.handle(NewKey, self._count_new_key)
         cluster.handle(KnowsYou, self._known_there)
         cluster.handle(LastSerial, self._compare)
         cluster.handle(WantList, self._send_list)
@@ -169,6 +178,13 @@ class SharedRoster:
             return None  # it has left since
         self._see(view, record)
         return view.agents.get(record.id)
+
+    def tell_new_key(self, ip: str) -> None:
+        """All nodes count it, so that an address cannot bring more new keys by going to several of them."""
+        self._publish(NewKey(ip))
+
+    def _count_new_key(self, origin: Origin, message: NewKey) -> None:
+        self._hall.new_keys.admit(message.ip, self._hall.now())
 
     def forget(self, agent_id: str) -> None:
         """The id of an agent of another node is free now: its node said so, or that life is over."""
