@@ -117,6 +117,14 @@ class Account:
         """Seconds in which as much as this price refills."""
         return max((price[bucket.part] * bucket.per_unit for bucket in self._buckets), default=0.0)
 
+    def debts(self, now: float) -> list[float]:
+        """Seconds until each bucket is full again."""
+        return [max(0.0, at - now) for at in self._full_at]
+
+    def take_over(self, debts: Iterable[float], now: float) -> None:
+        """Owe at least as much as the account did on another node."""
+        self._full_at = [max(at, now + debt) for at, debt in zip(self._full_at, debts, strict=False)]
+
     def is_quiet(self, now: float) -> bool:
         """True if the account owes nothing."""
         return max(self._full_at) <= now
@@ -141,6 +149,11 @@ class Accounts:
                 self._sweep(now)
             account = self._accounts[owner] = Account(self._buckets)
         return account
+
+    def debts(self, owner: str | bytes, now: float) -> list[float]:
+        """What the owner owes, for another node. Empty: nothing."""
+        account = self._accounts.get(owner)
+        return [] if account is None or account.is_quiet(now) else account.debts(now)
 
     def _sweep(self, now: float) -> None:
         self._accounts = {

@@ -261,6 +261,22 @@ def test_the_rate_of_a_key_is_one_rate_on_all_nodes() -> None:
     assert_sent(back, "MSG", content="three")
 
 
+def test_the_budget_of_a_key_is_one_budget_on_all_nodes() -> None:
+    halls = Halls("a", "b", budget_bytes=Rate(4000, 1000), rate_message=Rate(0, 1))
+    alice = halls.agent("a", "alice", key=ALICE)
+    for how in ("takeover", "departure"):
+        halls.advance(1000)
+        halls.send(alice, "MSG", to=alice.id, content="x" * 3500)
+        assert_sent(alice, "MSG")
+        if how == "departure":
+            halls.disconnect(alice)
+        node = "b" if how == "takeover" else "a"
+        alice = halls.agent(node, "alice", key=ALICE)
+        halls.send(alice, "MSG", to=alice.id, content="x" * 3500)
+        assert_refused(alice, "RATE_LIMITED")
+        alice.read()
+
+
 def test_a_takeover_waits_on_another_node_too() -> None:
     halls = Halls("a", "b", takeover_delay=2)
     old = halls.agent("a", "alice", key=ALICE)

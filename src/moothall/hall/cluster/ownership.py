@@ -10,7 +10,7 @@ are displaced. An id that is not in use for `KEPT_SECONDS` is given back. While 
 its own agents may come back, and other keys are refused.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import msgspec
@@ -54,13 +54,14 @@ class Displace(BusMessage, frozen=True):
 
 
 class Released(BusMessage, frozen=True):
-    """The session is ended, or there was none. `rates` are the ages of its last commands."""
+    """The session is ended, or there was none. With what its key has used of its rates and budgets."""
 
     KIND: ClassVar = "id-released"
 
     id: str
     claim: int
     rates: dict[str, list[float]]
+    debts: list[float] = []  # noqa: RUF012
 
 
 class _Owner(msgspec.Struct, omit_defaults=True):
@@ -248,8 +249,7 @@ class Ownership:
         claim = self._claims.get(message.id)
         if claim is None or claim.revision != message.claim:
             return
-        if message.rates:
-            self._hall.rates.take_over(claim.key.raw, message.rates, self._hall.now())
+        self.take_account(claim.key.raw, message.rates, message.debts)
         self._cross_out(claim, origin.node, origin.life)
 
     def _node_gone(self, node: Node) -> None:
@@ -308,11 +308,25 @@ class Ownership:
         self._held.pop(message.id, None)
         agent = self._hall.roster.agents.get(message.id)
         rates: dict[str, list[float]] = {}
+        debts: list[float] = []
         if agent is not None and not agent.session.is_remote:
             takeovers.vacate(self._hall, message.id, message.new_ip)
-            if agent.key is not None:
-                rates = self._hall.rates.ages(agent.key.raw, self._hall.now())
-        self._cluster.send(origin.node, Released(message.id, message.claim, rates))
+            rates, debts = self.account_of(agent)
+        self._cluster.send(origin.node, Released(message.id, message.claim, rates, debts))
+
+    def account_of(self, agent: Agent) -> tuple[dict[str, list[float]], list[float]]:
+        """What the key of an agent has used of its rates and budgets: the next node goes on from there."""
+        if agent.key is None:
+            return {}, []
+        key, now = agent.key.raw, self._hall.now()
+        return self._hall.rates.ages(key, now), self._hall.budgets.keys.debts(key, now)
+
+    def take_account(self, key: bytes, rates: Mapping[str, list[float]], debts: list[float]) -> None:
+        now = self._hall.now()
+        if rates:
+            self._hall.rates.take_over(key, rates, now)
+        if debts:
+            self._hall.budgets.keys.of(key, now).take_over(debts, now)
 
     def _departed(self, agent: Agent) -> None:
         if agent.key is not None and agent.id in self._held:

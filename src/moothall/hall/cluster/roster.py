@@ -43,6 +43,7 @@ class AgentDeparted(BusMessage, frozen=True):
     id: str
     arrival: int
     rates: dict[str, list[float]]  # the ages of its last commands, in seconds, by rate
+    debts: list[float] = []  # of its key, in seconds until its buckets are full  # noqa: RUF012
 
 
 class NewKey(BusMessage, frozen=True):
@@ -217,8 +218,8 @@ class SharedRoster:
         if known is not None and known[0] is agent:
             del self._own[agent.id]
             self._serial += 1
-            rates = {} if agent.key is None else self._hall.rates.ages(agent.key.raw, self._hall.now())
-            self._publish(AgentDeparted(self._serial, agent.id, known[1], rates))
+            rates, debts = self._cluster.ownership.account_of(agent)
+            self._publish(AgentDeparted(self._serial, agent.id, known[1], rates, debts))
 
     def _own_record(self, agent: Agent, arrival: int) -> AgentRecord:
         cluster = self._cluster
@@ -343,7 +344,7 @@ class SharedRoster:
         if agent is not None and agent.arrival == change.arrival:
             self._remove(view, agent)
             if agent.key is not None and not self._hall.roster.is_here(agent.key.raw):
-                self._hall.rates.take_over(agent.key.raw, change.rates, self._hall.now())
+                self._cluster.ownership.take_account(agent.key.raw, change.rates, change.debts)
 
     def _take_list(self, origin: Origin, part: AgentList) -> None:
         view = self._view(origin)
