@@ -1,0 +1,59 @@
+"""Nodes of two versions are one hall during an upgrade: messages keep their fields, and new ones come last."""
+
+import msgspec
+import pytest
+
+from moothall.hall.cluster import ownership, remote, roster
+from moothall.wire.bus import BusMessage
+
+# As they were in the first version. Nothing here ever changes; a message that is new is added.
+FIRST = {
+    "agent-deliver": ["ids", "frames", "awaits"],
+    "agent-deliver-line": ["ids", "text", "awaits"],
+    "agent-deliver-packet": ["id", "packet"],
+    "agent-close": ["id", "code", "reason"],
+    "agent-ask-written": ["id", "number"],
+    "agent-is-written": ["number", "is_written"],
+    "agent-backlog": ["id", "unread"],
+    "agent-grant-verified": ["id", "verified"],
+    "agent-pass-on": ["id", "ref", "text"],
+    "id-displace": ["id", "claim", "new_ip"],
+    "id-released": ["id", "claim", "rates", "debts"],
+    "roster-present": ["serial", "agent"],
+    "roster-departed": ["serial", "id", "arrival", "rates", "debts"],
+    "roster-new-key": ["ip"],
+    "roster-serial": ["serial"],
+    "roster-knows-you": [],
+    "roster-want": [],
+    "roster-list": ["serial", "part", "parts", "agents"],
+}
+FIRST_RECORD = [
+    *("node", "life", "arrival", "id", "name", "key", "claimed_key", "kind", "via"),
+    *("presence", "status_text", "budget", "verified", "granted", "lurking", "takes_receipts"),
+    *("ip", "counted", "user_agent", "connected_at", "takeover_delay", "claim", "identity"),
+]
+MESSAGES: dict[str, type[BusMessage]] = {
+    each.KIND: each
+    for module in (ownership, remote, roster)
+    for each in vars(module).values()
+    if isinstance(each, type) and issubclass(each, BusMessage) and each is not BusMessage
+}
+
+
+def assert_extended(struct: type[msgspec.Struct], first: list[str]) -> None:
+    fields = msgspec.structs.fields(struct)
+    assert [field.name for field in fields][: len(first)] == first
+    assert all(not field.required for field in fields[len(first) :])
+
+
+def test_every_message_is_listed() -> None:
+    assert MESSAGES.keys() == FIRST.keys()
+
+
+@pytest.mark.parametrize("kind", FIRST)
+def test_a_message_has_the_fields_that_it_had(kind: str) -> None:
+    assert_extended(MESSAGES[kind], FIRST[kind])
+
+
+def test_a_record_of_an_agent_has_the_fields_that_it_had() -> None:
+    assert_extended(remote.AgentRecord, FIRST_RECORD)
