@@ -1,6 +1,7 @@
 """Messages between nodes over a real NATS: their order, and what is lost when."""
 
 import asyncio
+import gc
 import signal
 import socket
 from contextlib import ExitStack, suppress
@@ -15,7 +16,7 @@ from moothall.errors import BusDown, UsageError
 from moothall.hall.cluster.bus import Entry
 from tests.bus.buses import Inbox, Lines, answer, buses, get, heard, put, rises
 from tests.support.nats_server import NatsServer, free_port, nats_cluster
-from tests.support.sockets import on_uvloop
+from tests.support.sockets import on_uvloop, turn
 
 
 @on_uvloop
@@ -135,6 +136,27 @@ async def test_after_a_kill_of_nats_the_bus_is_up_again_and_nothing_comes_late(t
             assert isinstance(one._log, Lines)
             assert one._log.events()[:2] == ["bus_up", "bus_down"]
             assert one._log.events()[-1] == "bus_up"
+
+
+@on_uvloop
+async def test_nothing_is_left_of_connections_that_were_lost(tmp_path: Path) -> None:
+    with NatsServer(tmp_path) as server:
+        async with buses(server, 2) as nodes:
+            for bus in nodes:
+                bus.subscribe("all", lambda payload: None)
+                bus.registry.watch("ids", lambda entry: None, lambda: None)
+
+            def fail_while_busy() -> None:
+                for _ in range(300):
+                    nodes[0].publish("all", bytes(10_000))
+                server.kill()
+                server.start()
+
+            for _ in range(3):
+                await rises(nodes[0], fail_while_busy)
+    while len(asyncio.all_tasks()) > 1:
+        await turn()
+    gc.collect()
 
 
 @on_uvloop

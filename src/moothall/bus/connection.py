@@ -4,13 +4,14 @@ nats-py can connect again by itself. We do not use that: it keeps messages meanw
 questions unanswered until they time out, and closes for good when NATS reports a slow consumer. Before it tells of
 a loss, it waits for a peer that no longer answers. A new connection has none of this to carry over.
 
-Three parts of nats-py are not documented. CONNECT is held back until the connection is encrypted, because nats-py
-encrypts only if the server asks for it, and would show a password to any server. `abort` closes the socket at once,
-because `close` waits until the peer has taken what was written. And the public half of an NKey is set here, because
-nats-py would need another package for it.
+Some parts of nats-py that are used here are not documented. CONNECT is held back until the connection is encrypted,
+because nats-py encrypts only if the server asks for it, and would show a password to any server. `abort` closes the
+socket at once, because `close` waits until the peer has taken what was written. `_close` is where nats-py begins to
+end a connection. And the public half of an NKey is set here; nats-py would need another package for it.
 """
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,6 +27,9 @@ from moothall.errors import MoothallError, UsageError
 CONNECTING_SECONDS: Final = 4.0  # for a server to answer; then the next one is tried
 CLOSING_SECONDS: Final = 0.3  # the socket is closed by then; nats-py has to end its tasks
 NEVER: Final = 10**9  # seconds; the bus has a heartbeat of its own
+
+# nats-py logs what goes wrong in a connection that ends. The bus tells of that itself, in lines of its own form.
+logging.getLogger("nats").addHandler(logging.NullHandler())
 
 
 class NotEncrypted(MoothallError):
@@ -71,8 +75,6 @@ class Connection(Client):
                     ping_interval=NEVER,
                     no_echo=True,
                     error_cb=self._hear,
-                    disconnected_cb=self._end,
-                    closed_cb=self._end,
                     **options,
                 )
         except BaseException as error:
@@ -106,6 +108,14 @@ class Connection(Client):
                 raise NotEncrypted
         return super()._connect_command()
 
+    async def _close(self, status: int, do_cbs: bool = True) -> None:
+        """nats-py would write what is pending to a socket that may be closed, fail at that, and leave its tasks
+        behind."""
+        self._pending.clear()
+        self._pending_data_size = 0
+        self._end()
+        await super()._close(status, do_cbs)
+
     async def _hear(self, error: Exception) -> None:
         if "permissions violation" in str(error):
             if self.denied:
@@ -116,7 +126,7 @@ class Connection(Client):
         elif self._first_error is None:
             self._first_error = error
 
-    async def _end(self) -> None:
+    def _end(self) -> None:
         if self._is_open:
             self._is_open = False
             self._lost(str(self.last_error or "the connection was closed"))

@@ -45,6 +45,7 @@ class Watch:
         self._known: dict[str, int] = {}  # revisions by key
         self._is_ready = False
         self._task: asyncio.Task[None] | None = None
+        self._look: _Look | None = None
 
     def rise(self, connection: Connection) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(connection))
@@ -53,19 +54,21 @@ class Watch:
         if self._task is not None:
             self._task.cancel()
             self._task = None
+        if self._look is not None:
+            self._look.end()
+            self._look = None
 
     async def _run(self, connection: Connection) -> None:
         """Ends with the connection. nats-py may swallow a cancellation, so that alone would not do."""
         while self._task is asyncio.current_task():
-            look = _Look(self, connection)
+            self._look = look = _Look(self, connection)
             try:
                 await look.follow()
             except Exception as error:  # noqa: BLE001  # nats-py raises many kinds
-                if self._task is asyncio.current_task():
+                if not connection.is_closed:
                     self._log.warning("bus_watch_failed", bucket=self._bucket, error=repr(error))
-            finally:
-                look.is_over = True
-            await asyncio.sleep(PAUSE_SECONDS)
+            if self._task is asyncio.current_task():
+                await asyncio.sleep(PAUSE_SECONDS)
 
     def consumer(self, inbox: str) -> ConsumerConfig:
         return ConsumerConfig(
@@ -109,7 +112,7 @@ class _Look:
     """One consumer: all entries, then the changes."""
 
     def __init__(self, watch: Watch, connection: Connection) -> None:
-        self.is_over = False
+        self._is_over = False
         self._watch = watch
         self._connection = connection
         self._loop = asyncio.get_running_loop()
@@ -117,6 +120,11 @@ class _Look:
         self._number = 0  # of the last message
         self._present: set[str] | None = set()  # keys, until all are known
         self._broken = asyncio.Event()
+
+    def end(self) -> None:
+        """Tell of nothing more."""
+        self._is_over = True
+        self._broken.set()
 
     async def follow(self) -> None:
         """Returns when messages are missing."""
@@ -136,12 +144,12 @@ class _Look:
                         await self._broken.wait()
                         return
         finally:
-            self.is_over = True
+            self.end()
             if not connection.is_closed:
                 await listening.unsubscribe()
 
     async def _receive(self, message: Msg) -> None:
-        if self.is_over:
+        if self._is_over:
             return
         self._heard = self._loop.time()
         if message.headers is not None and message.headers.get(STATUS) == "100":
@@ -150,8 +158,7 @@ class _Look:
         about = message.metadata
         self._number += 1
         if about.sequence.consumer != self._number:
-            self.is_over = True
-            self._broken.set()
+            self.end()
             return
         key = self._watch.take(message, about.sequence.stream)
         if self._present is not None:
