@@ -3,85 +3,29 @@
 import asyncio
 import os
 import signal
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from moothall.errors import UsageError
 from moothall.identity import PrivateKey
 from moothall.store.files import DataDirectory
 from tests.identity.vectors import ALICE, BOB
+from tests.processes.support import NODES, NodesProcess, spread
 from tests.support.agentchat import AgentChat
 from tests.support.deals import signed
 from tests.support.server import PATIENCE, HallProcess
 
 pytestmark = pytest.mark.slow
 
-NODES = ("node1", "node2")
-ROOT = {"PYTHONPATH": str(Path(__file__).parents[2])}
-MOST = 64  # connections until one is at the wanted node: the kernel chooses
-
-
-class NodesProcess(HallProcess):
-    command = (sys.executable, "-m", "tests.processes.program", "serve")
-    start_seconds = 4 * PATIENCE  # three processes
-
-    def pid_of(self, node: str) -> int:
-        """Of the latest process of this node."""
-        pids: list[int] = [
-            line["pid"] for line in self.log if line["event"] == "node_ready" and line["node"] == node
-        ]
-        return pids[-1]
-
-    async def started_again(self, node: str) -> int:
-        """The pid of the second process of this node, when it is ready."""
-        first = self.pid_of(node)
-
-        def is_ready(line: str) -> bool:
-            return '"node_ready"' in line and f'"{node}"' in line and f'"pid": {first}' not in line
-
-        assert await asyncio.to_thread(self.stderr.wait_for, is_ready, self.start_seconds), self.stderr.text
-        return self.pid_of(node)
-
 
 @pytest.fixture
 def hall(tmp_path: Path) -> Iterator[NodesProcess]:
-    hall = NodesProcess(tmp_path, environment=ROOT)
+    hall = NodesProcess(tmp_path)
     hall.start()
     yield hall
     hall.kill()
-
-
-async def connections(hall: HallProcess) -> dict[str, float]:
-    """Of agents, by node."""
-    _, _, text = await hall.get("/metrics")
-    counts = dict.fromkeys(NODES, 0.0)
-    for family in text_string_to_metric_families(text):
-        if family.name == "moothall_connections":
-            for sample in family.samples:
-                counts[sample.labels["node"]] += sample.value
-    return counts
-
-
-@asynccontextmanager
-async def spread(hall: HallProcess) -> AsyncIterator[dict[str, AgentChat]]:
-    """Anonymous agents, one at each node."""
-    found: dict[str, AgentChat] = {}
-    async with AsyncExitStack() as opened:
-        for _ in range(MOST):
-            before = await connections(hall)
-            agent = await opened.enter_async_context(await AgentChat.connect(hall.url, "agent"))
-            after = await connections(hall)
-            (node,) = [node for node in NODES if after[node] > before[node]]
-            found[node] = agent
-            if len(found) == len(NODES):
-                yield found
-                return
-    pytest.fail("one node got all connections")
 
 
 def is_alive(pid: int) -> bool:
@@ -101,9 +45,11 @@ async def test_a_killed_node_is_started_again_and_all_end_when_the_hall_is_told_
     hall: NodesProcess,
 ) -> None:
     async with spread(hall) as agents:
+        for agent in agents.values():
+            await agent.ask("JOINED", type="JOIN", channel="#general")
         os.kill(hall.pid_of("node1"), signal.SIGKILL)
         await agents["node1"].closed()
-        await agents["node2"].ask("AGENTS", type="LIST_AGENTS", channel="#general")
+        await agents["node2"].expect("AGENT_LEFT", agent=agents["node1"].agent_id)
         ended = await hall.logged("node_ended")
         assert (ended["node"], ended["code"]) == ("node1", -signal.SIGKILL)
         await hall.started_again("node1")
@@ -120,7 +66,7 @@ async def test_nodes_end_with_the_supervising_process_and_nothing_acknowledged_i
     hall: NodesProcess,
 ) -> None:
     pids = [hall.pid_of(node) for node in NODES]
-    async with await come(hall, ALICE) as alice, await come(hall, BOB) as bob:
+    async with await connect(hall, ALICE) as alice, await connect(hall, BOB) as bob:
         deal = (await alice.ask("PROPOSAL", type="PROPOSAL", **offer(ALICE, bob)))["id"]
         await bob.expect("PROPOSAL", id=deal)
         os.kill(pids[1], signal.SIGSTOP)
@@ -133,19 +79,19 @@ async def test_nodes_end_with_the_supervising_process_and_nothing_acknowledged_i
         await until_gone(pids[1])
     hall.wait()
     hall.restart()
-    async with await come(hall, BOB) as bob:
+    async with await connect(hall, BOB) as bob:
         accepted = signed(BOB, "ACCEPT", proposal_id=deal)
         assert (await bob.ask("ACCEPT", type="ACCEPT", **accepted))["proposal_id"] == deal
 
 
 def test_a_setting_that_no_node_can_serve_is_explained_once(tmp_path: Path) -> None:
-    hall = NodesProcess(tmp_path, "--cert", "no.pem", "--key", "no.key", environment=ROOT)
+    hall = NodesProcess(tmp_path, "--cert", "no.pem", "--key", "no.key")
     with pytest.raises(AssertionError, match=r"there is no TLS certificate no\.pem") as raised:
         hall.start()
     assert str(raised.value).count("there is no TLS certificate") == 1
 
 
-async def come(hall: HallProcess, key: PrivateKey) -> AgentChat:
+async def connect(hall: HallProcess, key: PrivateKey) -> AgentChat:
     return await AgentChat.connect(hall.url, "agent", key)
 
 

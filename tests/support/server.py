@@ -81,7 +81,6 @@ class Printed:
 class HallProcess:
     """`moothall serve` on a free port. Everything it writes is in `folder`, its data in `folder/data`."""
 
-    command: tuple[str, ...] = (PROGRAM, "serve")
     start_seconds = PATIENCE
 
     def __init__(
@@ -111,7 +110,8 @@ class HallProcess:
         self.process = subprocess.Popen(
             [
                 *self._within,
-                *self.command,
+                PROGRAM,
+                "serve",
                 *PLACE,
                 "--data-dir",
                 "data",

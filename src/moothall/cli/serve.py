@@ -61,6 +61,12 @@ def serve(
             help="NATS that makes several nodes one hall: nats://… (with a password, set MOOTHALL_BUS).",
         ),
     ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Processes that serve the hall behind one port; for several processors."
+        ),
+    ] = None,
     profile: Profile = None,
     name: Annotated[
         str | None, typer.Option("--name", "-n", metavar="NAME", help="Name shown to clients.")
@@ -130,6 +136,7 @@ def serve(
         port=port,
         data_dir=data_dir,
         store=store,
+        nodes=nodes,
         bus=bus,
         profile=profile,
         server_name=name,
@@ -168,6 +175,11 @@ def _take_all_files() -> None:
 
 
 async def _run(settings: Settings, log: "structlog.stdlib.BoundLogger") -> None:
+    if settings.nodes > 1:
+        from moothall.processes.supervisor import supervise
+
+        await supervise(settings, settings.nodes, log, lambda found: _greet(found, settings, log))
+        return
     from moothall.app import serve as serve_app
 
     ready: asyncio.Future[App] = asyncio.get_running_loop().create_future()
@@ -227,6 +239,8 @@ def _say_where(found: "Whereabouts", settings: Settings) -> None:
         typer.echo("  peers    " + ", ".join(_openable(found.peer_address)))
     typer.echo(f"  health   {web}/health")
     typer.echo(f"  metrics  {web}/metrics")
+    if settings.nodes > 1:
+        typer.echo(f"  nodes    {settings.nodes} processes")
     typer.echo(f"  data     {settings.data_dir}")
     typer.echo(f"  key      {found.hall_key}")
     typer.echo("Try, in other terminals:")

@@ -66,6 +66,10 @@ class Settings:
         secret=True,
     )
     store_secret_file: Path | None = option(None, "file that holds the store secret")
+    nodes: int = option(
+        1,
+        "processes that serve the hall behind one port, one for each processor; needs the extra cluster",
+    )
     bus: tuple[str, ...] = option(
         (),
         "servers of NATS that make several nodes one hall: nats://HOST:PORT or tls://HOST:PORT; needs store",

@@ -55,6 +55,7 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "max_known_keys": (1, 100_000_000),  # a filter of all ids is in memory: 256 MB then
     "loopback_factor": (1, 1_000_000),
     "max_watchers": (1, 100_000),
+    "nodes": (1, 64),
     "bus_replicas": (0, 5),
     "max_content": (1, 16 * 1024 * 1024),
     "court_arbiter_counterparties": (0, MAX_COUNTERPARTIES),
