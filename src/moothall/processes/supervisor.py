@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from secrets import token_hex
 from time import monotonic
 from typing import Final
 
@@ -31,6 +32,7 @@ from moothall.store.opening import keep_store, read_hall_key
 from moothall.store.turn_keeper import TurnKeeper
 
 BUS_FOLDER: Final = "bus"  # in the data directory: what the nats-server needs while it runs
+NAME_BYTES: Final = 3  # that tell the processes of one node apart
 FIRST_PAUSE: Final = 0.1  # seconds before a node that died is started again
 LONGEST_PAUSE: Final = 30.0  # each pause is twice the one before
 HEALTHY: Final = 60.0  # seconds of life after which the next pause is the first again
@@ -121,7 +123,9 @@ class Supervisor:
     def _new_process(
         self, name: str, directory: DataDirectory, settings: Settings, go: asyncio.Event
     ) -> NodeProcess:
-        own = replace(settings, node_name=name)
+        # On the bus, each process is another node: the others see the end of the one before, and none of its agents
+        # seems to be back.
+        own = replace(settings, node_name=f"{name}-{token_hex(NAME_BYTES)}")
         process = NodeProcess(orders(name, own), self._keeper, directory.claimed, go, self._gather)
         process.ready.add_done_callback(partial(self._note_ready, process))
         self._processes[name] = process
