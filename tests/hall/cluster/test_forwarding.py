@@ -151,6 +151,22 @@ def test_nodes_apart_tell_of_a_gap_afterwards() -> None:
         assert lines(guest) == ["together"]
 
 
+def test_a_command_that_waits_for_a_lost_home_is_answered_when_its_node_goes_alone() -> None:
+    halls = halls_with("a", "b", floor=True)
+    alice, bob = (halls.agent(node, node, join="#general") for node in "ab")
+    halls.hush()
+    halls.send(alice, "MSG", to="#general", content="who knows?", ref="1")
+    msg_id = assert_sent(alice, "ACK")["msg_id"]
+    halls.hush()
+    halls.cut("a", "b")
+    claim = {"channel": "#general", "msg_id": msg_id, "started_at": 1, "ref": "2"}
+    halls.world_of(bob).send(bob, "RESPONDING_TO", **claim)
+    halls.advance(2)
+    assert_sent(bob, "ACK", ref="2")
+    halls.send(bob, "PING")
+    assert_sent(bob, "PONG")
+
+
 def test_agents_enter_all_channels_of_all_nodes_at_their_welcome() -> None:
     halls = halls_with("a", "b", auto_join=True)
     alice, bob = halls.agent("a", "alice"), halls.agent("b", "bob")

@@ -245,7 +245,12 @@ class ChannelRoom(Journal):
         session.ref, session.answered = order.ref, False
         message = decode(order.text)
         if not session.is_remote:
-            self._hall.handle(session, message)
+            # The session waited for another node to run this command. Nothing else keeps it busy.
+            is_busy, session.busy = session.busy, False
+            try:
+                self._hall.handle(session, message)
+            finally:
+                session.busy = is_busy
             return
         collector, link = _Collector(), session.link
         session.link = collector
