@@ -28,10 +28,13 @@ from benchmarks.measure import TIME_LIMIT, WARM_UP, RunFailed
 from benchmarks.servers import ROOT
 from benchmarks.workloads import Run
 from tests.store.server import Server
-from tests.support.real_cluster import NatsServer, RealCluster
+from tests.support.namespaces import BACK, Machine, Networks, missing
+from tests.support.nats_server import NatsServer
+from tests.support.real_cluster import RealCluster
 from tests.support.storm import Storm, wounds_of
 
 FLAGS: Final = ("--no-keep", "--set", "idle_prompts=false")
+PER_FAULT: Final = 500  # operations
 LONG: Final = 600.0  # seconds for a crowd to come in
 
 
@@ -236,7 +239,7 @@ def _cluster(nodes: int, *, has_bus: bool) -> Iterator[RealCluster]:
     try:
         with tempfile.TemporaryDirectory(prefix="moothall-bench-") as name:
             folder = Path(name)
-            nats = NatsServer(folder)
+            nats = NatsServer(folder / "nats")
             cluster = RealCluster(
                 folder, server.new_database(), nats.url if has_bus else "", *FLAGS, nodes=nodes
             )
@@ -255,12 +258,21 @@ def _cluster(nodes: int, *, has_bus: bool) -> Iterator[RealCluster]:
 def _storm(seed: int, operations: int) -> None:
     """Three nodes, and each fault in turn, again and again."""
     print(f"seed {seed}", flush=True)
-    server = Server()
+    if (reason := missing()) is not None:
+        print(f"no cables are cut: {reason}")
+        _storm_on((), "127.0.0.1", seed, operations)
+        return
+    with Networks(3) as networks:
+        _storm_on(networks.machines, BACK, seed, operations)
+
+
+def _storm_on(machines: Sequence[Machine], address: str, seed: int, operations: int) -> None:
+    server = Server(address)
     try:
         with tempfile.TemporaryDirectory(prefix="moothall-storm-") as name:
             folder = Path(name)
-            nats = NatsServer(folder)
-            cluster = RealCluster(folder, server.new_database(), nats.url, nodes=3)
+            nats = NatsServer(folder / "nats", address=address)
+            cluster = RealCluster(folder, server.new_database(), nats.url, nodes=3, machines=machines)
             try:
                 nats.start()
                 cluster.start()
@@ -278,7 +290,7 @@ async def _rage(
     await cluster.together()
     storm = Storm(cluster, random.Random(seed), agents=24, channels=5, dealers=8)  # noqa: S311
     wounds = wounds_of(storm, cluster, nats, server)
-    await storm.run(wounds * max(1, operations // 2000), operations)
+    await storm.run(wounds * max(1, operations // PER_FAULT // len(wounds)), operations)
     await storm.go()
     cluster.kill()
     try:

@@ -17,6 +17,8 @@ struct options options = {
     .seconds = 3, .warm_up = 1,
 };
 
+enum { NEWS_SECONDS = 1 };
+
 const struct wire *wire;
 const struct workload *workload;
 bool started;
@@ -41,9 +43,12 @@ static void run(void)
     open_until = workload->present ? workload->present() : agent_count;
     while (ready_count < open_until)
         turn();
+    uint64_t start_ns = now_ns();
+    while (options.port_count > 1 && seconds_since(start_ns) < NEWS_SECONDS)
+        turn(); /* the nodes tell each other of the agents */
 
     started = true;
-    uint64_t start_ns = now_ns();
+    start_ns = now_ns();
     if (workload->start)
         workload->start();
     while (!workload->warm(seconds_since(start_ns)))

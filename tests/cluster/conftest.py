@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.store.server import Server
-from tests.support.real_cluster import NatsServer, RealCluster
+from tests.support.nats_server import NatsServer
+from tests.support.real_cluster import RealCluster
 from tests.support.witness import Record
 
 
@@ -19,7 +20,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def nats(tmp_path: Path) -> Iterator[NatsServer]:
-    nats = NatsServer(tmp_path)
+    nats = NatsServer(tmp_path / "nats")
     nats.start()
     yield nats
     nats.kill()

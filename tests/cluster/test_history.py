@@ -225,6 +225,22 @@ def test_an_old_connection_that_is_heard_after_the_new_one_is_welcome() -> None:
     assert_found(history, "m1 was taken of a line that had lost its id")
 
 
+def test_a_node_that_is_apart_does_not_know_of_a_takeover() -> None:
+    """Its agents may hear the old connection, and no others."""
+    there = [
+        Welcomed(ALICE, "alice", "there"),
+        Welcomed(BOB, "bob", "there"),
+        Welcomed(CAROL, "carol", "here"),
+    ]
+    taken_over: list[Event] = [*there, Fault(), Welcomed(9, "alice", "here")]
+    for listener, is_near in ((BOB, True), (CAROL, False)):
+        to = "@bob" if listener == BOB else "@carol"
+        history = [*taken_over, *said(ALICE, "m1", listener, to=to), Healed(), Ended(ALICE)]
+        assert (violations(history) == []) is is_near
+    after = [*taken_over, Healed(), *said(ALICE, "m1", BOB, to="@bob"), Ended(ALICE)]
+    assert_found(after, "m1 was taken of a line that had lost its id")
+
+
 def test_an_old_connection_that_is_acknowledged_after_the_new_one_is_welcome() -> None:
     history: list[Event] = [
         *(*THREE, Left(BOB, "#c"), Left(CAROL, "#c"), Welcomed(9, "alice")),

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import count, cycle
 from typing import Any
 
+from websockets.exceptions import ConnectionClosed
+
 from moothall.identity import PrivateKey
 from tests.support.agentchat import AgentChat, Closed, Message, Refused
 from tests.support.deals import signed
@@ -72,7 +74,11 @@ class Dealer(AgentChat):
         if self._reading.done():
             self._give_up()
         else:
-            await self.send(type=kind, ref=ref, **fields)
+            try:
+                await self.send(type=kind, ref=ref, **fields)
+            except ConnectionClosed:
+                self._answers.pop(ref, None)
+                raise Closed("the hall is gone") from None
         message = await answer
         if message["type"] == "ERROR":
             raise Refused(message)

@@ -6,7 +6,8 @@ once, so it names its message.
 
 `violations` returns a sentence for each promise that was broken:
 
-- a connection that lost its id to another one says nothing more, from the WELCOME of the other one on;
+- a connection that lost its id to another one says nothing more, from the WELCOME of the other one on; while nodes
+  are apart, nothing more to agents of other nodes;
 - all members see the messages of a channel in one order, and those of a sender in the order in which it sent them;
 - no message comes twice, and none that was not said, or that was said by another agent;
 - a member hears every message of its channel, or is told of a gap;
@@ -25,6 +26,7 @@ from typing import NamedTuple
 class Welcomed(NamedTuple):
     line: int  # a connection: each has a number of its own
     agent: str
+    node: str = ""
 
 
 class Ended(NamedTuple):
@@ -129,7 +131,7 @@ class _Message:
     known: int | None = None  # where it was first acknowledged or heard
     acked: int | None = None
     refused: bool = False
-    order: int = -1  # in its channel, if any member heard it
+    hearers: set[str] = field(default_factory=set)  # the nodes of those that heard it
 
 
 @dataclass(slots=True)
@@ -147,6 +149,7 @@ class _Stay:
 @dataclass(slots=True)
 class _Line:
     agent: str = ""
+    node: str = ""
     start: int = -1
     end: int | None = None
     direct: list[tuple[int, _Message]] = field(default_factory=list)
@@ -197,8 +200,8 @@ class _Checker:
 
     def _take(self, index: int, event: Event) -> None:
         match event:
-            case Welcomed(number, agent):
-                self._welcome(index, number, agent)
+            case Welcomed(number, agent, node):
+                self._welcome(index, number, agent, node)
             case Ended(number):
                 line = self._lines[number]
                 line.end = index
@@ -231,12 +234,12 @@ class _Checker:
             if channel is None or (text in self._messages and self._messages[text].to == channel):
                 holders.pop(agent, None)
 
-    def _welcome(self, index: int, number: int, agent: str) -> None:
+    def _welcome(self, index: int, number: int, agent: str, node: str) -> None:
         for line in self._lines.values():
             if line.agent == agent and line.replaced is None:
                 line.replaced = index
         new = self._lines[number]
-        new.agent, new.start = agent, index
+        new.agent, new.node, new.start = agent, node, index
 
     def _take_message(self, index: int, event: Said | Acked | Refused | Heard) -> None:
         if isinstance(event, Said):
@@ -268,6 +271,7 @@ class _Checker:
         if event.to != message.to:
             self.problems.append(f"{event.text} was said to {message.to}, and came as one to {event.to}")
         line = self._lines[event.line]
+        message.hearers.add(line.node)
         if event.to.startswith("@"):
             if line.agent != event.to[1:]:
                 self.problems.append(f"{event.text} is to {event.to}, and came to {line.agent}")
@@ -285,8 +289,11 @@ class _Checker:
                 self.problems.append(f"line {number} of {line.agent} never ended, and another one has its id")
         for message in self._messages.values():
             line = self._lines[message.line]
-            if line.replaced is not None and line.replaced < message.said and message.known is not None:
-                self.problems.append(f"{message.text} was taken of a line that had lost its id")
+            if line.replaced is None or line.replaced > message.said or message.known is None:
+                continue
+            if self._is_apart(message.said) and message.hearers <= {line.node}:
+                continue  # its node could not know
+            self.problems.append(f"{message.text} was taken of a line that had lost its id")
         for stay in self._stays():
             self._check_takeovers(stay)
 
@@ -370,6 +377,9 @@ class _Checker:
             if stay.end is not None:
                 return False
         return not any(message.said < gap <= end for gap in stay.gaps)
+
+    def _is_apart(self, index: int) -> bool:
+        return self._was_faulty(index, index)
 
     def _was_faulty(self, start: int, end: int) -> bool:
         return any(begun <= end and start <= healed for begun, healed in self._faults)

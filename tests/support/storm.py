@@ -7,10 +7,13 @@ import asyncio
 import os
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
+
+from websockets.exceptions import WebSocketException
 
 from moothall.identity import PrivateKey
 from moothall.store.files import DataDirectory
@@ -20,7 +23,9 @@ from tests.support import deal_checks
 from tests.support.agentchat import Closed, Refused
 from tests.support.dealers import Ring
 from tests.support.history import Fault, Healed
-from tests.support.real_cluster import NatsServer, RealCluster
+from tests.support.namespaces import Machine
+from tests.support.nats_server import NatsServer
+from tests.support.real_cluster import RealCluster
 from tests.support.witness import Record, Witness
 
 PAUSE: Final = 0.05  # seconds, at most, between two operations of an agent
@@ -28,6 +33,8 @@ RETRY: Final = 0.1
 CONNECTING: Final = 60.0
 A_MOMENT: Final = 1.5  # shorter than it takes to be given up
 LONG_ENOUGH_TO_BE_GIVEN_UP: Final = 6.0
+
+FAILURES: Final = (Closed, Refused, OSError, TimeoutError, WebSocketException)  # at a node that fails
 
 Wound = Callable[[], Awaitable[None]]  # hurts the cluster, and heals it
 
@@ -103,7 +110,7 @@ class Storm:
                     await self._come(number)
                 else:
                     await self._do_something(number, witness)
-            except (Closed, Refused, OSError, TimeoutError):
+            except FAILURES:
                 await asyncio.sleep(RETRY)
             self.operations += 1
             await asyncio.sleep(self.dice.uniform(0, PAUSE))
@@ -114,7 +121,10 @@ class Storm:
         url = self.dice.choice(running).url
         witness = await Witness.enter(self.record, url, self._keys[number], f"agent-{number}")
         old, self._witnesses[number] = self._witnesses[number], witness
-        for channel in self.dice.sample(self._channels, 2):
+        if old is not None and old.is_open:
+            with suppress(*FAILURES):
+                await old.tell(witness.agent_id)  # nobody may hear it
+        for channel in self.dice.sample(self._channels, min(2, len(self._channels))):
             await witness.join_channel(channel)
         if old is not None:
             await old.close()
@@ -128,10 +138,10 @@ class Storm:
         elif chance < 0.8:
             other = dice.choice(self._witnesses)
             if other is not None and other is not witness and other.agent_id:
-                await witness.tell(f"@{other.agent_id.removeprefix('@')}")
+                await witness.tell(other.agent_id)
         elif chance < 0.84 and len(joined) > 1:
             await witness.do("LEAVE", channel=dice.choice(joined))
-        elif chance < 0.88:
+        elif chance < 0.88 and self._channels:
             await witness.join_channel(dice.choice(self._channels))
         elif chance < 0.96 and witness.latest is not None:
             channel, text = witness.latest
@@ -151,7 +161,7 @@ class Storm:
             try:
                 await self._ring.come_in(*urls)
                 await self._ring.deal()
-            except (Closed, Refused, OSError, TimeoutError):
+            except FAILURES:
                 await asyncio.sleep(RETRY)
             await self._ring.go()
 
@@ -164,7 +174,7 @@ class Storm:
                 while witness is None or not witness.is_open:
                     try:
                         await self._come(number)
-                    except (Closed, Refused, OSError):
+                    except FAILURES:
                         await asyncio.sleep(RETRY)
                     witness = self._witnesses[number]
         witnesses = [witness for witness in self._witnesses if witness is not None]
@@ -177,14 +187,14 @@ class Storm:
                 for member in members[1:]:
                     await member.hears(text)
         for one, other in pairwise(witnesses):
-            text = await one.tell(f"@{other.agent_id.removeprefix('@')}")
+            text = await one.tell(other.agent_id)
             await other.hears(text)
         for witness in witnesses:
             await witness.acked()
 
 
 def wounds_of(storm: Storm, cluster: RealCluster, nats: NatsServer, server: Server) -> list[Wound]:
-    """Each fault that a test without networks of its own can make."""
+    """Each kind of fault. Cables are cut only of nodes that have machines of their own."""
     dice = storm.dice
 
     async def kill_a_node() -> None:
@@ -209,15 +219,27 @@ def wounds_of(storm: Storm, cluster: RealCluster, nats: NatsServer, server: Serv
 
     async def freeze_a_node(seconds: float) -> None:
         node = dice.choice(cluster.nodes)
+        storm.begin_fault()
         node.freeze()
         await asyncio.sleep(seconds)
         node.thaw()
         await cluster.together()
+        storm.end_fault()
 
+    async def cut_a_node(machine: Machine) -> None:
+        storm.begin_fault()
+        machine.cut()
+        await asyncio.sleep(dice.uniform(0, 2 * LONG_ENOUGH_TO_BE_GIVEN_UP))
+        machine.heal()
+        await cluster.together()
+        storm.end_fault()
+
+    machines = [node.machine for node in cluster.nodes if node.machine is not None]
     return [
         kill_a_node,
         kill_nats,
         partial(freeze_a_node, A_MOMENT),
         kill_the_database,
         partial(freeze_a_node, LONG_ENOUGH_TO_BE_GIVEN_UP),
+        *(partial(cut_a_node, machine) for machine in machines),
     ]

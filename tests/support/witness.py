@@ -4,7 +4,7 @@ import asyncio
 from itertools import count
 from typing import Any, Final, Self
 
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from moothall.identity import PrivateKey
 from tests.support.agentchat import PATIENCE, AgentChat, Closed, Message, Refused
@@ -61,6 +61,7 @@ class Witness(AgentChat):
 
     record: Record | None = None
     line = 0
+    _node = ""  # the URL
     is_open = True
 
     def __init__(self, *arguments: Any) -> None:
@@ -81,8 +82,11 @@ class Witness(AgentChat):
     @classmethod
     async def enter(cls, record: Record, url: str, key: PrivateKey, name: str = "agent") -> Self:
         """Raises Refused, Closed, OSError."""
-        agent = await cls.open(url, name, key)
-        agent.record, agent.line = record, record.new_line()
+        try:
+            agent = await cls.open(url, name, key)
+        except WebSocketException as error:
+            raise Closed(str(error)) from None
+        agent.record, agent.line, agent._node = record, record.new_line(), url
         try:
             await agent.identify()
         except BaseException:
@@ -138,6 +142,13 @@ class Witness(AgentChat):
             while (self._saying or self._claiming) and self.is_open:
                 await self._changed()
 
+    async def finds(self, *others: "Witness") -> None:
+        """Until the hall lists these agents: other nodes hear of an arrival a moment later."""
+        ids = [other.agent_id for other in others]
+        async with asyncio.timeout(PATIENCE):
+            while len((await self.do("LIST_AGENTS", agents=ids))["list"]) < len(ids):  # noqa: ASYNC110
+                await asyncio.sleep(RETRY)
+
     async def hears(self, text: str) -> None:
         async with asyncio.timeout(PATIENCE):
             while text not in self.heard:
@@ -187,7 +198,7 @@ class Witness(AgentChat):
     def _note(self, record: Record, message: Message) -> None:
         match message:
             case {"type": "WELCOME"}:
-                record.events.append(Welcomed(self.line, message["agent_id"].removeprefix("@")))
+                record.events.append(Welcomed(self.line, message["agent_id"].removeprefix("@"), self._node))
             case {"type": "JOINED", "channel": channel}:
                 self.channels.add(channel)
                 record.events.append(Entered(self.line, channel))
@@ -209,7 +220,9 @@ class Witness(AgentChat):
                 del self._claiming[ref]
             case {"type": "ERROR", "ref": ref} if ref in self._saying:
                 record.events.append(RefusedText(self.line, self._saying.pop(ref)))
-            case {"type": "GAP", "channel": channel}:
+            case {"type": "MSG", "from": "@server", "to": channel, "content": content} if content.startswith(
+                "Messages may be missing here"
+            ):
                 self.told_of_gaps.add(channel)
                 record.events.append(Gap(self.line, channel))
             case {"type": "ACK", "ref": ref} if ref in self._claiming:
