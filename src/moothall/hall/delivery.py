@@ -5,7 +5,7 @@ link, and a link brings messages to its own connection. So what is told to many 
 `LocalDelivery` serves the agents of this process.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from sys import getsizeof
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from moothall.hall.counts import Tally
 from moothall.hall.delivery_receipts import AsksReceipts
 from moothall.hall.floor import Exemptions
 from moothall.hall.roster import LocalRoster, Present
-from moothall.hall.session import Agent, Session
+from moothall.hall.session import HERE, Agent, Session
 from moothall.wire.agentchat.codec import framed
 from moothall.wire.agentchat.server import Chat, ServerMessage
 from moothall.wire.outgoing import Bundle, Outgoing
@@ -24,7 +24,10 @@ class Delivery(Protocol):
     """Messages that are not the answer to a command. Nothing here waits."""
 
     def tell(self, agent: Present, message: ServerMessage) -> bool:
-        """True if the message was handed to the agent's connection. False: the agent has left."""
+        """True if the message was handed to the agent's connection, or is on its way to its node.
+
+        False: the agent has left, or its node cannot be reached.
+        """
 
     def tell_keys(self, keys: Iterable[bytes], message: ServerMessage, actor: Session | None = None) -> None:
         """Tell the agents that have proven these keys. For `actor` it is the answer to its command."""
@@ -48,13 +51,14 @@ class LocalDelivery:
         self._tally = tally
         self._exemptions = exemptions
         self.gallery: Onlookers | None = None  # while there are any
+        self.reaches_others: Callable[[], bool] = lambda: True  # agents of other nodes can be told now
         self.has_letters = False  # what is told to keys goes to agents of other nodes through the store
 
     # -- to agents ---------------------------------------------------------------------------------
 
     def tell(self, agent: Present, message: ServerMessage) -> bool:
         agent.link.put(Outgoing(message))
-        return self._roster.find(agent.id) is agent
+        return self._roster.find(agent.id) is agent and (agent.node == HERE or self.reaches_others())
 
     def tell_all(
         self, agents: Iterable[Agent], message: ServerMessage, about: Iterable[Channel] = ()

@@ -85,6 +85,9 @@ def test_the_nearest_agent_may_be_on_another_node() -> None:
     towns.settle()
     assert bob.only().body == "are you there"
     assert_sent(dora, "MSG", content="and you", via="keep")
+    towns.cut("a")
+    towns.advance(1)
+    assert towns.town("a").ask(alice, "bot:alice", "nearest:dora", "lost") == "error:delivery_failed"
 
 
 def test_a_node_that_comes_late_lists_all_agents() -> None:

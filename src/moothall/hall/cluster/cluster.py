@@ -47,6 +47,7 @@ class Cluster:
         self.nodes.on_pulse(self.check_connected)
         self.nodes.on_told(self.check_ready)
         bus.on_change(lambda is_up: self.check_connected())
+        hall.delivery.reaches_others = lambda: self.is_connected
         hall.cluster = self
         self.channels = Forwarding(self)
 

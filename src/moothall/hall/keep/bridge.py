@@ -284,8 +284,8 @@ class Bridge:
         other = self.resident_of(agent)
         if other is None:
             line = self._compose(self.residents[src], packet, forwarded, agent.address, None)
-            if line is not None:
-                self.gate.delivery.tell(agent, line)
+            if line is not None and not self.gate.delivery.tell(agent, line):
+                raise Refused(DELIVERY_FAILED)
         elif not other.peer.deliver(forwarded, self.residents[src].peer, packet.id, packet.ttl):
             raise Refused(DELIVERY_FAILED)
 
