@@ -1,4 +1,4 @@
-"""The other halls on the same PostgreSQL, and the agents that are connected to them.
+"""The other halls on the same PostgreSQL, or the other node processes on the same file, and their agents.
 
 A hall writes down who is connected to it, and tells the other halls what concerns their agents, in the
 transaction in which it was decided. The store signals a change at once. Every `PULSE_SECONDS` a hall also looks
@@ -107,7 +107,7 @@ _decode_letter: Final = msgspec.json.Decoder(list[_Enclosed]).decode
 
 
 class OtherHalls:
-    """Halls that share a PostgreSQL with this one."""
+    """Halls that share a store with this one."""
 
     def __init__(self, store: Store[Any], clock: CommonClock | None = None) -> None:
         """`clock` is that of the hall, which follows the database's."""
