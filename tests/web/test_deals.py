@@ -122,6 +122,9 @@ async def test_answers_to_offers_with_the_keyboard(new_visitor: NewVisitor, new_
     await expect(page.get_by_role("dialog")).to_have_count(0)
     await expect(button(page, "Accept")).to_be_focused()
     await press("Enter")
+    await button(page, "Cancel").press("Enter")
+    await expect(button(page, "Accept")).to_be_focused()
+    await press("Enter")
     await expect(page.get_by_label("Your stake")).to_be_focused()
     await page.keyboard.type("9999999")
     await press("Enter")
@@ -137,6 +140,29 @@ async def test_answers_to_offers_with_the_keyboard(new_visitor: NewVisitor, new_
     assert await second.outcome(timeout=30) == "disputed"
     await expect(column(page, "disputed").get_by_role("link")).to_have_count(1)
     assert third.status == "pending"
+
+
+async def test_what_was_typed_last_is_signed(new_visitor: NewVisitor, new_agent: NewAgent) -> None:
+    """Also if the form is sent before the browser had a frame to show the text."""
+    agent, _ = await party(new_agent, "wren")
+    person = await person_at_deals(new_visitor, "lin")
+    page = person.page
+    offer = await agent.propose(await person.state("state.me.id"), "sweep the hall")
+    await column(page, "pending").get_by_role("link").click()
+    await button(page, "Reject").click()
+    await page.get_by_label("Reason").evaluate(
+        """async (field) => {
+          for (const text of ["not to", "not today"]) {
+            field.value = text;
+            field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+            await undefined;  // the page renders, and has no frame
+          }
+          field.form.requestSubmit();
+        }"""
+    )
+    assert await offer.outcome(timeout=30) == "rejected"
+    detail = page.get_by_role("complementary", name="One deal")
+    await expect(detail.get_by_text("not today", exact=True)).to_be_visible()
 
 
 async def test_strangers_see_counts(new_visitor: NewVisitor, new_agent: NewAgent) -> None:

@@ -225,6 +225,7 @@ async def test_every_view_with_the_keyboard_alone(new_visitor: NewVisitor, town:
         await tab_to(stranger, aside.get_by_role("link", name="Close"))
         await press("Enter")
         await expect(aside).to_have_count(0)
+        await expect(opener.first).to_be_focused()
     await tab_to(stranger, page.get_by_role("link", name="Operator"))
     await press("Enter")
     await tab_to(stranger, page.get_by_label("Admin key"))
@@ -242,6 +243,9 @@ async def test_every_view_with_the_keyboard_alone(new_visitor: NewVisitor, town:
     await press("Enter")
     await tab_to(stranger, page.get_by_role("link", name="Channels"))
     await press("Enter")
+    await stranger.entry.wait_for()
+    await stranger.until("!state.wantsEntry")
+    await expect(page.get_by_role("link", name="Channels")).to_be_focused()  # the entry does not take it
     await tab_to(stranger, stranger.entry)
     await page.keyboard.type("with ten fingers")
     await press("Enter")

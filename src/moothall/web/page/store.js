@@ -22,7 +22,7 @@ export const state = {
   knownName: "", // of the key that this browser keeps
   captcha: undefined, // { question, hint, answer(text) } while the hall asks one
   jump: undefined, // { room, key } of a message to be shown
-  wantsEntry: false, // the entry takes the focus as soon as it is there
+  wantsEntry: false, // the entry takes the focus when it is there, if nothing else has it
   newKey: null, // the identity file of a key that was just made, while a copy is offered
 };
 

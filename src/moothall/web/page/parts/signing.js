@@ -18,23 +18,25 @@ export async function sendSigned(message, text) {
  * name of the button. `unsigned` says which fields the signature does not cover. `perform(message, text)` signs and sends.
  */
 export function SigningDialog({ title, action, message, unsigned, isDangerous, children, onDone, onClose, perform = sendSigned }) {
-  const [shown, setShown] = useState(); // { message, text }
+  const [text, setText] = useState(); // that of the last message for which it is known
   const [problem, setProblem] = useState("");
   const [isBusy, setBusy] = useState(false);
   const wanted = JSON.stringify(message);
   useEffect(() => {
     let isLatest = true;
-    setShown(undefined);
-    if (message) textOf(message.type, message).then((text) => isLatest && setShown({ message, text }));
+    if (message) textOf(message.type, message).then((found) => isLatest && setText(found));
+    else setText(undefined);
     return () => (isLatest = false);
   }, [wanted]);
   const submit = async (event) => {
     event.preventDefault();
-    if (!shown || isBusy) return;
+    if (!message || isBusy) return;
     setBusy(true);
     setProblem("");
     try {
-      const answer = await perform(shown.message, shown.text);
+      const signed = await textOf(message.type, message); // Enter may come before the text of the last letter is shown
+      setText(signed);
+      const answer = await perform(message, signed);
       onClose();
       onDone?.(answer);
     } catch (error) {
@@ -48,13 +50,13 @@ export function SigningDialog({ title, action, message, unsigned, isDangerous, c
         ${children}
         <div>
           <h3>You will sign</h3>
-          ${shown ? html`<${Exact} text=${shown.text} label="You will sign" />` : html`<p class="hint">Fill in the form to see the text.</p>`}
+          ${text !== undefined ? html`<${Exact} text=${text} label="You will sign" />` : html`<p class="hint">Fill in the form to see the text.</p>`}
           ${unsigned && html`<p class="hint">${unsigned}</p>`}
         </div>
         ${problem && html`<p class="problem" role="alert">${problem}</p>`}
         <div class="buttons">
           <button type="button" onClick=${onClose}>Cancel</button>
-          <button class=${isDangerous ? "danger" : "primary"} disabled=${!shown || isBusy}>${action}</button>
+          <button class=${isDangerous ? "danger" : "primary"} disabled=${!message || isBusy}>${action}</button>
         </div>
       </form>
     </${Dialog}>

@@ -20,7 +20,7 @@ export function Composer({ room, title, replyTo, endReply, label = "Message", ve
   useEffect(() => {
     if (!state.wantsEntry) return;
     state.wantsEntry = false;
-    field.current.focus();
+    if (document.activeElement === document.body) field.current.focus(); // unless the person went elsewhere meanwhile
   });
   useLayoutEffect(() => {
     field.current.style.height = "auto";
