@@ -2,6 +2,9 @@
 
 They are a seventh of the page. What browsers get is still the source, line by line, with its names and its layout.
 Libraries of others are sent as they are: their hashes are listed.
+
+A line of a template or a regular expression may look like a comment, and patterns cannot tell. So
+tests/web/test_comments.py parses every module of the page with and without its comments, and compares the trees.
 """
 
 import re
