@@ -185,6 +185,7 @@ FORGERIES = {
     "by": "the proposer signed it",
     "fields": "the fields give the text that was signed",
     "proposal_id": "it names this deal",
+    "shape": "The step cannot be checked",
 }
 
 
@@ -204,6 +205,8 @@ def forged(answer: Any, what: str) -> Any:
             proposal["fields"]["payment_code"] = "mine"
         case "proposal_id":
             accept["fields"]["proposal_id"] = "prop_other"
+        case "shape":
+            accept["sig"] = 1
     return answer
 
 

@@ -11,7 +11,8 @@ export function Steps({ steps, deal }) {
   useEffect(() => {
     let isLatest = true;
     setChecked([]);
-    Promise.all(steps.map((step) => checkStep(step, deal))).then((found) => isLatest && setChecked(found));
+    const check = (step) => checkStep(step, deal).catch(({ message }) => ({ problems: [`The step cannot be checked: ${message}.`] }));
+    Promise.all(steps.map(check)).then((found) => isLatest && setChecked(found));
     return () => (isLatest = false);
   }, [facts]);
   return html`
