@@ -1,6 +1,7 @@
 // Questions to GET /api/v1. Answers are kept with their ETag, so that asking again costs the hall little.
 
 const MOST_KEPT = 200;
+const MOST_IN_PAGE = 100; // items; the hall gives no more
 const kept = new Map(); // by token and path: { tag, value }
 
 /**
@@ -23,18 +24,24 @@ export async function get(path, { signal, token } = {}) {
   return value;
 }
 
-/** All items of a list, page after page, at most `most`. */
-export async function list(path, most = 1000, options = {}) {
+/**
+ * The first pages of a list as one answer, with at most `most` items. Its `next` says whether there are more.
+ * `ask(path, options)` asks for one page.
+ */
+export async function pages(ask, path, most, options) {
   const items = [];
-  let after;
+  let page;
   do {
-    const query = `${path.includes("?") ? "&" : "?"}limit=${Math.min(100, most - items.length)}`;
-    const page = await get(`${path}${query}${after ? `&after=${encodeURIComponent(after)}` : ""}`, options);
+    const after = page ? `&after=${encodeURIComponent(page.next)}` : "";
+    const limit = Math.min(MOST_IN_PAGE, most - items.length);
+    page = await ask(`${path}${path.includes("?") ? "&" : "?"}limit=${limit}${after}`, options);
     items.push(...page.items);
-    after = page.items.length ? page.next : undefined;
-  } while (after && items.length < most);
-  return items;
+  } while (page.next && items.length < most);
+  return { ...page, items };
 }
+
+/** The items of a list, at most `most`. */
+export const list = async (path, most, options) => (await pages(get, path, most, options)).items;
 
 function keep(place, entry) {
   kept.delete(place);

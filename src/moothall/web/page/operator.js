@@ -2,7 +2,7 @@
 //
 // The key is not part of the state, of a link, or of anything that this page keeps. A reload forgets it.
 
-import { complaint } from "./api.js";
+import { complaint, pages } from "./api.js";
 import { address } from "./session.js";
 import { changed } from "./store.js";
 import { Line } from "./wire.js";
@@ -51,17 +51,8 @@ async function read(path, secret, { signal } = {}) {
   return answer.json();
 }
 
-/** The items of a list, page after page: { items, hasMore }. */
-export async function askAll(path, most, options) {
-  const items = [];
-  let after;
-  do {
-    const page = await ask(`${path}?limit=100${after ? `&after=${encodeURIComponent(after)}` : ""}`, options);
-    items.push(...page.items);
-    after = page.next;
-  } while (after && items.length < most);
-  return { items, hasMore: Boolean(after) };
-}
+/** The first pages of a list, as the operator sees it. */
+export const askList = (path, most, options) => pages(ask, path, most, options);
 
 /**
  * Send an ADMIN_ message and return the hall's answer. Raises a Refusal. It has a connection of its own, so that

@@ -1,6 +1,6 @@
 // Questions to /api/v1 as the person: a token of the hall stands for their key. Without a key they ask as a stranger.
 
-import { get } from "./api.js";
+import { get, pages } from "./api.js";
 import { send } from "./session.js";
 import { state } from "./store.js";
 
@@ -30,13 +30,5 @@ export async function getOwn(path, options = {}) {
   }
 }
 
-/** The first pages of a list as one answer, with at most `most` items. `next` says whether there are more. */
-export async function listOwn(path, most, options = {}) {
-  let whole;
-  do {
-    const after = whole ? `&after=${encodeURIComponent(whole.next)}` : "";
-    const page = await getOwn(`${path}${path.includes("?") ? "&" : "?"}limit=100${after}`, options);
-    whole = { ...page, items: [...(whole?.items ?? []), ...page.items] };
-  } while (whole.next && whole.items.length < most);
-  return whole;
-}
+/** The first pages of a list, as the person may see it. */
+export const listOwn = (path, most, options) => pages(getOwn, path, most, options);

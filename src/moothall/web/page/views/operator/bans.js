@@ -1,7 +1,7 @@
 // Who is kept out: ban by id, also one that is away, and lift a ban.
 
 import { html, useState } from "../../ui.js";
-import { askAll } from "../../operator.js";
+import { askList } from "../../operator.js";
 import { Field } from "../../parts/field.js";
 import { usePolled } from "../../parts/polling.js";
 import { wholeTime } from "../../parts/time.js";
@@ -21,7 +21,7 @@ const lifting = (id) => ({
 
 export function Bans() {
   const { confirm, dialog, count } = useDeeds();
-  const { value, problem } = usePolled((options) => askAll("bans", MOST, options), PAUSE, [], count);
+  const { value, problem } = usePolled((options) => askList("bans", MOST, options), PAUSE, [], count);
   const newest = (value?.items ?? []).sort((one, other) => other.banned_at.localeCompare(one.banned_at));
   return html`
     <section aria-label="Bans" class="part">
@@ -36,7 +36,7 @@ export function Bans() {
             <tbody>${newest.map((ban) => html`<${Row} key=${ban.id} ban=${ban} confirm=${confirm} />`)}</tbody>
           </table>
         </div>`}
-      ${value?.hasMore && html`<p class="hint">Only ${newest.length} are shown. <code>moothall admin bans</code> lists the newest.</p>`}
+      ${value?.next && html`<p class="hint">Only ${newest.length} are shown. <code>moothall admin bans</code> lists the newest.</p>`}
       ${dialog}
     </section>
   `;

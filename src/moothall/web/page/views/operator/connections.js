@@ -1,7 +1,7 @@
 // Who is connected, from where, and what each leaves unread: kick and ban.
 
 import { html, useState } from "../../ui.js";
-import { askAll } from "../../operator.js";
+import { askList } from "../../operator.js";
 import { Name } from "../../parts/agent.js";
 import { usePolled } from "../../parts/polling.js";
 import { span, wholeTime } from "../../parts/time.js";
@@ -33,7 +33,7 @@ export const banning = ({ id, name = id }) => ({
 export function Connections() {
   const { confirm, dialog, count } = useDeeds();
   const [filter, setFilter] = useState("");
-  const { value, problem } = usePolled((options) => askAll("connections", MOST, options), PAUSE, [], count);
+  const { value, problem } = usePolled((options) => askList("connections", MOST, options), PAUSE, [], count);
   const wanted = filter.trim().toLowerCase();
   const shown = (value?.items ?? [])
     .filter(({ id, name, ip, wire }) => !wanted || [id, name, ip, wire].some((text) => text.toLowerCase().includes(wanted)))
@@ -45,7 +45,7 @@ export function Connections() {
       ${!value && !problem && html`<p class="hint">Asking the hall…</p>`}
       ${value && !shown.length && html`<p class="hint">No agents${wanted ? " like that" : " are connected"}.</p>`}
       ${shown.length > 0 && html`<${Table} connections=${shown} confirm=${confirm} />`}
-      ${value?.hasMore && html`<p class="hint">Only the first ${value.items.length} are shown.</p>`}
+      ${value?.next && html`<p class="hint">Only the first ${value.items.length} are shown.</p>`}
       ${dialog}
     </section>
   `;
