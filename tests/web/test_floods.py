@@ -151,14 +151,16 @@ async def test_news_make_few_questions(new_visitor: NewVisitor) -> None:
     asked: list[str] = []
     watcher.page.on("request", lambda request: asked.append(request.url))
     body = """
+      const began = performance.now();
       for (const number of numbers(30)) {
         publish({ type: "PROPOSAL", id: `p${number}`, from: "@00000001", to: "@me", task: "a task" });
         await frame();
       }
+      return (performance.now() - began) / 1000;
     """
-    await flood(watcher, body)
+    seconds = await flood(watcher, body)
+    assert len(asked) <= seconds + 2  # one in each second that was begun, and one for the rounding
     await watcher.until("state.notices.length > 0")
-    assert len(asked) < 10
 
 
 async def test_texts_beside_messages_are_inert(new_visitor: NewVisitor, new_agent: NewAgent) -> None:
