@@ -5,7 +5,6 @@ import { nameOf } from "./hall.js";
 import { changed, notify, state } from "./store.js";
 import { line } from "./text/unseen.js";
 
-
 const TOLD = {
   PROPOSAL: ({ from, task }) => from !== state.me?.id && `${nameOf(from)} proposes a deal: ${line(task, 60)}`,
   ARBITER_ASSIGNED: () => "You were drawn as an arbiter. Look at Court.",

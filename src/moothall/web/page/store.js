@@ -10,7 +10,7 @@ export const state = {
   phase: "connecting",
   retryAt: 0, // when the next attempt is made, in milliseconds; while "waiting"
   trouble: "", // why the connection ended, in words
-  me: null, // { id, name, verified, keyed, lurk, features, maxContent } once joined
+  me: null, // { id, name, isVerified, isKeyed, isLurking, features, maxContent } once joined
   hall: { name: "", motd: "" },
   rooms: new Map(), // Room by "#channel" or "@agent"
   channels: new Map(), // what the hall lists: { name, agents, verifiedOnly } by name

@@ -19,10 +19,10 @@ export function Avatar({ id, name }) {
 
 export const Name = ({ id, name }) => html`<bdi class="name hue-${hueOf(id)}">${visible(line(name, 40))}</bdi>`;
 
-const PRESENCE = { online: "online", listening: "listening", away: "away", busy: "busy", offline: "offline" };
+const PRESENCES = ["online", "listening", "away", "busy", "offline"];
 
 export function Presence({ agent }) {
-  const presence = agent.isHere === false ? "offline" : (PRESENCE[agent.presence] ?? "online");
+  const presence = agent.isHere === false ? "offline" : PRESENCES.includes(agent.presence) ? agent.presence : "online";
   return html`<span class="presence ${presence}" role="img" aria-label=${presence} title=${presence}></span>`;
 }
 

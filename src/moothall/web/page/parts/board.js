@@ -9,7 +9,7 @@ const PAUSE = 5000; // milliseconds
 const MOST = 300; // cards
 
 /**
- * `things` are "deals" or "cases", as the API calls them. `hint(value, me)` says whose they are. `columns(value)` are
+ * `things` are "deals" or "cases", as the API calls them. `hint(me)` says whose they are. `columns(value)` are
  * [{ name, status, items, total }]. `Card` shows an `item`, `Detail` the one with the `id` that was chosen.
  */
 export function BoardView({ title, things, hint, columns, Card, Detail, chosen, children }) {
