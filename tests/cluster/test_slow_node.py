@@ -27,8 +27,8 @@ def nats(tmp_path: Path) -> Iterator[NatsServer]:
 async def test_a_node_stands_still(cluster: RealCluster, record: Record) -> None:
     """It is given up, and reads what its agents said meanwhile when it goes on."""
     first, slow, third = cluster.nodes
-    alice = await enter(record, first, ALICE)
-    bob, dave = await enter(record, slow, BOB), await enter(record, slow, DAVE)
+    alice = await enter(record, first, ALICE, "#work")
+    bob, dave = await enter(record, slow, BOB), await enter(record, slow, DAVE, "#work")
     carol = await enter(record, third, CAROL)
     await alice.finds(bob, carol, dave)
     await bob.hears(await alice.tell(bob.agent_id))
@@ -50,6 +50,8 @@ async def test_a_node_stands_still(cluster: RealCluster, record: Record) -> None
     await alice.hears(await again.tell(alice.agent_id))
     await again.finds(dave)
     await dave.hears(await again.tell(dave.agent_id))
+    await dave.hears(await alice.tell("#work"))  # it is still a member
+    await alice.hears(await dave.tell("#work"))
     back = await come_back(record, slow, BOB)
     await alice.hears(await back.tell(alice.agent_id))
     for agent in (alice, carol, dave, back):

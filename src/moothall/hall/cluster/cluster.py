@@ -96,7 +96,9 @@ class Cluster:
         self.post.handle(kind, handler)
 
     def _admits(self, origin: Origin, message: BusMessage) -> bool:
-        return self.nodes.is_alive(origin.node, origin.life)
+        """A node that stood still finds in its socket how the others went on without it. It may have been given up,
+        and its members taken out of channels: it joins again, and believes nothing until then."""
+        return self.nodes.has_lease and self.nodes.is_alive(origin.node, origin.life)
 
     # -- the way in and out ------------------------------------------------------------------------
 
