@@ -60,6 +60,22 @@ def test_a_life_that_is_over_is_not_heard() -> None:
     assert heard.by["b"] == [("a", "in a new life")]
 
 
+def test_a_node_that_stood_still_believes_nothing_of_that_time() -> None:
+    """It finds that in its socket, perhaps before it learns that it was given up."""
+    halls = Halls("a", "b")
+    heard = Heard(halls)
+    halls.broker.held.add("b")
+    halls.clusters["a"].publish(EVERY_NODE, Said("the members of b have left"))
+    halls.advance(5)
+    assert not halls.clusters["a"].nodes.live
+    halls.broker.held.clear()
+    halls.advance(5)
+    assert heard.by["b"] == []
+    halls.clusters["a"].send("b", Said("in a new life"))
+    halls.settle()
+    assert heard.by["b"] == [("a", "in a new life")]
+
+
 def test_packets_of_a_dead_life_are_dropped() -> None:
     halls = Halls("a", "b")
     heard = Heard(halls)
