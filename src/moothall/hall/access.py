@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, Struct, UnsetType, ValidationError, convert, to_builtins
 
-from moothall.errors import AuthRequired, InvalidKey, InvalidMessage, UsageError
+from moothall.errors import AuthRequired, InvalidKey, InvalidMessage, NotAllowed, UsageError
 from moothall.identity import PublicKey
 from moothall.settings.limits import Rate, Window
 from moothall.wire.origins import is_loopback
@@ -71,6 +71,11 @@ class Allowlist:
 
     def __len__(self) -> int:
         return len(self._by_key)
+
+    def check(self, key: PublicKey | None) -> None:
+        """Raise NotAllowed unless the operator has approved this key."""
+        if key is None or key not in self:
+            raise NotAllowed("This hall admits approved keys only; ask the operator to approve yours")
 
     def entries(self) -> list[Approval]:
         return list(self._by_key.values())

@@ -83,8 +83,8 @@ def check_welcome(hall: "Hall", key: bytes) -> None:
         raise NotAllowed("This key was revoked")
     if ban := hall.bans.find(public):
         raise Banned(ban.reason or "You are banned from this hall")
-    if hall.settings.admits_approved_only and public not in hall.allowlist:
-        raise NotAllowed("This hall admits approved keys only; ask the operator to approve yours")
+    if hall.settings.admits_approved_only:
+        hall.allowlist.check(public)
 
 
 def give_token(hall: "Hall", session: Session, message: client.ApiToken) -> None:

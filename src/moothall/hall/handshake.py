@@ -198,8 +198,8 @@ def _parse_key(pem: str | None) -> PublicKey | None:
 
 def _check_allowlist(hall: Hall, key: PublicKey | None) -> None:
     """Before any challenge; the connection stays open (agentchat wire 20, row 56)."""
-    if hall.settings.admits_approved_only and (key is None or key not in hall.allowlist):
-        raise NotAllowed("This hall admits approved keys only; ask the operator to approve yours")
+    if hall.settings.admits_approved_only:
+        hall.allowlist.check(key)
 
 
 def _is_welcome(hall: Hall, session: Session, key: PublicKey) -> bool:

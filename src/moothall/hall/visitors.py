@@ -8,7 +8,7 @@ import re
 from hashlib import sha256
 from typing import Final
 
-from moothall.errors import Banned, NotAllowed, VerificationFailed
+from moothall.errors import Banned, VerificationFailed
 from moothall.hall.channels import Channel
 from moothall.hall.gate import Gate
 from moothall.hall.notices import Notices
@@ -41,8 +41,8 @@ class Visitors:
             raise VerificationFailed("This key was revoked")
         if len(gate.bans):
             self._check_ban(key, distinction)
-        if gate.settings.admits_approved_only and PublicKey(key) not in gate.allowlist:
-            raise NotAllowed("This hall admits approved keys only; ask the operator to approve yours")
+        if gate.settings.admits_approved_only:
+            gate.allowlist.check(PublicKey(key))
 
     def _check_ban(self, key: bytes, distinction: bytes) -> None:
         """By the key, or by the id that the agent has when another one has that of the key."""
