@@ -77,7 +77,9 @@ def test_nothing_else_is_there(routes: RouteTable, path: str) -> None:
     assert asked(routes, path) is None
 
 
-@pytest.mark.parametrize("accepted", ["gzip", "br, gzip;q=0.5", "GZIP", "*", "deflate, gzip; q=1.0"])
+@pytest.mark.parametrize(
+    "accepted", ["gzip", "br, gzip;q=0.5", "GZIP", "*", "deflate, gzip; q=1.0", "*;q=0, gzip"]
+)
 def test_a_browser_that_takes_gzip_gets_it(routes: RouteTable, accepted: str) -> None:
     response = got(routes, "/page/main.js", accept_encoding=accepted)
     assert ("Content-Encoding", "gzip") in response.headers
@@ -85,7 +87,9 @@ def test_a_browser_that_takes_gzip_gets_it(routes: RouteTable, accepted: str) ->
     assert len(response.body) < len(SCRIPT) / 4
 
 
-@pytest.mark.parametrize("accepted", ["", "br", "gzip;q=0", "gzip; q=0.000, br", "xgzip"])
+@pytest.mark.parametrize(
+    "accepted", ["", "br", "gzip;q=0", "gzip; q=0.000, br", "xgzip", "*, gzip;q=0", "*;q=0"]
+)
 def test_others_get_the_file_as_it_is(routes: RouteTable, accepted: str) -> None:
     response = got(routes, "/page/main.js", accept_encoding=accepted)
     assert response.body == SCRIPT

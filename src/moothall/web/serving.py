@@ -137,11 +137,13 @@ def _not_modified(tag: str) -> Response:
 
 
 def _takes_gzip(request: Request) -> bool:
+    """What is said of gzip counts, and else what is said of `*` (RFC 9110, 12.5.3). A weight of 0 is a no."""
+    weights: dict[str, str] = {}
     for choice in request.headers.get("accept-encoding", "").lower().split(","):
         coding, _, weight = choice.partition(";")
-        if coding.strip() in ("gzip", "*"):
-            return weight.replace(" ", "").rstrip("0.") != "q="
-    return False
+        weights[coding.strip()] = weight.replace(" ", "")
+    weight = weights.get("gzip", weights.get("*", "q=0"))
+    return weight.rstrip("0.") != "q="
 
 
 def _suffix(name: str) -> str:
