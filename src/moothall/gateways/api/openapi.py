@@ -38,6 +38,7 @@ _ERRORS: Final = {
     "403": "The key of the token may not come in, or a page of another origin asks.",
     "404": "There is none, or the viewer may not know that there is.",
     "429": "The address or the key is over its budget; `Retry-After` says how long to wait.",
+    "500": "The hall could not read the answer. Its log says why.",
     "503": "The store is busy or cannot be reached; try again.",
 }
 
