@@ -84,7 +84,7 @@ class Trader:
             name, key=self.key, capabilities=skills, topics=topics, reconnect=False, url=url
         )
         self.on_assigned: AssignmentHandler = wait_for_the_scene
-        self._robed: Agent | None = None
+        self._judge: Agent | None = None  # its agent on the agentchat wire, while it judges
         self._is_back = asyncio.Event()
         self._is_back.set()
 
@@ -93,8 +93,8 @@ class Trader:
         return f"@{self.key.public.agent_id()}"
 
     async def say(self, channel: str, text: str) -> None:
-        if self._robed is not None:
-            await self._robed.send(channel, text)
+        if self._judge is not None:
+            await self._judge.send(channel, text)
         else:
             await self.mesh.broadcast(channel.removeprefix("#"), text)
 
@@ -107,11 +107,11 @@ class Trader:
         agent.on_arbiter_assigned(self.on_assigned)
         agent.on_case(wait_for_the_scene)
         try:
-            async with agent.connected(url) as robed:
-                self._robed = robed
-                yield robed
+            async with agent.connected(url) as judge:
+                self._judge = judge
+                yield judge
         finally:
-            self._robed = None
+            self._judge = None
             await self.mesh.close()
         await self.mesh.connect()
         self._is_back.set()
