@@ -32,7 +32,7 @@ function enterPhase(phase, facts = {}) {
 
 /** Begin: as the person who was here before, or as a watcher. */
 export async function start() {
-  setInterval(() => isOnline() && document.visibilityState === "visible" && send({ type: "LIST_CHANNELS" }).catch(() => {}), LOOK_AGAIN);
+  setInterval(() => isOnline() && document.visibilityState === "visible" && send({ type: "LIST_CHANNELS" }).catch(() => {}), LOOK_AGAIN); // if one fails, the next one follows
   addEventListener("online", () => state.phase === "waiting" && connect());
   try {
     identity = await identities.load();

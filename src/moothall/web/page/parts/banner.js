@@ -1,9 +1,10 @@
 // What the person has to know at once: no connection, a stay that ended, a new key, and short notices.
 
-import { html, useEffect, useState } from "../ui.js";
+import { html } from "../ui.js";
 import { join } from "../session.js";
 import { changed, dismiss, notify, state, useStore } from "../store.js";
 import { line } from "../text/unseen.js";
+import { useNow } from "./countdown.js";
 import { saveText } from "./saving.js";
 import { span } from "./time.js";
 
@@ -11,7 +12,7 @@ export function Banner() {
   const phase = useStore((state) => state.phase);
   const trouble = useStore((state) => line(state.trouble, 300));
   const retryAt = useStore((state) => state.retryAt);
-  const now = useTicks(phase === "waiting");
+  const now = useNow(phase === "waiting");
   if (phase === "waiting") {
     const left = Math.max(0, retryAt - now);
     return html`<p class="banner warn" role="status">${trouble} ${left > 1000 ? `Trying again in ${span(left)}.` : "Trying again."}</p>`;
@@ -21,17 +22,6 @@ export function Banner() {
     return html`<p class="banner warn" role="alert">${trouble} <button type="button" onClick=${rejoin}>Use it here</button></p>`;
   }
   return trouble ? html`<p class="banner warn" role="alert">${trouble}</p>` : null;
-}
-
-function useTicks(isOn) {
-  const [now, setNow] = useState(Date.now());
-  useEffect(() => {
-    if (!isOn) return undefined;
-    const timer = setInterval(() => setNow(Date.now()), 1000);
-    setNow(Date.now());
-    return () => clearInterval(timer);
-  }, [isOn]);
-  return now;
 }
 
 /** The one chance to save a copy of a key that was just made. */

@@ -6,10 +6,12 @@ import { wholeTime } from "./time.js";
 const followers = new Set();
 let timer;
 
-/** The time in milliseconds; the component renders again every second. */
-export function useNow() {
+/** The time in milliseconds. While `isOn`, the component renders again every second. */
+export function useNow(isOn = true) {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
+    if (!isOn) return undefined;
+    setNow(Date.now());
     followers.add(setNow);
     timer ??= setInterval(() => followers.forEach((follower) => follower(Date.now())), 1000);
     return () => {
@@ -18,7 +20,7 @@ export function useNow() {
       clearInterval(timer);
       timer = undefined;
     };
-  }, []);
+  }, [isOn]);
   return now;
 }
 

@@ -1,7 +1,7 @@
 // One thing in full: an agent, a deal, a case, a conversation. Its heading takes the focus when it is opened. Its opener
 // gets the focus back.
 
-import { html, useEffect, useRef } from "../ui.js";
+import { html, useLayoutEffect, useRef } from "../ui.js";
 import { link } from "../router.js";
 import { line } from "../text/unseen.js";
 import { useFocusReturn } from "./focus.js";
@@ -10,7 +10,7 @@ import { useFocusReturn } from "./focus.js";
 export function Detail({ label, view, id, heading, before, problem, children }) {
   const title = useRef();
   useFocusReturn();
-  useEffect(() => title.current?.focus(), [id]);
+  useLayoutEffect(() => title.current.focus(), [id]);
   return html`
     <aside class="detail" aria-label=${label}>
       <header>
