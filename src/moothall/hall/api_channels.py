@@ -158,7 +158,7 @@ def _member(agent: Agent) -> MemberShown:
 def _shown(channel: Channel) -> ChannelShown:
     return ChannelShown(
         name=channel.name,
-        members=len(channel.members),
+        members=channel.size,
         verified_only=channel.verified_only,
         invite_only=channel.invite_only,
         messages=len(channel.buffer),

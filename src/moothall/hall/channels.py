@@ -132,6 +132,11 @@ class Channel:
             told(self)
 
     @property
+    def watched(self) -> int:
+        """How many agents are told of what happens here, on all nodes."""
+        return len(self.watchers) + self.elsewhere
+
+    @property
     def audience(self) -> int:
         """How many connections get a line of this channel."""
         return len(self.watchers) + len(self.relays) + self.elsewhere

@@ -75,7 +75,7 @@ def _listed(hall: "Hall", session: Session, message: Any) -> int:
 def _fellows(hall: "Hall", session: Session, message: Any) -> int:
     """The members that get a notice of the sender; none if it is not a member itself."""
     channel = None if session.agent is None else session.agent.channels.get(message.channel)
-    return 0 if channel is None else len(channel.watchers)
+    return 0 if channel is None else channel.watched
 
 
 def _fellows_thrice(hall: "Hall", session: Session, message: Any) -> int:
@@ -85,7 +85,7 @@ def _fellows_thrice(hall: "Hall", session: Session, message: Any) -> int:
 def _entry(hall: "Hall", session: Session, message: Any) -> int:
     """The others are told of the arrival, are listed in JOINED, and will be told of the departure."""
     channel = hall.channels.get(message.channel)
-    return 0 if channel is None else 2 * len(channel.watchers) + len(channel.members)
+    return 0 if channel is None else 2 * channel.watched + len(channel.members)
 
 
 def _replay(hall: "Hall", session: Session, message: Any) -> int:
@@ -109,7 +109,7 @@ def _neighbours(hall: "Hall", session: Session, message: Any) -> int:
     """The members that get notices, in all channels of the sender."""
     if session.agent is None:
         return 0
-    return sum(len(channel.watchers) for channel in session.agent.channels.values())
+    return sum(channel.watched for channel in session.agent.channels.values())
 
 
 def _report(hall: "Hall", session: Session, message: Any) -> int:
@@ -122,7 +122,7 @@ def _arrival(hall: "Hall", session: Session, message: Any) -> int:
     """With `auto_join` a newcomer enters every public channel, and leaves it again."""
     if not hall.settings.auto_join:
         return 0
-    return 2 * sum(len(channel.watchers) for channel in hall.channels if not channel.invite_only)
+    return 2 * sum(channel.watched for channel in hall.channels if not channel.invite_only)
 
 
 def _all_channels(hall: "Hall", session: Session, message: Any) -> int:

@@ -40,6 +40,7 @@ class ChannelLog(Replica):
         if self.role is Role.RESIGNING and self.epoch == epoch:
             self.stay()
             return
+        self._was_given_up = False
         self._stop_deciding()
         self.home, self.epoch = None, epoch
         self._early.clear()

@@ -105,11 +105,12 @@ class Homes:
         self._former: dict[str, str] = {}  # the home before this one
         self._apart_since: float | None = None
         self._is_alone = False
-        self._life = 0
+        self._has_lived = False
         self._stops: list[Stop] = []
         for kind, handler in _HANDLERS.items():
             post.handle(kind, partial(self._receive, handler))
         bus.on_change(self._bus_changed)
+        nodes.on_begun(self._begun)
 
     def _receive(
         self, handler: Callable[[ChannelLog, Origin, Any], None], origin: Origin, message: Any
@@ -119,7 +120,6 @@ class Homes:
             handler(log, origin, message)
 
     def open(self) -> None:
-        self._life = self._nodes.life
         self._stops.append(self._bus.registry.watch("homes", self._told, lambda: None))
         self._plan()
 
@@ -345,6 +345,13 @@ class Homes:
 
     # -- nodes and time ----------------------------------------------------------------------------
 
+    def _begun(self, life: int) -> None:
+        """This node has a new life: others have announced that its members are gone."""
+        has_lived, self._has_lived = self._has_lived, True
+        if has_lived:
+            for log in self.logs.values():
+                log.begin_again()
+
     def node_gone(self, node: str) -> None:
         """The life of another node is over."""
         for log in list(self.logs.values()):
@@ -379,13 +386,10 @@ class Homes:
                     log.go_alone()
             return
         was_apart, self._apart_since, self._is_alone = self._apart_since is not None, None, False
-        is_reborn, self._life = self._life not in (0, self.me.life), self.me.life
         for log in list(self.logs.values()):
             if was_apart:
                 self._look(log.name)
                 log.speak_up()
-            if is_reborn:
-                log.begin_again()
             self.review(log)
             log.tick()
             if log.role is Role.HOME and log.followers and not log.room.is_wanted:

@@ -104,6 +104,7 @@ class Replica(ABC):
             str, None
         ] = {}  # marks of records that were lost, after agents of this node were told
         self._apart = False  # it has decided alone since it last heard of the home
+        self._was_given_up = False  # while it was home
         self._early: dict[int, Record] = {}
         self._pending: dict[str, _Pending] = {}  # by mark, in their order
         self._serial = 0
@@ -207,6 +208,9 @@ class Replica(ABC):
                 pending.serial = 0
             self._send_all()
             return
+        if self.role in (Role.HOME, Role.RESIGNING):
+            self._was_given_up = True  # another node may have become home
+            return
         self._apart = self.has_replica  # its members were announced as gone
         if self.role in (Role.SYNCING, Role.REPLICA):
             self._ask_home()
@@ -229,6 +233,8 @@ class Replica(ABC):
             return
         self._stop_deciding()
         self._early.clear()
+        if self._was_given_up:
+            self._was_given_up, self._apart = False, True
         if epoch != self.epoch:
             self._serial = 0
             for pending in self._pending.values():

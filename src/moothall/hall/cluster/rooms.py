@@ -8,9 +8,7 @@ A node that is not home submits what its agents want.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import replace
-
-from moothall.errors import ChannelNotFound, Refusal
+from moothall.errors import ChannelNotFound, Refusal, Unavailable
 from moothall.hall import chat, membership
 from moothall.hall.channels import Channel
 from moothall.hall.cluster import claims, events
@@ -41,13 +39,13 @@ from moothall.hall.cluster.events import (
 from moothall.hall.cluster.gaps import tell_gap
 from moothall.hall.cluster.journal import Journal
 from moothall.hall.cluster.log import Decision
+from moothall.hall.cluster.proxies import AskedElsewhere, Collector
 from moothall.hall.cluster.remote import AgentRecord, read_line
-from moothall.hall.delivery_receipts import Asking, AsksReceipts, spread_asking
-from moothall.hall.outside import Written
+from moothall.hall.delivery_receipts import Asking, AsksReceipts
 from moothall.hall.session import Agent, Session
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import ClientMessage
-from moothall.wire.agentchat.codec import decode, encode, encode_command, framed
+from moothall.wire.agentchat.codec import decode, encode, encode_command
 from moothall.wire.outgoing import Bundle, Outgoing
 
 if TYPE_CHECKING:
@@ -59,41 +57,6 @@ FELL_BEHIND: Final = "this node of the hall has missed what happened"
 Done = Callable[[bytes], None]
 
 
-class _Collector:
-    """Takes the answers to a command of an agent of another node."""
-
-    unread = 0
-
-    def __init__(self) -> None:
-        self.frames = b""
-
-    def put(self, outgoing: Outgoing | Bundle) -> None:
-        self.frames += framed(outgoing)
-
-    def when_written(self, told: Written) -> None:
-        told(False)
-
-    def close(self, code: int, reason: str) -> None:
-        """A command about a channel ends no connection."""
-
-    def pause(self) -> None:
-        """Nothing is read from it."""
-
-    resume = pause
-
-
-class _AskedElsewhere:
-    """A line of an agent of another node, which wants receipts."""
-
-    def __init__(self, line: server.Chat, author: Agent, asks: str) -> None:
-        self.asks = asks
-        self._author = author
-        self._asking = Outgoing(replace(line, receipt=asks))
-
-    def spread(self, channel: Channel, plain: Outgoing, but: Agent | None) -> None:
-        spread_asking(channel, self._author, plain, self._asking, but)
-
-
 class ChannelRoom(Journal):
     """Implements `log.Room`."""
 
@@ -101,6 +64,9 @@ class ChannelRoom(Journal):
         super().__init__(forwarding, channel)
         self.waiting = 0  # submissions of this node that need to know what happens
         self.count_told: int | None = None  # the number of members that other nodes know
+        self._strangers: dict[
+            str, AgentRecord
+        ] = {}  # members that have left the hall, as far as this node knows
         self._asking: dict[str, Asking] = {}  # lines of this node whose authors want receipts, by id
 
     @property
@@ -119,7 +85,8 @@ class ChannelRoom(Journal):
 
     def member_nodes(self) -> set[str]:
         here = self._forwarding.cluster.name
-        return {member.node or here for member in self.channel.members.values()}
+        nodes = {member.node or here for member in self.channel.members.values()}
+        return nodes | {record.node for record in self._strangers.values()}
 
     # -- what agents of this node want ---------------------------------------------------------------
 
@@ -199,8 +166,9 @@ class ChannelRoom(Journal):
         match submission:
             case Ordered():
                 agent = self._learn(submission.agent)
-                if agent is not None:
-                    self._run_command(agent, submission)
+                if agent is None:
+                    raise Unavailable("The nodes of this hall do not know each other's agents yet; try again")
+                self._run_command(agent, submission)
             case Say():
                 author = self._member_of(submission.id, node)
                 if author is None:
@@ -223,6 +191,8 @@ class ChannelRoom(Journal):
                 member = self._member_of(submission.id, node)
                 if member is not None:
                     self._forwarding.leave(channel, member, submission)
+                else:
+                    self._drop_strangers(node, submission.id)
             case Discard():
                 if not channel.members:
                     self._forwarding.homes.remove(channel.name)
@@ -252,7 +222,7 @@ class ChannelRoom(Journal):
             finally:
                 session.busy = is_busy
             return
-        collector, link = _Collector(), session.link
+        collector, link = Collector(), session.link
         session.link = collector
         try:
             self._hall.handle(session, message)
@@ -264,6 +234,7 @@ class ChannelRoom(Journal):
     def state(self) -> bytes:
         channel = self.channel
         members = [self._roster.record_of(member) for member in channel.members.values()]
+        members += self._strangers.values()
         lines = [encode(line) for line in channel.buffer]
         return events.encode(State(members, list(channel.invited), lines, self._all_claims()))
 
@@ -286,6 +257,7 @@ class ChannelRoom(Journal):
                 if member.id not in ids and self._member_of(member.id, node) is not None:
                     self._forwarding.leave(self.channel, member, Depart(member.id))
             for record in brought.members:
+                self._strangers.pop(record.id, None)
                 agent = self._learn(record)
                 if agent is None:
                     continue
@@ -293,6 +265,7 @@ class ChannelRoom(Journal):
                     happened.append(Entered(record))
                 else:
                     self._forwarding.enter(self.channel, agent, is_visitor=agent.via is not None)
+            self._drop_strangers(node)
             for claim in brought.claims:
                 claims.arbitrate(self._hall, self.channel, claim)
             happened.append(Missing(APART))
@@ -304,17 +277,28 @@ class ChannelRoom(Journal):
 
     def without(self, node: str) -> bytes | None:
         gone = [member for member in self.channel.members.values() if self._member_of(member.id, node)]
-        if not gone:
+        if not gone and all(record.node != node for record in self._strangers.values()):
             return None
         happened: list[Event] = []
         self._events = happened
         try:
             for member in gone:
                 self._forwarding.leave(self.channel, member, Depart(member.id))
+            self._drop_strangers(node)
         finally:
             self._events = None
         self._done = events.encode(happened)
         return self._done
+
+    def _drop_strangers(self, node: str, agent_id: str | None = None) -> None:
+        """Other nodes may take them for members."""
+        for record in list(self._strangers.values()):
+            if record.node == node and agent_id in (None, record.id):
+                del self._strangers[record.id]
+                self._note(Left(record.id))
+                now, name = self._hall.timestamp(), self.channel.name
+                notice = server.AgentLeft(ts=now, channel=name, agent=f"@{record.id}")
+                self._hall.delivery.broadcast(self.channel, notice)
 
     def became_home(self) -> None:
         known, self._claims = self._claims, {}
@@ -375,6 +359,7 @@ class ChannelRoom(Journal):
                 self._see_enter(event.agent)
             case Left():
                 self._drop_claims(event.id)
+                self._strangers.pop(event.id, None)
                 member = channel.members.get(event.id)
                 if member is not None:
                     channel.leave(member)
@@ -423,7 +408,7 @@ class ChannelRoom(Journal):
         if not author.session.is_remote:
             return self._asking.pop(line.msg_id or "", None)
         self._forwarding.cluster.remote.await_answer(line.msg_id or "", author.node)
-        return _AskedElsewhere(line, author, asks)
+        return AskedElsewhere(line, author, asks)
 
     def _see_enter(self, record: AgentRecord) -> None:
         channel = self.channel
@@ -431,7 +416,9 @@ class ChannelRoom(Journal):
         member = channel.members.get(record.id)
         if member is not None and member is not agent:
             channel.leave(member)
+        self._strangers.pop(record.id, None)
         if agent is None:
+            self._strangers[record.id] = record
             if record.node == self._forwarding.cluster.name:
                 # It has left while the home let it in.
                 self._submit(Depart(record.id), _ignore)
@@ -452,12 +439,14 @@ class ChannelRoom(Journal):
         while len(channel.buffer):
             channel.buffer.remove_last()
         channel.invited.clear()
+        self._strangers.clear()
         self._claims.clear()
         self._is_applying = False
 
     def install(self, state: bytes, *, missed: bool, apart: bool) -> None:
         told, channel, hall = events.decode_state(state), self.channel, self._hall
         self._is_applying = True
+        self._strangers.clear()
         try:
             ids = {record.id for record in told.members}
             for member in list(channel.members.values()):
@@ -467,6 +456,8 @@ class ChannelRoom(Journal):
                         membership.tell_left(hall, channel, member)
             for record in told.members:
                 if apart and record.node == self._forwarding.cluster.name:
+                    if record.id not in channel.members:
+                        self._strangers[record.id] = record
                     continue
                 if channel.members.get(record.id) is None or self._roster.learn(record) is None:
                     self._see_enter(record)
