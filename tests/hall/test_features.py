@@ -31,7 +31,7 @@ def test_welcome_lists_what_is_served(profile: str) -> None:
 )
 def test_what_is_turned_off_is_not_served(settings: dict[str, Any], missing: set[str]) -> None:
     names = {feature.name for feature in FEATURES}
-    assert set(served(Settings(**settings))) == names - missing
+    assert set(served(Settings(**settings))) == names - missing - {"gaps"}
 
 
 def test_no_two_features_have_one_name() -> None:
@@ -51,3 +51,7 @@ def test_a_message_of_ours_names_a_feature(message: type[ClientMessage]) -> None
     ) and message is not ListAgents  # with a channel it is not
     assert is_ours is (message.feature is not None)
     assert message.feature is None or message.feature in {feature.name for feature in FEATURES}
+
+
+def test_gaps_are_told_by_halls_of_several_nodes() -> None:
+    assert "gaps" in served(Settings(bus=("nats://127.0.0.1",)))

@@ -47,7 +47,8 @@ AT_LEAST: list[tuple[server.ServerMessage, dict[str, Any]]] = [
         server.WatchedHall(ts=1, server="s", hall_key="k"),
         {"type": "HALL", "server": "s", "hall_key": "k"},
     ),
-    (server.WatchGap(ts=1, missed=2), {"type": "GAP", "missed": 2}),
+    (server.Gap(ts=1, missed=2), {"type": "GAP", "missed": 2}),
+    (server.Gap(ts=1, channel="#c", reason="r"), {"type": "GAP", "channel": "#c", "reason": "r"}),
     (server.MotdUpdate(ts=1, motd=None), {"type": "MOTD_UPDATE", "motd": None}),
     (
         server.NickChanged(ts=1, agent_id="@a", old_nick="o", new_nick="n"),

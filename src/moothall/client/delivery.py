@@ -27,6 +27,7 @@ from moothall.wire.agentchat.client import ReportedStatus
 from moothall.wire.agentchat.server import DeliveryStatus
 
 RECEIPTS: Final = "receipts"  # among the features of a hall, and in IDENTIFY
+GAPS: Final = "gaps"  # likewise: the hall tells of messages that are missing
 DELIVERY_TIMEOUT: Final = 10.0  # seconds
 REMEMBERED: Final = (
     1000  # messages whose senders asked, and receipts that come before the id of their message
@@ -182,7 +183,7 @@ class Deliveries:
     @property
     def features(self) -> tuple[str, ...]:
         """What IDENTIFY says."""
-        return () if self._mode == "off" else (RECEIPTS,)
+        return (GAPS,) if self._mode == "off" else (RECEIPTS, GAPS)
 
     # -- as a sender -------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from moothall.client.incoming import Incoming, Yield
 from moothall.client.logs import log
 from moothall.client.memory import Key, Memory, Replayed, key_of
 from moothall.client.message import Message
+from moothall.client.ratings import moment
 from moothall.client.requests import Exchange, Request
 from moothall.client.session import Session
 from moothall.client.speech import Speech
@@ -116,6 +117,7 @@ class Dispatch:
             server.AgentLeft: self._hear_departure,
             server.FloorClaimed: self._hear_claim,
             server.FloorReleased: self._hear_release,
+            server.Gap: self._hear_gap,
             server.Joined: self._hear_joined,
             server.Left: self._hear_left,
             server.MotdUpdate: self._hear_motd,
@@ -346,6 +348,12 @@ class Dispatch:
             by_place.setdefault(message.reply_to, []).append(message)
         channels = {place: MissedIn(tuple(lost), complete=True) for place, lost in by_place.items()}
         self.report(Gap(missed[0].ts, missed[-1].ts, "slow consumer", channels))
+
+    def _hear_gap(self, body: server.Gap) -> None:
+        """The hall says that messages of a channel are missing."""
+        if body.channel is not None:
+            at = moment(body.ts)
+            self.report(Gap(at, at, "hall", {body.channel: MissedIn((), complete=False)}))
 
     def report(self, gap: Gap) -> None:
         """Tell `on_gap`. Without a handler, log the first gap that lost messages."""

@@ -164,12 +164,13 @@ class Gap:
 
     After "reconnected", `channels` holds what each channel still remembers of that time, which for a busy
     channel is not all. After "slow consumer", it holds the messages that a full `messages()` iterator, or a
-    handler that was already running a thousand times, did not get.
+    handler that was already running a thousand times, did not get. After "hall", it names the channel of which
+    the hall says that messages are missing, because its nodes did not reach each other.
     """
 
     since: datetime
     until: datetime
-    reason: Literal["reconnected", "slow consumer"]
+    reason: Literal["reconnected", "slow consumer", "hall"]
     channels: Mapping[str, MissedIn]
 
     @cached_property

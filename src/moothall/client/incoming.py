@@ -179,6 +179,7 @@ _KNOWN: Final[tuple[type[ServerMessage], ...]] = (
     server.Error,
     server.FloorClaimed,
     server.FloorReleased,
+    server.Gap,
     server.Joined,
     server.KeyRevoked,
     server.ApiTokenGiven,

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from moothall.settings import Settings
 
 RECEIPTS: Final = "receipts"
+GAPS: Final = "gaps"
 
 
 class Feature(NamedTuple):
@@ -18,6 +19,7 @@ FEATURES: Final = (
     Feature("kind"),  # `kind: "human"` in IDENTIFY, and where agents are shown
     Feature("release", lambda settings: settings.floor),  # RELEASE; FLOOR_RELEASED, also when a claim expires
     Feature(RECEIPTS),  # delivery receipts: `receipt` in MSG, RECEIPT; for clients whose IDENTIFY names it
+    Feature(GAPS, lambda settings: bool(settings.bus)),  # GAP, for clients whose IDENTIFY names it
     Feature("lists"),  # LIST_PROPOSALS, LIST_RECEIPTS, GET_RATING, GET_LEADERBOARD
     Feature("agents"),  # LIST_AGENTS without `channel`
     Feature("cases"),  # LIST_CASES, GET_CASE

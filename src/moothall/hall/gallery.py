@@ -198,7 +198,7 @@ class Gallery:
         if not is_written or onlooker not in self._onlookers or onlooker.missed is None:
             return
         missed, onlooker.missed = onlooker.missed, None
-        onlooker.link.put(Outgoing(server.WatchGap(ts=self._hall.timestamp(), missed=missed)))
+        onlooker.link.put(Outgoing(server.Gap(ts=self._hall.timestamp(), missed=missed)))
         self._send_snapshot(onlooker)
 
     def _opened(self, channel: Channel) -> None:

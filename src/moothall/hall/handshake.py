@@ -4,6 +4,7 @@ A session waits in at most one of two states, each with a deadline of its own: a
 signature, or a `CaptchaTest` for its answer. No agent exists before the last of them is passed.
 """
 
+from collections.abc import Collection
 from functools import partial
 from typing import Final
 
@@ -27,7 +28,7 @@ from moothall.hall.bindings import Holding, IdClaim
 from moothall.hall.captcha import Difficulty, Question, is_right, make_question
 from moothall.hall.commands import Command
 from moothall.hall.costs import ANSWER, ARRIVAL
-from moothall.hall.features import RECEIPTS
+from moothall.hall.features import GAPS, RECEIPTS
 from moothall.hall.hall import Hall
 from moothall.hall.keyring import Answered, Failed
 from moothall.hall.membership import enter_public_channels
@@ -49,15 +50,15 @@ DISCLAIMER: Final = (
 class Applicant:
     """A client that has sent IDENTIFY and is not admitted yet."""
 
-    __slots__ = ("key", "kind", "name", "takes_receipts")
+    __slots__ = ("features", "key", "kind", "name")
 
     def __init__(
-        self, name: str, key: PublicKey | None, kind: str | None, *, takes_receipts: bool = False
+        self, name: str, key: PublicKey | None, kind: str | None, features: Collection[str] = ()
     ) -> None:
         self.name = name
         self.key = key
         self.kind = kind
-        self.takes_receipts = takes_receipts
+        self.features = features  # our extensions that it takes part in
 
 
 class Challenge:
@@ -106,7 +107,7 @@ def identify(hall: Hall, session: Session, message: Identify) -> None:
     kind = "human" if message.kind == "human" else None
     key = _parse_key(message.pubkey)
     _check_allowlist(hall, key)
-    applicant = Applicant(message.name, key, kind, takes_receipts=RECEIPTS in (message.features or ()))
+    applicant = Applicant(message.name, key, kind, message.features or ())
     if key is not None:
         _admit_key(hall, session, applicant, key)
     elif hall.settings.captcha:
@@ -394,7 +395,8 @@ def _welcome(hall: Hall, session: Session, applicant: Applicant, *, lurking: boo
     key = applicant.key
     agent = Agent(session, _choose_id(hall, key), applicant.name, key, applicant.kind)
     agent.lurking = lurking
-    agent.takes_receipts = applicant.takes_receipts
+    agent.takes_receipts = RECEIPTS in applicant.features
+    agent.takes_gaps = GAPS in applicant.features
     agent.verified = shows_verified(hall, agent)
     if key is not None:
         takeovers.vacate(hall, agent.id, session.ip)

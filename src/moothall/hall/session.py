@@ -136,6 +136,7 @@ class Agent:
         "relay",
         "session",
         "status_text",
+        "takes_gaps",
         "takes_receipts",
         "verified",
         "via",
@@ -163,6 +164,7 @@ class Agent:
         self.verified = False  # what others are shown
         self.lurking = False
         self.takes_receipts = False  # its IDENTIFY says that it knows delivery receipts
+        self.takes_gaps = False  # its IDENTIFY says that it knows GAP
         self.channels: dict[str, Channel] = {}
 
     @property

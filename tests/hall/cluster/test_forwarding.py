@@ -3,9 +3,10 @@
 from random import Random
 
 from moothall.hall.cluster.replicas import Role
+from moothall.hall.gallery import Gallery
 from moothall.identity import PrivateKey
 from tests.support.cluster import Halls
-from tests.support.world import Guest, assert_sent, assert_silent
+from tests.support.world import FakeLink, Guest, assert_sent, assert_silent
 
 BOB = PrivateKey(b"b" * 32)
 
@@ -142,8 +143,12 @@ def test_nodes_apart_tell_of_a_gap_afterwards() -> None:
     halls.send(bob, "MSG", to="#general", content="on b", ref="2")
     assert lines(anna) == ["on a"]
     assert lines(bert) == ["on b"]
+    knowing = halls.agent("a", "knowing", features=["gaps"], join="#general")
     halls.heal("a", "b")
     halls.advance(10)
+    gaps = [message for message in knowing.read() if message["type"] == "GAP"]
+    assert gaps
+    assert all(gap["channel"] == "#general" for gap in gaps)
     for guest in (alice, anna, bob, bert):
         assert any(line.startswith("Messages may be missing") for line in lines(guest))
     halls.send(alice, "MSG", to="#general", content="together")
@@ -212,3 +217,82 @@ def test_a_channel_of_one_node_publishes_nothing() -> None:
     assert len(lines(anna)) == 5
     assert halls.clusters["a"].channels.homes.logs["#general"].role is Role.HOME
     assert "#general" not in halls.clusters["b"].channels.homes.logs
+
+
+def test_claims_made_apart_end_with_one_winner() -> None:
+    halls = halls_with("a", "b", floor=True)
+    asker, early, late = (halls.agent(node, node, join="#general") for node in "aab")
+    halls.hush()
+    halls.send(asker, "MSG", to="#general", content="who knows?", ref="1")
+    msg_id = assert_sent(asker, "ACK")["msg_id"]
+    halls.cut("a", "b")
+    halls.advance(2)
+    halls.hush()
+    now = int(halls.clock.time() * 1000)
+    for guest, started in ((early, now + 10), (late, now + 50)):
+        halls.send(guest, "RESPONDING_TO", channel="#general", msg_id=msg_id, started_at=started)
+    assert not [message for guest in (early, late) for message in guest.read() if message["type"] == "YIELD"]
+    halls.heal("a", "b")
+    halls.advance(10)
+    assert [message["holder"] for message in late.read() if message["type"] == "YIELD"] == [early.id]
+    assert not [message for message in early.read() if message["type"] == "YIELD"]
+
+
+def test_a_claim_outlives_the_home_of_its_channel() -> None:
+    halls = halls_with("a", "b", "c", floor=True)
+    first = halls.agent("a", "first", join="#general")
+    early, late = (halls.agent(node, node, join="#general") for node in "bc")
+    halls.send(early, "MSG", to="#general", content="who knows?", ref="1")
+    msg_id = next(message for message in early.read() if message["type"] == "ACK")["msg_id"]
+    now = int(halls.clock.time() * 1000)
+    halls.send(late, "RESPONDING_TO", channel="#general", msg_id=msg_id, started_at=now + 10)
+    halls.kill("a")
+    halls.advance(6)
+    halls.hush()
+    halls.send(early, "RESPONDING_TO", channel="#general", msg_id=msg_id, started_at=now + 5000)
+    assert_sent(early, "YIELD", holder=late.id)
+    assert first.link.closed is None
+
+
+def test_receipts_come_from_members_of_other_nodes() -> None:
+    halls = halls_with("a", "b", "c")
+    halls.agent("a", "home", join="#general")
+    asker = halls.agent("b", "asker", features=["receipts"], join="#general")
+    other = halls.agent("c", "other", features=["receipts"], join="#general")
+    halls.hush()
+    halls.send(asker, "MSG", to="#general", content="well?", receipt=True, ref="1")
+    message = assert_sent(other, "MSG", content="well?", receipt="SEEN")
+    halls.send(other, "RECEIPT", msg_id=message["msg_id"], status="SEEN")
+    told = [(each["to"], each["status"]) for each in asker.read() if each["type"] == "RECEIPT"]
+    assert (other.id, "DELIVERED") in told
+    assert (other.id, "SEEN") in told
+
+
+def test_people_who_watch_any_node_see_all_channels() -> None:
+    halls = halls_with("a", "b")
+    alice = halls.agent("a", "alice", join="#general")
+    halls.send(alice, "MSG", to="#general", content="before")
+    link = FakeLink()
+    Gallery(halls["b"].hall).connect(link, "192.0.2.9")
+    halls.advance(2)
+    halls.send(alice, "MSG", to="#general", content="after")
+    said = [message["content"] for message in link.messages if message["type"] == "MSG"]
+    assert said == ["before", "after"]
+
+
+def test_empty_channels_make_way_wherever_their_home_is() -> None:
+    most = len(Halls("x")["x"].hall.channels) + 1
+    halls = halls_with("a", "b", max_channels=most)
+    alice, bob = halls.agent("a", "alice"), halls.agent("b", "bob", ip="192.0.2.2")
+    halls.send(alice, "CREATE_CHANNEL", channel="#old")
+    halls.send(bob, "CREATE_CHANNEL", channel="#new")
+    assert_sent(bob, "ERROR", code="INVALID_MSG")
+    halls.send(alice, "LEAVE", channel="#old")
+    halls.advance(61)
+    halls.send(bob, "CREATE_CHANNEL", channel="#new")
+    assert_sent(bob, "JOINED", channel="#new")
+    halls.advance(1)
+    for world in halls:
+        names = [channel.name for channel in world.hall.channels]
+        assert "#new" in names
+        assert "#old" not in names

@@ -101,7 +101,7 @@ class Forwarding:
 
     def _opened(self, name: str, kind: Kind) -> None:
         if self.hall.channels.get(name) is None:
-            self.hall.channels.create(
+            channel = self.hall.channels.create(
                 name,
                 self.hall.now(),
                 invite_only=kind.invite_only,
@@ -109,6 +109,7 @@ class Forwarding:
                 on_demand=kind.on_demand,
                 made_by=kind.made_by,
             )
+            channel.counted = 1  # its maker, until the home tells
 
     def _removed(self, name: str) -> None:
         channel = self.hall.channels.get(name)

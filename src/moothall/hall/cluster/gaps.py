@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from moothall.hall.channels import Channel
 from moothall.wire.agentchat.names import SERVER
-from moothall.wire.agentchat.server import Chat
+from moothall.wire.agentchat.server import Chat, Gap
 from moothall.wire.outgoing import Outgoing
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def tell_gap(hall: "Hall", channel: Channel, reason: str) -> None:
-    """To the members that are connected to this node."""
+    """To the members that are connected to this node: GAP, or a line of @server where a client does not know it."""
     now = hall.timestamp()
     line = Chat(
         ts=now,
@@ -21,6 +21,6 @@ def tell_gap(hall: "Hall", channel: Channel, reason: str) -> None:
         to=channel.name,
         content=f"Messages may be missing here: {reason}. JOIN again to get the last ones",
     )
-    outgoing = Outgoing(line)
+    in_words, typed = Outgoing(line), Outgoing(Gap(ts=now, channel=channel.name, reason=reason))
     for watcher in channel.watchers.values():
-        watcher.link.put(outgoing)
+        watcher.link.put(typed if watcher.takes_gaps else in_words)

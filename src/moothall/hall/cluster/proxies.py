@@ -1,4 +1,4 @@
-"""Stand-ins at the home of a channel for what agents of other nodes have at their own: a link, a wish for receipts."""
+"""Stand-ins at a home for what agents of other nodes have at their own node: a link, a wish for receipts."""
 
 from msgspec.structs import replace
 

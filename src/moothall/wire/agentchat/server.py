@@ -135,10 +135,15 @@ class WatchedHall(ServerMessage, tag="HALL", kw_only=True):
     features: Any = ()  # as in WELCOME
 
 
-class WatchGap(ServerMessage, tag="GAP", kw_only=True):
-    """Ours: a watcher read too slowly, and so many messages were not sent to it. HALL and a snapshot follow."""
+class Gap(ServerMessage, tag="GAP", kw_only=True):
+    """Ours: messages were not sent. A watcher that read too slowly gets `missed`; HALL and a snapshot follow.
 
-    missed: int
+    An agent gets `channel` and `reason`: nodes of the hall did not reach each other.
+    """
+
+    missed: int | None = None
+    channel: str | None = None
+    reason: str | None = None
 
 
 # -- channels and chat -----------------------------------------------------------------------------
