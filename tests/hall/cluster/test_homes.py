@@ -35,6 +35,7 @@ class ToyRoom:
         self.members: dict[str, str] = {}  # with their node
         self.lines: list[str] = []
         self.entering = 0
+        self.gone: set[str] = set()  # members that left here while others did not know
 
     @property
     def is_wanted(self) -> bool:
@@ -79,6 +80,9 @@ class ToyRoom:
         self.members, self.lines = json.loads(state)
         here = self.machine.name
         if apart:
+            self.gone = {member for member, node in self.members.items() if node == here} - set(
+                self.machine.seen
+            )
             self.members = {member: node for member, node in self.members.items() if node != here}
             self.members |= dict.fromkeys(self.machine.seen, here)
         else:
@@ -95,6 +99,8 @@ class ToyRoom:
         events = [
             ["leave", member] for member, of in self.members.items() if of == node and member not in has
         ]
+        if node == self.machine.name:
+            events += [["leave", member] for member in self.gone]
         events += [["enter", member, node] for member in has]
         return json.dumps([*events, ["gap"]]).encode()
 

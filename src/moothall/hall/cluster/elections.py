@@ -118,8 +118,12 @@ class ChannelLog(Replica):
         own = asking.pop(self.home, None)
         if own is not None:
             self._append_own(self.room.reconcile(self.home, own.own))
-        for node in self.room.member_nodes():
+        for node in self.room.member_nodes() - {self.home}:
             if not self._outlook.is_alive(node):
+                self.node_gone(node)
+            elif node not in asking:
+                # It has said nothing, so it has no members. If it was only slow, it brings them along later.
+                self._silent.add(node)
                 self.node_gone(node)
         for node, follow in asking.items():
             if self._outlook.is_alive(node):
@@ -218,15 +222,16 @@ class ChannelLog(Replica):
         knows = self._knows(follow, self.epoch)
         missed = self._ring.after(follow.number) if knows else None
         sender = self._senders.get(node)
-        taken = sender.taken if sender is not None else 0
+        taken, answers = (sender.taken, sender.answers) if sender is not None else (0, {})
         self.followers.add(node)
         if missed is None:
             number, marks, state = self._ring.last, self._ring.marks, self.room.state()
-            snapshot = Snapshot(self.name, self.epoch, number, marks, state, taken, self._ends)
+            snapshot = Snapshot(self.name, self.epoch, number, marks, state, taken, self._ends, answers)
             self._outlook.send(node, snapshot)
         else:
-            self._outlook.send(node, Missed(self.name, self.epoch, missed, taken, self._ends))
-        if follow.apart or (follow.last_epoch and not knows):
+            self._outlook.send(node, Missed(self.name, self.epoch, missed, taken, self._ends, answers))
+        if follow.apart or (follow.last_epoch and not knows) or node in self._silent:
+            self._silent.discard(node)
             self._append_own(self.room.reconcile(node, follow.own))
 
     def _append_own(self, body: bytes) -> None:

@@ -110,6 +110,7 @@ class Missed(BusMessage, frozen=True):
     records: list[Record]
     taken: int
     ends: dict[int, int]  # the last number of each epoch that is over
+    answers: dict[str, bytes]  # to the last of its submissions, by mark: they may have been lost
 
 
 class Snapshot(BusMessage, frozen=True):
@@ -124,6 +125,7 @@ class Snapshot(BusMessage, frozen=True):
     state: bytes
     taken: int
     ends: dict[int, int]
+    answers: dict[str, bytes]
 
 
 class Lend(BusMessage, frozen=True):

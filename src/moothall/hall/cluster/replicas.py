@@ -114,6 +114,7 @@ class Replica(ABC):
         self.followers: set[str] = set()
         self._senders: dict[str, Sender] = {}
         self._is_applying = False  # what is submitted meanwhile happens after it
+        self._silent: set[str] = set()  # nodes that did not say what they have when it became home
         self._awaited: set[str] = set()  # nodes that have yet to say how much of the log they have
         self._asking: dict[str, Follow] = {}  # what they said
         self._borrowing: str | None = None
@@ -181,6 +182,8 @@ class Replica(ABC):
         self._outlook.send(self.home, message)
 
     def _send_all(self, serial: int = 1) -> None:
+        if self.role is Role.SYNCING:
+            return  # what the home says of the last serial would be wrong when it arrives
         for mark, pending in self._pending.items():
             if not pending.serial or pending.serial >= serial:
                 self._send_pending(mark, pending)
@@ -190,8 +193,10 @@ class Replica(ABC):
         if pending is not None:
             pending.done(answer)
 
-    def _settle_taken(self, taken: int) -> None:
+    def _settle_taken(self, taken: int, answers: dict[str, bytes]) -> None:
         """The home has taken submissions up to this serial. Send it the others, with the serials after it."""
+        for mark, answer in answers.items():
+            self._settle(mark, answer)
         for mark, pending in list(self._pending.items()):
             if 0 < pending.serial <= taken:
                 self._settle(mark)
@@ -306,7 +311,7 @@ class Replica(ABC):
         for record in message.records:
             if record.number > self._ring.last:
                 self._take(record)
-        self._settle_taken(message.taken)
+        self._settle_taken(message.taken, message.answers)
         self._catch_up()
 
     def snapshot(self, origin: Origin, message: Snapshot) -> None:
@@ -315,7 +320,7 @@ class Replica(ABC):
         self.role = Role.REPLICA
         self._install(message)
         self._known_epoch = self.epoch
-        self._settle_taken(message.taken)
+        self._settle_taken(message.taken, message.answers)
         self._catch_up()
 
     def _is_known(self, message: Snapshot | Lent) -> bool:
@@ -365,6 +370,7 @@ class Replica(ABC):
         self.followers.clear()
         self._senders.clear()
         self._awaited.clear()
+        self._silent.clear()
         self._asking.clear()
         self._borrowing = None
         if self.role is not Role.NOTHING:
