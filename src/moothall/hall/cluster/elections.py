@@ -28,6 +28,7 @@ from moothall.wire.bus import Origin
 ELECTION_SECONDS: Final = 1.0  # that a new home waits for nodes that do not answer
 MAX_ANSWERS: Final = 64  # of one node, that are kept in case they were lost
 MAX_EPOCHS: Final = 16  # of which a home knows the end
+TIPS: Final = 3  # how often followers are told the last number, because the message may be lost
 
 
 class ChannelLog(Replica):
@@ -51,6 +52,9 @@ class ChannelLog(Replica):
         self._awaited = {node for node in self.room.member_nodes() if self._is_other(node)}
         if former is not None and self._is_other(former):
             self._awaited.add(former)
+        foretold, self._foretold = self._foretold, {}
+        self._asking = {node: follow for node, follow in foretold.items() if follow.epoch == epoch}
+        self._awaited -= self._asking.keys()
         self._look_at_answers()
 
     def _is_other(self, node: str) -> bool:
@@ -159,7 +163,7 @@ class ChannelLog(Replica):
         self._ring.add(record)
         if self.followers and self.role is Role.HOME:
             self._outlook.publish(self.name, Happened(self.name, self.epoch, record))
-            self._is_told = False
+            self._tips = TIPS
         self._is_applying = True
         try:
             self.room.apply(body, again=mark in self._told)
@@ -208,6 +212,10 @@ class ChannelLog(Replica):
             self._outlook.send(node, Answer(self.name, mark, b""))
 
     def followed(self, origin: Origin, message: Follow) -> None:
+        if message.epoch > self.epoch:
+            self._foretold[origin.node] = (
+                message  # the other node knows before this one that this one is home
+            )
         if message.epoch != self.epoch:
             return
         if self.role is Role.ELECTED:
@@ -268,11 +276,11 @@ class ChannelLog(Replica):
         if self.role is Role.ELECTED:
             self._hurry(now)
         elif self.role is Role.HOME:
-            if not self._is_told:
-                self._is_told = True
+            if self._tips > 0:
+                self._tips -= 1
                 if self.followers:
                     self._outlook.publish(self.name, Tip(self.name, self.epoch, self._ring.last))
-        elif self.role is Role.SYNCING and now - self._asked_at >= RESEND_SECONDS:
+        elif self.role is Role.SYNCING and now - self._asked_at >= RESEND_SECONDS / 2:
             self._ask_home()
         self._resend(now)
 
@@ -295,7 +303,7 @@ class ChannelLog(Replica):
 
     def speak_up(self) -> None:
         """The others can be reached again: followers may have missed the end of the log."""
-        self._is_told = False
+        self._tips = TIPS
         if self.role is Role.REPLICA:
             self._ask_home()
 

@@ -364,7 +364,9 @@ class Homes:
             self.review(log)
 
     def _bus_changed(self, is_up: bool) -> None:
-        """The registry may have been made anew: what it tells from now on counts."""
+        """Messages may have been lost. The registry may have been made anew: what it tells from now on counts."""
+        if self._apart_since is None:
+            self._apart_since = self.now()
         if is_up:
             self._revisions.clear()
 

@@ -117,10 +117,11 @@ class Replica(ABC):
         self._silent: set[str] = set()  # nodes that did not say what they have when it became home
         self._awaited: set[str] = set()  # nodes that have yet to say how much of the log they have
         self._asking: dict[str, Follow] = {}  # what they said
+        self._foretold: dict[str, Follow] = {}  # what nodes said of an epoch that this one does not know yet
         self._borrowing: str | None = None
         self._elected_at = 0.0
         self._borrowed_at = 0.0
-        self._is_told = True  # followers know the last number
+        self._tips = 0  # how often followers are yet to be told the last number
 
     @property
     def number(self) -> int:
