@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from playwright.async_api import FilePayload, expect
+from playwright.async_api import FilePayload, WebSocketRoute, expect
 
 from moothall import Arrival, FileOffer, Typing
 from tests.support.server import HallProcess
@@ -246,6 +246,30 @@ async def test_files_that_are_dropped_in_a_channel_go_to_one_agent(
         await expect(person.page.get_by_text(outcome)).to_be_visible()
     assert [file.name for file in (await asyncio.wait_for(offered.get(), 30)).files] == ["dropped.txt"]
     assert (tmp_path / "inbox" / "dropped.txt").read_text() == "x"
+
+
+async def test_a_watcher_notices_a_dead_connection(new_visitor: NewVisitor) -> None:
+    """It has no end: the network is another one, or the computer slept."""
+    watcher = await new_visitor()
+    page = watcher.page
+    sent: list[str | bytes] = []
+    connected = asyncio.Event()
+
+    def keep_silent(socket: WebSocketRoute) -> None:
+        socket.on_message(lambda text: sent.append(text))
+        connected.set()
+
+    await page.clock.install()
+    await page.route_web_socket("**/watch", keep_silent)
+    await page.reload()
+    await asyncio.wait_for(connected.wait(), 30)
+    lost = page.get_by_text("The hall is not reachable.")
+    for _ in range(5):  # minutes; the page learns during the first that the socket is open
+        await page.clock.run_for(60_000)
+        if await lost.is_visible():
+            break
+    await expect(lost).to_be_visible()
+    assert '{"type":"PING"}' in sent
 
 
 async def test_nothing_is_doubled_when_the_hall_dies(

@@ -12,25 +12,22 @@ export class Line {
   #socket;
   #waiting = new Map(); // by ref: { resolve, reject, timer }
   #lastRef = 0;
-  #heard = Date.now();
-  #pulse;
   #greeting; // { resolve, reject } until WELCOME
 
   /** `onMessage(message)` gets everything but direct answers; `onEnd(reason)` is called once. */
   constructor(url, { onMessage, onEnd }) {
     this.#socket = new WebSocket(url);
+    keepAlive(this.#socket);
     this.opened = new Promise((resolve, reject) => {
       this.#socket.addEventListener("open", resolve);
       this.#socket.addEventListener("close", () => reject(new Error("The hall does not answer.")));
     });
     this.opened.catch(() => {}); // for those who only wait for the end
     this.#socket.addEventListener("message", ({ data }) => {
-      this.#heard = Date.now();
       const message = decode(data);
       if (message && !this.#answers(message)) onMessage(message);
     });
     this.#socket.addEventListener("close", ({ reason }) => {
-      clearInterval(this.#pulse);
       const error = new Error(reason || "The connection to the hall was lost.");
       this.#greeting?.reject(error);
       for (const { reject, timer } of this.#waiting.values()) {
@@ -40,7 +37,6 @@ export class Line {
       this.#waiting.clear();
       onEnd(reason);
     });
-    this.#pulse = setInterval(() => this.#keepAlive(), QUIET / 2);
   }
 
   /**
@@ -121,13 +117,19 @@ export class Line {
     const answer = await this.#greeting.ask(question, hint);
     this.send({ type: "CAPTCHA_RESPONSE", captcha_id, answer });
   }
+}
 
-  #keepAlive() {
-    const quiet = Date.now() - this.#heard;
-    if (this.#socket.readyState !== WebSocket.OPEN) return;
-    if (quiet > 2 * QUIET) this.#socket.close(4000, "The hall has been silent for too long.");
-    else if (quiet > QUIET) this.send({ type: "PING" });
-  }
+/** Send PING when the hall has been quiet, and close the socket if it stays quiet: the connection may be dead. */
+export function keepAlive(socket) {
+  let heard = Date.now();
+  socket.addEventListener("message", () => (heard = Date.now()));
+  const timer = setInterval(() => {
+    const quiet = Date.now() - heard;
+    if (socket.readyState !== WebSocket.OPEN) return;
+    if (quiet > 2 * QUIET) socket.close(4000, "The hall has been silent for too long.");
+    else if (quiet > QUIET) socket.send('{"type":"PING"}');
+  }, QUIET / 2);
+  socket.addEventListener("close", () => clearInterval(timer));
 }
 
 /** A message, or undefined for what is not one: unknown frames are ignored, as the wire says. */
