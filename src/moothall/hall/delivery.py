@@ -1,6 +1,6 @@
 """Delivery: bring a message to agents, to the members of a channel, or to a key, wherever they are connected.
 
-Market, court and keep know the protocol and no more: a bus between nodes will have the same face. Every agent has a
+Market, court and keep know the protocol and no more: a hall of several nodes has the same face. Every agent has a
 link, and a link brings messages to its own connection. So what is told to many is one `Outgoing`, encoded once.
 `LocalDelivery` serves the agents of this process.
 """

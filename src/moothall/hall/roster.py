@@ -1,6 +1,6 @@
 """The roster: which agents are in the hall, on which node they are connected, and which key they have.
 
-Market, court and keep know the two protocols and no more: a roster of several nodes will have the same face. An
+Market, court and keep know the two protocols and no more: a roster of several nodes has the same face. An
 agent of another node is told through its `link` like any other. `LocalRoster` has the agents of this process.
 """
 
