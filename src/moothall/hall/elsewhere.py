@@ -1,7 +1,8 @@
 """Agents that are connected elsewhere: how market and court tell them something, wherever they are.
 
 A hall that has its store to itself tells `Nowhere`. Halls that share a PostgreSQL tell each other through it
-(`other_halls`)."""
+(`other_halls`).
+"""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
