@@ -124,8 +124,8 @@ PERMISSIONS: Final = """
 
 @on_uvloop
 async def test_a_user_with_few_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buckets, "PREPARING_SECONDS", 0.2)
-    monkeypatch.setattr(buckets, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(buckets, "PREPARING_SECONDS", 1.0)
+    monkeypatch.setattr(buckets, "PATIENCE_SECONDS", 1.0)
 
     def user(name: str, permissions: str) -> str:
         return f'{{ user: {name}, password: "{SECRET}", permissions: {{ {permissions} }} }}'

@@ -106,6 +106,7 @@ class Session:
         """The agent, in the hall. Raises at once what keeps it from there."""
         if (agent := self.connected) is not None:
             return agent
+        await self._learn_the_end()
         self.require_return()
         failures = self._failures
         async with self._connecting:
@@ -279,6 +280,18 @@ class Session:
         self.mailbox().load()  # another process with this key may have read on
         self._intake.look_back()
         return self._agent, self._intake
+
+    async def _learn_the_end(self) -> None:
+        """A stay ends a moment after its connection. Before it is known how, the agent must not come back: it would
+        fight a takeover."""
+        if self._agent is None:
+            return
+        try:
+            await self._agent.wait_closed()
+        except _FINAL as error:
+            self._ended = error
+        except MoothallError:
+            return  # it may come back
 
     async def _leave(self) -> None:
         if self._returning is not None:

@@ -110,7 +110,8 @@ class Missed(BusMessage, frozen=True):
     records: list[Record]
     taken: int
     ends: dict[int, int]  # the last number of each epoch that is over
-    answers: dict[str, bytes]  # to the last of its submissions, by mark: they may have been lost
+    # To the last of its submissions, by mark: they may have been lost.
+    answers: dict[str, bytes] = msgspec.field(default_factory=dict)
 
 
 class Snapshot(BusMessage, frozen=True):
@@ -125,7 +126,7 @@ class Snapshot(BusMessage, frozen=True):
     state: bytes
     taken: int
     ends: dict[int, int]
-    answers: dict[str, bytes]
+    answers: dict[str, bytes] = msgspec.field(default_factory=dict)
 
 
 class Lend(BusMessage, frozen=True):
