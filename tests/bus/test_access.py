@@ -143,7 +143,7 @@ async def test_a_user_with_few_permissions(tmp_path: Path, monkeypatch: pytest.M
         assert await put(bus, "ids", "alice", b"1", 0) is not None
         assert (await told.count(2))[1].key == "alice"
         await bus.close()
-        for name in ("deaf", "helpless"):
+        for name in ("deaf",) * 8 + ("helpless",):
             with pytest.raises(
                 UsageError, match="NATS does not permit what the bus needs: permissions violation"
             ):

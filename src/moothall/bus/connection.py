@@ -32,6 +32,10 @@ NEVER: Final = 10**9  # seconds; the bus has a heartbeat of its own
 logging.getLogger("nats").addHandler(logging.NullHandler())
 
 
+# Connections that took too long to close. The event loop itself holds no task that waits.
+_late: Final[set["asyncio.Task[None]"]] = set()
+
+
 class NotEncrypted(MoothallError):
     """A server has no TLS, although it must have it."""
 
@@ -84,6 +88,15 @@ class Connection(Client):
             raise
         self._is_open = True
 
+    async def settle(self) -> None:
+        """Returns when NATS has taken all that was sent so far, and its complaints were heard.
+
+        nats-py writes a PING before what is pending, so that the first PONG proves nothing. What was pending is
+        written by the time it comes.
+        """
+        await self.rtt()
+        await self.rtt()
+
     def abort(self) -> None:
         """Close the socket now."""
         writer: Any = getattr(self._transport, "_io_writer", None)
@@ -95,7 +108,11 @@ class Connection(Client):
         self._is_open = False
         self.abort()
         closing = asyncio.get_running_loop().create_task(self._close_quietly())
-        await asyncio.wait([closing], timeout=CLOSING_SECONDS)
+        _, late = await asyncio.wait([closing], timeout=CLOSING_SECONDS)
+        for task in late:
+            _late.add(task)
+            task.add_done_callback(_late.discard)
+            task.cancel()
 
     async def _close_quietly(self) -> None:
         with suppress(Exception):  # it was given up: whatever goes wrong now, the next one is tried

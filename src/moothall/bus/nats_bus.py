@@ -114,7 +114,7 @@ class NatsBus:
                     await self.registry.finish()
                     while self._outgoing:
                         await connection.rtt()
-                    await connection.flush()
+                    await connection.settle()
         if self._task is not None:
             while (
                 not self._task.done()
@@ -208,7 +208,7 @@ class NatsBus:
         probe = await connection.subscribe(subject)
         await connection.publish(subject, b"")
         await probe.unsubscribe()
-        await connection.rtt()
+        await connection.settle()
         if connection.denied:
             raise ConnectionError(connection.denied)
 
@@ -217,7 +217,7 @@ class NatsBus:
         while self._listening.keys() != self._subscriptions.keys():
             for subject in self._listening.keys() ^ self._subscriptions.keys():
                 await self._follow(connection, subject)
-            await connection.rtt()
+            await connection.settle()
 
     async def _hold(self, connection: Connection, ended: "asyncio.Future[str]") -> None:
         """Returns when the connection is lost."""
