@@ -87,12 +87,15 @@ class Mesh:
         await self._enter()
 
     async def restart_first(self) -> None:
-        """Peers drop what has an old nonce, and it starts with 1 again: it has to count up (mesh wire 3.2)."""
+        """Peers drop what has an old nonce, and it starts with 1 again: it has to count up (mesh wire 3.2).
+
+        It has forgotten which agents are where, so a BEACON from before its restart counts no more.
+        """
         await self.first.node.stop()
+        self.first.node.forget()
         await self.first.node.start()
         await self.first.node.identifies(self.hall.key.raw)
         await self.ada.introduce(self.first.node)
-        await self._acquaint()
         self._restarts += 1
         for _ in range(MESSAGES * self._restarts):
             await self.first.say(MsgType.ADVERTISE, b"{}", b"", NO_CONVERSATION)
