@@ -20,7 +20,7 @@ help:
 	@echo "make web      check the files of the page, its size and its libraries"
 	@echo "make image    make the image for agents in containers (needs mmdebstrap and podman)"
 	@echo "make screenshots   take the pictures in docs/images anew (needs chromium)"
-	@echo "make bench    measure against the relay and nats-server"
+	@echo "make bench    measure against the relay, nats-server and Redis"
 	@echo "make lock     renew the dependency locks"
 	@echo "make clean    remove .venv and caches"
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure the hall beside the relay and nats-server.
+"""`python -m benchmarks`: measure the hall beside the relay, nats-server and Redis.
 
 The exit code is 0 whatever the numbers are: a machine with company cannot fail a build. A missed bound is
 printed as MUST MISSED.
@@ -16,14 +16,16 @@ import msgspec
 from benchmarks import abuse
 from benchmarks.attacks import ATTACKS
 from benchmarks.build import BUILD, BuildFailed, build_generator, build_slow_disk
+from benchmarks.compiled import NotCompiled, beside_compiled, check
 from benchmarks.deals import DEALS
+from benchmarks.envelopes import ENVELOPES
 from benchmarks.keep import KEEP
 from benchmarks.measure import Bench, Measurement, measure
 from benchmarks.report import as_json, summary, table
 from benchmarks.store import fsync_time
 from benchmarks.workloads import WORKLOADS
 
-ALL = (*WORKLOADS, *DEALS, *KEEP)
+ALL = (*WORKLOADS, *DEALS, *KEEP, *ENVELOPES)
 ABUSE = "abuse"
 NAMES = (*(workload.name for workload in ALL), ABUSE)
 
@@ -40,7 +42,9 @@ def main() -> None:
     try:
         generator = build_generator()
         build_slow_disk()
-    except BuildFailed as failure:
+        if options.compiled:
+            check(options.compiled)
+    except (BuildFailed, NotCompiled) as failure:
         sys.exit(str(failure))
 
     rounds, seconds = (1, 1.0) if options.quick else (options.rounds, options.seconds)
@@ -51,7 +55,8 @@ def main() -> None:
     print(f"An fsync in {disk} takes {fsync * 1e3:.2f} ms.", end="\n\n", flush=True)
     for workload in ALL:
         if not options.only or workload.name in options.only:
-            measurements.append(measure(bench, workload))
+            chosen = beside_compiled(workload, options.compiled) if options.compiled else workload
+            measurements.append(measure(bench, chosen))
             print(table(measurements[-1]), end="\n\n", flush=True)
     print(summary(measurements))
     if not options.only or ABUSE in options.only:
@@ -68,6 +73,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=NAMES, help="this workload (may be repeated)")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of each measured window (2)")
     parser.add_argument("--rounds", type=int, default=3, help="runs per server, interleaved (3)")
+    parser.add_argument(
+        "--compiled",
+        type=lambda path: Path(path).resolve(),
+        metavar="VENV",
+        help="measure the compiled wheel in this virtual environment too",
+    )
     parser.add_argument("--quick", action="store_true", help="one round of one second: a smoke test")
     parser.add_argument(
         "--disk",

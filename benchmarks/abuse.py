@@ -26,7 +26,7 @@ from benchmarks.attack import Attack, describe
 from benchmarks.attacks import ATTACKS
 from benchmarks.build import BUILD
 from benchmarks.honest import Window
-from benchmarks.servers import ROOT, Server, free_port, installed, is_healthy, running
+from benchmarks.servers import ROOT, Server, free_port, is_healthy, running
 
 CONNECTIONS: Final = (1, 200)  # 200 is what one address may have
 QUIET: Final = 3.0  # seconds of each window
@@ -140,7 +140,7 @@ def hall_command(keep_port: int, port: int, folder: Path) -> list[str]:
     settings = ("trusted_proxies=127.0.0.1", "loopback_factor=1", "idle_prompts=false")
     flags = [part for setting in settings for part in ("--set", setting)]
     return [
-        *(installed("moothall"), "serve", *place, "--data-dir", str(folder / "hall")),
+        *("moothall", "serve", *place, "--data-dir", str(folder / "hall")),
         *("--log-format", "json", *flags),
     ]
 

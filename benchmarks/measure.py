@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.servers import ROOT, SERVERS, ServerFailed, running
+from benchmarks.servers import ROOT, SCRIPTS, SERVERS, ServerFailed, running
 from benchmarks.workloads import Contender, Run, Workload
 
 WARM_UP: Final = 0.5  # seconds
@@ -74,9 +74,13 @@ def _run(bench: Bench, contender: Contender, seconds: float) -> Run:
     if contender.server is None:
         module = [sys.executable, "-m", *contender.arguments, str(seconds)]
         return _outcome(module, cpus)
-    with running(SERVERS[contender.server], cpus, bench.disk) as server:
+    scripts = contender.venv / "bin" if contender.venv else SCRIPTS
+    with running(SERVERS[contender.server], cpus, bench.disk, scripts) as server:
+        generator = (
+            [sys.executable, "-m", contender.generator] if contender.generator else [str(bench.generator)]
+        )
         command = [
-            *(str(bench.generator), *contender.arguments),
+            *(*generator, *contender.arguments),
             *("--wire", server.server.wire, "--port", str(server.port), "--pid", str(server.pid)),
             *("--seconds", str(seconds), "--warm-up", str(WARM_UP)),
         ]

@@ -22,9 +22,10 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from benchmarks.mesh import resident_kb, worked, yardstick
+from benchmarks.mesh_agents import resident_kb, worked
 from benchmarks.network_peer import SIZE, TOPIC, Counting, new_host
 from benchmarks.servers import ROOT
+from benchmarks.yardstick import verification_on
 from moothall.identity.signatures import expand
 from moothall.network.host import Host
 from moothall.p2p.multiaddr import Multiaddr
@@ -228,7 +229,7 @@ async def rounds(cpus: Sequence[int], number: int, packages: Packages | None) ->
             kinds["js-libp2p"] = js(cpus[0], packages)
         for name, starting in kinds.items():
             async with starting as peer:
-                bound = await asyncio.to_thread(yardstick, cpus[0], 0.5, signed)
+                bound = await asyncio.to_thread(verification_on, cpus[0], 0.5, signed)
                 measured = Measured(bound, await gossip(peer), await envelopes(peer), await connections(peer))
             found.setdefault(name, []).append(measured)
     for name, runs in found.items():

@@ -2,14 +2,20 @@
 
 import os
 import platform
+import re
+import subprocess
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 from benchmarks.measure import MAX_OTHERS, Bench, Measurement
+from benchmarks.servers import ServerFailed, installed
 from benchmarks.workloads import Bound, Run
 
+LABEL: Final = 30  # characters of a contender's label
 GENERATOR_LIMIT: Final = 0.9  # busier than this, the generator may be what is measured
 
 
@@ -30,7 +36,7 @@ class Verdict:
 
     def __str__(self) -> str:
         against = f" / {self.bound.against}" if self.bound.against else ""
-        text = f"{self.bound.measured + against:<30}"
+        text = f"{self.bound.measured + against:<48}"
         if self.bound.quantity is not None:
             text += f" {self.bound.quantity.unit}"
         if self.value is None:
@@ -61,12 +67,14 @@ def _values(measurement: Measurement, bound: Bound) -> tuple[float, ...]:
 def table(measurement: Measurement) -> str:
     workload = measurement.workload
     heading = f"{workload.quantity.unit:>26}  {'per second':>11}  {'p50':>9}  {'p99':>9}  {'generator':>9}"
-    lines = [workload.title, f"  {'':<18}{heading}"]
+    lines = [workload.title, f"  {'':<{LABEL}}{heading}"]
     for contender in workload.contenders:
         if contender.label in measurement.failures:
-            lines.append(f"  {contender.label:<18}  {measurement.failures[contender.label]}")
+            lines.append(f"  {contender.label:<{LABEL}}  {measurement.failures[contender.label]}")
         else:
-            lines.append(f"  {contender.label:<18}{_row(measurement, measurement.runs[contender.label])}")
+            lines.append(
+                f"  {contender.label:<{LABEL}}{_row(measurement, measurement.runs[contender.label])}"
+            )
     lines += [f"  {verdict}" for verdict in judge(measurement)]
     return "\n".join(lines)
 
@@ -108,14 +116,16 @@ def _was_disturbed(measurement: Measurement) -> bool:
 
 def as_json(bench: Bench, fsync: float, measurements: list[Measurement]) -> dict[str, Any]:
     return {
+        "date": datetime.now(UTC).date().isoformat(),
         "machine": {"processor": _processor(), "cpus": os.cpu_count(), "kernel": platform.release()},
-        "python": platform.python_version(),
+        "versions": _versions(),
         "seconds": bench.seconds,
         "rounds": bench.rounds,
         "fsync_seconds": fsync,
         "workloads": [
             {
                 "name": measurement.workload.name,
+                "title": measurement.workload.title,
                 "unit": measurement.workload.quantity.unit,
                 "runs": measurement.runs,
                 "failures": measurement.failures,
@@ -141,3 +151,18 @@ def _processor() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor()
+
+
+def _versions() -> dict[str, str]:
+    """Of all programs and libraries that were measured; those that are not installed are left out."""
+    found = {"Python": platform.python_version(), "moothall": version("moothall")}
+    found |= {library: version(library) for library in ("websockets", "uvloop", "msgspec")}
+    for program in ("nats-server", "redis-server"):
+        try:
+            words = [installed(program), "--version"]
+        except ServerFailed:
+            continue
+        answer = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        number = re.search(r"v=?(\d+(\.\d+)+)", answer)
+        found[program] = number[1] if number else answer.strip()
+    return found

@@ -21,6 +21,10 @@ SCRIPTS: Final = Path(sys.executable).parent
 READY_WITHIN: Final = 20.0  # seconds
 GONE_WITHIN: Final = 10.0
 # Nothing else of the caller's environment: a MOOTHALL_ setting or a secret to redact would change the result.
+HOW_TO_INSTALL: Final = {
+    "redis-server": "Debian, Ubuntu: apt-get install redis-server",
+    "nats-server": "pip install --require-hashes -r requirements/bench.lock",
+}
 PASSED_ON: Final = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
 
 
@@ -35,6 +39,7 @@ class Server:
     command: Callable[[int, Path], list[str]]  # from the port and a folder of its own
     is_ready: Callable[[int], bool]
     settings: tuple[tuple[str, str], ...] = ()
+    is_hall: bool = False  # the program is `moothall`, of any environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +72,25 @@ def _relay(port: int, _folder: Path) -> list[str]:
 
 
 def _nats(port: int, _folder: Path) -> list[str]:
-    return [installed("nats-server"), "--addr", "127.0.0.1", "--port", str(port)]
+    return ["nats-server", "--addr", "127.0.0.1", "--port", str(port)]
+
+
+def _redis(port: int, _folder: Path) -> list[str]:
+    """Nothing is written to the disk. Protected mode refuses the generator, which comes from 127.0.0.2 and up."""
+    place = ["--bind", "127.0.0.1", "--port", str(port), "--protected-mode", "no"]
+    return ["redis-server", *place, "--save", "", "--appendonly", "no"]
 
 
 def _moothall(port: int, folder: Path) -> list[str]:
-    program = installed("moothall")
     place = ["--host", "127.0.0.1", "--port", str(port), "--data-dir", str(folder / "hall")]
-    return [program, "serve", *place, "--no-keep", "--no-limits", "--log-format", "json"]
+    return ["moothall", "serve", *place, "--no-keep", "--no-limits", "--log-format", "json"]
 
 
 def _keep(port: int, folder: Path) -> list[str]:
     """The same hall, on the port of its keep clients."""
-    program = installed("moothall")
     place = ["--host", "127.0.0.1", "--port", str(free_port()), "--keep-port", str(port)]
     return [
-        *(program, "serve", *place, "--data-dir", str(folder / "hall")),
+        *("moothall", "serve", *place, "--data-dir", str(folder / "hall")),
         *("--no-limits", "--log-format", "json"),
     ]
 
@@ -90,41 +99,47 @@ def _echo(port: int, _folder: Path) -> list[str]:
     return [sys.executable, "-m", "tests.support.echo", str(port)]
 
 
-def installed(program: str) -> str:
-    """Beside this Python first, where `pip install` puts it."""
-    path = shutil.which(program, path=str(SCRIPTS)) or shutil.which(program)
+def installed(program: str, scripts: Path = SCRIPTS) -> str:
+    """Beside this Python first, or in the scripts of another environment, where `pip install` puts it."""
+    path = shutil.which(program, path=str(scripts)) or shutil.which(program)
     if path is None:
-        raise ServerFailed(f"{program} is not installed")
+        raise ServerFailed(f"{program} is not installed here. {HOW_TO_INSTALL.get(program, '')}".strip())
     return path
 
+
+# Idle prompts would be deliveries that no workload counts.
+_SETTINGS: Final = (("MOOTHALL_IDLE_PROMPTS", "false"),)
 
 SERVERS: Final = {
     server.name: server
     for server in (
         Server("relay", "agentchat", _relay, _accepts),
         Server("nats", "nats", _nats, _accepts),
-        # Idle prompts would be deliveries that nobody asked for.
-        Server("moothall", "agentchat", _moothall, is_healthy, (("MOOTHALL_IDLE_PROMPTS", "false"),)),
+        Server("redis", "redis", _redis, _accepts),
+        Server("moothall", "agentchat", _moothall, is_healthy, _SETTINGS, is_hall=True),
         Server(
             "moothall-slow-disk",
             "agentchat",
             _moothall,
             is_healthy,
-            (("MOOTHALL_IDLE_PROMPTS", "false"), ("LD_PRELOAD", str(SLOW_DISK)), ("SLOW_DISK_US", "4000")),
+            (*_SETTINGS, ("LD_PRELOAD", str(SLOW_DISK)), ("SLOW_DISK_US", "4000")),
+            is_hall=True,
         ),
-        Server("keep", "keep", _keep, _accepts, (("MOOTHALL_IDLE_PROMPTS", "false"),)),
+        Server("mesh", "mesh", _moothall, is_healthy, _SETTINGS, is_hall=True),
+        Server("keep", "keep", _keep, _accepts, _SETTINGS, is_hall=True),
         Server("echo", "agentchat", _echo, _accepts, (("PYTHONPATH", str(ROOT)),)),
     )
 }
 
 
 @contextmanager
-def running(server: Server, cpus: set[int], disk: Path) -> Iterator[RunningServer]:
+def running(server: Server, cpus: set[int], disk: Path, scripts: Path = SCRIPTS) -> Iterator[RunningServer]:
     """A fresh process of this server, on these processors, with its files in a folder of this disk."""
     with tempfile.TemporaryDirectory(prefix="moothall-bench-", dir=disk) as name:
         folder = Path(name)
         port = free_port()
-        command = server.command(port, folder)
+        program, *arguments = server.command(port, folder)
+        command = [installed(program, scripts), *arguments]
         log = folder / "log"
         with log.open("wb") as output:
             process = subprocess.Popen(

@@ -23,6 +23,13 @@ def verify_everywhere(seconds: float, messages: Sequence[bytes], each: int) -> R
         return _together([run.result() for run in began])
 
 
+def verification_on(cpu: int, seconds: float, messages: Sequence[bytes]) -> float:
+    """CPU us of one verification on this processor."""
+    with ProcessPoolExecutor(1) as processes:
+        run = processes.submit(_verify_on, cpu, seconds, messages, 1).result()
+    return run.server_cpu_us_per_delivery
+
+
 def _verify_on(cpu: int, seconds: float, messages: Sequence[bytes], each: int) -> Run:
     os.sched_setaffinity(0, {cpu})
     return verify_for(seconds, messages, each)

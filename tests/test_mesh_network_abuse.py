@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from benchmarks.mesh import Key, resident_kb
+from benchmarks.mesh_agents import Key, resident_kb
 
 from moothall.identity import PrivateKey
 from moothall.identity.signatures import expand

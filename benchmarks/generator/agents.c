@@ -80,7 +80,9 @@ void gather_agents(int count)
     if (!agents || !news || epoll_fd < 0)
         die("cannot set up %d agents", agent_count);
     for (int i = 0; i < agent_count; i++)
-        agents[i] = (struct agent){.fd = -1, .index = i, .stops_reading = options.stopped && i > options.members};
+        agents[i] = (struct agent){
+            .fd = -1, .index = i, .stops_reading = options.stopped && i >= options.senders + options.members,
+        };
 }
 
 static void watch(struct agent *a, int operation, uint32_t events)

@@ -5,12 +5,12 @@
  *
  * One thread, one epoll. It plays every agent of a workload at once and prints one line of JSON about a
  * measured window: how much was delivered, how long it took, how much CPU the server used for it, and how much
- * the generator itself used (a generator without headroom measures itself). Three wires: agentchat (JSON over
- * WebSocket), NATS and keep (signed protobuf packets).
+ * the generator itself used (a generator without headroom measures itself). Four wires: agentchat (JSON over
+ * WebSocket), NATS, Redis (RESP3) and keep (signed protobuf packets).
  *
- *     fanout     one sender, --members readers in one channel, --in-flight messages under way. A message has
- *                landed when every member has it; then the next is sent. --stopped further members read along
- *                until the window opens, and never again.
+ *     fanout     --senders senders (1), --members readers in one channel, --in-flight messages under way: after as
+ *                many deliveries as a message has readers, the next sender sends the next. --stopped further
+ *                members read along until the window opens, and never again.
  *     dm         --agents agents in pairs; both speak first, and every message received is answered by one
  *     echo       --agents connections, each sending its message again when it comes back (an echo server only)
  *     handshake  --handshakes connections, --parallel at a time, each from connect to WELCOME and a clean close;
@@ -37,7 +37,7 @@
  *
  * The files: main.c (options, the course of a run, the report), workloads.c (what the agents do), messages.c (what
  * they say), deals.c (what they sign), keep.c (that wire and its workload), agents.c (connections and the loop), agentchat.c on
- * websocket.c and nats.c (the other wires), measure.c.
+ * websocket.c, nats.c and redis.c (the other wires), measure.c.
  */
 
 #ifndef GENERATOR_H
@@ -137,7 +137,7 @@ struct wire {
     void (*say)(struct agent *from, const char *to, uint32_t serial);
 };
 
-extern const struct wire agentchat, nats, keep;
+extern const struct wire agentchat, nats, redis, keep;
 extern const struct wire *wire;
 
 enum opcode { CONTINUATION = 0x0, TEXT = 0x1, CLOSE = 0x8, PING = 0x9, PONG = 0xa };
@@ -189,7 +189,7 @@ void keep_received(struct agent *, uint32_t serial);
 /* Members left NULL are for what the workload does not do. */
 struct workload {
     const char *name;
-    bool on_nats;                     /* can be played over NATS too */
+    bool on_brokers;                  /* can be played over NATS and Redis too */
     bool on_keep;                     /* is played over keep, and only there */
     bool anonymous;                   /* nobody identifies */
     int (*cast)(void);                /* how many agents there are */

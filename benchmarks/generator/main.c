@@ -159,11 +159,12 @@ static void choose_workload(void)
     if (!workload->name)
         die("no workload %s", options.workload);
 
-    static const struct wire *const wires[] = {&agentchat, &nats, &keep, NULL};
+    static const struct wire *const wires[] = {&agentchat, &nats, &redis, &keep, NULL};
     for (const struct wire *const *each = wires; *each; each++)
         if (strcmp(options.wire, (*each)->name) == 0)
             wire = *each;
-    if (!wire || (wire == &nats && !workload->on_nats) || (wire == &keep) != workload->on_keep)
+    bool is_broker = wire == &nats || wire == &redis;
+    if (!wire || (is_broker && !workload->on_brokers) || (wire == &keep) != workload->on_keep)
         die("no %s over %s", options.workload, options.wire);
 }
 

@@ -20,30 +20,43 @@ static bool nobody(struct agent *a) { (void)a; return false; }
 static bool warm_by_the_clock(double seconds) { return seconds >= options.warm_up; }
 static bool finished_by_the_clock(double seconds) { return seconds >= options.seconds; }
 
-/* fanout: agent 0 sends, the next `members` read, and the rest will stop reading. Whoever speaks in an agentchat
- * channel is in it; a NATS publisher need not subscribe. */
+/* fanout: the first `senders` agents send in turn, the next `members` read, and the rest will stop reading. An agent
+ * that speaks in an agentchat channel is in it, and so reads the other senders; a publisher of NATS or Redis need not
+ * subscribe. */
 
-static int fanout_cast(void) { return 1 + options.members + options.stopped; }
-static bool fanout_in_channel(struct agent *a) { return wire == &agentchat || a->index > 0; }
+static int fanout_cast(void) { return options.senders + options.members + options.stopped; }
+static bool fanout_in_channel(struct agent *a) { return wire == &agentchat || a->index >= options.senders; }
+
+static int fanout_sender(uint32_t serial) { return (int)(serial % (uint32_t)options.senders); }
+
+static int fanout_readers(void) { return options.members + (wire == &agentchat ? options.senders - 1 : 0); }
+
+static void fanout_send(void)
+{
+    static uint32_t serial; /* of the next message: nothing else is sent */
+    send_message(&agents[fanout_sender(serial++)], channel_name(), fanout_readers());
+}
 
 static void fanout_start(void)
 {
     for (int i = 0; i < options.in_flight; i++)
-        send_message(&agents[0], channel_name(), options.members);
+        fanout_send();
 }
 
 static void fanout_window_opened(void)
 {
-    for (int i = 1 + options.members; i < agent_count; i++)
+    for (int i = options.senders + options.members; i < agent_count; i++)
         stop_reading(&agents[i]);
 }
 
 static void fanout_received(struct agent *a, uint32_t serial)
 {
-    if (a->index == 0 || a->stops_reading)
-        return; /* an echo to the sender, or a member for whom nobody waits */
-    if (count_delivery(serial) == 0)
-        send_message(&agents[0], channel_name(), options.members);
+    static uint64_t deliveries;
+    if (a->index == fanout_sender(serial) || a->stops_reading)
+        return; /* an echo to the sender, or a member that no message waits for */
+    count_delivery(serial);
+    if (++deliveries % (uint64_t)fanout_readers() == 0)
+        fanout_send();
 }
 
 /* dm: agents 0 and 1 are a pair, 2 and 3, and so on. Both speak first, so two messages are under way in each. */
@@ -234,11 +247,11 @@ static void chat_dealt(uint64_t began_ns)
 
 const struct workload workloads[] = {
     {
-        .name = "fanout", .on_nats = true, .cast = fanout_cast, .in_channel = fanout_in_channel,
+        .name = "fanout", .on_brokers = true, .cast = fanout_cast, .in_channel = fanout_in_channel,
         .start = fanout_start, .received = fanout_received,
         .warm = warm_by_the_clock, .window_opened = fanout_window_opened, .finished = finished_by_the_clock,
     }, {
-        .name = "dm", .on_nats = true, .cast = dm_cast, .in_channel = nobody,
+        .name = "dm", .on_brokers = true, .cast = dm_cast, .in_channel = nobody,
         .start = dm_start, .received = dm_received,
         .warm = warm_by_the_clock, .finished = finished_by_the_clock,
     }, {
@@ -250,7 +263,7 @@ const struct workload workloads[] = {
         .start = handshake_start, .ready = handshake_ready, .left = begin_handshake,
         .warm = handshake_warm, .finished = handshake_finished,
     }, {
-        .name = "hold", .on_nats = true, .cast = hold_cast, .present = hold_present, .in_channel = nobody,
+        .name = "hold", .on_brokers = true, .cast = hold_cast, .present = hold_present, .in_channel = nobody,
         .ready = hold_ready,
         .warm = hold_warm, .window_opened = hold_window_opened, .finished = hold_finished,
     }, {
