@@ -259,9 +259,8 @@ _HOMES: Final = (
 def __getattr__(name: str) -> object:
     if name in __all__:
         for home in _HOMES:
-            module = import_module(home)
-            if name in vars(module):
-                return vars(module)[name]
+            if hasattr(module := import_module(home), name):
+                return getattr(module, name)
     raise AttributeError(f"module 'moothall' has no attribute {name!r}")
 
 

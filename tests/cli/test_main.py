@@ -20,9 +20,27 @@ from moothall.cli._exits import exit_code, explain
 from moothall.cli.main import COMMANDS, GROUPS, app
 from moothall.errors import MoothallError, Refusal, UsageError
 from moothall.tui import entry
-from tests.support.server import PROGRAM, environment
+from tests.support.server import PROGRAM, environment, running_hall
 from tests.support.terminal import in_terminal
 
+# What only a hall needs, or an agent that does more than to say a line.
+NEEDLESS = (
+    *(
+        "moothall.hall",
+        "moothall.market",
+        "moothall.court",
+        "moothall.settings",
+        "moothall.store",
+        "moothall.mesh",
+    ),
+    *(
+        "moothall.client.admin",
+        "moothall.client.sync",
+        "moothall.client.background",
+        "moothall.client.case_import",
+    ),
+    *("sqlite3", "cryptography"),
+)
 HEAVY = ("moothall.app", "moothall.gateways", "textual", "prometheus_client", "structlog", "uvloop", "rich")
 
 SINGLE_COMMANDS = [name for name in COMMANDS if not hasattr(import_module(f"moothall.cli.{name}"), "app")]
@@ -417,10 +435,12 @@ def test_little_is_imported_for_little() -> None:
 
 
 @pytest.mark.slow
-def test_sending_does_not_import_the_server(tmp_path: Path) -> None:
-    loaded = imported_by("send", "ws://127.0.0.1:1", "general", "hello", "--timeout", "1")
-    assert "websockets" in loaded
+def test_sending_imports_neither_the_server_nor_what_only_other_agents_need(tmp_path: Path) -> None:
+    with running_hall(tmp_path, "--no-limits") as hall:
+        loaded = imported_by("send", hall.url, "general", "hello")
+    assert "moothall.client.connection" in loaded
     assert loaded.isdisjoint(HEAVY)
+    assert loaded.isdisjoint(NEEDLESS)
 
 
 # completion

@@ -11,9 +11,9 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from moothall.client import case_import, drafts, incoming
+from moothall.client import drafts, incoming
 from moothall.client.court_events import CourtNews, DealBook
 from moothall.client.dispute import Dispute, Items
 from moothall.client.docket import PROGRESS, Docket, Dockets, Ruling
@@ -23,7 +23,6 @@ from moothall.client.logs import log
 from moothall.client.requests import Exchange, Request, patiently
 from moothall.client.session import Session
 from moothall.client.signed import UNSIGNED, signed
-from moothall.court.casefile import Case as CaseFile
 from moothall.errors import (
     ConnectionLost,
     DisputeAlreadyExists,
@@ -42,6 +41,9 @@ from moothall.errors import (
 from moothall.identity import PrivateKey
 from moothall.wire.agentchat import client, court, server, signing
 from moothall.wire.agentchat.client import MAX_NONCE
+
+if TYPE_CHECKING:
+    from moothall.court.casefile import Case as CaseFile
 
 NONCE_BYTES: Final = 16  # 32 hex digits, as the reference's tools draw them (agentchat wire 13.2)
 PAGE: Final = 100
@@ -188,6 +190,8 @@ class Court:
             )
 
         async def is_shown() -> bool:
+            from moothall.client import case_import
+
             return case_import.has_evidence_of(await self.read(dispute_id, patience), self._session.is_own)
 
         await self._twice(show, is_shown, patience)
@@ -260,7 +264,10 @@ class Court:
         message = client.GetCase(proposal_id=case_id) if is_deal else client.GetCase(dispute_id=case_id)
         return (await self._exchange.ask(message, incoming.CaseFile, patience=patience)).case
 
-    async def read(self, case_id: str, patience: float | None) -> CaseFile:
+    async def read(self, case_id: str, patience: float | None) -> "CaseFile":
+        # It reads files of cases with the hall's own rooms. Few agents need them, so they are not imported above.
+        from moothall.client import case_import
+
         return case_import.read(await self.case_file(case_id, patience))
 
     async def outcome(self, docket: Docket, patience: float | None) -> Ruling:

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from moothall.client import case_import, incoming
+from moothall.client import incoming
 from moothall.client.dispute import Advocate, Assignment, Case, Dispute, checked_verdict
 from moothall.client.docket import PROGRESS, ArbiterResult, Docket, Dockets, Role, Ruling, Vote
 from moothall.client.evidence import Evidence
@@ -13,13 +13,13 @@ from moothall.client.handlers import Handlers
 from moothall.client.logs import log
 from moothall.client.ratings import moment, rating_changes, stakes_went
 from moothall.client.session import Session
-from moothall.court.bounds import MAX_REASONING
-from moothall.court.casefile import Case as CaseFile
-from moothall.court.panel import pool_hash_of
 from moothall.errors import MoothallError
 from moothall.wire.agentchat import court
 from moothall.wire.agentchat.client import Number
 from moothall.wire.agentchat.jstext import utf16_length
+
+if TYPE_CHECKING:
+    from moothall.court.casefile import Case as CaseFile
 
 READ_TIMEOUT: Final = 60.0  # seconds; entering many channels again comes first
 ANSWER_TIMEOUT: Final = 60.0  # seconds for what a handler returned; a hall that restarts is back by then
@@ -38,7 +38,7 @@ class Bench(Advocate, Protocol):
 
     def dispute(self, docket: Docket) -> Dispute: ...
 
-    async def read(self, case_id: str, patience: float | None) -> CaseFile: ...
+    async def read(self, case_id: str, patience: float | None) -> "CaseFile": ...
 
 
 class CourtNews:
@@ -171,8 +171,10 @@ class CourtNews:
         finally:
             docket.is_being_read = False
 
-    def learn(self, docket: Docket, case: CaseFile) -> None:
+    def learn(self, docket: Docket, case: "CaseFile") -> None:
         """Take over what the agent missed while it was away."""
+        from moothall.client import case_import
+
         case_import.enter(case, docket)
         if case.pool is not None:
             _compare_pool(docket)
@@ -283,6 +285,8 @@ class CourtNews:
 
 def _shortened(text: str, dispute_id: str) -> str:
     """What a handler returned, cut to the hall's limit: a long text must not cost the arbiter its vote."""
+    from moothall.court.bounds import MAX_REASONING
+
     if utf16_length(text) <= MAX_REASONING:
         return text
     log.warning("what was said about %s has more than %d characters, and was cut", dispute_id, MAX_REASONING)
@@ -292,6 +296,8 @@ def _shortened(text: str, dispute_id: str) -> str:
 
 def _compare_pool(docket: Docket) -> None:
     """With the hash that the hall gave before it knew the seed. Only the disputant was given it then."""
+    from moothall.court.panel import pool_hash_of
+
     if docket.pool_hash is not None and docket.pool_hash != pool_hash_of(docket.pool):
         log.warning("the panel of %s was drawn from another pool than the hall had promised", docket.id)
 

@@ -10,9 +10,8 @@ import hashlib
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
-from moothall.client.admin import Admin
 from moothall.client.delivery import Delivery
 from moothall.client.dispatch import Dispatch, enter
 from moothall.client.events import ApiToken, Budget, Member
@@ -34,6 +33,9 @@ from moothall.identity import PublicKey
 from moothall.wire.agentchat import client, server
 from moothall.wire.agentchat.client import PresenceState, ReportedStatus
 from moothall.wire.agentchat.names import bare_id, with_hash
+
+if TYPE_CHECKING:
+    from moothall.client.admin import Admin
 
 API: Final = "api"  # among the features of a hall
 VERIFY_TIMEOUT: Final = 35.0  # the hall gives the other agent 30 (agentchat wire 5.3)
@@ -323,8 +325,10 @@ class Talks(Roster):
 
     # -- the operator ------------------------------------------------------------------------------
 
-    def admin(self, key: str) -> Admin:
+    def admin(self, key: str) -> "Admin":
         """Return the operations of the hall's operator, who knows the `key`."""
+        from moothall.client.admin import Admin
+
         return Admin(self._exchange, key)
 
 
