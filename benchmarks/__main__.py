@@ -20,7 +20,7 @@ from benchmarks.compiled import NotCompiled, beside_compiled, check
 from benchmarks.deals import DEALS
 from benchmarks.envelopes import ENVELOPES
 from benchmarks.keep import KEEP
-from benchmarks.measure import Bench, Measurement, measure
+from benchmarks.measure import ATTEMPTS, Bench, Measurement, measure
 from benchmarks.report import as_json, summary, table
 from benchmarks.store import fsync_time
 from benchmarks.workloads import WORKLOADS
@@ -47,9 +47,17 @@ def main() -> None:
     except (BuildFailed, NotCompiled) as failure:
         sys.exit(str(failure))
 
-    rounds, seconds = (1, 1.0) if options.quick else (options.rounds, options.seconds)
+    rounds, seconds, attempts = (1, 1.0, 1) if options.quick else (options.rounds, options.seconds, ATTEMPTS)
     disk: Path = options.disk
-    bench = Bench(generator, disk, server_cpu=cpus[0], generator_cpu=cpus[1], seconds=seconds, rounds=rounds)
+    bench = Bench(
+        generator,
+        disk,
+        server_cpu=cpus[0],
+        generator_cpu=cpus[1],
+        seconds=seconds,
+        rounds=rounds,
+        attempts=attempts,
+    )
     measurements: list[Measurement] = []
     fsync = fsync_time(disk)
     print(f"An fsync in {disk} takes {fsync * 1e3:.2f} ms.", end="\n\n", flush=True)

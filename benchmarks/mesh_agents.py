@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from statistics import quantiles
 from typing import Any, Final
@@ -34,7 +35,7 @@ from moothall.wire.mesh.envelope import Envelope, encode, seal
 from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.offers import Propose
 
-FASTEST: Final = 12_000  # envelopes a second that are prepared
+FASTEST: Final = 30_000  # envelopes a second that are prepared
 STUCK: Final = 10.0  # seconds without an envelope end a run
 TEXT: Final = "The parser is done. " * 5
 
@@ -193,7 +194,9 @@ class Sender:
     sent: deque[float] = field(default_factory=deque)  # when, those under way
 
     def send(self, count: int) -> None:
-        frames = [next(self.ready) for _ in range(count)]
+        frames = list(islice(self.ready, count))
+        if len(frames) < count:
+            raise Failed(f"the hall took more than the {FASTEST} envelopes a second that were prepared")
         self.sent.extend([time.monotonic()] * count)
         self.line.send(b"".join(frames))
 

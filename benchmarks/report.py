@@ -11,9 +11,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+import msgspec
+
 from benchmarks.measure import MAX_OTHERS, Bench, Measurement
+from benchmarks.results import Judged, Machine, Results, Spread, WorkloadResult, spread
 from benchmarks.servers import ServerFailed, installed
-from benchmarks.workloads import Bound, Run
+from benchmarks.workloads import Bound, Quantity, Run
 
 LABEL: Final = 30  # characters of a contender's label
 GENERATOR_LIMIT: Final = 0.9  # busier than this, the generator may be what is measured
@@ -51,17 +54,22 @@ class Verdict:
 
 
 def judge(measurement: Measurement) -> list[Verdict]:
-    return [Verdict(bound, _values(measurement, bound)) for bound in measurement.workload.bounds]
+    return [
+        Verdict(bound, _values(measurement, bound.measured, bound.against, bound.quantity))
+        for bound in measurement.workload.bounds
+    ]
 
 
-def _values(measurement: Measurement, bound: Bound) -> tuple[float, ...]:
+def _values(
+    measurement: Measurement, measured: str, against: str | None, quantity: Quantity | None = None
+) -> tuple[float, ...]:
     """Ratios are taken within a round, whose runs shared the same minute of a machine that changes its speed."""
-    quantity = (bound.quantity or measurement.workload.quantity).of
-    measured = measurement.runs.get(bound.measured, [])
-    if bound.against is None:
-        return tuple(quantity(run) for run in measured)
-    against = measurement.runs.get(bound.against, [])
-    return tuple(quantity(ours) / quantity(theirs) for ours, theirs in zip(measured, against, strict=False))
+    of = (quantity or measurement.workload.quantity).of
+    ours = measurement.runs.get(measured, [])
+    if against is None:
+        return tuple(of(run) for run in ours)
+    theirs = measurement.runs.get(against, [])
+    return tuple(of(one) / of(other) for one, other in zip(ours, theirs, strict=False) if of(other))
 
 
 def table(measurement: Measurement) -> str:
@@ -115,35 +123,52 @@ def _was_disturbed(measurement: Measurement) -> bool:
 
 
 def as_json(bench: Bench, fsync: float, measurements: list[Measurement]) -> dict[str, Any]:
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {"processor": _processor(), "cpus": os.cpu_count(), "kernel": platform.release()},
-        "versions": _versions(),
-        "seconds": bench.seconds,
-        "rounds": bench.rounds,
-        "fsync_seconds": fsync,
-        "workloads": [
-            {
-                "name": measurement.workload.name,
-                "title": measurement.workload.title,
-                "unit": measurement.workload.quantity.unit,
-                "runs": measurement.runs,
-                "failures": measurement.failures,
-                "bounds": [
-                    {
-                        "measured": verdict.bound.measured,
-                        "against": verdict.bound.against,
-                        "unit": (verdict.bound.quantity or measurement.workload.quantity).unit,
-                        "must": verdict.bound.must,
-                        "aim": verdict.bound.aim,
-                        "value": verdict.value,
-                    }
-                    for verdict in judge(measurement)
-                ],
-            }
-            for measurement in measurements
-        ],
+    """The results, with every run."""
+    results = Results(
+        date=datetime.now(UTC).date().isoformat(),
+        machine=Machine(_processor(), os.cpu_count(), platform.release()),
+        versions=_versions(),
+        seconds=bench.seconds,
+        rounds=bench.rounds,
+        fsync_seconds=fsync,
+        workloads=[_result(measurement) for measurement in measurements],
+    )
+    found: dict[str, Any] = msgspec.to_builtins(results)
+    for row, measurement in zip(found["workloads"], measurements, strict=True):
+        row |= {"runs": measurement.runs, "failures": measurement.failures}
+    return found
+
+
+def _result(measurement: Measurement) -> WorkloadResult:
+    workload = measurement.workload
+    medians = {label: spread(_values(measurement, label, None)) for label in measurement.runs}
+    ratios = {
+        label: {other: spread(_values(measurement, label, other)) for other in medians if other != label}
+        for label in medians
     }
+    return WorkloadResult(
+        name=workload.name,
+        title=workload.title,
+        unit=workload.quantity.unit,
+        medians=_present(medians),
+        ratios={label: _present(row) for label, row in ratios.items()},
+        bounds=[
+            Judged(
+                measured=verdict.bound.measured,
+                against=verdict.bound.against,
+                unit=(verdict.bound.quantity or workload.quantity).unit,
+                must=verdict.bound.must,
+                aim=verdict.bound.aim,
+                spread=spread(verdict.values),
+            )
+            for verdict in judge(measurement)
+        ],
+        disturbed=_was_disturbed(measurement),
+    )
+
+
+def _present(found: dict[str, Spread | None]) -> dict[str, Spread]:
+    return {label: each for label, each in found.items() if each is not None}
 
 
 def _processor() -> str:
