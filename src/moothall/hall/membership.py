@@ -84,7 +84,7 @@ def _open(hall: Hall, session: Session, channel: Channel) -> None:
     _invite(channel, agent.id)
     _enter(hall, channel, agent)
     tell_arrival(hall, channel, agent)
-    agents: list[str | server.MemberEntry] = [agent.address if settings.creator_as_text else _entry(agent)]
+    agents: list[str | server.MemberEntry] = [agent.address if settings.creator_as_text else agent.entry]
     hall.reply(session, server.Joined(ts=hall.timestamp(), channel=channel.name, agents=agents))
 
 
@@ -285,12 +285,8 @@ def send_room(hall: Hall, session: Session, channel: Channel) -> None:
 def joined(hall: Hall, channel: Channel) -> server.Joined:
     """The members of a channel, but for those whose arrival is yet to be told."""
     unannounced = channel.unannounced
-    entries = [_entry(member) for member in channel.members.values() if member.id not in unannounced]
+    entries = [member.entry for member in channel.members.values() if member.id not in unannounced]
     return server.Joined(ts=hall.timestamp(), channel=channel.name, agents=entries)
-
-
-def _entry(agent: Agent) -> server.MemberEntry:
-    return server.MemberEntry(agent.address, agent.name, agent.verified, agent.kind)
 
 
 COMMANDS: Final = (

@@ -8,7 +8,7 @@ from moothall.hall.budgets import Meter
 from moothall.hall.outside import Link, Relay
 from moothall.identity import PublicKey
 from moothall.settings.limits import Window
-from moothall.wire.agentchat.server import Budget
+from moothall.wire.agentchat.server import Budget, MemberEntry
 
 if TYPE_CHECKING:
     from moothall.hall.agenda import Appointment
@@ -124,6 +124,7 @@ class Agent:
         "budget",
         "channels",
         "claimed_key",
+        "entry",
         "granted",
         "id",
         "identity",
@@ -131,14 +132,12 @@ class Agent:
         "kind",
         "link",
         "lurking",
-        "name",
         "presence",
         "relay",
         "session",
         "status_text",
         "takes_gaps",
         "takes_receipts",
-        "verified",
         "via",
     )
 
@@ -152,7 +151,8 @@ class Agent:
         self.relay: Relay | None = None  # the connection of an agent of another wire
         self.id = agent_id
         self.address = f"@{agent_id}"
-        self.name = name
+        # What JOINED says of it. Each agent of a crowd that joins a channel is told of all others.
+        self.entry = MemberEntry(self.address, name, False, kind)
         self.key = key  # proven: an agent with a key is made only after its signature checked out
         # What an agent of another wire signs with. It may keep its bearer out; it never gives any right.
         self.claimed_key: PublicKey | None = None
@@ -161,7 +161,6 @@ class Agent:
         self.status_text: str | None = None
         self.budget: Budget | None = None  # as the agent reported it last
         self.granted: bool | None = None  # what an admin said with ADMIN_VERIFY
-        self.verified = False  # what others are shown
         self.lurking = False
         self.takes_receipts = False  # its IDENTIFY says that it knows delivery receipts
         self.takes_gaps = False  # its IDENTIFY says that it knows GAP
@@ -170,3 +169,20 @@ class Agent:
     @property
     def node(self) -> str:
         return HERE
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self.entry.name = name
+
+    @property
+    def verified(self) -> bool:
+        """What others are shown."""
+        return self.entry.verified
+
+    @verified.setter
+    def verified(self, verified: bool) -> None:
+        self.entry.verified = verified
