@@ -18,6 +18,7 @@ from moothall.settings.fields import described
 from moothall.tools.table import Tool
 from moothall.tools.toolbox import TOOLS
 from tests.support.server import running_hall
+from tests.support.world import World
 from tools import api_reference, http_reference, wire_reference
 
 ROOT = Path(__file__).parent.parent
@@ -72,7 +73,8 @@ async def test_every_metric_has_its_row_with_its_labels(tmp_path: Path) -> None:
         for family in text_string_to_metric_families(body)
         if not family.name.startswith("moothall_process_")
     ]
-    families += BusMetrics(NatsBus(["nats://127.0.0.1"], "docs", structlog.get_logger())).collect()
+    bus = NatsBus(["nats://127.0.0.1"], "docs", structlog.get_logger())
+    families += BusMetrics(bus, World().hall).collect()
     assert rows.keys() == {family.name for family in families}
     for family in families:
         for sample in family.samples:

@@ -11,8 +11,8 @@ from tests.store.server import Server
 from tests.support.agentchat import AgentChat, Message, Refused
 from tests.support.deals import signed
 from tests.support.nats_server import NatsServer
-from tests.support.real_cluster import RealCluster
-from tests.support.server import PATIENCE
+from tests.support.real_cluster import Node, RealCluster
+from tests.support.server import ADMIN_KEY, PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -153,3 +153,53 @@ async def test_a_bus_that_was_down_costs_no_agent_its_place(cluster: RealCluster
     assert "SESSION_DISPLACED" not in alice.types() + bob.types()
     for agent in (alice, bob, carol):
         await agent.close()
+
+
+async def shared_addresses(node: Node) -> float:
+    _, _, body = await node.get("/metrics")
+    (line,) = (line for line in body.splitlines() if line.startswith("moothall_shared_addresses "))
+    return float(line.split()[1])
+
+
+async def behind_a_proxy(node: Node, address: str) -> AgentChat:
+    agent = await AgentChat.open(node.url, headers={"X-Forwarded-For": address})
+    await agent.identify()
+    return agent
+
+
+async def test_limits_of_an_address_hold_for_both_nodes(
+    tmp_path: Path, database: Server, nats: NatsServer
+) -> None:
+    """Its budget, and its wrong admin keys."""
+    settings = {"address_frames": "100/10", "rate_admin": "3/600", "trusted_proxies": "127.0.0.1"}
+    flags = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    cluster = RealCluster(tmp_path, database.new_database(), nats.url, *flags, nodes=2, has_limits=True)
+    try:
+        cluster.start()
+        for node in cluster.nodes:
+            await node.reports(nodes=2)
+        flooder = await behind_a_proxy(cluster[0], "198.51.100.7")
+        async with asyncio.timeout(2 * PATIENCE):
+            while not await shared_addresses(cluster[1]):
+                for _ in range(20):
+                    await flooder.send(type="PING")
+                await asyncio.sleep(0.05)
+        assert not await shared_addresses(cluster[0]), "it has spent nothing elsewhere"
+
+        one, other = [await behind_a_proxy(node, "198.51.100.8") for node in cluster.nodes]
+        order = {"type": "ADMIN_KICK", "agent_id": "@00000000"}
+        for _ in range(3):
+            with pytest.raises(Refused, match="AUTH_REQUIRED"):
+                await one.ask("ADMIN_RESULT", admin_key="wrong", **order)
+        answer = ""
+        async with asyncio.timeout(2 * PATIENCE):
+            while "Too many wrong admin keys" not in answer:
+                await asyncio.sleep(0.2)
+                with pytest.raises(Refused, match=r"AGENT_NOT_FOUND|RATE_LIMITED: Too many wrong") as refused:
+                    await other.ask("ADMIN_RESULT", admin_key=ADMIN_KEY, **order)
+                answer = refused.value.message
+        for agent in (flooder, one, other):
+            agent.cut()
+            await agent.close()
+    finally:
+        cluster.kill()

@@ -94,7 +94,10 @@ class RealCluster:
         nodes: int = 3,
         machines: Sequence[Machine] = (),
         environments: Mapping[int, Mapping[str, str]] | None = None,
+        has_limits: bool = False,
     ) -> None:
+        if not has_limits:
+            flags = ("--no-limits", *flags)
         self.store = store
         self.nodes: list[Node] = []
         for number in range(nodes):
@@ -106,9 +109,7 @@ class RealCluster:
                 **(environments or {}).get(number, {}),
             }
             machine = machines[number] if machines else None
-            self.nodes.append(
-                Node(name, folder / name, "--no-limits", *flags, environment=environment, machine=machine)
-            )
+            self.nodes.append(Node(name, folder / name, *flags, environment=environment, machine=machine))
 
     def __getitem__(self, number: int) -> Node:
         return self.nodes[number]

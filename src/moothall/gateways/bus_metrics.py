@@ -7,6 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from moothall.hall.cluster.bus import Traffic
+from moothall.hall.hall import Hall
 
 
 class MeteredBus(Protocol):
@@ -18,11 +19,12 @@ class MeteredBus(Protocol):
 
 
 class BusMetrics(Collector):
-    def __init__(self, bus: MeteredBus) -> None:
+    def __init__(self, bus: MeteredBus, hall: Hall) -> None:
         self._bus = bus
+        self._hall = hall
 
     def collect(self) -> Iterator[Metric]:
-        traffic = self._bus.traffic
+        traffic, cluster = self._bus.traffic, self._hall.cluster
         yield GaugeMetricFamily("moothall_bus_up", "1 while the bus is up", self._bus.is_up)
         yield CounterMetricFamily("moothall_bus_packets_in", "Packets of other nodes", traffic.received)
         yield CounterMetricFamily("moothall_bus_packets_out", "Packets to other nodes", traffic.published)
@@ -38,6 +40,11 @@ class BusMetrics(Collector):
             traffic.overruns,
         )
         yield CounterMetricFamily("moothall_bus_connections", "Connections to the bus", traffic.connections)
+        yield GaugeMetricFamily(
+            "moothall_shared_addresses",
+            "Addresses with a part of their budget here, because they spend it at other nodes",
+            len(cluster.addresses.portions) if cluster is not None else 0,
+        )
 
 
 def bus_report(bus: MeteredBus) -> str:

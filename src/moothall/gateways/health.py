@@ -212,7 +212,7 @@ def routes(
     if gallery is not None:
         registry.register(GalleryMetrics(gallery))
     if bus is not None:
-        registry.register(BusMetrics(bus))
+        registry.register(BusMetrics(bus, hall))
     registry.register(StoreMetrics(store, desk, court))
     registry.register(HookMetrics(hall, courier))
     registry.register(SpendingMetrics(hall))

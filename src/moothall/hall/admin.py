@@ -79,6 +79,8 @@ def check_key(
         guard(hall.door, given)
     except Refusal:
         hall.door.admin_failed(ip, hall.now())
+        if hall.cluster is not None:
+            hall.cluster.addresses.tell_wrong_key(ip)
         hall.note("admin_refused", ip=ip, operation=operation)
         raise
     if not only_reads:

@@ -15,11 +15,13 @@ the same buckets, many times larger.
 
 from collections.abc import Iterable
 from math import ceil
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from moothall.hall.access import holder_of
 from moothall.settings import Settings
 from moothall.settings.limits import Rate, Window
+
+Owner = TypeVar("Owner", str, bytes)
 
 # Accounts that owe nothing are as good as new. Look for them when the number of accounts has doubled since.
 _MIN_TO_SWEEP: Final = 1024
@@ -104,7 +106,7 @@ class Account:
                 if lacking > tolerance and lacking > longest:
                     longest = lacking
         if longest:
-            self.charge(price, now, -share)
+            Account.charge(self, price, now, -share)  # as it was added here
         return longest
 
     def charge(self, price: Price, now: float, share: float = 1) -> None:
@@ -130,27 +132,30 @@ class Account:
         return max(self._full_at) <= now
 
 
-class Accounts:
+class Accounts(Generic[Owner]):
     """The accounts of keys or addresses. One that owes nothing is as good as new, so it is forgotten."""
 
     def __init__(self, rates: Iterable[Rate]) -> None:
         self._buckets = buckets(rates)
-        self._accounts: dict[str | bytes, Account] = {}
+        self._accounts: dict[Owner, Account] = {}
         self._sweep_at = _MIN_TO_SWEEP
 
     def __len__(self) -> int:
         return len(self._accounts)
 
-    def of(self, owner: str | bytes, now: float) -> Account:
+    def of(self, owner: Owner, now: float) -> Account:
         """The account of an owner. Do not keep it: a quiet account is forgotten and made anew."""
         account = self._accounts.get(owner)
         if account is None:
             if len(self._accounts) >= self._sweep_at:
                 self._sweep(now)
-            account = self._accounts[owner] = Account(self._buckets)
+            account = self._accounts[owner] = self._new(owner)
         return account
 
-    def debts(self, owner: str | bytes, now: float) -> list[float]:
+    def _new(self, owner: Owner) -> Account:
+        return Account(self._buckets)
+
+    def debts(self, owner: Owner, now: float) -> list[float]:
         """What the owner owes, for another node. Empty: nothing."""
         account = self._accounts.get(owner)
         return [] if account is None or account.is_quiet(now) else account.debts(now)
@@ -168,20 +173,21 @@ class Budgets:
     def __init__(self, settings: Settings) -> None:
         own = (Rate(0, 1), settings.budget_bytes, settings.budget_told, settings.budget_store)
         self.own = buckets(own)
-        self.keys = Accounts(own)
-        self.addresses = Accounts(
-            (
-                settings.address_frames,
-                settings.address_bytes,
-                settings.address_told,
-                settings.address_store,
-            )
+        self.keys: Accounts[bytes] = Accounts(own)
+        self.address_rates = (
+            settings.address_frames,
+            settings.address_bytes,
+            settings.address_told,
+            settings.address_store,
         )
+        self.addresses: Accounts[str] = Accounts(self.address_rates)
+        self.shared: Accounts[str] | None = None  # those that the other nodes of this hall know of
         self._loopback_share = 1 / settings.loopback_factor
 
     def meter(self, ip: str, *, is_loopback: bool, factor: float = 1) -> "Meter":
         """`factor`: how many times larger the buckets of this connection are."""
-        return Meter(self, ip, (self._loopback_share if is_loopback else 1) / factor)
+        addresses = self.addresses if is_loopback or self.shared is None else self.shared
+        return Meter(self, addresses, ip, (self._loopback_share if is_loopback else 1) / factor)
 
 
 class Meter:
@@ -190,10 +196,21 @@ class Meter:
     It is charged a `share` of each price, which is the same as larger buckets.
     """
 
-    __slots__ = ("_address", "_budgets", "_key", "_own", "_share", "frames", "prepaid", "refusals")
+    __slots__ = (
+        "_address",
+        "_addresses",
+        "_budgets",
+        "_key",
+        "_own",
+        "_share",
+        "frames",
+        "prepaid",
+        "refusals",
+    )
 
-    def __init__(self, budgets: Budgets, ip: str, share: float) -> None:
+    def __init__(self, budgets: Budgets, addresses: Accounts[str], ip: str, share: float) -> None:
         self._budgets = budgets
+        self._addresses = addresses
         self._address = holder_of(ip)
         self._share = share
         self._own = Account(budgets.own)
@@ -245,6 +262,5 @@ class Meter:
         return max(account.refill_time(price) for account in self._accounts(now)) * self._share
 
     def _accounts(self, now: float) -> tuple[Account, Account]:
-        budgets = self._budgets
-        own = self._own if self._key is None else budgets.keys.of(self._key, now)
-        return own, budgets.addresses.of(self._address, now)
+        own = self._own if self._key is None else self._budgets.keys.of(self._key, now)
+        return own, self._addresses.of(self._address, now)

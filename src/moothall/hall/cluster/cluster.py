@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from moothall.errors import Unavailable
+from moothall.hall.cluster.addresses import Addresses
 from moothall.hall.cluster.bus import Bus, Registry, Stop
 from moothall.hall.cluster.forwarding import Forwarding
 from moothall.hall.cluster.nodes import Nodes
@@ -43,6 +44,7 @@ class Cluster:
         self.remote = Remote(self)
         self.ownership = Ownership(self)
         self.roster = SharedRoster(self)
+        self.addresses = Addresses(self)
         self.nodes.on_renewed(self.check_connected)
         self.nodes.on_pulse(self.check_connected)
         self.nodes.on_told(self.check_ready)

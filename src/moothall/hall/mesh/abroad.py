@@ -52,8 +52,8 @@ class Abroad:
         self._agents: OrderedDict[bytes, Remote] = OrderedDict()  # by key, the last that was heard of last
         self._speakers: OrderedDict[bytes, Remote] = OrderedDict()  # that are in the roster, likewise
         self._is_planned = False  # a look at the silent ones
-        self._lines_of_peers = Accounts((LINES_OF_PEER,))
-        self._lines = Accounts((LINES,))
+        self._lines_of_peers: Accounts[bytes] = Accounts((LINES_OF_PEER,))
+        self._lines: Accounts[str] = Accounts((LINES,))
 
     def __len__(self) -> int:
         return len(self._agents)
