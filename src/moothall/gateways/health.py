@@ -270,7 +270,7 @@ def health_report(
         "started_at": _iso(started),
         "agents": {
             "connected": len(hall.roster),
-            "with_identity": sum(agent.key is not None for agent in hall.roster.agents.values()),
+            "with_identity": len(hall.roster.by_key),
         },
         "channels": {
             "total": sum(channel.is_shown for channel in hall.channels),
