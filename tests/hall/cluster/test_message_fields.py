@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from moothall.hall.cluster import ownership, remote, roster
+from moothall.hall.cluster import addresses, ownership, remote, roster
 from moothall.wire.bus import BusMessage
 
 # As they were in the first version. Nothing here ever changes; a message that is new is added.
@@ -26,6 +26,8 @@ FIRST = {
     "roster-knows-you": [],
     "roster-want": [],
     "roster-list": ["serial", "part", "parts", "agents"],
+    "address-loads": ["loads"],
+    "address-wrong-key": ["ip"],
 }
 FIRST_RECORD = [
     *("node", "life", "arrival", "id", "name", "key", "claimed_key", "kind", "via"),
@@ -34,7 +36,7 @@ FIRST_RECORD = [
 ]
 MESSAGES: dict[str, type[BusMessage]] = {
     each.KIND: each
-    for module in (ownership, remote, roster)
+    for module in (addresses, ownership, remote, roster)
     for each in vars(module).values()
     if isinstance(each, type) and issubclass(each, BusMessage) and each is not BusMessage
 }
