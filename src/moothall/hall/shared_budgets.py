@@ -10,7 +10,6 @@ Loopback clients are not among these: those of two machines have nothing in comm
 
 from collections.abc import Iterable, Mapping
 from heapq import nlargest
-from math import inf
 from typing import Final
 
 from moothall.hall.budgets import Account, Accounts, Bucket, Price
@@ -37,6 +36,8 @@ def portion(own: float, others: float, nodes: int) -> float:
 
 
 class SharedAccount(Account):
+    """All frames of the address pass here, so counting them is as short as it can be."""
+
     __slots__ = ("_accounts", "_owner", "_period", "_spent")
 
     def __init__(self, buckets: tuple[Bucket, ...], accounts: "SharedAccounts", owner: str) -> None:
@@ -44,17 +45,26 @@ class SharedAccount(Account):
         self._accounts = accounts
         self._owner = owner
         self._period = -1  # in which `_spent` was spent
-        self._spent = [0.0] * len(Price._fields)  # in seconds in which it refills
+        self._spent = [0.0] * len(Price._fields)
 
     def take(self, price: Price, now: float, share: float = 1) -> float:
-        longest = super().take(price, now, share / self._portion)
+        accounts = self._accounts
+        dearer = share / accounts.portions.get(self._owner, 1.0) if accounts.portions else share
+        longest = Account.take(self, price, now, dearer)
         if not longest:
-            self._count(price, share)
+            if self._period != accounts.period:
+                self._begin()
+            spent = self._spent
+            for part, amount in enumerate(price):
+                if amount:
+                    spent[part] += amount * share
         return longest
 
     def charge(self, price: Price, now: float, share: float = 1) -> None:
         super().charge(price, now, share / self._portion)
-        self._count(price, share)
+        if self._period != self._accounts.period:
+            self._begin()
+        self._spent = [spent + amount * share for spent, amount in zip(self._spent, price, strict=True)]
 
     def refill_time(self, price: Price) -> float:
         return super().refill_time(price) / self._portion
@@ -66,18 +76,14 @@ class SharedAccount(Account):
     def _portion(self) -> float:
         return self._accounts.portions.get(self._owner, 1.0)
 
-    def _count(self, price: Price, share: float) -> None:
-        accounts = self._accounts
-        if self._period != accounts.period:
-            self._period = accounts.period
-            self._spent = [0.0] * len(Price._fields)
-        spent, most = self._spent, 0.0
-        for part, per_unit, _, _ in self._buckets:
-            sum_of_part = spent[part] = spent[part] + price[part] * per_unit * share
-            if sum_of_part > most:
-                most = sum_of_part
-        if most >= accounts.notable:
-            accounts.spent[self._owner] = most
+    def _begin(self) -> None:
+        self._period = self._accounts.period
+        self._spent = [0.0] * len(Price._fields)
+        self._accounts.spenders[self._owner] = self
+
+    def spent(self) -> float:
+        """In this period, in the seconds in which it refills: the part that takes longest."""
+        return max((self._spent[bucket.part] * bucket.per_unit for bucket in self._buckets), default=0.0)
 
 
 class SharedAccounts(Accounts[str]):
@@ -86,8 +92,7 @@ class SharedAccounts(Accounts[str]):
     def __init__(self, rates: Iterable[Rate]) -> None:
         super().__init__(rates)
         self.period = 0
-        self.notable = inf  # seconds of refilling that are worth noting
-        self.spent: dict[str, float] = {}  # in this period, where it is notable
+        self.spenders: dict[str, SharedAccount] = {}  # that have spent in this period
         self.loads: dict[str, float] = {}  # in the last period, where they are worth telling
         # Of addresses that have less than all of their budget here.
         self.portions: dict[str, float] = {}
@@ -96,13 +101,14 @@ class SharedAccounts(Accounts[str]):
         """Measure the loads of a period that was so long, in a hall of so many nodes."""
         least = OVERLOOKED / nodes
         loads = {address: load * CALMING for address, load in self.loads.items()}
-        for address, spent in self.spent.items():
-            loads[address] = max(spent / seconds, loads.get(address, 0.0))
+        for address, account in self.spenders.items():
+            load = account.spent() / seconds
+            if load >= least:
+                loads[address] = max(load, loads.get(address, 0.0))
         worth_telling = (each for each in loads.items() if each[1] >= least)
         self.loads = dict(nlargest(MOST_TOLD, worth_telling, key=lambda each: each[1]))
         self.period += 1
-        self.spent = {}
-        self.notable = least * seconds / 2  # the next period may be shorter
+        self.spenders = {}
 
     def divide(self, addresses: Iterable[str], others: Iterable[Mapping[str, float]], nodes: int) -> None:
         """Set the portions of these addresses, after their loads here and on each of the other nodes."""
