@@ -114,6 +114,35 @@ def test_a_node_that_joins_waits_for_no_clock(seed: int) -> None:
     assert_one_roster(halls)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_lists_of_other_nodes_are_asked_for_one_after_the_other(seed: int) -> None:
+    """Those of a large hall are more than the bus takes at once."""
+    halls = Halls("a", "b", "c", random=Random(seed))  # noqa: S311
+    for node in "abc":
+        halls.agent(node, node)
+    halls.start("d")
+    roster = halls.clusters["d"].roster
+    while halls.broker.step() or halls.end_turn():
+        awaited = [view for view in roster._views.values() if view.is_awaited(halls.clock.monotonic())]
+        assert len(awaited) <= 1
+    assert_one_roster(halls)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_node_that_does_not_answer_holds_up_no_other_list(seed: int) -> None:
+    halls = Halls("a", "b", "c", random=Random(seed))  # noqa: S311
+    for node in "abc":
+        halls.agent(node, node)
+    halls.broker.held.add("a")
+    halls.start("d")
+    halls.settle()
+    halls.advance(3)
+    assert {name for name, *_ in seen(halls["d"]).values()} == {"b", "c"}
+    halls.broker.held.clear()
+    halls.advance(3)
+    assert_one_roster(halls)
+
+
 def test_agents_of_a_dead_node_are_gone_within_five_seconds() -> None:
     halls = Halls("a", "b", "c")
     halls.agent("a", "alice")

@@ -24,7 +24,7 @@ LISTED: Final = 500  # agents in one part of a list
 MAX_EARLY: Final = 20_000  # changes that wait for the list
 KEY_BYTES: Final = 32
 MAX_AGENTS: Final = 1_000_000  # of one node: one that tells of more has gone mad
-ASK_SECONDS: Final = 2.0  # before a list that did not come is asked for again
+ASK_SECONDS: Final = 2.0  # without a part of a list, before it is asked for again
 
 
 class AgentPresent(BusMessage, frozen=True):
@@ -100,16 +100,20 @@ class _View:
         self.asked_at: float | None = None
         self.probation: Appointment | None = None  # the registry has not told of this life yet
 
+    def is_awaited(self, now: float) -> bool:
+        """True while its list may be on the way."""
+        return self.asked_at is not None and now - self.asked_at < ASK_SECONDS
+
 
 class SharedRoster:
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
         self._hall = cluster.hall
         self._serial = 0
-        self._own: dict[
-            str, tuple[Agent, int]
-        ] = {}  # agents that other nodes were told of, and their arrival
+        # Agents that other nodes were told of, and their arrival.
+        self._own: dict[str, tuple[Agent, int]] = {}
         self._views: dict[str, _View] = {}  # by node
+        self._asked: _View | None = None  # the last one whose list was asked for
         self._arrivals: list[Callable[[RemoteAgent], None]] = []
         self._departures: list[Callable[[RemoteAgent], None]] = []
         roster = self._hall.roster
@@ -255,6 +259,7 @@ class SharedRoster:
         view = self._views.get(node.name)
         if view is not None and view.node.life == node.life:
             self._drop(node.name)
+            self._ask_next()
             self._cluster.check_ready()
 
     def _try(self, node: Node) -> _View:
@@ -277,6 +282,7 @@ class SharedRoster:
             view.carrier.fail()
             for agent in list(view.agents.values()):
                 self._remove(view, agent)
+            view.asked_at = None
             del self._views[name]
 
     def _introduce(self, view: _View) -> None:
@@ -295,14 +301,22 @@ class SharedRoster:
     def _known_there(self, origin: Origin, message: KnowsYou) -> None:
         view = self._view(origin)
         if view is not None and not view.is_whole:
-            view.asked_at = None
+            view.asked_at = view.asked_at if view.parts else None
             self._ask(view)
 
     def _ask(self, view: _View) -> None:
-        now = self._hall.now()
-        if view.asked_at is None or now - view.asked_at >= ASK_SECONDS:
-            view.asked_at = now
-            self._cluster.send(view.node.name, WantList())
+        """For its list, if no other one is on the way: those of a large hall are too much for the bus at once."""
+        now, asked = self._hall.now(), self._asked
+        if view.is_awaited(now) or (asked is not None and asked is not view and asked.is_awaited(now)):
+            return
+        view.asked_at, self._asked = now, view
+        self._cluster.send(view.node.name, WantList())
+
+    def _ask_next(self) -> None:
+        """A node that did not answer is asked again after the others."""
+        waiting = [view for view in self._views.values() if not view.is_whole and view.probation is None]
+        if waiting:
+            self._ask(min(waiting, key=lambda view: (view.asked_at is not None, view.asked_at)))
 
     def _view(self, origin: Origin) -> _View | None:
         view = self._views.get(origin.node)
@@ -356,6 +370,7 @@ class SharedRoster:
             view.parts.clear()
         view.parts[part.part] = part
         if len(view.parts) < part.parts:
+            view.asked_at = self._hall.now()
             return
         records = {record.id: record for each in view.parts.values() for record in each.agents}
         view.parts.clear()
@@ -367,6 +382,7 @@ class SharedRoster:
         for serial in sorted(early):
             if serial > view.serial:
                 self._take_change(origin, early[serial])
+        self._ask_next()
         self._cluster.check_ready()
 
     def _replace(self, view: _View, records: Mapping[str, AgentRecord]) -> None:
