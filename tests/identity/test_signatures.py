@@ -3,7 +3,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,10 +16,18 @@ from moothall.identity.signatures import (
     sign_expanded,
     verify,
 )
+from tests.identity.curve import (
+    BASE,
+    ORDER,
+    SMALL_ORDER,
+    Point,
+    forged,
+    secret_scalar,
+    spellings_of_small_order,
+)
 from tests.identity.vectors import SEEDS, VECTORS
 
 seeds = st.binary(min_size=32, max_size=32)
-group_order = 2**252 + 27742317777372353535851937790883648493
 
 
 def signed_vectors() -> Iterator[Any]:
@@ -66,14 +75,59 @@ def test_any_bytes_are_merely_not_a_signature(key: bytes, message: bytes, signat
 def test_a_signature_has_no_second_spelling_as_a_number() -> None:
     seed = SEEDS["alice"]
     signature = sign(seed, b"deal")
-    larger = int.from_bytes(signature[32:], "little") + group_order
+    larger = int.from_bytes(signature[32:], "little") + ORDER
     assert not verify(expand(seed)[32:], b"deal", signature[:32] + larger.to_bytes(32, "little"))
 
 
-@pytest.mark.parametrize("point", [bytes(32), b"\1" + bytes(31), b"\xec" + b"\xff" * 30 + b"\x7f"])
-def test_a_key_of_small_order_signs_nothing(point: bytes) -> None:
-    # With such a key the signature (identity, 0) would fit every message.
-    assert not verify(point, b"anything", b"\1" + bytes(63))
+def test_the_curve_of_these_tests_is_that_of_ed25519() -> None:
+    secret = secret_scalar(SEEDS["alice"])
+    key = BASE.times(secret).encoded()
+    assert key == expand(SEEDS["alice"])[32:]
+    assert verify(key, b"deal", forged(secret, key, BASE.times(7).encoded(), 7, b"deal"))
+    assert len(spellings_of_small_order()) == 14
+
+
+@pytest.mark.parametrize("key", spellings_of_small_order(), ids=bytes.hex)
+def test_a_key_of_small_order_signs_nothing(key: bytes) -> None:
+    # With such a key, signatures without a secret would fit a message.
+    for commitment in spellings_of_small_order():
+        assert not verify(key, b"anything", commitment + bytes(32))
+    assert not verify(key, b"anything", forged(0, key, BASE.times(7).encoded(), 7, b"anything"))
+
+
+@pytest.mark.parametrize("commitment", spellings_of_small_order(), ids=bytes.hex)
+def test_a_commitment_of_small_order_is_refused(commitment: bytes) -> None:
+    secret = secret_scalar(SEEDS["alice"])
+    key = BASE.times(secret).encoded()
+    assert not verify(key, b"deal", forged(secret, key, commitment, 0, b"deal"))
+
+
+@pytest.mark.parametrize("small", SMALL_ORDER[1:], ids=lambda small: small.encoded().hex())
+def test_what_a_lenient_check_would_take_is_refused(small: Point) -> None:
+    """A verifier that multiplies by eight does not see `small`; others do, so the signer could deny it all."""
+    secret = secret_scalar(SEEDS["alice"])
+    key = BASE.times(secret).encoded()
+    commitment = (BASE.times(7) + small).encoded()
+    assert not verify(key, b"deal", forged(secret, key, commitment, 7, b"deal"))
+
+
+@pytest.mark.parametrize("small", SMALL_ORDER[1:], ids=lambda small: small.encoded().hex())
+def test_other_verifiers_agree_about_keys_of_mixed_order(small: Point) -> None:
+    secret = secret_scalar(SEEDS["alice"])
+    key = (BASE.times(secret) + small).encoded()
+    other = Ed25519PublicKey.from_public_bytes(key)
+    answers = set()
+    for message in (b"%d" % number for number in range(64)):
+        signature = forged(secret, key, BASE.times(7).encoded(), 7, message)
+        try:
+            other.verify(signature, message)
+        except InvalidSignature:
+            expected = False
+        else:
+            expected = True
+        answers.add(expected)
+        assert verify(key, message, signature) is expected
+    assert answers == {True, False}  # one in eight, four or two passes
 
 
 @pytest.mark.parametrize("length", [0, 31, 33, 64])

@@ -2,6 +2,8 @@
 
 libsodium refuses what makes Ed25519 ambiguous: a scalar that is not reduced, a key of small order, a key
 that is not written canonically. So one message and key have no second signature that a stranger can make.
+It does not multiply by the cofactor, as ZIP-215 does: what passes here passes at verifiers of either kind, and a
+signer cannot make a signature that the hall takes and the offline verifier of a deal refuses.
 """
 
 from binascii import Error as NotBase64
