@@ -1,4 +1,4 @@
-"""How much hypothesis tries: `HYPOTHESIS_PROFILE=ci` for more, and the same every time. And where agents remember
+"""What hypothesis tries: `HYPOTHESIS_PROFILE=ci` for the same each time, `thorough` for more. Where agents remember
 the halls that they met, and commands their contexts: not in the home folder, and not beyond a test. Variables of
 the developer choose no hall, key file or name. And how the suite is spread over processors."""
 
@@ -18,7 +18,8 @@ from moothall.wire.authority import URL_VARIABLES
 
 # The machine may be busy with something else; time is no part of any property here.
 settings.register_profile("default", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, max_examples=500, print_blob=True)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.register_profile("thorough", deadline=None, max_examples=500, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 _numbers = count()
