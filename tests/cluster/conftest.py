@@ -7,8 +7,8 @@ import pytest
 
 from tests.store.server import Server
 from tests.support.nats_server import NatsServer
+from tests.support.notes import Record
 from tests.support.real_cluster import RealCluster
-from tests.support.witness import Record
 
 
 @pytest.fixture(scope="session")

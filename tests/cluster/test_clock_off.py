@@ -8,8 +8,9 @@ import pytest
 from tests.identity.vectors import ALICE, BOB
 from tests.store.server import Server
 from tests.support.deals import signed
+from tests.support.notes import Record
 from tests.support.real_cluster import Clocks, RealCluster
-from tests.support.witness import Record, Witness
+from tests.support.witness import Witness
 
 pytestmark = pytest.mark.slow
 

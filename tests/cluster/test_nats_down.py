@@ -6,8 +6,9 @@ from tests.identity.vectors import ALICE, BOB, CAROL, DAVE
 from tests.support.agentchat import Refused
 from tests.support.history import Fault, Healed
 from tests.support.nats_server import NatsServer
+from tests.support.notes import Record
 from tests.support.real_cluster import RealCluster
-from tests.support.witness import Record, Witness, enter
+from tests.support.witness import Witness, enter
 
 
 async def test_nats_goes_away_and_comes_back(cluster: RealCluster, nats: NatsServer, record: Record) -> None:

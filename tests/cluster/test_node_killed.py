@@ -2,8 +2,9 @@
 
 from tests.identity.vectors import ALICE, BOB, CAROL, DAVE
 from tests.support.deals import signed
+from tests.support.notes import Record
 from tests.support.real_cluster import RealCluster
-from tests.support.witness import Record, come_back, enter
+from tests.support.witness import come_back, enter
 
 
 async def test_a_node_is_killed(cluster: RealCluster, record: Record) -> None:

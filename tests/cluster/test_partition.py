@@ -11,8 +11,9 @@ from tests.support.agentchat import Refused
 from tests.support.history import Fault, Healed
 from tests.support.namespaces import BACK, Networks
 from tests.support.nats_server import NatsServer
+from tests.support.notes import Record
 from tests.support.real_cluster import RealCluster
-from tests.support.witness import Record, Witness, come_back, enter
+from tests.support.witness import Witness, come_back, enter
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import pytest
 from tests.identity.vectors import ALICE, BOB, CAROL, DAVE
 from tests.support.history import Fault, Healed
 from tests.support.nats_server import NatsServer
+from tests.support.notes import Record
 from tests.support.real_cluster import RealCluster
-from tests.support.witness import Record, come_back, enter
+from tests.support.witness import come_back, enter
 
 MAX_PENDING = 256 * 1024  # bytes that NATS keeps for a node that does not read
 LINES = 150

@@ -6,9 +6,10 @@ import pytest
 
 from tests.identity.vectors import ALICE, BOB, CAROL
 from tests.support.agentchat import Refused
+from tests.support.notes import Record
 from tests.support.real_cluster import RealCluster
 from tests.support.server import ADMIN_KEY
-from tests.support.witness import Record, Witness, enter
+from tests.support.witness import Witness, enter
 
 
 async def test_one_room(cluster: RealCluster, record: Record) -> None:

@@ -21,8 +21,9 @@ from nats.aio.msg import Msg
 from moothall.identity import PrivateKey
 from tests.store.server import Server
 from tests.support.nats_server import NatsServer
+from tests.support.notes import Record
 from tests.support.real_cluster import RealCluster
-from tests.support.witness import Record, Witness, enter
+from tests.support.witness import Witness, enter
 
 ALICE: Final = PrivateKey(bytes(31) + b"a")
 BOB: Final = PrivateKey(bytes(31) + b"b")

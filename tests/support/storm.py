@@ -25,8 +25,9 @@ from tests.support.dealers import Ring
 from tests.support.history import Fault, Healed
 from tests.support.namespaces import Machine
 from tests.support.nats_server import NatsServer
+from tests.support.notes import Record
 from tests.support.real_cluster import RealCluster
-from tests.support.witness import Record, Witness
+from tests.support.witness import Witness
 
 PAUSE: Final = 0.05  # seconds, at most, between two operations of an agent
 RETRY: Final = 0.1

@@ -8,76 +8,25 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from moothall.identity import PrivateKey
 from tests.support.agentchat import PATIENCE, AgentChat, Closed, Message, Refused
-from tests.support.history import (
-    Acked,
-    Claimed,
-    Ended,
-    Entered,
-    Event,
-    Gap,
-    Heard,
-    Left,
-    Said,
-    Welcomed,
-    Yielded,
-    violations,
-)
-from tests.support.history import Refused as RefusedText
+from tests.support.notes import Notes, Record
 from tests.support.server import HallProcess
 
 RETRY: Final = 0.1  # seconds
 
 
-class Record:
-    """What all agents of a test did and saw, in one order."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self.texts: dict[str, str] = {}  # by the hall's id of the message
-        self.ids: dict[str, str] = {}  # and by text
-        self._lines = count(1)
-        self._texts = count(1)
-
-    def new_line(self) -> int:
-        return next(self._lines)
-
-    def new_text(self) -> str:
-        return f"text-{next(self._texts)}"
-
-    def name(self, msg_id: str, text: str) -> None:
-        self.texts[msg_id] = text
-        self.ids[text] = msg_id
-
-    def text_of(self, msg_id: str) -> str:
-        return self.texts.get(msg_id, msg_id)
-
-    def check(self) -> None:
-        problems = violations(self.events)
-        assert not problems, "\n".join(problems)
-
-
-class Witness(AgentChat):
+class Witness(AgentChat, Notes):
     """Takes as the answer to a command what carries the command's `ref`."""
 
-    record: Record | None = None
-    line = 0
-    _node = ""  # the URL
     is_open = True
 
     def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+        AgentChat.__init__(self, *arguments)
+        Notes.__init__(self)
         self._refs = count(1)
         self._answers: dict[str, asyncio.Future[Message]] = {}
-        self._saying: dict[str, str] = {}  # texts by ref
-        self._claiming: dict[str, str] = {}  # ids of messages by ref
         self._reading.add_done_callback(lambda _: self._end())
-        self.channels: set[str] = set()
-        self.heard: set[str] = set()
         self.newly_heard = asyncio.Event()
-        self.told_of_gaps: set[str] = set()  # channels
         self._notices: list[Message] = []  # that were not looked for yet
-        self.displaced = False
-        self.latest: tuple[str, str] | None = None  # the channel and text of a message that it heard
 
     @classmethod
     async def enter(cls, record: Record, url: str, key: PrivateKey, name: str = "agent") -> Self:
@@ -86,7 +35,7 @@ class Witness(AgentChat):
             agent = await cls.open(url, name, key)
         except WebSocketException as error:
             raise Closed(str(error)) from None
-        agent.record, agent.line, agent._node = record, record.new_line(), url
+        agent.open_notes(record, url)
         try:
             await agent.identify()
         except BaseException:
@@ -105,17 +54,16 @@ class Witness(AgentChat):
                 message = await answer
         finally:
             self._answers.pop(ref, None)
+            if not answer.cancel():
+                answer.exception()  # nobody may have waited for it, if nothing could be sent
         if message["type"] == "ERROR":
             raise Refused(message)
         return message
 
     async def tell(self, to: str, filling: str = "") -> str:
         """Say a text that was never said before, and return it. ACK comes later, and is written down then."""
-        assert self.record is not None
-        text = self.record.new_text()
         ref = f"r{next(self._refs)}"
-        self._saying[ref] = text
-        self.record.events.append(Said(self.line, to, text))
+        text = self.says(to, ref)
         await self._send(type="MSG", ref=ref, to=to, content=f"{text} {filling}")
         return text
 
@@ -130,16 +78,14 @@ class Witness(AgentChat):
 
     async def claim(self, channel: str, text: str, started_at: int) -> None:
         """Say that it answers a message. ACK means that it has the floor, and YIELD that another agent has it."""
-        assert self.record is not None
-        msg_id = self.record.ids[text]
         ref = f"r{next(self._refs)}"
-        self._claiming[ref] = msg_id
+        msg_id = self.claims(text, ref)
         await self._send(type="RESPONDING_TO", ref=ref, channel=channel, msg_id=msg_id, started_at=started_at)
 
     async def acked(self) -> None:
         """Until each text and claim has been acknowledged or refused."""
         async with asyncio.timeout(PATIENCE):
-            while (self._saying or self._claiming) and self.is_open:
+            while (self.saying or self.claiming) and self.is_open:
                 await self._changed()
 
     async def finds(self, *others: "Witness") -> None:
@@ -184,9 +130,8 @@ class Witness(AgentChat):
             raise Closed("the connection is gone") from None
 
     async def _take(self, message: Message) -> None:
-        if self.record is not None:
-            self._note(self.record, message)
-            self.newly_heard.set()
+        self.note(message)
+        self.newly_heard.set()
         answer = self._answers.pop(message.get("ref", ""), None)
         if answer is not None and not answer.done():
             answer.set_result(message)
@@ -195,52 +140,9 @@ class Witness(AgentChat):
         elif message["type"] not in ("MSG", "ACK"):
             self._notices.append(message)
 
-    def _note(self, record: Record, message: Message) -> None:
-        match message:
-            case {"type": "WELCOME"}:
-                record.events.append(Welcomed(self.line, message["agent_id"].removeprefix("@"), self._node))
-            case {"type": "JOINED", "channel": channel}:
-                self.channels.add(channel)
-                record.events.append(Entered(self.line, channel))
-            case {"type": "LEFT", "channel": channel}:
-                self.channels.discard(channel)
-                record.events.append(Left(self.line, channel))
-            case {"type": "MSG", "from": sender, "to": to, "content": content} if content.startswith("text-"):
-                if not message.get("replay"):
-                    text = content.partition(" ")[0]
-                    self.heard.add(text)
-                    record.name(message["msg_id"], text)
-                    if to.startswith("#"):
-                        self.latest = to, text
-                    record.events.append(Heard(self.line, to, sender.removeprefix("@"), text))
-            case {"type": "ACK", "ref": ref} if ref in self._saying:
-                record.name(message["msg_id"], self._saying[ref])
-                record.events.append(Acked(self.line, self._saying.pop(ref)))
-            case {"type": "ERROR", "ref": ref} if ref in self._claiming:
-                del self._claiming[ref]
-            case {"type": "ERROR", "ref": ref} if ref in self._saying:
-                record.events.append(RefusedText(self.line, self._saying.pop(ref)))
-            case {"type": "MSG", "from": "@server", "to": channel, "content": content} if content.startswith(
-                "Messages may be missing here"
-            ):
-                self.told_of_gaps.add(channel)
-                record.events.append(Gap(self.line, channel))
-            case {"type": "ACK", "ref": ref} if ref in self._claiming:
-                record.events.append(Claimed(self.line, record.text_of(self._claiming.pop(ref))))
-            case {"type": "YIELD", "msg_id": lost}:
-                self._claiming.pop(message.get("ref", ""), None)
-                record.events.append(Yielded(self.line, record.text_of(lost)))
-            case {"type": "FLOOR_RELEASED", "msg_id": free, "from": who} if who.removeprefix(
-                "@"
-            ) == self.agent_id.removeprefix("@"):
-                record.events.append(Yielded(self.line, record.text_of(free)))
-            case {"type": "SESSION_DISPLACED"}:
-                self.displaced = True
-
     def _end(self) -> None:
         self.is_open = False
-        if self.record is not None:
-            self.record.events.append(Ended(self.line))
+        self.note_end()
         self.newly_heard.set()
         for answer in self._answers.values():
             if not answer.done():
