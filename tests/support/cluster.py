@@ -60,8 +60,8 @@ class Halls:
         return World(books=self.books, clock=self.clock, dice=dice, **self._settings)
 
     def kill(self, name: str) -> None:
-        """The process is gone, with all that it had."""
-        self.broker.cut(name)
+        """The process is gone, with all that it had. What it has published arrives."""
+        self.broker.kill(name)
         del self.worlds[name], self.clusters[name], self._soon[name]
 
     def cut(self, *names: str) -> None:

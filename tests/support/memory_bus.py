@@ -24,6 +24,7 @@ class Broker:
         self._revision = 0
         self.published = 0
         self.held: set[str] = set()  # nodes that stand still: what comes to them waits
+        self.losing: set[tuple[str, str]] = set()  # from and to: messages between these nodes are lost
 
     @classmethod
     def seeded(cls, seed: int) -> "Broker":
@@ -40,6 +41,13 @@ class Broker:
                 if node in (start, end):
                     line.clear()
             self._buses[node].fall()
+
+    def kill(self, node: str) -> None:
+        """The process of the node is gone. What it has published arrives."""
+        for (_, end), line in self._lines.items():
+            if end == node:
+                line.clear()
+        self._buses[node].fall()
 
     def heal(self, *nodes: str) -> None:
         for node in nodes:
@@ -74,7 +82,12 @@ class Broker:
 
     def deliver(self, start: str, subject: str, payload: bytes) -> None:
         for name, bus in self._buses.items():
-            if name != start and bus.is_up and subject in bus.subscriptions:
+            if (
+                name != start
+                and bus.is_up
+                and subject in bus.subscriptions
+                and (start, name) not in self.losing
+            ):
                 self.published += 1
                 self.later(start, name, lambda bus=bus: bus.take(subject, payload))  # type: ignore[misc]
 

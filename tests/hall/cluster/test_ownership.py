@@ -311,6 +311,22 @@ def test_an_agent_of_another_wire_makes_way_on_its_node() -> None:
     assert halls["a"].hall.roster.agents[ID].via is None
 
 
+def test_a_session_that_was_taken_over_does_not_come_back() -> None:
+    """Also where the node of the new session is gone before the old node knows of it."""
+    halls = Halls("a", "b", "c")
+    old = halls.agent("a", "alice", key=ALICE)
+    halls.cut("a")
+    halls.advance(SILENCE_SECONDS + 1)
+    halls.agent("b", "alice", key=ALICE)
+    assert_open(old)
+    halls.kill("b")
+    halls.advance(SILENCE_SECONDS + 1)
+    halls.heal("a")
+    halls.advance(SILENCE_SECONDS + 1)
+    assert old.session.closed
+    assert holders(halls) == []
+
+
 def test_entries_that_cannot_be_read_are_replaced() -> None:
     halls = Halls("a", "b")
     halls.broker.change("ids", ID, b"junk", 0)

@@ -407,19 +407,29 @@ class Ownership:
         def answered(is_alive: bool) -> None:
             if not self._goes_on(agent, life):
                 return
-            if not is_alive:
+            if is_alive:
+                self._yield(agent)
+            else:
                 enter()
-                return
-            self._held.pop(agent.id, None)
-            if self._is_used(agent.id):
-                takeovers.vacate(self._hall, agent.id, "")
-            self._settled(agent)
 
         revision = 0 if entry is None else entry.revision
         if owner is None or owner.node == self._cluster.name:
             enter()
+        elif self._was_taken(agent, owner):
+            self._yield(agent)
         else:
             self._nodes.ask(owner.node, owner.life, answered, failed)
+
+    def _was_taken(self, agent: Agent, owner: _Owner) -> bool:
+        """True if the owner's session has had its WELCOME. It may be gone by now, but this one is not the agent
+        any more."""
+        return agent.id in self._held and all(node != self._cluster.name for node, _ in owner.former)
+
+    def _yield(self, agent: Agent) -> None:
+        self._held.pop(agent.id, None)
+        if self._is_used(agent.id):
+            takeovers.vacate(self._hall, agent.id, "")
+        self._settled(agent)
 
     def _settled(self, agent: Agent) -> None:
         self._retaking.discard(agent.id)
