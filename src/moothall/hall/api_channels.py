@@ -166,7 +166,7 @@ def _shown(channel: Channel) -> ChannelShown:
 
 
 def _is_visible(channel: Channel, agent: Agent | None) -> bool:
-    return not channel.invite_only or (agent is not None and agent.id in channel.members)
+    return not channel.invite_only or (agent is not None and channel.has(agent))
 
 
 def _named(hall: Hall, name: str) -> Channel | None:

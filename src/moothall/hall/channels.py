@@ -97,6 +97,11 @@ class Channel:
         """The number of members, on all nodes."""
         return len(self.members) or self.counted
 
+    def has(self, agent: Agent) -> bool:
+        """True if it is a member. An earlier connection of its id is another agent: its node may have yet to say
+        that it is gone."""
+        return self.members.get(agent.id) is agent
+
     def enter(self, agent: Agent) -> None:
         self.members[agent.id] = agent
         if agent.session.is_remote:

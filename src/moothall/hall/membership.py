@@ -27,7 +27,7 @@ CREATE_RATE: Final = CommandRate("rate_create", lambda settings: settings.rate_c
 def join(hall: Hall, session: Session, message: Join) -> None:
     agent = hall.agent_of(session)
     channel = hall.channels.find(message.channel)
-    if agent.id in channel.members:
+    if channel.has(agent):
         # Joining again is how a client asks for the history (agentchat wire 9.2).
         send_room(hall, session, channel)
         return
@@ -48,7 +48,7 @@ def leave(hall: Hall, session: Session, message: Leave) -> None:
     channel = hall.channels.get(message.channel)
     if channel is None:
         return  # the reference is silent here (agentchat wire 5.2)
-    if agent.id in channel.members:
+    if channel.has(agent):
         put_out(hall, channel, agent)
     hall.reply(session, server.Left(ts=hall.timestamp(), channel=channel.name))
 
@@ -106,7 +106,7 @@ def invite(hall: Hall, session: Session, message: Invite) -> None:
     if not hall.settings.private_channels:
         raise InvalidMessage("Invite-only channels are disabled here")
     channel = hall.channels.find(message.channel)
-    if agent.id not in channel.members:
+    if not channel.has(agent):
         raise NotInvited(f"Only members of {channel.name} can invite; JOIN it first")
     guest_id = bare_id(message.agent)
     guest = hall.roster.find(guest_id)
@@ -150,7 +150,7 @@ def list_agents(hall: Hall, session: Session, message: ListAgents) -> None:
         _list_hall(hall, session, message.agents)
         return
     channel = hall.channels.find(message.channel)
-    if channel.invite_only and agent.id not in channel.members:
+    if channel.invite_only and not channel.has(agent):
         raise NotInvited(f"Only members of {channel.name} can list its agents; JOIN it first")
     _check_verified(hall, channel, agent)
     unannounced = channel.unannounced
@@ -250,7 +250,18 @@ def tell_left(hall: Hall, channel: Channel, agent: Agent) -> None:
     hall.delivery.broadcast(channel, notice)
 
 
+def leave_former(hall: Hall, channel: Channel, agent: Agent) -> None:
+    """Take an earlier connection of the agent's id out: this one is about to enter."""
+    former = channel.members.get(agent.id)
+    if former is not None and former is not agent:
+        channel.leave(former)
+        hall.floor.leave(former.id, channel.name)
+        notice = server.AgentLeft(ts=hall.timestamp(), channel=channel.name, agent=former.address)
+        hall.delivery.broadcast(channel, notice)
+
+
 def _enter(hall: Hall, channel: Channel, agent: Agent) -> None:
+    leave_former(hall, channel, agent)
     channel.enter(agent)
     channel.last_activity = hall.now()
 

@@ -84,6 +84,9 @@ class Visitors:
         if channel.log is not None and not channel.log.decides:
             channel.log.arrive(agent, is_visitor=True)
             return
+        former = channel.members.get(agent.id)
+        if former is not None:
+            self.leave(channel, former)  # an earlier connection, at another node
         channel.enter(agent)
         channel.last_activity = self.gate.now()
         self.notices.joined(channel, agent)

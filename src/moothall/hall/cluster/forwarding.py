@@ -200,6 +200,7 @@ class Forwarding:
         if not is_visitor:
             membership.arrive(self.hall, channel, agent)
             return
+        membership.leave_former(self.hall, channel, agent)
         channel.enter(agent)
         channel.last_activity = self.hall.now()
         self._notices.joined(channel, agent)

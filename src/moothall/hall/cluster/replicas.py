@@ -217,7 +217,7 @@ class Replica(ABC):
         if self.role in (Role.HOME, Role.RESIGNING):
             self._was_given_up = True  # another node may have become home
             return
-        self._apart = self.has_replica  # its members were announced as gone
+        self._apart = self._apart or self.has_replica  # its members were announced as gone
         if self.role in (Role.SYNCING, Role.REPLICA):
             self._ask_home()
 

@@ -185,7 +185,7 @@ class ChannelRoom(Journal):
                     hall.delivery.broadcast(channel, line)
             case Arrive():
                 agent = self._learn(submission.agent)
-                if agent is not None and agent.id not in channel.members:
+                if agent is not None and not channel.has(agent):
                     self._forwarding.enter(channel, agent, is_visitor=submission.is_visitor)
             case Depart():
                 member = self._member_of(submission.id, node)
@@ -200,9 +200,8 @@ class ChannelRoom(Journal):
     def _learn(self, record: AgentRecord) -> Agent | None:
         """The agent, if it is still there. An earlier one of its id leaves."""
         agent = self._roster.learn(record)
-        member = self.channel.members.get(record.id)
-        if agent is not None and member is not None and member is not agent:
-            self._forwarding.leave(self.channel, member, Depart(member.id))
+        if agent is not None:
+            membership.leave_former(self._hall, self.channel, agent)
         return agent
 
     def _member_of(self, agent_id: str, node: str) -> Agent | None:
@@ -261,7 +260,7 @@ class ChannelRoom(Journal):
                 agent = self._learn(record)
                 if agent is None:
                     continue
-                if agent.id in self.channel.members:
+                if self.channel.has(agent):
                     happened.append(Entered(record))
                 else:
                     self._forwarding.enter(self.channel, agent, is_visitor=agent.via is not None)
@@ -367,7 +366,7 @@ class ChannelRoom(Journal):
                 channel.invited.add(event.id)
             case Shown():
                 agent = self._local(event.id)
-                if agent is not None and event.id in channel.members:
+                if agent is not None and channel.has(agent):
                     agent.session.ref, agent.session.answered = event.ref, False
                     membership.send_room(hall, agent.session, channel)
             case Replied():
@@ -459,7 +458,8 @@ class ChannelRoom(Journal):
                     if record.id not in channel.members:
                         self._strangers[record.id] = record
                     continue
-                if channel.members.get(record.id) is None or self._roster.learn(record) is None:
+                known = channel.members.get(record.id)
+                if known is None or self._roster.learn(record) is not known:
                     self._see_enter(record)
                     if missed and (agent := channel.members.get(record.id)) is not None:
                         membership.tell_arrival(hall, channel, agent)
