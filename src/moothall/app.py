@@ -440,6 +440,8 @@ class App:
         self.court.mesh = desk
         inboxes = MemoryInboxes(hall.clock) if settings.mesh_inbox == "memory" else stored
         room = MeshRoom(gate, hall.door, self._batches, desk, MeshBridge(gate, own), own, inboxes, os.urandom)
+        if hall.cluster is not None:
+            room.join_nodes(hall.cluster.topics)
         if is_wanted(settings):
             self.network = build(settings, key, room, own, hall.clock, self.log)
         return Mesh(room, desk, EpochEnds(store, seal), inboxes)

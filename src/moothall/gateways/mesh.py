@@ -66,6 +66,22 @@ class MeshMetrics(Collector):
             refused.add_metric((name,), count)
         yield refused
         yield CounterMetricFamily("moothall_mesh_relayed", "Envelopes put into outboxes", seen["relayed"])
+        shared = CounterMetricFamily(
+            "moothall_mesh_shared",
+            "Envelopes to topics that went to other nodes, and that came from them",
+            labels=("direction",),
+        )
+        shared.add_metric(("out",), seen["to_nodes"])
+        shared.add_metric(("in",), seen["from_nodes"])
+        yield shared
+        unshared = CounterMetricFamily(
+            "moothall_mesh_unshared",
+            "Envelopes of other nodes that were dropped, by fault",
+            labels=("fault",),
+        )
+        for name, count in sorted(room.other_nodes.dropped.items()):
+            unshared.add_metric((name,), count)
+        yield unshared
         yield CounterMetricFamily(
             "moothall_mesh_throttled", "Times a mesh connection had to wait for its limits", seen["waits"]
         )

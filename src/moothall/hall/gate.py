@@ -80,8 +80,10 @@ class Gate:
 
     def show_proof(self, agent: Agent, proven: PublicKey | None) -> None:
         """The agent has proven this key on its wire, or none any more: what others are shown follows from it."""
-        agent.verified = shows_verified(self._hall, agent, proven)
-        self._hall.roster.changed(agent)
+        verified = shows_verified(self._hall, agent, proven)
+        if verified is not agent.verified:
+            agent.verified = verified
+            self._hall.roster.changed(agent)
 
     # -- talking -----------------------------------------------------------------------------------
 

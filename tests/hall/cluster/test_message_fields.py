@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from moothall.hall.cluster import addresses, ownership, remote, roster
+from moothall.hall.cluster import addresses, ownership, remote, roster, topics
 from moothall.wire.bus import BusMessage
 
 # As they were in the first version. Nothing here ever changes; a message that is new is added.
@@ -28,6 +28,9 @@ FIRST = {
     "roster-list": ["serial", "part", "parts", "agents"],
     "address-loads": ["loads"],
     "address-wrong-key": ["ip"],
+    "topics-heard": ["topics", "hears_all", "asks"],
+    "topics-changed": ["heard", "unheard"],
+    "topic-envelope": ["topic", "envelope", "author"],
 }
 FIRST_RECORD = [
     *("node", "life", "arrival", "id", "name", "key", "claimed_key", "kind", "via"),
@@ -36,7 +39,7 @@ FIRST_RECORD = [
 ]
 MESSAGES: dict[str, type[BusMessage]] = {
     each.KIND: each
-    for module in (addresses, ownership, remote, roster)
+    for module in (addresses, ownership, remote, roster, topics)
     for each in vars(module).values()
     if isinstance(each, type) and issubclass(each, BusMessage) and each is not BusMessage
 }

@@ -15,6 +15,7 @@ from moothall.hall.cluster.ownership import Ownership
 from moothall.hall.cluster.post import Post, Soon
 from moothall.hall.cluster.remote import Remote
 from moothall.hall.cluster.roster import SharedRoster
+from moothall.hall.cluster.topics import Topics
 from moothall.hall.session import Agent
 from moothall.wire.bus import EVERY_NODE, BusMessage, Origin, node_subject
 
@@ -45,6 +46,7 @@ class Cluster:
         self.ownership = Ownership(self)
         self.roster = SharedRoster(self)
         self.addresses = Addresses(self)
+        self.topics = Topics(self)
         self.nodes.on_renewed(self.check_connected)
         self.nodes.on_pulse(self.check_connected)
         self.nodes.on_told(self.check_ready)
@@ -57,6 +59,11 @@ class Cluster:
     def is_connected(self) -> bool:
         """True if what this node sends gets to the others, as far as it knows. False: it is lost."""
         return self.bus.is_up and self.nodes.has_lease and self.ownership.is_settled
+
+    @property
+    def follows_public(self) -> bool:
+        """True if this node needs the lines of all public channels: people watch it, or peers of the mesh."""
+        return self.hall.delivery.gallery is not None or self.topics.is_bridge
 
     def on_change(self, told: Callable[[bool], None]) -> None:
         """Call `told` with True when this node reaches the others, and with False when it no longer does."""

@@ -29,7 +29,8 @@ class Directory:
         self._cluster.handle(Counts, self._told)
 
     def tick(self) -> None:
-        """Tell what has changed. While people watch this node, it follows all public channels."""
+        """Tell what has changed. While people or the network of peers watch this node, it follows all public
+        channels."""
         changed: dict[str, int] = {}
         for room in self._own():
             count = len(room.channel.members)
@@ -38,7 +39,7 @@ class Directory:
                 changed[room.channel.name] = count
         if changed:
             self._send(None, changed)
-        if self._hall.delivery.gallery is not None:
+        if self._cluster.follows_public:
             self._watch()
 
     def introduce(self, node: str) -> None:

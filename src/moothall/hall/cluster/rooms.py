@@ -80,7 +80,7 @@ class ChannelRoom(Journal):
         return (
             len(channel.members) > channel.elsewhere
             or self.waiting > 0
-            or (channel.is_public and self._hall.delivery.gallery is not None)
+            or (channel.is_public and self._forwarding.cluster.follows_public)
         )
 
     def member_nodes(self) -> set[str]:

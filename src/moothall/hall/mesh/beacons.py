@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import Final, Protocol, TypeVar
 
+from moothall.wire.mesh.announcements import Beacon
+from moothall.wire.mesh.envelope import Envelope
+from moothall.wire.mesh.faults import PayloadParseError
+
 SMALL_AUDIENCE: Final = 64  # connections
 LARGEST_AUDIENCE: Final = 256
 
@@ -28,6 +32,14 @@ class Presented(Protocol):
 
 
 Connection = TypeVar("Connection", bound=Numbered)
+
+
+def name_in(envelope: Envelope) -> str:
+    """The name in a BEACON; "" if it cannot be read."""
+    try:
+        return Beacon.decode(envelope.payload).name
+    except PayloadParseError:
+        return ""
 
 
 def audience(agent: Presented, name: str, connections: dict[Connection, None]) -> int:

@@ -31,7 +31,7 @@ _WITH_AMOUNT: Final = frozenset((MsgType.PROPOSE, MsgType.COUNTER, MsgType.ACCEP
 
 class Border:
     def __init__(self, presence: Presence, abroad: Abroad, is_subscribed: Callable[[str], bool]) -> None:
-        """`is_subscribed`: connections of `/mesh` hear this named topic."""
+        """`is_subscribed`: connections of `/mesh` hear this named topic, here or at another node of the hall."""
         self.abroad = abroad
         self.relays: set[Relay] = set()
         self.received: Counter[str] = Counter()  # envelopes of peers that passed all checks, by type
@@ -71,7 +71,7 @@ class Border:
         self.topic_changed(topic)
 
     def topic_changed(self, topic: str) -> None:
-        """The first agent here hears this topic, or the last one no longer does."""
+        """The first agent of the hall hears this topic, or the last one no longer does."""
         if self.network is None:
             return
         if self._is_subscribed(topic) or topic in self._occupied:

@@ -17,9 +17,11 @@ from moothall.hall.mesh.border import Border
 from moothall.hall.mesh.connections import Connections
 from moothall.hall.mesh.frames import Error, HallFrame, Refused
 from moothall.hall.mesh.guest import Guest
+from moothall.hall.mesh.handing_on import HandingOn
 from moothall.hall.mesh.inbox import Inboxes
 from moothall.hall.mesh.market import Dealings, Payer
 from moothall.hall.mesh.network import Network
+from moothall.hall.mesh.other_nodes import Nodes, OtherNodes
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes
 from moothall.hall.mesh.presence import Presence
 from moothall.hall.mesh.relay import RELAY_FACTOR, Relay
@@ -67,7 +69,8 @@ class MeshRoom:
         self.floor = gate.timestamp() * MILLI_TO_MICRO
         self.newest = 0  # the number of the last connection that got a key
         abroad = Abroad(presence, gate.agenda, gate.now)
-        self.border = Border(presence, abroad, lambda topic: bool(self.topics.members(topic)))
+        self.border = Border(presence, abroad, self._is_heard)
+        self.handing_on = HandingOn(self)
         self._door = door
         self._dealings = dealings
         self._presence = presence
@@ -79,6 +82,7 @@ class MeshRoom:
         self.routing = Routing(self, inboxes, dealings)
         self._asking = Asking(self, inboxes, dealings, presence, entropy)
         self._taking = Taking(self, dealings, presence, own)
+        self.other_nodes = OtherNodes(self, own, self._taking.guard)
 
     @property
     def network(self) -> Network | None:
@@ -88,6 +92,11 @@ class MeshRoom:
     @network.setter
     def network(self, network: Network) -> None:
         self.border.open(network)
+        self.handing_on.network_opened()
+
+    def join_nodes(self, nodes: Nodes) -> None:
+        """This hall has several nodes. Call it once, before the first connection."""
+        self.handing_on.join(nodes)
 
     def now(self) -> float:
         return self.gate.now()
@@ -120,6 +129,7 @@ class MeshRoom:
             return
         self.guests.remove(guest)
         self.listeners.pop(guest, None)
+        self.handing_on.listeners_changed()
         if not guest.payer.is_loopback:
             self._door.connections.depart(guest.ip)
         if guest.line is not None:
@@ -224,6 +234,7 @@ class MeshRoom:
         self.newest += 1
         guest.number = self.newest
         self.listeners[guest] = None
+        self.handing_on.listeners_changed()
         guest.key = key
         if guest.meter is not None:
             guest.meter.belongs_to(key)
@@ -235,7 +246,11 @@ class MeshRoom:
             self.border.agent_changed(guest.key, is_here=self.connections.is_proven(guest.key))
 
     def _topic_changed(self, topic: str) -> None:
+        self.handing_on.topic_changed(topic)
         self.border.topic_changed(topic)
+
+    def _is_heard(self, topic: str) -> bool:
+        return bool(self.topics.members(topic)) or self.handing_on.is_heard_elsewhere(topic)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -263,6 +278,8 @@ class MeshRoom:
             "in_flight": self._taking.in_flight,
             "relayed": self.routing.relayed,
             "waits": self.waits,
+            "to_nodes": self.handing_on.sent,
+            "from_nodes": self.other_nodes.received,
             "replay_windows": self._taking.guard.windows,
             **self.border.statistics(),
         }

@@ -1,7 +1,7 @@
 """How an envelope is taken from any source: it is checked, then handled by its type (mesh wire 3, 4).
 
-What changes a conversation goes to the market first, and is routed after the commit. What comes from a connection
-to `/mesh` goes to the network too; what comes from there never does. A peer may carry an envelope for an agent that
+What changes a conversation goes to the market first, and is routed after the commit. Where an envelope to a topic
+goes depends on where it came from (`handing_on`). A peer may carry an envelope for an agent that
 is not here: then the hall is a postman, if another peer reaches the agent, and the market does not see it.
 """
 
@@ -31,7 +31,7 @@ from moothall.hall.mesh.presence import Caller, Presence
 from moothall.hall.mesh.replies import NOT_TAKEN, RESERVED_KEY, TOO_MANY_TOPICS, WRONG_SENDER
 from moothall.hall.mesh.source import BYTES_OF_ONE, Arrival, Source
 from moothall.hall.mesh.topics import BadTopic, TooManyTopics
-from moothall.wire.mesh.announcements import Beacon, Discover, default_name
+from moothall.wire.mesh.announcements import Discover, default_name
 from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import MAX_PUBLISHED, VERSION, Envelope
 from moothall.wire.mesh.faults import EnvelopeRefused, Fault, PayloadParseError
@@ -165,6 +165,8 @@ class Taking:
         if arrival.is_paid or source.meter is None:
             return True
         audience = self._audience(source, arrival, envelope, topic)
+        if topic is not None:
+            audience += self._room.handing_on.nodes(topic)
         return source.pays_for(arrival, envelope_price(envelope, len(arrival.raw), audience))
 
     def _audience(self, source: Source[Any], arrival: Arrival, envelope: Envelope, topic: str | None) -> int:
@@ -174,7 +176,7 @@ class Taking:
         if envelope.msg_type is MsgType.BEACON:
             known = self._presented(source, envelope.sender)
             if known is not None:
-                return beacons.audience(known, _name(envelope), room.listeners)
+                return beacons.audience(known, beacons.name_in(envelope), room.listeners)
         if envelope.msg_type is MsgType.BROADCAST:
             name = topic.removeprefix(NAMED_TOPIC)
             return len(room.topics.members(name)) + self._presence.audience(name)
@@ -202,16 +204,14 @@ class Taking:
             source.tell(replies.accepted(envelope, state))
 
     def _publish(self, source: Source[Any], envelope: Envelope, raw: bytes) -> None:
-        """To all connections, and to the network unless it came from there."""
+        """To all connections, and on from there."""
         room = self._room
-        room.routing.publish(raw, room.listeners, envelope.sender)
-        if source.peer is None and room.border.network is not None:
-            room.border.publish(TOPICS[envelope.msg_type], raw)
+        room.handing_on.hand_on(source, TOPICS[envelope.msg_type], raw, envelope.sender, room.listeners)
 
     # -- by type -----------------------------------------------------------------------------------
 
     def _beacon(self, source: Source[Any], envelope: Envelope, arrival: Arrival) -> None:
-        room, key, name = self._room, envelope.sender, _name(envelope)
+        room, key, name = self._room, envelope.sender, beacons.name_in(envelope)
         known: beacons.Presented | None
         if isinstance(source, Guest):
             known = room.connections.holder(key)
@@ -220,14 +220,13 @@ class Taking:
         else:
             known = room.border.abroad.heard(key, source.ip)
         listeners = beacons.listeners(known, name, room.listeners)
-        room.routing.publish(arrival.raw, listeners, key)
+        room.handing_on.hand_on(source, TOPICS[MsgType.BEACON], arrival.raw, key, listeners)
         if listeners:
             beacons.told(known, name, room.newest)
         else:
             beacons.not_told(known, name)
         if isinstance(source, Guest):
             self._presence.arrive(source, key, name, proven=source.is_proven)
-            room.border.publish(TOPICS[MsgType.BEACON], arrival.raw)
         elif isinstance(known, Remote):
             room.border.abroad.renamed(known, name)
         self._accepted(source, envelope)
@@ -279,13 +278,12 @@ class Taking:
     def _broadcast(self, source: Source[Any], envelope: Envelope, arrival: Arrival) -> None:
         message, raw = arrival.broadcast, arrival.raw
         if message is None:  # only the network brings one that cannot be read
-            topic = (arrival.topic or "").removeprefix(NAMED_TOPIC)
-            self._room.routing.publish(raw, self._room.topics.members(topic), envelope.sender)
+            self._publish_named(source, (arrival.topic or "").removeprefix(NAMED_TOPIC), raw, envelope)
             self._dealings.record(envelope, raw, _topic_payer(source))
             return
         if source.peer is not None and not self._may_speak(source.peer, message):
             source.refused[TOO_MANY_LINES] += 1
-            self._room.routing.publish(raw, self._room.topics.members(message.topic), envelope.sender)
+            self._publish_named(source, message.topic, raw, envelope)
             return
         caller = self._caller(source, envelope, message)
         if caller is None:
@@ -294,9 +292,7 @@ class Taking:
 
         def publish(published: bytes | None, *, is_chat: bool) -> None:
             if published is not None:
-                self._room.routing.publish(published, self._room.topics.members(topic), envelope.sender)
-                if source.peer is None:
-                    self._room.border.publish(NAMED_TOPIC + topic, published)
+                self._publish_named(source, topic, published, envelope)
             if not is_chat:
                 self._dealings.record(envelope, raw, _topic_payer(source))
             self._accepted(source, envelope)
@@ -305,6 +301,10 @@ class Taking:
             self.refuse(source, envelope, refusal.code, refusal.message)
 
         self._presence.broadcast(caller, message, raw, publish, refuse)
+
+    def _publish_named(self, source: Source[Any], topic: str, raw: bytes, envelope: Envelope) -> None:
+        members = self._room.topics.members(topic)
+        self._room.handing_on.hand_on(source, NAMED_TOPIC + topic, raw, envelope.sender, members)
 
     def _may_speak(self, peer: bytes, message: Broadcast) -> bool:
         """False: the channel of the topic has had too many lines from the network. Connections that subscribed to
@@ -475,11 +475,3 @@ class Taking:
 def _topic_payer(source: Source[Any]) -> Payer:
     """Of what came on a topic: a peer passes on what any node has published there."""
     return source.payer if source.peer is None else source.payer._replace(way="topics")
-
-
-def _name(envelope: Envelope) -> str:
-    """The name in a BEACON. One that cannot be read is about to be refused."""
-    try:
-        return Beacon.decode(envelope.payload).name
-    except PayloadParseError:
-        return ""

@@ -51,10 +51,12 @@ class _Window:
 
     def has(self, nonce: int, timestamp: int) -> bool:
         """True if the envelope was seen, or is too old to know."""
+        return timestamp <= self.floor or self.has_nonce(nonce)
+
+    def has_nonce(self, nonce: int) -> bool:
+        """True if the nonce was seen, or is too far behind to know."""
         behind = self.highest - nonce
-        if behind >= WINDOW or timestamp <= self.floor:
-            return True
-        return behind >= 0 and bool(self.seen >> behind & 1)
+        return behind >= WINDOW or (behind >= 0 and bool(self.seen >> behind & 1))
 
     def is_over(self, now: int) -> bool:
         """True if time refuses all envelopes in it."""
@@ -97,6 +99,14 @@ class ReplayGuard:
         if window is None or window.is_over(now):
             return not envelope.nonce or envelope.timestamp <= self._floor
         return window.has(envelope.nonce, envelope.timestamp)
+
+    def was_taken(self, envelope: Envelope) -> bool:
+        """True for an envelope that was accepted here before. This is for one that another node of the hall has
+        accepted: its time is right by that node's clock, and nothing else of it may have been seen here."""
+        window = self._windows.get(_lane(envelope))
+        return (
+            window is not None and not window.is_over(envelope.timestamp) and window.has_nonce(envelope.nonce)
+        )
 
     def has_room(self, envelope: Envelope, now: int, relay: bytes) -> bool:
         """False if this relay has brought too many senders lately, or all relays have."""

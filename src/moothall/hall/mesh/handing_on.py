@@ -1,0 +1,92 @@
+"""Where an envelope to a topic goes, once it is taken: to agents here, to other nodes of the hall, to the network.
+
+| it came from | agents of this node | other nodes | the network of peers |
+|---|---|---|---|
+| a connection to `/mesh` | yes | yes | yes |
+| another node | yes | no | yes |
+| the network | yes | yes | no |
+
+One node of a hall has the network. So an envelope crosses each border once, and comes back over none.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from moothall.hall.mesh.guest import Guest
+from moothall.hall.mesh.other_nodes import Nodes
+from moothall.hall.mesh.source import Source
+from moothall.wire.mesh.envelope import sender_of
+from moothall.wire.mesh.msg_types import BROADCAST_TOPIC, NAMED_TOPIC, NOTARY_TOPIC, REPUTATION_TOPIC
+
+if TYPE_CHECKING:
+    from moothall.hall.mesh.room import MeshRoom
+
+_FIXED: Final = (BROADCAST_TOPIC, NOTARY_TOPIC, REPUTATION_TOPIC)
+
+
+class HandingOn:
+    def __init__(self, room: "MeshRoom") -> None:
+        self.sent = 0  # envelopes for other nodes, each as often as there were nodes for it
+        self._room = room
+        self._nodes: Nodes | None = None  # None: the hall has one node
+        self._hears_fixed = False
+
+    @property
+    def has_nodes(self) -> bool:
+        """True if the hall has several nodes."""
+        return self._nodes is not None
+
+    # -- envelopes -----------------------------------------------------------------------------------
+
+    def hand_on(
+        self, source: Source[Any], topic: str, raw: bytes, author: bytes, listeners: Iterable[Guest]
+    ) -> None:
+        """`topic` is the full name. `author` is the agent, which does not get it back. The hall may have signed it
+        in its place."""
+        self._room.routing.publish(raw, listeners, author)
+        if source.peer is None:
+            self._room.border.publish(topic, raw)
+        if self._nodes is not None:
+            self.sent += self._nodes.publish(topic, raw, b"" if sender_of(raw) == author else author)
+
+    def from_node(self, topic: str, raw: bytes, author: bytes, listeners: Iterable[Guest]) -> None:
+        """The same for an envelope that another node has handed on."""
+        self._room.routing.publish(raw, listeners, author)
+        self._room.border.publish(topic, raw)
+
+    def nodes(self, topic: str) -> int:
+        """How many other nodes an envelope to this topic goes to."""
+        return 0 if self._nodes is None else len(self._nodes.nodes(topic))
+
+    # -- what this node hears ------------------------------------------------------------------------
+
+    def join(self, nodes: Nodes) -> None:
+        """The hall has other nodes. Call it once, before the first connection."""
+        self._nodes = nodes
+        nodes.open(self._room.other_nodes.take, self._changed_elsewhere)
+        self.network_opened()
+
+    def network_opened(self) -> None:
+        if self._nodes is not None and self._room.border.network is not None:
+            self._nodes.bridge()
+
+    def topic_changed(self, topic: str) -> None:
+        """The first agent here hears this named topic, or the last one no longer does."""
+        if self._nodes is not None:
+            self._nodes.hear(NAMED_TOPIC + topic, is_heard=bool(self._room.topics.members(topic)))
+
+    def listeners_changed(self) -> None:
+        """A connection got its key, or has ended: it hears the fixed topics."""
+        hears_fixed = bool(self._room.listeners)
+        if self._nodes is not None and hears_fixed is not self._hears_fixed:
+            self._hears_fixed = hears_fixed
+            for topic in _FIXED:
+                self._nodes.hear(topic, is_heard=hears_fixed)
+
+    def is_heard_elsewhere(self, topic: str) -> bool:
+        """True if agents of another node hear this named topic."""
+        return self._nodes is not None and self._nodes.is_heard(NAMED_TOPIC + topic)
+
+    def _changed_elsewhere(self, topic: str) -> None:
+        if topic.startswith(NAMED_TOPIC):
+            self._room.border.topic_changed(topic.removeprefix(NAMED_TOPIC))
