@@ -13,12 +13,8 @@ from tests.support.sockets import turn
 KEY = PrivateKey(bytes(32))
 
 
-class Message(Arrival):
-    __slots__ = ("number",)
-
-    def __init__(self, source: "FakeSource", number: int, proof: Proof | None) -> None:
-        super().__init__(source, proof)
-        self.number = number
+class Message(Arrival, kw_only=True, eq=False):
+    number: int
 
 
 class FakeSource:
@@ -27,7 +23,9 @@ class FakeSource:
         self.held = 0
         self.closing = False
         self.checked: list[Message] = []
-        self.inbox = [Message(self, number, _proof(number, number == forged)) for number in range(messages)]
+        self.inbox = [
+            Message(self, _proof(number, number == forged), number=number) for number in range(messages)
+        ]
         self.handled: list[tuple[int, bool]] = []
         self.fails_at: int | None = None
 

@@ -18,8 +18,7 @@ def test_what_waits_is_counted_with_what_it_costs_to_keep(runs: list[list[bytes]
     inbox.end(99.0)
     expected = [*((payload, float(now)) for now, run in enumerate(runs) for payload in run), (None, 99.0)]
     assert inbox.size_of(taken) == sum(len(payload or b"") for payload, _ in expected[:taken])
-    for number in range(min(taken, len(expected))):
-        assert inbox.pop() == expected[number]
+    assert inbox.take(taken) == expected[:taken]
     left = [payload for payload, _ in expected[taken:] if payload is not None]
     assert inbox.bytes == sum(len(payload) + PER_PACKET for payload in left)
     inbox.clear()

@@ -30,23 +30,12 @@ MAX_DISCARDED: Final = 16 * 1024  # bytes that arrive after the end of a connect
 MAX_QUEUE: Final = 256 * 1024  # bytes of one turn's write: a packet to a swarm can be a thousand for one peer
 
 
-class Arrival(checking.Arrival):
+class Arrival(checking.Arrival, kw_only=True, eq=False):
     """A packet between its arrival and its handling; without one, where a connection's stream ends."""
 
-    __slots__ = ("arrived", "forwarded", "packet")
-
-    def __init__(
-        self,
-        connection: "KeepConnection",
-        arrived: float,
-        packet: Packet | None = None,
-        signed: bytes = b"",
-        forwarded: bytes = b"",
-    ) -> None:
-        super().__init__(connection, None if packet is None else Proof(packet.pk, signed, packet.sig))
-        self.arrived = arrived
-        self.packet = packet
-        self.forwarded = forwarded
+    arrived: float
+    packet: Packet | None = None
+    forwarded: bytes = b""
 
 
 class Limits(NamedTuple):
@@ -296,12 +285,11 @@ class KeepConnection(asyncio.BaseProtocol):
         if self.meter is not None and not self._pay(self.meter, most):
             if self._gone:
                 inbox.clear()
-                batch.append(Arrival(self, self._port.loop.time()))
+                batch.append(Arrival(self, arrived=self._port.loop.time()))
             return 0
-        for _ in range(most):
-            payload, arrived = inbox.pop()
+        for payload, arrived in inbox.take(most):
             if payload is None:
-                batch.append(Arrival(self, arrived))
+                batch.append(Arrival(self, arrived=arrived))
                 break
             taken += len(payload)
             try:
@@ -309,9 +297,10 @@ class KeepConnection(asyncio.BaseProtocol):
             except MalformedPacket:
                 self._port.malformed()
                 inbox.clear()
-                batch.append(Arrival(self, arrived))
+                batch.append(Arrival(self, arrived=arrived))
                 break
-            batch.append(Arrival(self, arrived, packet, signed, forwarded))
+            proof = Proof(packet.pk, signed, packet.sig)
+            batch.append(Arrival(self, proof, arrived=arrived, packet=packet, forwarded=forwarded))
         if not self._reading and inbox.bytes <= self._port.limits.inbox // 2:
             self._resume()
         return taken

@@ -1,17 +1,13 @@
 """The inbox of a keep connection: packets that arrived and are not looked at yet. No clock, no sockets."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import islice
-from typing import NamedTuple
 
 from moothall.gateways.keep_backlog import PER_PACKET
 from moothall.settings.limits import Rate
 
-
-class Received(NamedTuple):
-    payload: bytes | None  # None: the stream ends here
-    arrived: float
+Received = tuple[bytes | None, float]  # None: the stream ends here; and when it arrived
 
 
 class Inbox:
@@ -26,20 +22,19 @@ class Inbox:
     def __len__(self) -> int:
         return len(self._packets)
 
-    def extend(self, payloads: Iterable[bytes], now: float) -> None:
-        for payload in payloads:
-            self._packets.append(Received(payload, now))
-            self.bytes += len(payload) + PER_PACKET
+    def extend(self, payloads: Sequence[bytes], now: float) -> None:
+        self._packets.extend([(payload, now) for payload in payloads])
+        self.bytes += sum(map(len, payloads)) + PER_PACKET * len(payloads)
 
     def end(self, now: float) -> None:
         """The peer will send no more."""
-        self._packets.append(Received(None, now))
+        self._packets.append((None, now))
 
-    def pop(self) -> Received:
-        received = self._packets.popleft()
-        if received.payload is not None:
-            self.bytes -= len(received.payload) + PER_PACKET
-        return received
+    def take(self, most: int) -> list[Received]:
+        """Remove up to this many from the front."""
+        taken = [self._packets.popleft() for _ in range(min(most, len(self._packets)))]
+        self.bytes -= sum([len(payload) + PER_PACKET for payload, _ in taken if payload is not None])
+        return taken
 
     def clear(self) -> None:
         self._packets.clear()

@@ -16,15 +16,12 @@ class Proof(Struct, frozen=True, gc=False):
     signature: bytes
 
 
-class Arrival:
+class Arrival(Struct, eq=False):
     """A message between its arrival and its handling. One without a proof has nothing to be checked."""
 
-    __slots__ = ("proof", "source", "valid")
-
-    def __init__(self, source: "Source", proof: Proof | None) -> None:
-        self.source = source
-        self.proof = proof
-        self.valid = False  # the signature holds
+    source: "Source"
+    proof: Proof | None = None
+    valid: bool = False  # the signature holds
 
 
 class Source(Protocol):

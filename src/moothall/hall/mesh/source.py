@@ -27,36 +27,18 @@ BYTES_OF_ONE: Final = 2048  # a longer envelope counts as several of those that 
 Way = TypeVar("Way")  # how a frame came
 
 
-class Arrival(checking.Arrival):
+class Arrival(checking.Arrival, kw_only=True, eq=False):
     """A frame that was read: an envelope, a text frame, or what is wrong with it."""
 
-    __slots__ = ("broadcast", "challenge", "envelope", "fault", "frame", "is_paid", "raw", "settle", "topic")
-
-    def __init__(
-        self,
-        source: checking.Source,
-        proof: Proof | None = None,
-        *,
-        raw: bytes = b"",
-        envelope: Envelope | None = None,
-        topic: str | None = None,
-        settle: Settle = ignore,
-        frame: AgentFrame | None = None,
-        challenge: "Challenged | None" = None,
-        fault: HallFrame | None = None,
-    ) -> None:
-        self.source = source
-        self.proof = proof
-        self.valid = False
-        self.raw = raw
-        self.envelope = envelope
-        self.topic = topic  # of the network, on which a peer has sent it; None: a stream, or `/mesh`
-        self.settle = settle  # tells a peer that waits for ACK what became of it
-        self.frame = frame
-        self.challenge = challenge  # that the signature in the frame was checked against
-        self.fault = fault
-        self.broadcast: Broadcast | None = None  # the payload, once it is read
-        self.is_paid = False  # what it costs besides the frame was charged
+    raw: bytes = b""
+    envelope: Envelope | None = None
+    topic: str | None = None  # of the network, on which a peer has sent it; None: a stream, or `/mesh`
+    settle: Settle = ignore  # tells a peer that waits for ACK what became of it
+    frame: AgentFrame | None = None
+    challenge: "Challenged | None" = None  # that the signature in the frame was checked against
+    fault: HallFrame | None = None
+    broadcast: Broadcast | None = None  # the payload, once it is read
+    is_paid: bool = False  # what it costs besides the frame was charged
 
 
 class Source(Generic[Way]):

@@ -1,10 +1,13 @@
 """How packets are told apart in a stream: each follows its length in four bytes, big-endian (keep wire 1)."""
 
+import struct
 from typing import Final
 
 from moothall.wire.keep.packet import MAX_PACKET
 
 HEADER: Final = 4
+
+_LENGTH: Final = struct.Struct(">I")
 
 
 def frame(payload: bytes) -> bytes:
@@ -54,7 +57,7 @@ class FrameReader:
         position, size = 0, len(data)
         while position + HEADER <= size:
             start = position + HEADER
-            length = int.from_bytes(data[position:start], "big")
+            (length,) = _LENGTH.unpack_from(data, position)
             if not 0 < length <= MAX_PACKET:
                 self.broken = True
                 break
