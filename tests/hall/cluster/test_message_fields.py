@@ -28,8 +28,8 @@ FIRST = {
     "roster-list": ["serial", "part", "parts", "agents"],
     "address-loads": ["loads"],
     "address-wrong-key": ["ip"],
-    "topics-heard": ["topics", "hears_all", "asks"],
-    "topics-changed": ["heard", "unheard"],
+    "topics-heard": ["topics", "hears_all", "asks", "listeners", "is_bridge"],
+    "topics-changed": ["heard", "unheard", "listeners"],
     "topic-envelope": ["topic", "envelope", "author"],
 }
 FIRST_RECORD = [

@@ -157,6 +157,34 @@ def test_in_a_crowd_only_news_of_beacons_are_told(monkeypatch: pytest.MonkeyPatc
     assert bob.types() == carol.types() == dora.types() == ["BEACON"], "it was silent, so it is news"
 
 
+def test_a_crowd_is_one_of_all_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or what BEACONs cost would grow with the square of the number of nodes."""
+    monkeypatch.setattr("moothall.hall.mesh.beacons.LARGEST_AUDIENCE", 3)
+    towns = Towns("a", "b", "c")
+    network = towns.network("c")
+    alice, near = towns.present("a", "alice"), towns.present("a", "near")
+    bob, carol = towns.present("b", "bob"), towns.present("b", "carol")
+    towns.advance(1.5)
+    towns.hush()
+    network.took()
+    before = towns.broker.published
+    sent = alice.beacon()
+    towns.settle()
+    assert towns.broker.published == before + 1, "to the node with the network"
+    assert network.took() == [(BROADCAST_TOPIC, sent)]
+    assert [agent.types() for agent in (near, bob, carol)] == [[], [], []]
+    bounty = towns.sends(alice, MsgType.BOUNTY, b"{}")
+    assert near.envelopes() == bob.envelopes() == carol.envelopes() == [bounty], "all but BEACONs"
+    carol.leave()
+    towns.advance(1.5)
+    alice.beacon()
+    towns.settle()
+    assert near.types() == bob.types() == ["BEACON"]
+    towns.kill("b")
+    towns.advance(5)
+    assert towns.town("a").room.handing_on.listeners_elsewhere == 0
+
+
 def test_beacons_of_a_bounded_number_of_agents_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("moothall.hall.mesh.other_nodes.MAX_AGENTS", 2)
     towns = Towns("a", "b")
@@ -238,6 +266,8 @@ def test_a_node_that_hears_too_much_gets_all(monkeypatch: pytest.MonkeyPatch) ->
         TopicsHeard([""]),
         TopicsHeard(["x" * 300]),
         TopicsHeard(["x", "y", "z"]),
+        TopicsHeard([], listeners=-1),
+        TopicsChanged([], listeners=-1),
         TopicsChanged(["x", "y", "z"]),
     ],
 )
@@ -462,6 +492,16 @@ def test_the_network_may_be_opened_after_the_nodes_have_met() -> None:
     network = towns.network("a")
     sent = towns.say(alice, "news", "hello")
     assert network.took() == [(NAMED_TOPIC + "news", sent)]
+
+
+def test_a_node_with_many_topics_may_have_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "MAX_NAMED", 2)
+    towns = Towns("a", "b")
+    towns.present("a", "alice")
+    towns.settle()
+    assert not towns.clusters["b"].topics.bridges
+    towns.network("a")
+    assert towns.clusters["b"].topics.bridges == {"a"}
 
 
 # -- when something fails --------------------------------------------------------------------------

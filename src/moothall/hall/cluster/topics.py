@@ -8,7 +8,7 @@ A node that has just come, or was apart from the others, says what it hears and 
 second one to know the other asks, so both know.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from moothall.hall.cluster.nodes import Node
@@ -31,6 +31,8 @@ class TopicsHeard(BusMessage, frozen=True):
     topics: list[str]
     hears_all: bool = False  # it gets all envelopes, whatever it named
     asks: bool = False  # the other node says the same of itself
+    listeners: int = 0  # connections that hear the fixed topics: so many, or at least so many
+    is_bridge: bool = False  # it has the network of peers
 
 
 class TopicsChanged(BusMessage, frozen=True):
@@ -38,6 +40,7 @@ class TopicsChanged(BusMessage, frozen=True):
 
     heard: list[str]
     unheard: list[str] = []  # noqa: RUF012  # msgspec copies it
+    listeners: int | None = None  # if that has changed
 
 
 class TopicEnvelope(BusMessage, frozen=True):
@@ -60,6 +63,11 @@ class Topics:
         self._others: dict[str, set[str]] = {}  # what each other node has named
         self._hearers: dict[str, set[str]] = {}  # nodes, by topic; none is empty
         self._all: set[str] = set()  # nodes that get all envelopes
+        self.bridges: set[str] = set()  # those with the network of peers: one, or none
+        self._own_listeners = 0
+        self._said_listeners = 0
+        self._listeners: dict[str, int] = {}  # by node
+        self.listeners = 0  # of all other nodes
         self._received: Received = lambda node, topic, envelope, author: None
         self._changed: Callable[[str], None] = lambda topic: None
         cluster.handle(TopicsHeard, self._hear_all_of)
@@ -94,10 +102,15 @@ class Topics:
             if not self._check_all():
                 self._publish(TopicsChanged([topic]))
 
+    def has_listeners(self, listeners: int) -> None:
+        """So many connections of this node hear the fixed topics, or at least so many. The other nodes are told
+        within a second."""
+        self._own_listeners = listeners
+
     def bridge(self) -> None:
         """This node has the network of peers. It needs all envelopes, and the lines of all public channels."""
-        self.is_bridge = True
-        self._check_all()
+        self.is_bridge = self._said_all = True
+        self._publish(self._heard(asks=False))
 
     def _check_all(self) -> bool:
         """True if the other nodes need not be told of a topic: they send everything, or have just been told."""
@@ -109,16 +122,19 @@ class Topics:
         return True
 
     def _pulse(self) -> None:
-        if not self._unheard:
-            return
         for topic in self._unheard:
             del self._own[topic]
         unheard, self._unheard = sorted(self._unheard), set()
-        if not self._check_all():
-            self._publish(TopicsChanged([], unheard))
+        has_changed = self._own_listeners != self._said_listeners
+        if self._check_all():
+            unheard = []
+        if unheard or has_changed:
+            self._said_listeners = self._own_listeners
+            self._publish(TopicsChanged([], unheard, self._own_listeners))
 
     def _heard(self, *, asks: bool) -> TopicsHeard:
-        return TopicsHeard([] if self._said_all else list(self._own), self._said_all, asks)
+        named = [] if self._said_all else list(self._own)
+        return TopicsHeard(named, self._said_all, asks, self._said_listeners, self.is_bridge)
 
     def _publish(self, message: BusMessage) -> None:
         self._cluster.publish(EVERY_NODE, message)
@@ -147,10 +163,12 @@ class Topics:
         if len(now) > MAX_NAMED:
             raise BadPacket("A node hears more topics than it may name")
         self._change(origin.node, now - before, before - now)
-        if message.hears_all:
-            self._all.add(origin.node)
-        else:
-            self._all.discard(origin.node)
+        self._count(origin.node, message.listeners)
+        for nodes, belongs in ((self._all, message.hears_all), (self.bridges, message.is_bridge)):
+            if belongs:
+                nodes.add(origin.node)
+            else:
+                nodes.discard(origin.node)
         if message.asks:
             self._cluster.send(origin.node, self._heard(asks=False))
 
@@ -159,7 +177,15 @@ class Topics:
         heard, unheard = _checked(message.heard) - known, _checked(message.unheard) & known
         if len(known) + len(heard) - len(unheard) > MAX_NAMED:
             raise BadPacket("A node hears more topics than it may name")
+        if message.listeners is not None:
+            self._count(origin.node, message.listeners)
         self._change(origin.node, heard, unheard)
+
+    def _count(self, node: str, listeners: int) -> None:
+        if listeners < 0:
+            raise BadPacket("A node has fewer listeners than none")
+        self.listeners += listeners - self._listeners.get(node, 0)
+        self._listeners[node] = listeners
 
     def _change(self, node: str, heard: set[str], unheard: set[str]) -> None:
         known = self._others.setdefault(node, set())
@@ -184,17 +210,16 @@ class Topics:
         self._change(node.name, set(), set(self._others.get(node.name, ())))
         del self._others[node.name]
         self._all.discard(node.name)
+        self.bridges.discard(node.name)
+        self.listeners -= self._listeners.pop(node.name, 0)
 
     # -- envelopes -----------------------------------------------------------------------------------
 
-    def publish(self, topic: str, envelope: bytes, author: bytes = b"") -> int:
-        """To the other nodes that hear the topic, and how many these are. It is lost if the bus is down."""
-        nodes = self.nodes(topic)
-        if nodes:
-            message = TopicEnvelope(topic, envelope, author)
-            for node in nodes:
-                self._cluster.send(node, message)
-        return len(nodes)
+    def publish(self, nodes: Collection[str], topic: str, envelope: bytes, author: bytes = b"") -> None:
+        """To these nodes. It is lost if the bus is down."""
+        message = TopicEnvelope(topic, envelope, author)
+        for node in nodes:
+            self._cluster.send(node, message)
 
     def _take(self, origin: Origin, message: TopicEnvelope) -> None:
         self._received(origin.node, message.topic, message.envelope, message.author)

@@ -42,20 +42,27 @@ def name_in(envelope: Envelope) -> str:
         return ""
 
 
-def audience(agent: Presented, name: str, connections: dict[Connection, None]) -> int:
+def is_crowd(connections: dict[Connection, None], elsewhere: int = 0) -> bool:
+    """True if BEACONs go to no connection. `elsewhere` is how many connections other nodes of the hall have."""
+    return len(connections) + elsewhere > LARGEST_AUDIENCE
+
+
+def audience(agent: Presented, name: str, connections: dict[Connection, None], elsewhere: int = 0) -> int:
     """How many connections `listeners` has, without the sender's own being left out."""
-    if len(connections) > LARGEST_AUDIENCE:
+    if is_crowd(connections, elsewhere):
         return 0
-    if _is_for_all(agent, name, len(connections)):
+    if _is_for_all(agent, name, len(connections) + elsewhere):
         return len(connections)
     return sum(1 for _ in _later(agent, connections))
 
 
-def listeners(agent: Presented, name: str, connections: dict[Connection, None]) -> list[Connection]:
+def listeners(
+    agent: Presented, name: str, connections: dict[Connection, None], elsewhere: int = 0
+) -> list[Connection]:
     """`connections` are in the order of arrival. Call `told` or `not_told` afterwards."""
-    if len(connections) > LARGEST_AUDIENCE:
+    if is_crowd(connections, elsewhere):
         return []
-    if _is_for_all(agent, name, len(connections)):
+    if _is_for_all(agent, name, len(connections) + elsewhere):
         return list(connections)
     return list(_later(agent, connections))
 

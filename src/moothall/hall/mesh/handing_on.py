@@ -9,13 +9,14 @@
 One node of a hall has the network. So an envelope crosses each border once, and comes back over none.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from moothall.hall.mesh import beacons
 from moothall.hall.mesh.guest import Guest
 from moothall.hall.mesh.other_nodes import Nodes
 from moothall.hall.mesh.source import Source
-from moothall.wire.mesh.envelope import sender_of
+from moothall.wire.mesh.envelope import is_beacon, sender_of
 from moothall.wire.mesh.msg_types import BROADCAST_TOPIC, NAMED_TOPIC, NOTARY_TOPIC, REPUTATION_TOPIC
 
 if TYPE_CHECKING:
@@ -46,17 +47,27 @@ class HandingOn:
         self._room.routing.publish(raw, listeners, author)
         if source.peer is None:
             self._room.border.publish(topic, raw)
-        if self._nodes is not None:
-            self.sent += self._nodes.publish(topic, raw, b"" if sender_of(raw) == author else author)
+        nodes = self._hearers(topic, is_beacon=is_beacon(raw))
+        if self._nodes is not None and nodes:
+            self._nodes.publish(nodes, topic, raw, b"" if sender_of(raw) == author else author)
+            self.sent += len(nodes)
 
     def from_node(self, topic: str, raw: bytes, author: bytes, listeners: Iterable[Guest]) -> None:
         """The same for an envelope that another node has handed on."""
         self._room.routing.publish(raw, listeners, author)
         self._room.border.publish(topic, raw)
 
-    def nodes(self, topic: str) -> int:
+    def nodes(self, topic: str, *, is_beacon: bool) -> int:
         """How many other nodes an envelope to this topic goes to."""
-        return 0 if self._nodes is None else len(self._nodes.nodes(topic))
+        return len(self._hearers(topic, is_beacon=is_beacon))
+
+    def _hearers(self, topic: str, *, is_beacon: bool) -> Collection[str]:
+        """In a crowd, no agent gets a BEACON. The network does."""
+        if self._nodes is None:
+            return ()
+        if is_beacon and beacons.is_crowd(self._room.listeners, self._nodes.listeners):
+            return self._nodes.bridges
+        return self._nodes.nodes(topic)
 
     # -- what this node hears ------------------------------------------------------------------------
 
@@ -77,11 +88,20 @@ class HandingOn:
 
     def listeners_changed(self) -> None:
         """A connection got its key, or has ended: it hears the fixed topics."""
+        if self._nodes is None:
+            return
+        # More make no difference.
+        self._nodes.has_listeners(min(len(self._room.listeners), beacons.LARGEST_AUDIENCE + 1))
         hears_fixed = bool(self._room.listeners)
-        if self._nodes is not None and hears_fixed is not self._hears_fixed:
+        if hears_fixed is not self._hears_fixed:
             self._hears_fixed = hears_fixed
             for topic in _FIXED:
                 self._nodes.hear(topic, is_heard=hears_fixed)
+
+    @property
+    def listeners_elsewhere(self) -> int:
+        """How many connections other nodes have. Beyond a crowd, it may be more."""
+        return 0 if self._nodes is None else self._nodes.listeners
 
     def is_heard_elsewhere(self, topic: str) -> bool:
         """True if agents of another node hear this named topic."""

@@ -36,6 +36,13 @@ class Nodes(Protocol):
         """Call `received` with the node, the topic, the envelope and its author for each envelope that another node
         hands on. Call `changed` with a topic when the first other node hears it, or the last one no longer does."""
 
+    @property
+    def listeners(self) -> int:
+        """How many connections the other nodes have, as they said last."""
+
+    def has_listeners(self, listeners: int) -> None:
+        """This node has so many, or at least so many."""
+
     def hear(self, topic: str, *, is_heard: bool) -> None:
         """Agents of this node hear this topic, or no longer do."""
 
@@ -48,9 +55,12 @@ class Nodes(Protocol):
     def nodes(self, topic: str) -> Collection[str]:
         """The other nodes that get what is published on this topic."""
 
-    def publish(self, topic: str, envelope: bytes, author: bytes = b"") -> int:
-        """To the other nodes that hear the topic, and how many these are. `author` is the agent, if the hall has
-        signed the envelope in its place."""
+    @property
+    def bridges(self) -> Collection[str]:
+        """Those of them that have the network of peers: one, or none."""
+
+    def publish(self, nodes: Collection[str], topic: str, envelope: bytes, author: bytes = b"") -> None:
+        """To these nodes. `author` is the agent, if the hall has signed the envelope in its place."""
 
 
 class _Heard:
@@ -124,7 +134,7 @@ class OtherNodes:
         """The roster of the hall has the agent from its own node."""
         room, key, name = self._room, envelope.sender, beacons.name_in(envelope)
         known = self._agent(key)
-        listeners = beacons.listeners(known, name, room.listeners)
+        listeners = beacons.listeners(known, name, room.listeners, room.handing_on.listeners_elsewhere)
         room.handing_on.from_node(TOPICS[MsgType.BEACON], raw, key, listeners)
         if listeners:
             beacons.told(known, name, room.newest)

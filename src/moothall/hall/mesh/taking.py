@@ -166,7 +166,8 @@ class Taking:
             return True
         audience = self._audience(source, arrival, envelope, topic)
         if topic is not None:
-            audience += self._room.handing_on.nodes(topic)
+            is_beacon = envelope.msg_type is MsgType.BEACON
+            audience += self._room.handing_on.nodes(topic, is_beacon=is_beacon)
         return source.pays_for(arrival, envelope_price(envelope, len(arrival.raw), audience))
 
     def _audience(self, source: Source[Any], arrival: Arrival, envelope: Envelope, topic: str | None) -> int:
@@ -176,7 +177,8 @@ class Taking:
         if envelope.msg_type is MsgType.BEACON:
             known = self._presented(source, envelope.sender)
             if known is not None:
-                return beacons.audience(known, beacons.name_in(envelope), room.listeners)
+                elsewhere = room.handing_on.listeners_elsewhere
+                return beacons.audience(known, beacons.name_in(envelope), room.listeners, elsewhere)
         if envelope.msg_type is MsgType.BROADCAST:
             name = topic.removeprefix(NAMED_TOPIC)
             return len(room.topics.members(name)) + self._presence.audience(name)
@@ -219,7 +221,7 @@ class Taking:
                 return
         else:
             known = room.border.abroad.heard(key, source.ip)
-        listeners = beacons.listeners(known, name, room.listeners)
+        listeners = beacons.listeners(known, name, room.listeners, room.handing_on.listeners_elsewhere)
         room.handing_on.hand_on(source, TOPICS[MsgType.BEACON], arrival.raw, key, listeners)
         if listeners:
             beacons.told(known, name, room.newest)
