@@ -16,6 +16,7 @@ from moothall.market.audit import audit_row
 from moothall.market.books import Books
 from moothall.market.records import Receipt, Standing
 from moothall.store import sqlite as engine
+from moothall.store.books import StoreBooks
 from moothall.store.opening import prepare
 from moothall.store.sqlite import SqliteConnection, SqliteStore, connect
 from moothall.store.transaction import Transaction
@@ -92,6 +93,21 @@ async def test_units_that_come_while_the_disk_is_busy_share_the_next_commit(sqli
     assert statistics.largest_batch == 64
     assert statistics.batch_sizes == {1: 1, 64: 1}
     assert sqlite.select("SELECT count(*) FROM proposals") == [(65,)]
+
+
+@pytest.mark.usefixtures("ample_time")
+async def test_units_that_come_while_others_are_run_share_their_commit(sqlite: Place) -> None:
+    async with sqlite.opened() as store:
+        second: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def first(books: StoreBooks) -> None:
+            propose("prop_1")(books)
+            store.submit(propose("prop_2"), second.set_result, second.set_exception)
+
+        await run(store, first)
+        await second
+        assert store.statistics().batch_sizes == {2: 1}
+    assert sqlite.select("SELECT count(*) FROM proposals") == [(2,)]
 
 
 async def test_nobody_is_answered_before_the_commit(sqlite: Place) -> None:

@@ -1,13 +1,15 @@
 """The embedded store: one file, one writer thread, and commits that are shared.
 
-An fsync costs milliseconds and a unit of work a tenth of one. So the thread takes whatever waits, runs it unit
-by unit inside one transaction, commits once, and only then answers them all. A unit that is refused leaves
-nothing behind and does not affect others. If rows collide when they are written (which decisions that look first
-never do), the transaction is undone and its units run again, each in a savepoint of its own, so that the one
-at fault fails alone. If COMMIT itself fails, nothing was saved, and every unit fails with that.
+An fsync costs milliseconds and a unit of work a tenth of one. So the thread takes whatever waits and whatever
+arrives meanwhile, runs it unit by unit inside one transaction, commits once, and only then answers them all. A unit
+that is refused leaves nothing behind and does not affect others. If rows collide when they are written (which
+decisions that look first never do), the transaction is undone and its units run again, each in a savepoint of its
+own, so that the one at fault fails alone. If COMMIT itself fails, nothing was saved, and every unit fails with
+that.
 
 How much goes into one commit depends on the disk: enough that the fsync is a small part of the time, and no more,
-because the first unit waits for the others, and all of them go on together afterwards.
+because the first unit waits for the others, and all of them go on together afterwards. Where a disk takes no time,
+units still share the pages that they change.
 """
 
 import os
@@ -34,7 +36,7 @@ FILE: Final = "hall.db"
 LOG: Final = "-wal"  # what the name of the log beside it ends with: the latest commits are in there
 
 MAX_BATCH: Final = 256
-SHORTEST_BATCH: Final = 0.005  # seconds after which a batch is committed even where a commit takes no time
+SHORTEST_BATCH: Final = 0.01  # seconds after which a batch is committed even where a commit takes no time
 LONGEST_BATCH: Final = 0.02
 BATCH_TO_COMMIT: Final = 3  # in between, a batch takes so many times as long as the last commit
 SLICE: Final = 0.0002  # seconds of work after which it is the loop's turn
@@ -190,66 +192,88 @@ class SqliteStore:
 
     def _serve(self) -> None:
         step_back()
-        while batch := self._take():
-            answers = self._answer(batch)
+        while self._wait():
+            answers = self._answer()
             for _ in answers:
                 self._waiting.popleft()
             self._answers.send(answers)
         self._connection.close()
 
-    def _take(self) -> list[Unit]:
-        """The waiting units, at least one; none when the store closes."""
+    def _wait(self) -> bool:
+        """Until a unit waits. False: the store closes, and none does."""
+        if not self._waiting:
+            unit = self._queue.get()
+            if unit is None:
+                return False
+            self._waiting.append(unit)
+        return True
+
+    def _take(self) -> None:
+        """What has been handed in since, as far as one commit has room for it."""
         with suppress(Empty):  # nothing more waits
             while len(self._waiting) < MAX_BATCH:
-                unit = self._queue.get(block=not self._waiting)
+                unit = self._queue.get_nowait()
                 if unit is None:
                     self._queue.put(None)  # for the next time, when nothing waits
                     break
                 self._waiting.append(unit)
-        return list(self._waiting)
 
-    def _answer(self, batch: Sequence[Unit]) -> list[Answer]:
-        """For the whole batch, or for as much of it as the time allows."""
+    def _answer(self) -> list[Answer]:
+        """For all units that wait, or for as many of them as the time allows."""
         try:
             with self._turn:
-                return self._try_twice(self._take())  # more may wait than before the turn
+                return self._try_twice()
         except BaseException as error:  # noqa: BLE001  # always answer, or the callers wait for ever
-            self._statistics.failed += len(batch)
+            self._statistics.failed += len(self._waiting)
             reason = error if isinstance(error, StoreFailed) else StoreFailed(f"not saved: {error!r}")
-            return [unit.fail(reason) for unit in batch]
+            return [unit.fail(reason) for unit in self._waiting]
 
-    def _try_twice(self, batch: Sequence[Unit]) -> list[Answer]:
+    def _try_twice(self) -> list[Answer]:
         try:
             try:
-                return self._together(batch, careful=False)
+                return self._together(careful=False)
             except (sqlite3.Error, Stale):
                 self._roll_back()
-                self._statistics.repeated += len(batch)
-                return self._together(batch, careful=True)
+                self._statistics.repeated += len(self._waiting)
+                return self._together(careful=True)
         except BaseException:
             self._roll_back()  # before the turn ends
             raise
 
-    def _together(self, batch: Sequence[Unit], *, careful: bool) -> list[Answer]:
+    def _together(self, *, careful: bool) -> list[Answer]:
+        """One commit for all units that wait. Those that arrive meanwhile go into it too."""
         began = turn = monotonic()
         transaction = Transaction(
             self._connection, self._cache, self._subscriptions, careful=careful, hall=self._hall
         )
         self._begin(transaction)
         answers: list[Answer] = []
-        for unit in batch:
+        for unit in self._units():
             if monotonic() - turn > SLICE:
                 self._loop_first.wait()
                 turn = monotonic()
             answers.append(self._run(unit, transaction.unit(), careful))
             if monotonic() - began > self._batch_seconds:
                 break
+        if monotonic() - turn > SLICE:
+            self._loop_first.wait()
         self._write(transaction)
         took = self._commit(transaction)
         self._batch_seconds = min(max(SHORTEST_BATCH, BATCH_TO_COMMIT * took), LONGEST_BATCH)
         self._statistics.committed(len(answers), took)
         self._committed(transaction.changes)
         return answers
+
+    def _units(self) -> Iterator[Unit]:
+        """Those that wait, and those that arrive while they are run."""
+        taken = 0
+        while True:
+            if taken == len(self._waiting):
+                self._take()
+            if taken == len(self._waiting):
+                return
+            yield self._waiting[taken]
+            taken += 1
 
     def _run(self, unit: Unit, books: SqlBooks, careful: bool) -> Answer:
         try:
