@@ -1,6 +1,6 @@
 """The compiled build beside the pure one, in the same rounds.
 
-`make wheel` makes the wheel. It is installed into a virtual environment of its own, which `--compiled` names.
+`make build-wheel` makes the wheel, and installs it into build/wheel, an environment that `--compiled` can name.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ def check(venv: Path) -> None:
     if not any(venv.glob("lib/python*/site-packages/moothall/**/*.so")):
         raise NotCompiled(
             f"There is no compiled moothall in {venv}.\n"
-            "Run `make wheel`, then install the wheel of dist/ there with `pip install`."
+            "Run `make build-wheel`, and name build/wheel; or install the wheel of dist/ there with `pip install`."
         )
 
 

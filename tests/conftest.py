@@ -1,6 +1,6 @@
 """What hypothesis tries: `HYPOTHESIS_PROFILE=ci` for the same each time, `thorough` for more. Where agents remember
 the halls that they met, and commands their contexts: not in the home folder, and not beyond a test. Variables of
-the developer choose no hall, key file or name. And how the suite is spread over processors."""
+the developer choose no hall, key file or name. How the suite is spread over processors. Which build it tests."""
 
 import gc
 import os
@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import moothall
 from moothall.cli import _chosen, _context_file
+from moothall.compiled import COMPILED, PURE, build
 from moothall.known_halls import PATH_VARIABLE
 from moothall.wire.authority import URL_VARIABLES
 
@@ -23,6 +25,24 @@ settings.register_profile("thorough", deadline=None, max_examples=500, print_blo
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 _numbers = count()
+_SOURCES = Path(__file__).parents[1] / "src"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--build",
+        choices=(COMPILED, PURE),
+        help="fail unless this build is under test; `compiled` is that of an installed wheel",
+    )
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    wanted = session.config.getoption("--build")
+    place = Path(moothall.__file__)
+    if wanted is not None and wanted != build():
+        raise pytest.UsageError(f"--build {wanted}: {place} is the {build()} build")
+    if wanted == COMPILED and place.is_relative_to(_SOURCES):
+        raise pytest.UsageError(f"--build {wanted}: {place} is the source, not an installed wheel")
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)

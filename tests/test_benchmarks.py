@@ -113,7 +113,7 @@ def test_an_environment_without_a_compiled_wheel(tmp_path: Path) -> None:
     package = tmp_path / "lib" / "python3.11" / "site-packages" / "moothall" / "hall"
     package.mkdir(parents=True)
     (package / "hall.py").touch()
-    with pytest.raises(NotCompiled, match="make wheel"):
+    with pytest.raises(NotCompiled, match="make build-wheel"):
         check(tmp_path)
     (package / "hall.cpython-311-x86_64-linux-gnu.so").touch()
     check(tmp_path)

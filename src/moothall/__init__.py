@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from moothall import compiled as _compiled
+
 if TYPE_CHECKING:
     from moothall.client import (
         Agent,
@@ -122,6 +124,8 @@ if TYPE_CHECKING:
         WrongAdminKey,
     )
     from moothall.identity import Identity, PrivateKey, PublicKey
+
+_compiled.choose()  # before any other module of ours is imported
 
 __version__ = "0.1.0"
 

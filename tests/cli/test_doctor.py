@@ -19,6 +19,7 @@ from moothall.cli import _local_checks, _remote_checks
 from moothall.cli._findings import Finding, Level
 from moothall.cli.health import Report
 from moothall.cli.main import app
+from moothall.compiled import build
 from moothall.identity import PrivateKey, save
 from moothall.identity.keyfile import Identity
 from moothall.settings import Settings
@@ -450,7 +451,13 @@ def test_extras_that_are_missing_come_with_the_command_to_install_them(
     _, moothall = _local_checks.versions()
     assert moothall.level is Level.OK
     assert f"without {', '.join(_local_checks.EXTRAS)}" in moothall.found
+
     assert f"pip install 'moothall[{','.join(_local_checks.EXTRAS)}]'" in moothall.found
+
+
+def test_which_build_runs() -> None:
+    _, moothall = _local_checks.versions()
+    assert moothall.found.startswith(f"{__version__} ({build()})")
 
 
 def test_the_extras_of_the_package_are_those_that_are_checked() -> None:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from moothall import __version__
 from moothall.cli.health import Report, describe
 from moothall.cli.main import app
+from moothall.compiled import build
 from tests.support.server import HallProcess, running_hall
 
 
@@ -77,6 +78,7 @@ def test_health_for_people(hall: HallProcess) -> None:
     shown = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
     assert shown["status"] == "healthy"
     assert shown["server"] == f"townhall {__version__}"
+    assert shown["build"] == build()
     assert shown["agents"] == "0 connected, 0 with a key"
 
 

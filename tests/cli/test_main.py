@@ -1,6 +1,7 @@
 """`moothall` itself: commands, help, one-line errors, exit codes, and what is imported for them."""
 
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -13,11 +14,13 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+import moothall
 from moothall import __version__, errors
 from moothall.cli import _exits
 from moothall.cli._addresses import channel_name, hall_url, looks_like_url, web_url
 from moothall.cli._exits import exit_code, explain
 from moothall.cli.main import COMMANDS, GROUPS, app
+from moothall.compiled import build
 from moothall.errors import MoothallError, Refusal, UsageError
 from moothall.tui import entry
 from tests.support.server import PROGRAM, environment, running_hall
@@ -94,6 +97,20 @@ from moothall.cli import main
 
 def test_version() -> None:
     assert run("--version").stdout == f"moothall {__version__}\n"
+
+
+@pytest.mark.parametrize("words", [("--version", "-v"), ("-v", "--version"), ("--verbose", "--version")])
+def test_version_with_the_build(words: tuple[str, ...]) -> None:
+    first, *details = run(*words).stdout.splitlines()
+    assert first == f"moothall {__version__}"
+    shown = dict(line.split(maxsplit=1) for line in details)
+    assert shown["build"] == build()
+    assert shown["python"].startswith(platform.python_version())
+    assert shown["from"] == str(Path(moothall.__file__).parent)
+
+
+def test_verbose_is_for_the_version_alone() -> None:
+    assert "--version" in complaint("-v", "context", "list")
 
 
 @pytest.mark.parametrize("group", [name for name in COMMANDS if name not in SINGLE_COMMANDS])

@@ -31,6 +31,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from moothall import __version__
+from moothall.compiled import build
 from moothall.identity import PrivateKey
 from moothall.p2p.multiaddr import Multiaddr
 from tests.identity.vectors import ALICE
@@ -329,10 +330,12 @@ async def test_health_has_the_reference_shape(hall: HallProcess) -> None:
         "proposals",
         "timestamp",
         "hall_key",
+        "build",
         "conversations",
     ]
     assert report["conversations"] == {"total": 0, "byState": {}}
     assert report["hall_key"] == hall.key.raw.hex()
+    assert report["build"] == build()
     assert (report["status"], report["server"], report["version"]) == ("healthy", "moothall", __version__)
     assert type(report["uptime_seconds"]) is int
     assert report["agents"].keys() == {"connected", "with_identity"}

@@ -16,7 +16,8 @@ from moothall.store.books import SqlBooks
 from moothall.store.dialect import Connection, Cursor, Row, Statement, Value
 from moothall.store.opening import prepare
 from moothall.store.row_cache import MAX_REMEMBERED, RowCache
-from moothall.store.rows import LONGEST_RUN, Draft, Fields, Stored, _runs
+from moothall.store.rows import LONGEST_RUN, Draft, Fields, _runs
+from moothall.store.stored import Stored
 from moothall.store.transaction import Transaction
 from tests.store.support import (
     ALICE,

@@ -16,6 +16,7 @@ from moothall.cli import _chosen
 from moothall.cli._context_file import ContextFile, name_in_use
 from moothall.cli._exits import install_command
 from moothall.cli._findings import Finding, fail, ok, warn
+from moothall.compiled import build
 from moothall.errors import KeyFileError, SettingsError, UsageError
 from moothall.hall.redaction import Redactor
 from moothall.identity import keyfile
@@ -50,7 +51,7 @@ def versions() -> list[Finding]:
         parts.append(f"without {', '.join(missing)} ({install_command(','.join(missing))})")
     return [
         ok("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
-        ok("moothall", f"{__version__} {', '.join(parts)}"),
+        ok("moothall", f"{__version__} ({build()}) {', '.join(parts)}"),
     ]
 
 

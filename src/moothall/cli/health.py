@@ -107,6 +107,7 @@ def describe(report: Report) -> list[tuple[str, str]]:
     return [
         ("status", str(fields["status"])),
         ("server", f"{fields.get('server')} {fields.get('version')}"),
+        *([("build", str(fields["build"]))] if "build" in fields else []),
         ("hall key", str(fields.get("hall_key", "none"))),
         ("up", _duration(fields.get("uptime_seconds"))),
         ("agents", f"{agents.get('connected')} connected, {agents.get('with_identity')} with a key"),

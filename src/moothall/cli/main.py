@@ -1,6 +1,7 @@
 """`moothall`: the commands. Each is a module of its own, imported when it is asked for."""
 
 import os
+import platform
 import sys
 from difflib import get_close_matches
 from importlib import import_module
@@ -13,6 +14,8 @@ import typer
 from moothall import __version__
 from moothall.cli._addresses import HallCommand
 from moothall.cli._exits import OneLineErrors
+from moothall.compiled import build
+from moothall.errors import UsageError
 
 # In the order of `moothall --help`. Module and function have the command's name; a module of several commands
 # has them in its `app`.
@@ -88,16 +91,28 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"moothall {__version__}")
-        raise typer.Exit
+def _print_version(ctx: typer.Context, wanted: bool) -> None:
+    if not wanted:
+        return
+    typer.echo(f"moothall {__version__}")
+    if ctx.params["verbose"]:
+        typer.echo(f"build   {build()}")
+        typer.echo(f"python  {platform.python_version()} on {platform.system()} {platform.machine()}")
+        typer.echo(f"from    {Path(__file__).parents[1]}")
+    raise typer.Exit
 
 
 @app.callback()
 def common(
     version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        False, "--version", callback=_print_version, help="Show the version and exit."
+    ),
+    verbose: bool = typer.Option(
+        False,
+        "--verbose",
+        "-v",
+        is_eager=True,  # known when --version is read, wherever it stands
+        help="With --version: the build too, compiled or pure, and the Python.",
     ),
 ) -> None:
     """A meeting hall for AI agents.
@@ -108,6 +123,8 @@ def common(
     moothall chat                      take part, as a person
     moothall listen general --json     every message a JSON line, for programs
     """
+    if verbose and not version:
+        raise UsageError("--verbose goes with --version")
 
 
 def main() -> None:

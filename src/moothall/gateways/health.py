@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from moothall import __version__
+from moothall.compiled import build
 from moothall.court.desk import CourtDesk
 from moothall.errors import RateLimited, Refusal
 from moothall.gateways.bus_metrics import BusMetrics, MeteredBus, bus_report
@@ -282,7 +283,8 @@ def health_report(
             "agents": desk.parties,
         },
         "timestamp": _iso(now),
-        "hall_key": hall.public_key,  # ours
+        "hall_key": hall.public_key,  # ours, as is all that follows
+        "build": build(),
     }
     if mesh is not None:
         counts = mesh.desk.counts

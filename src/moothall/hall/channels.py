@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from moothall.errors import ChannelExists, ChannelNotFound
 from moothall.hall.history import History
 from moothall.hall.outside import Relay
@@ -23,15 +21,6 @@ from moothall.wire.agentchat.server import Chat
 
 if TYPE_CHECKING:
     from moothall.hall.cluster.rooms import ChannelRoom
-
-
-class Kind(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What kind of channel it is. This never changes."""
-
-    invite_only: bool = False
-    verified_only: bool = False
-    on_demand: bool = False
-    made_by: str | None = None  # the address of its maker
 
 
 class Channel:

@@ -30,7 +30,7 @@ REPORT: Final = 100  # microseconds of the store: a report shares its unit of wo
 Count = Callable[["Hall", Session, Any], int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cost:
     told: Count | None = None  # messages to others, and entries of a list
     out: Count | None = None  # bytes of an answer that can be long

@@ -8,7 +8,8 @@ from msgspec import UNSET, UnsetType
 
 from moothall.errors import AuthRequired, InvalidMessage, NotInvited
 from moothall.hall.access import holder_of
-from moothall.hall.channels import Channel, Kind
+from moothall.hall.channel_kind import Kind
+from moothall.hall.channels import Channel
 from moothall.hall.commands import Command, CommandRate
 from moothall.hall.costs import AGENT_LIST, ANSWER, CHANNEL, CHANNEL_LIST, DIRECT, ENTRY, MAX_AGENTS_LISTED
 from moothall.hall.hall import Hall

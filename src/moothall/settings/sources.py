@@ -26,7 +26,7 @@ from moothall.wire.http import is_subprotocol
 
 CONFIG_FILE: Final = "moothall.toml"
 PREFIX: Final = "MOOTHALL_"
-# MOOTHALL_ variables that are not settings of a hall: commands that go to one read them.
+# MOOTHALL_ variables that are not settings of a hall: commands that go to one read them, or all of moothall.
 NOT_SETTINGS: Final = frozenset(
     (
         "MOOTHALL_CONFIG",
@@ -36,6 +36,7 @@ NOT_SETTINGS: Final = frozenset(
         "MOOTHALL_CREWS",
         "MOOTHALL_MCP_TOKEN",
         "MOOTHALL_MCP_TOKEN_FILE",
+        "MOOTHALL_PURE",
     )
 )
 

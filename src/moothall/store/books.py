@@ -54,9 +54,10 @@ from moothall.store.mesh_inbox import InboxSql
 from moothall.store.mesh_log import LogSql
 from moothall.store.node import NodeSql
 from moothall.store.row_cache import RowCache
-from moothall.store.rows import Draft, Stored
+from moothall.store.rows import Draft
 from moothall.store.spending import SpendingSql
 from moothall.store.standings import StandingBooks
+from moothall.store.stored import Stored
 from moothall.store.tables import TABLES
 from moothall.store.work import MARKS, is_plain, is_storable, runs
 

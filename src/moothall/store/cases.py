@@ -13,8 +13,9 @@ from moothall.identity import PublicKey
 from moothall.market.books import MAX_READ, what_fits
 from moothall.market.records import Standing
 from moothall.settings.sources import MAX_COUNTERPARTIES
-from moothall.store.rows import Stored, parts_of
+from moothall.store.rows import parts_of
 from moothall.store.standings import StandingBooks
+from moothall.store.stored import Stored
 from moothall.store.work import MARKS, is_plain, runs
 
 # Latest deals of each side in which the counterparties of an agent are counted: a bound on what one can cost.

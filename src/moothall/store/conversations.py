@@ -7,8 +7,8 @@ import msgspec
 
 from moothall.market.books import MAX_READ, OpenOffers, Page, what_fits
 from moothall.market.conversations import Conversation
-from moothall.store.rows import Stored
 from moothall.store.standings import StandingBooks
+from moothall.store.stored import Stored
 from moothall.store.tables import TABLES
 from moothall.store.work import MARKS, runs
 

@@ -14,8 +14,8 @@ from moothall.market.credit_books import JournalEntry
 from moothall.market.credits import EXTERNAL, TREASURY, Authority, Escrow, Posted
 from moothall.market.records import Entry, Posting
 from moothall.store.dialect import Row
-from moothall.store.rows import Stored
 from moothall.store.standings import StandingBooks
+from moothall.store.stored import Stored
 from moothall.store.work import MARKS, is_plain, runs
 
 _escrow: Final = msgspec.json.Decoder(Escrow).decode

@@ -12,7 +12,8 @@ from moothall.market.conversations import Conversation
 from moothall.market.credits import Escrow
 from moothall.market.records import Proposal, Standing
 from moothall.store.dialect import Connection
-from moothall.store.rows import LARGE, Draft, Stored
+from moothall.store.rows import LARGE, Draft
+from moothall.store.stored import Stored
 
 MAX_REMEMBERED: Final = 10_000  # rows of each kind; when there are more, the older half is forgotten
 MAX_KEYS: Final = 100_000

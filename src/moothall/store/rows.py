@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from operator import itemgetter
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -32,6 +32,7 @@ from moothall.market.records import (
     Standing,
 )
 from moothall.store.dialect import Connection, Statement, Value
+from moothall.store.stored import Stored
 from moothall.store.tables import TABLES, Table
 from moothall.wire.mesh.envelope import NO_CONVERSATION, Envelope
 from moothall.wire.mesh.merkle import leaf
@@ -43,8 +44,6 @@ OPEN: Final = frozenset(("pending", "accepted"))
 
 _encode: Final = msgspec.json.Encoder().encode
 
-Record = TypeVar("Record")
-
 
 class Stale(Exception):
     """A row changed after this unit of work had read it, or was there although it read none."""
@@ -52,11 +51,6 @@ class Stale(Exception):
 
 # Bytes of a proposal. Most have half of that, but one may fill a frame, and take twenty times as much when decoded.
 LARGE: Final = 2048
-
-
-class Stored(msgspec.Struct, Generic[Record], frozen=True, gc=False):
-    version: int  # 0: there is no such row
-    record: Record
 
 
 _MAY_BE_THERE: Final = ("keys", "mesh_log")  # and then the row that is there stays

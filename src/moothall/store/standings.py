@@ -13,7 +13,7 @@ from moothall.market import ledger
 from moothall.market.books import Leader
 from moothall.market.records import Entry, RatingPoint, Registration, Revoked, Standing
 from moothall.store.row_cache import RowCache
-from moothall.store.rows import Stored
+from moothall.store.stored import Stored
 from moothall.store.work import MARKS, SqlWork, runs
 
 _standing: Final = msgspec.json.Decoder(Standing).decode

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moothall.hall.agenda import Agenda
-from moothall.hall.channels import Kind
+from moothall.hall.channel_kind import Kind
 from moothall.hall.cluster.homes import Homes
 from moothall.hall.cluster.log import RING_RECORDS, Decision
 from moothall.hall.cluster.nodes import Node, Nodes

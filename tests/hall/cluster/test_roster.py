@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
-from moothall.hall.cluster.remote import AgentRecord, RemoteAgent
+from moothall.hall.cluster.remote import AgentRecord
+from moothall.hall.cluster.remote_agent import RemoteAgent
 from moothall.hall.cluster.roster import LISTED, MAX_AGENTS, AgentList, AgentPresent
 from moothall.hall.session import Agent
 from moothall.identity import PrivateKey

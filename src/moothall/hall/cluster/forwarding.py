@@ -12,7 +12,8 @@ from msgspec import UnsetType
 
 from moothall.errors import ChannelExists, Unavailable
 from moothall.hall import membership
-from moothall.hall.channels import Channel, Kind
+from moothall.hall.channel_kind import Kind
+from moothall.hall.channels import Channel
 from moothall.hall.cluster import events
 from moothall.hall.cluster.directory import Directory
 from moothall.hall.cluster.events import Depart

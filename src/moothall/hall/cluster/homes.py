@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from moothall.hall.agenda import Agenda
-from moothall.hall.channels import Kind
+from moothall.hall.channel_kind import Kind
 from moothall.hall.cluster.bus import Bus, Entry, Stop
 from moothall.hall.cluster.elections import ChannelLog
 from moothall.hall.cluster.log import (

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from moothall.hall import peers, presence, takeovers
 from moothall.hall.agenda import Appointment
 from moothall.hall.cluster.nodes import SILENCE_SECONDS, Node
-from moothall.hall.cluster.remote import AgentRecord, Carrier, RemoteAgent, RemoteLink, RemoteSession
+from moothall.hall.cluster.remote import AgentRecord, Carrier, RemoteLink
+from moothall.hall.cluster.remote_agent import RemoteAgent, RemoteSession
 from moothall.hall.session import Agent, Tier
 from moothall.wire.bus import EVERY_NODE, BadPacket, BusMessage, Origin
 

@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from moothall.errors import InvalidMessage
 from moothall.wire.agentchat.client import MAX_REF, ClientMessage
-from moothall.wire.agentchat.faults import explain
+from moothall.wire.agentchat.faults import Outline, explain
 from moothall.wire.agentchat.requests import AnyClientMessage
 from moothall.wire.agentchat.server import ServerMessage
 from moothall.wire.outgoing import Bundle, Outgoing
@@ -35,21 +35,14 @@ class Slow(Exception):
     """It is JSON, but only the standard library can read it."""
 
 
-class _Outline(msgspec.Struct):
-    """What can be read of a message that did not pass."""
-
-    type: Any = UNSET
-    ref: Any = None
-
-
 class _Look(NamedTuple):
     """An outline, and where all fields can be read: JSON, or an object that was read from it."""
 
-    outline: _Outline
+    outline: Outline
     source: Any = None  # not an object
 
 
-_decode_outline: Final = msgspec.json.Decoder(_Outline).decode
+_decode_outline: Final = msgspec.json.Decoder(Outline).decode
 _skip: Final = msgspec.json.Decoder(msgspec.Raw).decode
 
 
@@ -186,9 +179,9 @@ def _look(payload: bytes, *, slowly: bool) -> _Look:
     try:
         return _Look(_decode_outline(payload), payload)
     except RecursionError:
-        return _Look(_Outline())
+        return _Look(Outline())
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _Look(_Outline()) if _is_plain_json(payload) else _look_slowly(payload, slowly=slowly)
+        return _Look(Outline()) if _is_plain_json(payload) else _look_slowly(payload, slowly=slowly)
 
 
 def _is_plain_json(payload: bytes) -> bool:
@@ -204,15 +197,15 @@ def _look_slowly(payload: bytes, *, slowly: bool) -> _Look:
     try:
         return _look_at(_parse_slowly(payload, slowly=slowly))
     except RecursionError:
-        return _Look(_Outline())
+        return _Look(Outline())
     except ValueError:
         raise Malformed from None
 
 
 def _look_at(value: Any) -> _Look:
     if not isinstance(value, dict):
-        return _Look(_Outline())
-    return _Look(_Outline(value.get("type", UNSET), value.get("ref")), value)
+        return _Look(Outline())
+    return _Look(Outline(value.get("type", UNSET), value.get("ref")), value)
 
 
 def _explain(error: msgspec.ValidationError, look: _Look) -> NoReturn:

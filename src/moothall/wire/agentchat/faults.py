@@ -35,6 +35,13 @@ _KINDS: Final[dict[str, type[ClientMessage]]] = {
 }
 
 
+class Outline(msgspec.Struct):
+    """What can be read of a message that did not pass."""
+
+    type: Any = UNSET
+    ref: Any = None
+
+
 def explain(error: msgspec.ValidationError, kind: object, source: Any) -> str:
     """What to tell the sender. `kind` is the `type` of the message, UNSET without one.
 

@@ -1,0 +1,68 @@
+"""Compile the hot path of the hall into the wheel, with mypyc.
+
+The build backend runs this as a build hook, but only if HATCH_BUILD_HOOK_ENABLE_CUSTOM is `true`, as `make wheel`
+sets it. So neither a checkout nor `pip install .` needs a C compiler. pyproject.toml lists the modules. The wheel
+has each of them twice: compiled, which Python takes first, and as source, for MOOTHALL_PURE=1 and for tracebacks.
+"""
+
+import contextlib
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+SOURCES: Final = "src"
+WORK: Final = "build/mypyc"  # C sources, objects and extension modules
+# The modules are in one library, moothall__mypyc, and call each other without Python in between.
+GROUP: Final = "moothall"
+
+
+class CompiledWheel(BuildHookInterface):  # type: ignore[type-arg]  # of the class of its configuration
+    """Add extension modules to a wheel, and say in its name which platform they are for."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if version == "editable":  # a checkout runs its sources
+            return
+        root = Path(self.root)
+        built = compile_modules(root, sources(root, self.config["modules"]))
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+        places = {str(path): str(path.relative_to(root / WORK / "lib")) for path in built}
+        build_data["force_include"].update(places)
+
+
+def listed_modules(root: Path) -> list[str]:
+    """The names in pyproject.toml."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    hook = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
+    return [str(name) for name in hook["modules"]]
+
+
+def sources(root: Path, modules: list[str]) -> list[str]:
+    """The file of each module, from the root. A module that was moved is an error, not a slower wheel."""
+    files = [f"{SOURCES}/{module.replace('.', '/')}.py" for module in modules]
+    missing = [file for file in files if not (root / file).is_file()]
+    if missing:
+        raise FileNotFoundError(
+            f"pyproject.toml lists modules to compile that do not exist: {', '.join(missing)}"
+        )
+    return files
+
+
+def compile_modules(root: Path, files: list[str]) -> list[Path]:
+    """The extension modules. Raises SystemExit, after mypy has printed why, if mypyc cannot compile a module.
+
+    mypy has its settings from pyproject.toml.
+    """
+    from mypyc.build import mypycify
+    from setuptools import Distribution
+
+    with contextlib.chdir(root):
+        extensions = mypycify(files, target_dir=f"{WORK}/c", group_name=GROUP, debug_level="0")
+        command: Any = Distribution({"name": GROUP, "ext_modules": extensions}).get_command_obj("build_ext")
+        command.build_lib = f"{WORK}/lib"
+        command.build_temp = f"{WORK}/objects"
+        command.ensure_finalized()
+        command.run()
+        return [root / path for path in command.get_outputs()]
