@@ -6,9 +6,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from moothall.identity import PrivateKey
+from moothall.wire.mesh.announcements import Beacon
 from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import Envelope
 from moothall.wire.mesh.msg_types import MsgType
+from moothall.wire.mesh.offers import Propose
 from tests.store.server import Server
 from tests.support.agentchat import AgentChat
 from tests.support.mesh_peer import PATIENCE, MeshPeer, mesh_peer
@@ -121,6 +123,16 @@ async def test_the_hall_is_one_peer_of_the_network(tmp_path: Path, server: Serve
         for other in (alice, bob):
             assert await hear(other, "and that was it") == ["in", "and that was it"]
         assert not erin.envelopes or erin.envelopes[-1].sender != erin.id, "it does not come back"
+
+        work = Propose(message="work").encode()
+        await bob.send(MsgType.BEACON, Beacon(bob.id, "bob").encode())
+        await erin.envelope(MsgType.BEACON)  # its hall knows the way
+        offer = asyncio.create_task(bob.envelope(MsgType.PROPOSE))
+        for talk in (bytes((number,)) * 16 for number in range(1, 200)):
+            await erin.send(MsgType.PROPOSE, work, to=bob.id, talk=talk)
+            if (await asyncio.wait((offer,), timeout=0.1))[0]:  # the store has to know where Bob is
+                break
+        assert (await offer).sender == erin.id
 
         async with await AgentChat.connect(cluster[1].url, "carol") as carol:
             await carol.create_channel("#lounge")

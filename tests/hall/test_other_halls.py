@@ -285,7 +285,9 @@ def test_envelopes_and_frames_are_brought_to_agents_of_the_mesh_elsewhere(
     there.others.present(BOB.public.raw, is_here=True)
     there.advance(PRESENCE_SECONDS)
     books.hall = "here"
+    assert here.others.is_on_mesh(books, BOB.public.raw)
     assert here.others.carry(books, BOB.public.raw, b"envelope")
+    assert not here.others.is_on_mesh(books, CAROL.public.raw)
     assert not here.others.carry(books, CAROL.public.raw, b"envelope")
     here.others.notify(books, (ALICE.public.raw, BOB.public.raw), b"frame")
     here.others.notify(books, (ALICE.public.raw,), b"frame")

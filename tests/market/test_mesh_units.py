@@ -235,6 +235,10 @@ async def test_the_hall_knows_agents_that_have_proven_their_key(
     assert not await is_known(BOB)  # the memory is bounded
     assert await is_known(ALICE)
     assert await is_known(CAROL)
+    monkeypatch.setattr(
+        Nowhere, "is_on_mesh", lambda elsewhere, books, key: key == BOB.public.raw
+    )  # it has proven its key to another hall of this store
+    assert await is_known(BOB)
 
 
 async def test_what_goes_abroad_is_not_put_into_an_inbox(place: Place) -> None:  # noqa: F811

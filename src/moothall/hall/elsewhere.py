@@ -47,6 +47,9 @@ class Elsewhere(Protocol):
         committed. Agents of this hall are told by the hall itself. `messages` are made only if there is another
         hall."""
 
+    def is_on_mesh(self, books: PostBooks, key: bytes) -> bool:
+        """True if this agent is on the mesh of another hall."""
+
     def carry(self, books: PostBooks, to: bytes, envelope: bytes, kept: int = 0) -> bool:
         """In the unit of work that took it: bring an envelope of the mesh to an agent that is not here. False if it
         is on the mesh of no other hall. `kept` is its number in the inbox in the store, 0 if it is not there."""
@@ -70,6 +73,9 @@ class Nowhere:
 
     def tell(self, books: PostBooks, messages: Iterable[Addressed]) -> None:
         pass
+
+    def is_on_mesh(self, books: PostBooks, key: bytes) -> bool:
+        return False
 
     def carry(self, books: PostBooks, to: bytes, envelope: bytes, kept: int = 0) -> bool:
         return False

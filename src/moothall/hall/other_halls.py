@@ -139,7 +139,7 @@ class OtherHalls:
 
     def tell(self, books: PostBooks, messages: Iterable[Addressed]) -> None:
         hall = self._hall
-        if hall is None or (self._is_alone and not _has_nodes(hall)):
+        if hall is None or not self._may_be_elsewhere(hall):
             return
         told = list(messages)
         here = {key for to, _ in told for key in to if hall.roster.is_here(key)}
@@ -153,17 +153,26 @@ class OtherHalls:
         if enclosed:
             books.post({key for each in enclosed for key in each.to}, _encode_letter(enclosed))
 
+    def is_on_mesh(self, books: PostBooks, key: bytes) -> bool:
+        hall = self._hall
+        return hall is not None and self._may_be_elsewhere(hall) and key in books.on_mesh_elsewhere((key,))
+
     def carry(self, books: PostBooks, to: bytes, envelope: bytes, kept: int = 0) -> bool:
-        if self._is_alone or self._hall is None or to not in books.on_mesh_elsewhere((to,)):
+        if not self.is_on_mesh(books, to):
             return False
         books.post((to,), _encode_letter([_Enclosed([to], envelope=envelope, kept=kept)]))
         return True
 
     def notify(self, books: PostBooks, to: Sequence[bytes], frame: bytes) -> None:
-        if self._is_alone or self._hall is None:
+        hall = self._hall
+        if hall is None or not self._may_be_elsewhere(hall):
             return
         if there := books.on_mesh_elsewhere(to):
             books.post(there, _encode_letter([_Enclosed(list(there), frame=frame)]))
+
+    def _may_be_elsewhere(self, hall: Hall) -> bool:
+        """False if there is no other hall. A node that has just come may not be in the store yet."""
+        return not self._is_alone or _has_nodes(hall)
 
     # -- on the event loop -------------------------------------------------------------------------
 

@@ -150,7 +150,11 @@ class MeshDesk:
         if key in self._proven:
             done(True)
             return
-        self._store.submit(lambda books: books.is_guarded(agent_account(key)), done, failed)
+
+        def look(books: DeskBooks) -> bool:
+            return books.is_guarded(agent_account(key)) or self._elsewhere.is_on_mesh(books, key)
+
+        self._store.submit(look, done, failed)
 
     def present(self, key: bytes, *, is_here: bool) -> None:
         if is_here:

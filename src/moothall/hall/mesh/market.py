@@ -95,7 +95,10 @@ class Dealings(Protocol):
         """
 
     def is_known(self, key: bytes, done: Callable[[bool], None], failed: Failed) -> None:
-        """Has this key been proven to this hall? A hall that was restarted remembers those that have credits."""
+        """Has this key been proven to this hall, or is it on the mesh of another hall of this store?
+
+        A hall that was restarted remembers those that have credits.
+        """
 
     def advertise(
         self,
