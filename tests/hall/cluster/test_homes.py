@@ -29,6 +29,7 @@ class ToyRoom:
     """A channel that has members and lines, and nothing else."""
 
     log: Any = None
+    has_lost = False
 
     def __init__(self, machine: "Machine") -> None:
         self.machine = machine

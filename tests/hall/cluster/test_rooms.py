@@ -79,3 +79,115 @@ def test_a_member_that_came_while_its_node_was_alone_stays_one() -> None:
     halls.hush()
     halls.send(bob, "MSG", to=ROOM, content="hello")
     assert heard(dave) == ["hello"]
+
+
+def test_a_connection_that_left_too_early_takes_no_later_one_out() -> None:
+    """Alice leaves while the home lets her in, and comes back. Her node hears of all that later."""
+    halls, alice, bob, _ = three_nodes()
+    halls.send(alice, "LEAVE", channel=ROOM)
+    halls.broker.losing.add(("c", "a"))
+    halls.send(alice, "JOIN", channel=ROOM)
+    halls.disconnect(alice)
+    again = halls.agent("a", "alice", key=ALICE)
+    halls.send(again, "JOIN", channel=ROOM)
+    halls.broker.losing.clear()
+    halls.advance(2)
+    assert "JOINED" in [message["type"] for message in again.read()]
+    halls.send(bob, "MSG", to=ROOM, content="hello")
+    assert heard(again) == ["hello"]
+
+
+def test_an_agent_that_has_left_is_not_announced_again() -> None:
+    """It is still in its channel, because the home cannot be told, and its node says who is in it."""
+    halls, alice, _, _ = three_nodes()
+    halls.cut("c")
+    halls.disconnect(alice)
+    room = halls["a"].hall.channels.find(ROOM).log
+    assert room is not None
+    room.state()
+    halls.settle()
+    assert alice.id[1:] not in halls["b"].hall.roster.agents
+
+
+# -- gaps ----------------------------------------------------------------------------------------------
+
+
+def test_a_node_that_comes_back_decides_nothing_where_another_one_is_home() -> None:
+    halls, alice, bob, carol = three_nodes()
+    halls.cut("c")
+    halls.advance(SILENCE_SECONDS + 4)
+    halls.hush()
+    halls.heal("c")
+    halls.settle()
+    halls.send(carol, "MSG", to=ROOM, content="back")
+    for guest in (alice, bob):
+        assert heard(guest)[-1:] == ["back"]
+    assert heard(carol)[:1] == ["gap"]
+
+
+def test_members_of_a_node_that_was_too_slow_for_two_homes_stay_members() -> None:
+    """The first new home did not hear from it and took its members out. The second one does not know why."""
+    halls, alice, _, _ = three_nodes()
+    halls.start("d")
+    halls.settle()
+    halls.agent("d", "dave", join=ROOM)
+    halls.broker.held.add("a")
+    halls.clusters["c"].close()
+    halls.advance(1.6)
+    first = halls.clusters["b"].channels.homes.home_of(ROOM)
+    assert first is not None
+    halls.clusters[first].close()
+    halls.advance(0.6)
+    halls.broker.held.clear()
+    halls.advance(0.6)
+    second = halls.clusters["a"].channels.homes.home_of(ROOM)
+    assert second is not None
+    assert {first, second} == {"b", "d"}
+    halls.hush()
+    erin = halls.agent(second, "erin", join=ROOM)
+    halls.send(erin, "MSG", to=ROOM, content="hello")
+    assert heard(alice) == ["hello"]
+    halls.send(alice, "MSG", to=ROOM, content="hello back")
+    assert heard(erin) == ["hello back"]
+
+
+def test_a_node_that_was_given_up_tells_of_a_gap_though_it_finds_no_other() -> None:
+    halls, alice, bob, _ = three_nodes()
+    halls.clusters["c"].close()
+    halls.advance(1)
+    halls.broker.held.add("a")
+    halls.start("d")
+    halls.advance(SILENCE_SECONDS + 1)
+    halls.send(bob, "MSG", to=ROOM, content="lost")
+    halls.kill("b")
+    halls.advance(SILENCE_SECONDS + 1)
+    halls.broker.held.clear()
+    halls.advance(5)
+    assert "gap" in heard(alice)
+    dave = halls.agent("d", "dave", join=ROOM)
+    halls.hush()
+    halls.send(dave, "MSG", to=ROOM, content="hello")
+    assert heard(alice) == ["hello"]
+
+
+def test_a_node_that_was_cut_off_when_the_home_died_tells_of_a_gap() -> None:
+    halls, alice, bob, carol = three_nodes()
+    halls.cut("a", "b")
+    halls.send(carol, "MSG", to=ROOM, content="lost")
+    halls.kill("c")
+    halls.heal("a", "b")
+    halls.advance(SILENCE_SECONDS + 3)
+    for guest in (alice, bob):
+        assert "gap" in heard(guest)
+
+
+def test_a_new_home_tells_of_a_gap_if_it_knows_nothing_of_the_last_one() -> None:
+    halls, alice, bob, _ = three_nodes()
+    halls.broker.held.add("a")
+    halls.clusters["c"].close()
+    halls.advance(1.5)
+    halls.send(bob, "MSG", to=ROOM, content="lost")
+    halls.kill("b")
+    halls.broker.held.clear()
+    halls.advance(SILENCE_SECONDS + 3)
+    assert "gap" in heard(alice)

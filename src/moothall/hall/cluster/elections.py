@@ -100,6 +100,8 @@ class ChannelLog(Replica):
             self._ends = dict(message.ends)
             for record in message.records:
                 self._take(record)
+            own = self.room.own() if self.room.has_lost else None
+        self.room.has_lost = False
         self._known_epoch = message.last_epoch
         if own is not None:
             me = self._outlook.me.node
@@ -107,6 +109,9 @@ class ChannelLog(Replica):
         self._look_at_answers()
 
     def _begin(self) -> None:
+        # What was said last, or in an epoch in between, only nodes may know that are gone.
+        has_missed = self._apart or self._is_unsure or 0 < self._known_epoch < self.epoch - 1
+        self._is_unsure = False
         if self._apart:
             self._ends.clear()  # its last records are not those that others have under the same numbers
         else:
@@ -120,8 +125,9 @@ class ChannelLog(Replica):
         self.home = self._outlook.me.node
         self.room.became_home()
         own = asking.pop(self.home, None)
-        if own is not None:
-            self._append_own(self.room.reconcile(self.home, own.own))
+        if own is not None or has_missed:
+            brought = own.own if own is not None else self.room.own()
+            self._append_own(self.room.reconcile(self.home, brought))
         for node in self.room.member_nodes() - {self.home}:
             if not self._outlook.is_alive(node):
                 self.node_gone(node)
@@ -238,8 +244,11 @@ class ChannelLog(Replica):
             self._outlook.send(node, snapshot)
         else:
             self._outlook.send(node, Missed(self.name, self.epoch, missed, taken, self._ends, answers))
-        if follow.apart or (follow.last_epoch and not knows) or node in self._silent:
+        was_apart = follow.apart or (follow.last_epoch and not knows) or node in self._silent
+        has = (follow.last_epoch, follow.number)
+        if was_apart and self._brought.get(node) != has:  # or it asks again, because the answer takes long
             self._silent.discard(node)
+            self._brought[node] = has
             self._append_own(self.room.reconcile(node, follow.own))
 
     def _append_own(self, body: bytes) -> None:
@@ -252,6 +261,7 @@ class ChannelLog(Replica):
         """The life of a node is over."""
         self.followers.discard(node)
         self._senders.pop(node, None)
+        self._brought.pop(node, None)
         if self.role is Role.ELECTED:
             self._awaited.discard(node)
             if self._borrowing == node:
@@ -304,6 +314,8 @@ class ChannelLog(Replica):
     def speak_up(self) -> None:
         """The others can be reached again: followers may have missed the end of the log."""
         self._tips = TIPS
+        if self.role not in (Role.HOME, Role.RESIGNING):
+            self._is_unsure = self.has_replica
         if self.role is Role.REPLICA:
             self._ask_home()
 

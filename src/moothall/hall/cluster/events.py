@@ -129,6 +129,7 @@ class Depart(_Part, tag="depart", frozen=True):
     id: str
     is_visitor: bool = False
     is_named: bool = False  # the notice has its name
+    arrival: int = 0  # this connection of the agent, and no later one; 0: any
 
 
 class Discard(_Part, tag="discard", frozen=True):

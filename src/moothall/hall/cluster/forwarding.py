@@ -55,6 +55,7 @@ class Forwarding:
             self._kind,
         )
         self.homes.is_connected = lambda: cluster.is_connected
+        cluster.on_change(self.homes.reach)
         self.homes.opened = self._opened
         self.homes.removed = self._removed
         self.directory = Directory(self)

@@ -370,6 +370,25 @@ class Homes:
         if is_up:
             self._revisions.clear()
 
+    def reach(self, is_connected: bool) -> None:
+        """This node reaches the others again, or no longer does.
+
+        Another node may be home by now. What this one went on to decide, members would hear of after later lines.
+        """
+        if is_connected:
+            self._come_back()
+        elif self._apart_since is None:
+            self._apart_since = self.now()
+
+    def _come_back(self) -> None:
+        if self._apart_since is None:
+            return
+        self._apart_since, self._is_alone = None, False
+        for log in list(self.logs.values()):
+            self._look(log.name)
+            log.speak_up()
+            self.review(log)
+
     def _plan(self) -> None:
         def tick() -> None:
             if self._stops:
@@ -387,11 +406,8 @@ class Homes:
                 for log in list(self.logs.values()):
                     log.go_alone()
             return
-        was_apart, self._apart_since, self._is_alone = self._apart_since is not None, None, False
+        self._come_back()
         for log in list(self.logs.values()):
-            if was_apart:
-                self._look(log.name)
-                log.speak_up()
             self.review(log)
             log.tick()
             if log.role is Role.HOME and log.followers and not log.room.is_wanted:

@@ -167,6 +167,7 @@ class Room(Protocol):
     """What the channel is for a node: members, lines and claims. The log does not look into it."""
 
     log: Any  # the `ChannelLog`, while this node has a part in it
+    has_lost: bool  # members of this node were taken out, and none of them has left: they are kept
 
     @property
     def is_wanted(self) -> bool:

@@ -104,6 +104,7 @@ class Replica(ABC):
             str, None
         ] = {}  # marks of records that were lost, after agents of this node were told
         self._apart = False  # it has decided alone since it last heard of the home
+        self._is_unsure = False  # records may have been lost since it last heard of the home
         self._was_given_up = False  # while it was home
         self._early: dict[int, Record] = {}
         self._pending: dict[str, _Pending] = {}  # by mark, in their order
@@ -115,6 +116,7 @@ class Replica(ABC):
         self._senders: dict[str, Sender] = {}
         self._is_applying = False  # what is submitted meanwhile happens after it
         self._silent: set[str] = set()  # nodes that did not say what they have when it became home
+        self._brought: dict[str, tuple[int, int]] = {}  # what nodes had that were apart, when they came back
         self._awaited: set[str] = set()  # nodes that have yet to say how much of the log they have
         self._asking: dict[str, Follow] = {}  # what they said
         self._foretold: dict[str, Follow] = {}  # what nodes said of an epoch that this one does not know yet
@@ -131,6 +133,11 @@ class Replica(ABC):
     @property
     def decides(self) -> bool:
         return self.role in (Role.HOME, Role.ALONE)
+
+    @property
+    def has_decided(self) -> bool:
+        """True if what was decided last about the channel was decided here."""
+        return self.decides or self.role is Role.RESIGNING
 
     @property
     def has_replica(self) -> bool:
@@ -206,6 +213,10 @@ class Replica(ABC):
             pending.serial = 0
         self._send_all()
 
+    @abstractmethod
+    def resign(self) -> None:
+        """Decide nothing until it is known whether another node has become home."""
+
     def begin_again(self) -> None:
         """This node has a new life: the home has forgotten the one before."""
         if self.role is Role.NOTHING:
@@ -215,7 +226,8 @@ class Replica(ABC):
             self._send_all()
             return
         if self.role in (Role.HOME, Role.RESIGNING):
-            self._was_given_up = True  # another node may have become home
+            self._was_given_up = True
+            self.resign()  # another node may have become home
             return
         self._apart = self._apart or self.has_replica  # its members were announced as gone
         if self.role in (Role.SYNCING, Role.REPLICA):
@@ -283,6 +295,7 @@ class Replica(ABC):
             self._apply_early()
             if self._early:
                 self._ask_home()
+            self._bring_along()
 
     def _apply_early(self) -> None:
         while (record := self._early.pop(self._ring.last + 1, None)) is not None:
@@ -292,6 +305,13 @@ class Replica(ABC):
         self._ring.add(record)
         self.room.apply(record.body, again=record.mark in self._told)
         self._settle(record.mark)
+
+    def _bring_along(self) -> None:
+        """A home that did not hear from this node took its members out: it is told that they are there."""
+        if self.room.has_lost:
+            self.room.has_lost = False
+            self._apart = True
+            self._ask_home()
 
     def tipped(self, origin: Origin, message: Tip) -> None:
         if (
@@ -307,6 +327,7 @@ class Replica(ABC):
         if message.records and message.records[0].number > self._ring.last + 1:
             return
         self.role = Role.REPLICA
+        self._is_unsure = False
         self._known_epoch = self.epoch
         self._ends = dict(message.ends)
         for record in message.records:
@@ -314,15 +335,18 @@ class Replica(ABC):
                 self._take(record)
         self._settle_taken(message.taken, message.answers)
         self._catch_up()
+        self._bring_along()
 
     def snapshot(self, origin: Origin, message: Snapshot) -> None:
         if not self._is_from_home(origin, message.epoch) or self.role is not Role.SYNCING:
             return
         self.role = Role.REPLICA
+        self._is_unsure = False
         self._install(message)
         self._known_epoch = self.epoch
         self._settle_taken(message.taken, message.answers)
         self._catch_up()
+        self._bring_along()
 
     def _is_known(self, message: Snapshot | Lent) -> bool:
         """True if what this node has of the log is part of the log of the other one."""
@@ -356,7 +380,7 @@ class Replica(ABC):
         self._drop_subscription()
         self.role = Role.NOTHING
         self._known_epoch = 0
-        self._apart = False
+        self._apart = self._is_unsure = False
         self._early.clear()
         self._ring = Ring()
 
@@ -366,12 +390,13 @@ class Replica(ABC):
             self._stop = None
 
     def _stop_deciding(self) -> None:
-        if self.role in (Role.HOME, Role.RESIGNING, Role.ALONE):
+        if self.has_decided:
             self.room.resigned()
         self.followers.clear()
         self._senders.clear()
         self._awaited.clear()
         self._silent.clear()
+        self._brought.clear()
         self._asking.clear()
         self._borrowing = None
         if self.role is not Role.NOTHING:

@@ -44,7 +44,7 @@ from moothall.hall.cluster.remote import AgentRecord, read_line
 from moothall.hall.delivery_receipts import Asking, AsksReceipts
 from moothall.hall.session import Agent, Session
 from moothall.wire.agentchat import server
-from moothall.wire.agentchat.client import ClientMessage
+from moothall.wire.agentchat.client import ClientMessage, Leave
 from moothall.wire.agentchat.codec import decode, encode, encode_command
 from moothall.wire.outgoing import Bundle, Outgoing
 
@@ -64,9 +64,10 @@ class ChannelRoom(Journal):
         super().__init__(forwarding, channel)
         self.waiting = 0  # submissions of this node that need to know what happens
         self.count_told: int | None = None  # the number of members that other nodes know
-        self._strangers: dict[
-            str, AgentRecord
-        ] = {}  # members that have left the hall, as far as this node knows
+        self.has_lost = False
+        self._leaving: set[str] = set()  # agents of this node that are about to leave, as the home is told
+        # Members that have left the hall, as far as this node knows.
+        self._strangers: dict[str, AgentRecord] = {}
         self._asking: dict[str, Asking] = {}  # lines of this node whose authors want receipts, by id
 
     @property
@@ -94,7 +95,8 @@ class ChannelRoom(Journal):
         """A command of an agent of this node, for the home."""
         ref, message.ref = session.ref, None
         record = self._roster.record_of(self._hall.agent_of(session))
-        self._submit(Ordered(record, ref, encode_command(message)), done)
+        leaving = record.id if isinstance(message, Leave) else ""
+        self._submit(Ordered(record, ref, encode_command(message)), done, leaving=leaving)
 
     def say(
         self, agent: Agent, line: server.Chat, asking: Asking | None, done: Callable[[Refusal | None], None]
@@ -129,14 +131,16 @@ class ChannelRoom(Journal):
             self._submit(Discard(), _ignore)
 
     def depart(self, agent: Agent, *, is_visitor: bool = False, is_named: bool = False) -> None:
-        self._submit(Depart(agent.id, is_visitor, is_named), _ignore)
+        self._submit(Depart(agent.id, is_visitor, is_named), _ignore, leaving=agent.id)
 
-    def _submit(self, submission: Submission, done: Done, mark: str = "") -> None:
+    def _submit(self, submission: Submission, done: Done, mark: str = "", leaving: str = "") -> None:
         needs_replica = isinstance(submission, Ordered | Arrive)
         self.waiting += needs_replica
+        self._leaving.add(leaving)
 
         def settled(answer: bytes) -> None:
             self.waiting -= needs_replica
+            self._leaving.discard(leaving)
             done(answer)
 
         log = self._forwarding.homes.want(self.channel.name)
@@ -188,7 +192,7 @@ class ChannelRoom(Journal):
                 if agent is not None and not channel.has(agent):
                     self._forwarding.enter(channel, agent, is_visitor=submission.is_visitor)
             case Depart():
-                member = self._member_of(submission.id, node)
+                member = self._member_of(submission.id, node, submission.arrival)
                 if member is not None:
                     self._forwarding.leave(channel, member, submission)
                 else:
@@ -204,10 +208,11 @@ class ChannelRoom(Journal):
             membership.leave_former(self._hall, self.channel, agent)
         return agent
 
-    def _member_of(self, agent_id: str, node: str) -> Agent | None:
+    def _member_of(self, agent_id: str, node: str, arrival: int = 0) -> Agent | None:
         member = self.channel.members.get(agent_id)
-        here = self._forwarding.cluster.name
-        return member if member is not None and (member.node or here) == node else None
+        if member is None or (member.node or self._forwarding.cluster.name) != node:
+            return None
+        return None if arrival and self._roster.record_of(member).arrival != arrival else member
 
     def _run_command(self, agent: Agent, order: Ordered) -> None:
         session = agent.session
@@ -313,7 +318,7 @@ class ChannelRoom(Journal):
 
     def _all_claims(self) -> list[Claimed]:
         hall, now = self._hall, self._hall.now()
-        if not self.decides:
+        if self.log is None or not self.log.has_decided:
             return [
                 Claimed(
                     claim.msg_id, claim.holder, claim.started_at, claim.is_human, claim.address, now - since
@@ -357,11 +362,7 @@ class ChannelRoom(Journal):
             case Entered():
                 self._see_enter(event.agent)
             case Left():
-                self._drop_claims(event.id)
-                self._strangers.pop(event.id, None)
-                member = channel.members.get(event.id)
-                if member is not None:
-                    channel.leave(member)
+                self._see_leave(event.id)
             case Invited():
                 channel.invited.add(event.id)
             case Shown():
@@ -420,9 +421,23 @@ class ChannelRoom(Journal):
             self._strangers[record.id] = record
             if record.node == self._forwarding.cluster.name:
                 # It has left while the home let it in.
-                self._submit(Depart(record.id), _ignore)
+                self._submit(Depart(record.id, arrival=record.arrival), _ignore)
         elif member is not agent:
             channel.enter(agent)
+
+    def _see_leave(self, agent_id: str) -> None:
+        self._strangers.pop(agent_id, None)
+        member = self.channel.members.get(agent_id)
+        if member is not None and self._stays(member):
+            self.has_lost = True
+            return
+        self._drop_claims(agent_id)
+        if member is not None:
+            self.channel.leave(member)
+
+    def _stays(self, member: Agent) -> bool:
+        """True if the member is connected to this node, and has not said that it leaves."""
+        return not member.session.is_remote and self._is_here(member) and member.id not in self._leaving
 
     def _settle_claims(self, agent_id: str, in_reply_to: str | None) -> None:
         if in_reply_to is None:
@@ -449,7 +464,9 @@ class ChannelRoom(Journal):
         try:
             ids = {record.id for record in told.members}
             for member in list(channel.members.values()):
-                if member.id not in ids and (member.session.is_remote or not apart):
+                if member.id not in ids and self._stays(member):
+                    self.has_lost = not apart  # or the home is told anyway
+                elif member.id not in ids and (member.session.is_remote or not apart):
                     channel.leave(member)
                     if missed:
                         membership.tell_left(hall, channel, member)

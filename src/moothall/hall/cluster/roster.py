@@ -21,6 +21,7 @@ from moothall.wire.bus import EVERY_NODE, BadPacket, BusMessage, Origin
 if TYPE_CHECKING:
     from moothall.hall.cluster.cluster import Cluster
 
+HAS_LEFT: Final = -1  # in place of an arrival
 LISTED: Final = 500  # agents in one part of a list
 MAX_EARLY: Final = 20_000  # changes that wait for the list
 KEY_BYTES: Final = 32
@@ -153,14 +154,13 @@ class SharedRoster:
         return None if view is None else view.carrier
 
     def record_of(self, agent: Agent) -> AgentRecord:
-        """What other nodes are told of the agent. An agent of this node is announced first, if it was not yet."""
+        """What other nodes are told of the agent. One of this node is announced first, unless it has left."""
         if isinstance(agent, RemoteAgent):
             return _record(
                 agent, agent.node, agent.life, agent.arrival, agent.claim, takeover_delay=agent.takeover_delay
             )
-        known = self._own.get(agent.id)
-        arrival = known[1] if known is not None and known[0] is agent else self._announce(agent)
-        return self._own_record(agent, arrival)
+        is_here = self._hall.roster.agents.get(agent.id) is agent
+        return self._own_record(agent, self._announce(agent) if is_here else HAS_LEFT)
 
     def learn(self, record: AgentRecord) -> Agent | None:
         """The agent that another node speaks of, which may not be in the roster yet. None: it has left.
