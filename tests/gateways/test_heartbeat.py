@@ -14,6 +14,7 @@ class Peer:
     heard: bool = True
     missed: int = 0
     paused: bool = False
+    group: int | None = None
     frames: list[bytes] = field(default_factory=list)
 
     def put_frame(self, frame: bytes) -> None:

@@ -103,6 +103,7 @@ class Connection(asyncio.Protocol):
         self.ip = ""  # of the socket; after the head, of the client behind the proxies
         self.heard = True  # something arrived since the last ping
         self.missed = 0  # pings without an answer
+        self.group: int | None = None  # of the connections that are pinged together
 
     # -- what the event loop calls -----------------------------------------------------------------
 

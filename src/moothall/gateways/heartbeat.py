@@ -17,6 +17,7 @@ class Pinged(Protocol):
     heard: bool  # something arrived since the last ping
     missed: int  # pings without an answer
     paused: bool  # nothing is read from it
+    group: int | None  # the one it is pinged with, while it is pinged
 
     def put_frame(self, frame: bytes) -> None: ...
 
@@ -29,7 +30,6 @@ class Heartbeat(Generic[Peer]):
         """`interval` is how many seconds are between two pings of one connection."""
         count = max(1, min(MAX_GROUPS, int(interval)))
         self._groups: list[set[Peer]] = [set() for _ in range(count)]
-        self._group_of: dict[Peer, set[Peer]] = {}
         self._spread = max(1, count // 2)  # how many of them newcomers are put into
         self._arrivals = 0
         self._next = 0  # which one is pinged next
@@ -37,19 +37,19 @@ class Heartbeat(Generic[Peer]):
 
     def __len__(self) -> int:
         """The number of connections that are pinged."""
-        return len(self._group_of)
+        return sum(map(len, self._groups))
 
     def join(self, peer: Peer) -> None:
         """Into one of the groups pinged last: no connection is pinged just after it arrived."""
         self._arrivals += 1
         behind = 1 + self._arrivals % self._spread
-        group = self._group_of[peer] = self._groups[(self._next - behind) % len(self._groups)]
-        group.add(peer)
+        peer.group = (self._next - behind) % len(self._groups)
+        self._groups[peer.group].add(peer)
 
     def leave(self, peer: Peer) -> None:
-        group = self._group_of.pop(peer, None)
-        if group is not None:
-            group.discard(peer)
+        if peer.group is not None:
+            self._groups[peer.group].discard(peer)
+            peer.group = None
 
     def beat(self) -> list[Peer]:
         """Ping the next group. Returns those that missed too many: look again after their time of grace."""
@@ -70,4 +70,4 @@ class Heartbeat(Generic[Peer]):
         """True if it is still here and has not answered."""
         # `missed` too: it may have answered since, and be asked once more just now.
         missed_too_many = peer.missed >= MOST_MISSED and not peer.heard
-        return missed_too_many and not peer.paused and peer in self._group_of
+        return missed_too_many and not peer.paused and peer.group is not None
