@@ -209,9 +209,8 @@ class Connection(asyncio.Protocol):
         """Send what is queued and a close frame, then wait a moment for the peer's."""
         if self._closing:
             return
-        self.put_frame(encode_close(code, reason))
+        self._put_last(encode_close(code, reason))
         self._closing = True
-        self.flush()
         self._port.cut_later(self)
         if self.paused:
             self.resume()  # or we would not see the peer's answer
@@ -303,6 +302,16 @@ class Connection(asyncio.Protocol):
         self._backlog = backlog
 
     # -- the end -----------------------------------------------------------------------------------
+
+    def _put_last(self, frame: bytes) -> None:
+        """A close frame. It leaves at once, in one write with what is queued."""
+        if self._closing:
+            return
+        self.queue.append(frame)
+        if self.stuck:
+            self._count(frame)
+        else:
+            self.flush()
 
     def _hang_up(self) -> None:
         """Send what is queued and no more; whatever still arrives is thrown away until the peer is gone too.
@@ -400,7 +409,7 @@ class Connection(asyncio.Protocol):
 
     def _answer_close(self, payload: bytes) -> None:
         decode_close(payload)  # or it is a violation
-        self.put_frame(encode_frame(CLOSE, payload[:2]))  # its code, if it has one
+        self._put_last(encode_frame(CLOSE, payload[:2]))  # its code, if it has one
         self._hang_up()
 
     def _break(self) -> None:
@@ -411,7 +420,7 @@ class Connection(asyncio.Protocol):
 
     def _fail(self, code: int, reason: str) -> None:
         """No answer is waited for: what follows a violation is not to be read (RFC 6455, 7.1.7)."""
-        self.put_frame(encode_close(code, reason))
+        self._put_last(encode_close(code, reason))
         self._hang_up()
 
     # -- HTTP --------------------------------------------------------------------------------------
