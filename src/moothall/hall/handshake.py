@@ -284,13 +284,16 @@ def _tell_new_key(hall: Hall, session: Session) -> None:
 
 def _come_in(hall: Hall, session: Session, applicant: Applicant, key: PublicKey) -> None:
     """WELCOME, as soon as the session may have the place of its key."""
-    takeovers.come_in(
-        hall,
-        session,
-        key,
-        is_welcome=partial(_is_welcome, hall, session, key),
-        welcome=partial(_take_place, hall, session, applicant, key),
-    )
+    if takeovers.has_rival(hall, key):
+        takeovers.wait_for_place(
+            hall,
+            session,
+            key,
+            is_welcome=partial(_is_welcome, hall, session, key),
+            welcome=partial(_take_place, hall, session, applicant, key),
+        )
+    else:
+        _take_place(hall, session, applicant, key)
 
 
 def _take_place(hall: Hall, session: Session, applicant: Applicant, key: PublicKey) -> None:

@@ -118,7 +118,12 @@ class Takeovers:
         waiting.appointment = self._agenda.at(due, keep)
 
 
-def come_in(
+def has_rival(hall: "Hall", key: PublicKey) -> bool:
+    """True if takeovers are delayed, and another session of this key is connected."""
+    return bool(hall.settings.takeover_delay) and key.raw in hall.roster.by_key
+
+
+def wait_for_place(
     hall: "Hall",
     session: "Session",
     key: PublicKey,
@@ -126,15 +131,12 @@ def come_in(
     is_welcome: Callable[[], bool],
     welcome: Callable[[], None],
 ) -> None:
-    """Call `welcome` when the session may have the place of its key. If takeovers are delayed, another session of
-    the key stays for a while. `is_welcome` is asked again after that.
+    """Call `welcome` when the session may have the place of its key, where a rival stays for a while (`has_rival`).
+    `is_welcome` is asked again after that.
 
     Only a session that proved this key delays a takeover. A keep agent that signs with it makes way at once: a
     stranger can send an old packet of the owner again.
     """
-    if not hall.settings.takeover_delay or key.raw not in hall.roster.by_key:
-        welcome()
-        return
     hall.stop_waiting(session)
 
     def wait(done: Callable[[Waiting], None], failed: Callable[[BaseException], None]) -> None:
@@ -155,7 +157,7 @@ def come_in(
             hall.takeovers.note(waiting.id, waiting.delay, hall.now())
             welcome()
         else:
-            come_in(hall, session, key, is_welcome=is_welcome, welcome=welcome)
+            wait_for_place(hall, session, key, is_welcome=is_welcome, welcome=welcome)
 
     hall.durable.wait_for(session, wait, switch)
 
