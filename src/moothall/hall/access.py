@@ -123,9 +123,9 @@ class Bans:
         return [*self._by_id.values(), *self._by_key.values()]
 
     def find(self, key: PublicKey) -> Ban | None:
-        if not self:
-            return None
         by_id = self._by_id
+        if not by_id and not self._by_key:
+            return None
         return self._by_key.get(key) or by_id.get(key.agent_id(8)) or by_id.get(key.fingerprint)
 
     def add(self, ban: Ban) -> None:

@@ -94,7 +94,7 @@ def compose(
         hall.moderation.review(hall, agent, content, channel.name if channel is not None else None)
     if hall.suspects is not None and hall.suspects(content):
         content = hall.redacted(content, agent)
-    if MARKER in content:
+    if "@" in content and MARKER in content:  # one character is found several times as fast as five
         rest = take_callbacks(hall, agent, content)
         if rest is None:
             return None

@@ -209,8 +209,9 @@ class Floor:
 
     def drop(self, agent_id: str) -> None:
         """The agent is gone: all its claims end."""
-        for key in self._keys(agent_id):
-            self._end(agent_id, key)
+        if agent_id in self._held or agent_id in self._shared:
+            for key in self._keys(agent_id):
+                self._end(agent_id, key)
 
     def holder(self, channel: str, msg_id: str, now: float) -> Claim | None:
         self.expire(now)

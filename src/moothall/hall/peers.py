@@ -74,8 +74,12 @@ class PeerRequests:
 
     def take_asked_of(self, agent: Agent) -> list[PeerRequest]:
         """Every request that this agent was to answer."""
-        own = sorted(self._by_agent.get(agent.id, ()))
-        return [self.take(request_id) for request_id in own if self._by_id[request_id].target is agent]
+        own = self._by_agent.get(agent.id)
+        if own is None:
+            return []
+        return [
+            self.take(request_id) for request_id in sorted(own) if self._by_id[request_id].target is agent
+        ]
 
 
 def verify_request(hall: "Hall", session: Session, message: VerifyRequest) -> None:
