@@ -105,6 +105,10 @@ class Gate:
             return None
         return chat.compose(self._hall, agent, message, channel, original)
 
+    def was_said(self, channel: Channel, line: Chat) -> bool:
+        """True if another node took the envelope of this line a moment ago, and said it in the channel."""
+        return channel.log is not None and channel.log.was_said(line)
+
     def say(self, agent: Agent, channel: Channel, line: Chat) -> None:
         """Into a channel that the agent is in."""
         chat.say(self._hall, agent, channel, line)

@@ -7,10 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moothall.hall.api_routes import Paged, Viewer
-from moothall.hall.cluster import topics
+from moothall.hall.cluster import originals, topics
+from moothall.hall.cluster.originals import Originals
 from moothall.hall.cluster.topics import TopicEnvelope, TopicsChanged, TopicsHeard
 from moothall.hall.mesh import api_agents
 from moothall.hall.mesh.other_nodes import MAX_AGENTS
+from moothall.wire.agentchat.server import Chat
 from moothall.wire.bus import EVERY_NODE, BusMessage, node_subject, packets
 from moothall.wire.mesh.announcements import Beacon
 from moothall.wire.mesh.broadcast import Broadcast
@@ -423,6 +425,57 @@ def test_a_text_without_its_secret_is_signed_by_each_node() -> None:
     assert here.payload == there.payload
     assert SECRET.encode() not in there.payload
     assert alice.types() == []
+
+
+@pytest.mark.parametrize("home", ["a", "b", "c"])
+def test_a_replay_at_a_node_that_did_not_hear_it_is_not_said_again(home: str) -> None:
+    towns = Towns("a", "b", "c")
+    dora = towns.agent(home, "dora", join="#general")
+    carol = towns.agent("a", "carol", join="#general")
+    alice = towns.present("a", "alice")
+    bob = towns.present("c", "bob", hears="general")
+    towns.advance(2)
+    towns.hush()
+    sent = towns.say(alice, "general", "hello")
+    assert contents(bob) == [b"hello"]
+    for agent in (carol, dora):
+        assert_sent(agent, "AGENT_JOINED", name="alice")
+        assert_sent(agent, "MSG", content="hello", via="mesh")
+    thief = towns.town("b").connect_agent("alice")
+    thief.beacon()  # as if it had been replayed, at a node that has no mesh agents
+    towns.settle()
+    towns.hush()
+    towns.replays(thief, sent)
+    towns.advance(1)
+    for agent in (carol, dora):
+        assert all(message["type"] != "MSG" for message in agent.read())
+    assert contents(bob) == []
+    if home == "b":
+        assert [frame["type"] for frame in thief.texts()] == ["refused"]
+    again = towns.say(alice, "general", "hello")
+    assert bob.envelopes() == [again], "the same text in an envelope of its own"
+
+
+def test_what_was_said_is_noted_for_a_while_and_as_far_as_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def line(packet: bytes | None, via: str | None = "mesh") -> Chat:
+        return Chat("@a", "a", "#x", "hello", "1", False, None, None, None, ts=0, via=via, packet=packet)
+
+    noted = Originals()
+    for other in (line(None), line(b"keep", "keep"), line(b"none", None)):
+        noted.note(other, 0)
+        assert not noted.has(other, 0)
+    assert not len(noted)
+    noted.note(line(b"one"), 0)
+    assert noted.has(line(b"one"), originals.SECONDS)
+    assert not noted.has(line(b"one"), originals.SECONDS + 1)
+    assert not noted.has(line(b"two"), 0)
+    noted.note(line(b"two"), originals.SECONDS + 1)
+    assert len(noted) == 1, "the first is over"
+    monkeypatch.setattr(originals, "MAX_NOTED", 2)
+    for number in range(5):
+        noted.note(line(bytes((number,))), originals.SECONDS + 2)
+    assert len(noted) == 2
+    assert noted.has(line(b"\x04"), originals.SECONDS + 2)
 
 
 # -- the network of peers --------------------------------------------------------------------------

@@ -17,9 +17,11 @@ from moothall.hall.cluster.events import (
     Unclaimed,
     Unsaid,
 )
+from moothall.hall.cluster.originals import Originals
 from moothall.hall.floor import Claim
 from moothall.hall.session import Agent
 from moothall.wire.agentchat.codec import encode, framed
+from moothall.wire.agentchat.server import Chat
 from moothall.wire.outgoing import Bundle, Outgoing
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ class Journal:
         self._events: list[Event] | None = None  # what has happened in the submission that is decided
         self._done: bytes | None = None  # a record that was made here: all that it says is done already
         self._is_applying = False
+        self._originals = Originals()
         self._claims: dict[str, tuple[Claimed, float]] = {}  # by message, with the time since it stands
 
     @property
@@ -82,9 +85,15 @@ class Journal:
     def said(
         self, outgoing: Outgoing, but: Agent | None, author: Agent | None, asks: str, *, by_agent: bool
     ) -> None:
+        if isinstance(outgoing.message, Chat):
+            self._originals.note(outgoing.message, self._hall.now())
         if self._is_noting():
             text = outgoing.text or encode(outgoing.message)
             self._note(Said(text, author.id if author is not None else "", but is None, by_agent, asks))
+
+    def was_said(self, line: Chat) -> bool:
+        """True if the line came in an envelope that was said here before."""
+        return self._originals.has(line, self._hall.now())
 
     def unsaid(self) -> None:
         if self._is_noting():

@@ -8,7 +8,7 @@ A node that is not home submits what its agents want.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from moothall.errors import ChannelNotFound, Refusal, Unavailable
+from moothall.errors import ChannelNotFound, InvalidMessage, Refusal, Unavailable
 from moothall.hall import chat, membership
 from moothall.hall.channels import Channel
 from moothall.hall.cluster import claims, events
@@ -178,6 +178,8 @@ class ChannelRoom(Journal):
                 if author is None:
                     raise ChannelNotFound(f"You are in no channel {channel.name[:64]}; JOIN it first")
                 line = read_line(submission.text)
+                if self.was_said(line):
+                    raise InvalidMessage("This envelope was said before")
                 asking = self._receipts(line, author, submission.asks)
                 self._forwarding.introduce(channel, author)
                 chat.say_here(hall, author, channel, line, asking)

@@ -453,6 +453,8 @@ class Bridge:
             if is_new:
                 self.gate.check_joined(agent)
             line = self.gate.compose(agent, Msg(to=channel.name, content=text), channel, raw)
+            if line is not None and self.gate.was_said(channel, line):
+                raise InvalidMessage("Another node of this hall has taken this envelope before")
         except Refusal as refusal:
             refuse(refusal)
             return
