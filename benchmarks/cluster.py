@@ -2,7 +2,8 @@
 
 All nodes are on this machine, with a NATS and a PostgreSQL of their own. Runs of one row are interleaved, a ratio
 is taken between runs of the same round, and the median counts. A bound that is not reached is printed as MUST
-MISSED; the exit code is 0 all the same. `--faults` ends with 1 if a promise was broken, and prints which.
+MISSED; the exit code is 0 all the same. `--faults` ends with 1 if a promise was broken, and prints which; so does
+`--stories`, which needs neither NATS nor PostgreSQL.
 """
 
 import argparse
@@ -31,6 +32,7 @@ from tests.store.server import Server
 from tests.support.namespaces import BACK, Machine, Networks, missing
 from tests.support.nats_server import NatsServer
 from tests.support.real_cluster import RealCluster
+from tests.support.stories import broken
 from tests.support.storm import Storm, wounds_of
 
 FLAGS: Final = ("--no-keep", "--set", "idle_prompts=false")
@@ -164,6 +166,8 @@ def main() -> None:
         signal.signal(stop, lambda *_: sys.exit(1))
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if options.stories:
+        sys.exit(_tell(options.seed, options.stories))
     if options.faults:
         _storm(options.seed, options.operations)
         return
@@ -255,6 +259,16 @@ def _cluster(nodes: int, *, has_bus: bool) -> Iterator[RealCluster]:
         server.stop()
 
 
+def _tell(first: int, number: int) -> int:
+    """Stories of nodes that fail, in memory. 1 if a promise was broken in one of them."""
+    is_broken = False
+    for seed in range(first, first + number):
+        if problems := broken(seed):
+            is_broken = True
+            print(f"seed {seed}:", *problems, sep="\n    ", flush=True)
+    return int(is_broken)
+
+
 def _storm(seed: int, operations: int) -> None:
     """Three nodes, and each fault in turn, again and again."""
     print(f"seed {seed}", flush=True)
@@ -307,8 +321,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=2.0, help="length of each measured window (2)")
     parser.add_argument("--rounds", type=int, default=3, help="runs per setup, interleaved (3)")
     parser.add_argument("--faults", action="store_true", help="try the promises instead of measuring")
+    parser.add_argument("--stories", type=int, help="tell so many stories of nodes that fail, in memory")
     parser.add_argument("--operations", type=int, default=6000, help="with --faults: so many (6000)")
-    parser.add_argument("--seed", type=int, default=1, help="with --faults: of the random choices (1)")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the random choices (1), or of the first story"
+    )
     return parser.parse_args()
 
 

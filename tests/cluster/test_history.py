@@ -241,6 +241,31 @@ def test_a_node_that_is_apart_does_not_know_of_a_takeover() -> None:
     assert_found(after, "m1 was taken of a line that had lost its id")
 
 
+def back_apart(*events: Event) -> list[Event]:
+    """Alice is here by now, and comes back there, where nodes are apart and do not know."""
+    return [
+        Welcomed(ALICE, "alice", "here"),
+        *(Welcomed(BOB, "bob", "there"), Welcomed(CAROL, "carol", "here"), Fault()),
+        *(Welcomed(9, "alice", "there"), *events),
+    ]
+
+
+def test_an_agent_that_comes_back_to_a_node_that_is_apart_is_heard_there_only() -> None:
+    near: list[Event] = [Said(9, "@bob", "m1"), Heard(BOB, "@bob", "alice", "m1")]
+    far: list[Event] = [Said(9, "@carol", "m2"), Heard(CAROL, "@carol", "alice", "m2")]
+    here = said(ALICE, "m3", CAROL, to="@carol")
+    assert violations(back_apart(*near, *here, Healed(), Ended(9))) == []
+    assert_found(back_apart(*far, *here, Healed(), Ended(9)), "m2 was taken of line 9")
+    assert_found(
+        back_apart(*near, *here, Healed(), *said(ALICE, "m4", CAROL, to="@carol"), Ended(ALICE)), "m4"
+    )
+
+
+def test_two_connections_of_one_id_do_not_both_stay() -> None:
+    assert_found(back_apart(Healed()), "line 1 of alice never ended")
+    assert_found([*THREE, Left(ALICE, "#c"), Welcomed(9, "alice"), Ended(9)], "line 1 of alice never ended")
+
+
 def test_an_old_connection_that_is_acknowledged_after_the_new_one_is_welcome() -> None:
     history: list[Event] = [
         *(*THREE, Left(BOB, "#c"), Left(CAROL, "#c"), Welcomed(9, "alice")),

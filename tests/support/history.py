@@ -154,7 +154,8 @@ class _Line:
     end: int | None = None
     direct: list[tuple[int, _Message]] = field(default_factory=list)
     stays: list[_Stay] = field(default_factory=list)
-    replaced: int | None = None  # where another connection got the same id
+    former: list[int] = field(default_factory=list)  # open connections with the same id, when this one got it
+    said: list[_Message] = field(default_factory=list)
 
     def stay(self, channel: str) -> _Stay | None:
         return next((stay for stay in self.stays if stay.channel == channel and stay.end is None), None)
@@ -235,10 +236,8 @@ class _Checker:
                 holders.pop(agent, None)
 
     def _welcome(self, index: int, number: int, agent: str, node: str) -> None:
-        for line in self._lines.values():
-            if line.agent == agent and line.replaced is None:
-                line.replaced = index
         new = self._lines[number]
+        new.former = [each for each, line in self._lines.items() if line.agent == agent and line.end is None]
         new.agent, new.node, new.start = agent, node, index
 
     def _take_message(self, index: int, event: Said | Acked | Refused | Heard) -> None:
@@ -249,7 +248,9 @@ class _Checker:
             self._serials[event.line, event.to] += 1
             agent = self._lines[event.line].agent
             self._release(agent, event.to)
-            self._messages[event.text] = _Message(event.text, agent, event.line, event.to, index, serial)
+            said = _Message(event.text, agent, event.line, event.to, index, serial)
+            self._messages[event.text] = said
+            self._lines[event.line].said.append(said)
             return
         message = self._messages.get(event.text)
         if message is None:
@@ -284,29 +285,49 @@ class _Checker:
     # -- one id, one connection ------------------------------------------------------------------------
 
     def _check_places(self) -> None:
-        for number, line in self._lines.items():
-            if line.replaced is not None and line.end is None:
-                self.problems.append(f"line {number} of {line.agent} never ended, and another one has its id")
-        for message in self._messages.values():
-            line = self._lines[message.line]
-            if line.replaced is None or line.replaced > message.said or message.known is None:
-                continue
-            if self._is_apart(message.said) and message.hearers <= {line.node}:
-                continue  # its node could not know
-            self.problems.append(f"{message.text} was taken of a line that had lost its id")
+        for number, new in self._lines.items():
+            for former in new.former:
+                self._check_place(former, self._lines[former], number, new)
         for stay in self._stays():
             self._check_takeovers(stay)
 
+    def _check_place(self, old_number: int, old: _Line, new_number: int, new: _Line) -> None:
+        """Of two connections the new one has the id. While nodes are apart, an agent may come back to a node that
+        does not know where it is by now: then the one that is there in the end has it, and the other one is heard
+        at its own node only."""
+        is_certain = new.end is None or old.node == new.node or not self._is_apart(new.start)
+        if old.end is None and is_certain:
+            self.problems.append(
+                f"line {old_number} of {old.agent} never ended, and line {new_number} has its id"
+            )
+        late = [message for message in old.said if message.said > new.start and self._is_out(message)]
+        if is_certain:
+            for message in late:
+                self.problems.append(f"{message.text} was taken of a line that had lost its id")
+            return
+        end = self._length if old.end is None else old.end
+        early = [message for message in new.said if message.said < end and self._is_out(message)]
+        if early and (late or old.end is None):
+            self.problems.append(
+                f"{early[0].text} was taken of line {new_number}, and line {old_number} had its id as well"
+            )
+
+    def _is_out(self, message: _Message) -> bool:
+        """True if more of the hall took the message than a node that was apart."""
+        is_inside = self._is_apart(message.said) and message.hearers <= {self._lines[message.line].node}
+        return message.known is not None and not is_inside
+
     def _check_takeovers(self, stay: _Stay) -> None:
         """In one channel, all that the old connection said comes before all that the new one said."""
-        latest: dict[str, int] = {}
+        latest: dict[str, _Message] = {}
         for _, message in stay.heard:
-            start = self._lines[message.line].start
-            if start < latest.get(message.sender, -1):
+            line, last = self._lines[message.line], latest.get(message.sender)
+            if last is None or line.start >= self._lines[last.line].start:
+                latest[message.sender] = message
+            elif line.node == self._lines[last.line].node or (self._is_out(message) and self._is_out(last)):
                 self.problems.append(
                     f"{message.text} of an old line of {message.sender} came to line {stay.line} after the new one"
                 )
-            latest[message.sender] = max(start, latest.get(message.sender, -1))
 
     # -- order -----------------------------------------------------------------------------------------
 

@@ -329,9 +329,14 @@ class World:
     # -- guests ------------------------------------------------------------------------------------
 
     def connect(
-        self, ip: str = "192.0.2.1", *, is_loopback: bool = False, host: str = "hall.test:6667"
+        self,
+        ip: str = "192.0.2.1",
+        *,
+        is_loopback: bool = False,
+        host: str = "hall.test:6667",
+        link: FakeLink | None = None,
     ) -> Guest:
-        link = FakeLink()
+        link = link or FakeLink()
         session = self.hall.connect(link, ip, "test", is_loopback=is_loopback, host=host)
         guest = Guest(link, session, None, ip)
         self.guests.append(guest)

@@ -128,7 +128,7 @@ class ChannelLog(Replica):
         if own is not None or has_missed:
             brought = own.own if own is not None else self.room.own()
             self._append_own(self.room.reconcile(self.home, brought))
-        for node in self.room.member_nodes() - {self.home}:
+        for node in sorted(self.room.member_nodes() - {self.home}):
             if not self._outlook.is_alive(node):
                 self.node_gone(node)
             elif node not in asking:

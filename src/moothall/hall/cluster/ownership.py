@@ -196,7 +196,7 @@ class Ownership:
             if not unsure and self._is_open(claim):
                 self._enter(claim, entry)
 
-        for asked in list(unsure):
+        for asked in sorted(unsure):
             self._nodes.ask(*asked, lambda alive, asked=asked: answered(asked, alive), self._lost(claim))  # type: ignore[misc]
 
     def _enter(self, claim: _Claim, entry: Entry | None) -> None:
@@ -230,7 +230,7 @@ class Ownership:
     def _ask(self, claim: _Claim) -> None:
         if not self._is_open(claim):
             return
-        for node, life in list(claim.former):
+        for node, life in sorted(claim.former):
             self._cluster.send(node, Displace(claim.id, claim.revision, claim.new_ip))
             if not self._nodes.is_alive(node, life):
                 self._ask_registry(claim, node, life)
