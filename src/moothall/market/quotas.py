@@ -8,7 +8,9 @@ an agent that deals for years must be able to go on.
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
+
+from msgspec import Struct
 
 from moothall.errors import RateLimited
 from moothall.hall.access import holder_of
@@ -50,7 +52,7 @@ def require_within(found: OpenOffers, quotas: Quotas, what: str) -> None:
         )
 
 
-class Bill(NamedTuple):
+class Bill(Struct, frozen=True, gc=False):
     """Who pays for something that is kept."""
 
     account: str  # the key, in hex

@@ -10,6 +10,7 @@ A frame that arrives whole, which is nearly all of them, takes one slice and one
 pieces is unmasked and checked piece by piece, so that invalid text is refused at its first wrong byte.
 """
 
+import struct
 from codecs import IncrementalDecoder, getincrementaldecoder
 from collections.abc import Iterator
 from typing import Final
@@ -41,6 +42,7 @@ _RESERVED_BITS: Final = 0x70
 _MASKED: Final = 0x80
 _FINAL_TEXT: Final = _FIN | TEXT
 _FINAL_BINARY: Final = _FIN | BINARY
+_USUAL: Final = frozenset((_FINAL_TEXT, _FINAL_BINARY))
 # RFC 6455, 7.4 and the IANA registry: 1004-1006 and 1015 may never be on the wire.
 _REGISTERED_CLOSE_CODES: Final = frozenset((*range(1000, 1004), *range(1007, 1015)))
 # The headers of the texts that are usually sent, ready to be put in front of them.
@@ -48,6 +50,9 @@ _TEXT_HEADERS: Final = (
     *(bytes((_FINAL_TEXT, length)) for length in range(126)),
     *(bytes((_FINAL_TEXT, 126)) + length.to_bytes(2, "big") for length in range(126, 2048)),
 )
+
+_LONG_HEADER: Final = struct.Struct(">BBH")
+_LONGEST_HEADER: Final = struct.Struct(">BBQ")
 
 _utf8_decoder: Final = getincrementaldecoder("utf-8")
 
@@ -67,8 +72,8 @@ def encode_frame(opcode: int, payload: bytes) -> bytes:
     if length < 126:
         return bytes((_FIN | opcode, length)) + payload
     if length < 65536:
-        return bytes((_FIN | opcode, 126)) + length.to_bytes(2, "big") + payload
-    return bytes((_FIN | opcode, 127)) + length.to_bytes(8, "big") + payload
+        return _LONG_HEADER.pack(_FIN | opcode, 126, length) + payload
+    return _LONGEST_HEADER.pack(_FIN | opcode, 127, length) + payload
 
 
 def encode_text(payload: bytes) -> bytes:
@@ -171,7 +176,7 @@ class FrameReader:
         while end - position >= 2:
             first = data[position]
             second = data[position + 1]
-            if first != _FINAL_TEXT or second < _MASKED or self._opcode:
+            if first not in _USUAL or second < _MASKED or self._opcode:
                 self._check_header(first, second)
             length = second & 0x7F
             start = position + 6

@@ -3,6 +3,7 @@
 from typing import Any, Final, Literal, Self, cast, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moothall.wire.mesh import cbor
 from moothall.wire.mesh.cbor import UINT32_MAX, UINT64_MAX, MalformedCbor, Reader
@@ -59,17 +60,17 @@ class Broadcast(Struct, frozen=True, kw_only=True):
             reader = Reader(payload)
             reader.array_of(_ITEMS)
             topic, title = reader.text(), reader.text()
-            tags = tuple(reader.text() for _ in range(reader.array(MAX_TAGS)))
+            tags = tuple([reader.text() for _ in range(reader.array(MAX_TAGS))])
             format_ = cast("Format", reader.text())
             content = None if reader.null() else reader.bytes_()
-            others = {} if reader.skips(_NO_OTHERS) else _read_others(reader)
+            message = cls(topic=topic, title=title, tags=tags, format=format_, content=content)
+            others = None if reader.skips(_NO_OTHERS) else _read_others(reader)
             reader.end()
-            message = cls(topic=topic, title=title, tags=tags, format=format_, content=content, **others)
         except MalformedCbor as error:
             raise PayloadParseError(f"not a BROADCAST: {error}") from None
         if fault := message._fault():
             raise PayloadParseError(fault)
-        return message
+        return message if others is None else replace(message, **others)
 
     def _fault(self) -> str | None:
         if len(self.topic.encode()) > MAX_TOPIC or len(self.title.encode()) > MAX_TITLE:

@@ -134,7 +134,9 @@ class Reader:
 
     def null(self) -> bool:
         """True if the next item is null, which is then read."""
-        return self.skips(_NULL)
+        is_null = self._data.startswith(_NULL, self._position)
+        self._position += is_null
+        return is_null
 
     def skips(self, items: bytes) -> bool:
         """True if these encoded items come next, which are then read."""
@@ -173,12 +175,14 @@ class Reader:
         return number
 
     def _string(self, major: int) -> bytes:
-        """Most are short, so that their length is in the head."""
-        data, start = self._data, self._position
-        length = data[start] - major if start < len(data) else -1
-        if not 0 <= length < _DIRECT:
+        """Most are short: their length is in the head, or in the byte after it."""
+        data, start = self._data, self._position + 1
+        length = data[start - 1] - major if start <= len(data) else -1
+        if length == _DIRECT and start < len(data) and data[start] >= _DIRECT:
+            length = data[start]
+            start += 1
+        elif not 0 <= length < _DIRECT:
             return self._take(self._argument(major))
-        start += 1
         self._position = stop = start + length
         if stop > len(data):
             raise MalformedCbor("the encoding ends too early")
