@@ -12,7 +12,8 @@ from benchmarks.attack import LONG, Attack, Attacker, Frames
 from benchmarks.mesh_attacks import BELOW_ENVELOPES, MESH, TEXTS
 from moothall.identity.certificates import revoke
 from moothall.wire.agentchat import client, signing
-from moothall.wire.keep.packet import Packet, encode, signing_bytes
+from moothall.wire.keep.codec import encode, signing_bytes
+from moothall.wire.keep.packet import Packet
 
 CROWD: Final = "#general"  # where the honest agents talk, and all attackers are
 

@@ -13,7 +13,8 @@ import msgspec
 
 from benchmarks.workloads import P99, Bound, Contender, Quantity, Workload
 from benchmarks.yardstick import verify_everywhere
-from moothall.wire.keep.packet import Packet, signing_bytes
+from moothall.wire.keep.codec import signing_bytes
+from moothall.wire.keep.packet import Packet
 
 SENDERS: Final = 16
 DISTINCT: Final = 1000  # packets of the yardstick, so that no cache makes them cheaper than a server's

@@ -14,7 +14,7 @@ from moothall.hall.mesh.frames import AGENT_FRAMES, decode_agent_frame
 from moothall.identity.signatures import verify
 from moothall.wire.agentchat.codec import decode
 from moothall.wire.agentchat.requests import AnyClientMessage
-from moothall.wire.keep.packet import open_packet
+from moothall.wire.keep.codec import open_packet
 from moothall.wire.mesh.envelope import decode as decode_envelope
 from moothall.wire.mesh.msg_types import MsgType
 from moothall.wire.mesh.validation import prove

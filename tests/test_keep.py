@@ -14,8 +14,9 @@ import pytest
 from moothall import Agent, __version__, keep
 from moothall.identity import PrivateKey
 from moothall.identity.signatures import verify
+from moothall.wire.keep.codec import decode, encode, signing_bytes
 from moothall.wire.keep.frames import frame
-from moothall.wire.keep.packet import MAX_PACKET, Packet, decode, encode, signing_bytes
+from moothall.wire.keep.packet import MAX_PACKET, Packet
 from tests.gateways.test_tls import Papers, write_certificate, write_key
 from tests.support.agentchat import AgentChat
 from tests.support.deals import signed

@@ -64,7 +64,7 @@ def pace(request: pytest.FixtureRequest) -> Pace:
 async def test_messages_are_checked_and_handled_in_order(pace: Pace, helped: bool) -> None:
     batches = Batches(asyncio.get_running_loop(), pace)
     if not helped:
-        batches._thread = None
+        batches._helper = None
     one, other = FakeSource(50, forged=7), FakeSource(50)
     flushed: list[int] = []
     batches.after_each(lambda: flushed.append(len(one.handled)))

@@ -19,8 +19,9 @@ from moothall.hall.hall import LOG_LINES
 from moothall.hall.keep.routing import ARRIVAL_FRAMES, FREED_AT_ONCE
 from moothall.settings import Settings
 from moothall.settings.limits import Rate
+from moothall.wire.keep.codec import decode, encode
 from moothall.wire.keep.frames import HEADER, frame
-from moothall.wire.keep.packet import Packet, decode, encode
+from moothall.wire.keep.packet import Packet
 from tests.support.keep import ALICE, BOB, CAROL, VECTORS, Signer
 from tests.support.world import LogBook
 
@@ -118,7 +119,7 @@ class Client:
 @pytest.mark.parametrize("with_thread", [True, False])
 async def test_sixteen_senders_to_one_receiver_lose_and_corrupt_nothing(app: App, with_thread: bool) -> None:
     if not with_thread:
-        keep(app).batches._thread = None
+        keep(app).batches._helper = None
     receiver = await Client.connect(app, "bot:receiver", BOB)
     senders = [await Client.connect(app, f"bot:{number}") for number in range(16)]
 
@@ -542,7 +543,7 @@ async def clock(app: App) -> MadeUpTime:
 
 
 def plugged(app: App) -> tuple[KeepConnection, FakeTransport]:
-    connection, transport = keep(app).connection(), FakeTransport()
+    connection, transport = KeepConnection(keep(app)), FakeTransport()
     connection.connection_made(cast("asyncio.Transport", transport))
     return connection, transport
 

@@ -22,7 +22,7 @@ from moothall.identity.seals import (
 )
 from moothall.wire.agentchat import client, signing
 from moothall.wire.canonical import canonical_json
-from moothall.wire.keep.packet import MalformedPacket, decode
+from moothall.wire.keep.codec import MalformedPacket, decode
 from tests.support.seals import HALL, HALL_ID, SEAL
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=90)

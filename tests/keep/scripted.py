@@ -12,8 +12,9 @@ from typing import Any, Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from moothall.keep import sign
+from moothall.wire.keep.codec import decode, encode
 from moothall.wire.keep.frames import FrameReader, frame
-from moothall.wire.keep.packet import HEARTBEAT, OFFER, Packet, decode, encode
+from moothall.wire.keep.packet import HEARTBEAT, OFFER, Packet
 
 PATIENCE: Final = 10.0  # seconds until what does not come is taken to be missing
 VECTORS: Final[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "vectors" / "keep.json").read_text())

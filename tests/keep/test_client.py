@@ -11,8 +11,8 @@ import pytest
 
 from moothall.keep import KeepClient, Packet, verify
 from moothall.keep.client import MAX_NEWS
+from moothall.wire.keep.codec import encode
 from moothall.wire.keep.frames import frame
-from moothall.wire.keep.packet import encode
 from tests.keep.scripted import (
     ALICE,
     BEAT,

@@ -14,7 +14,7 @@ import moothall
 from keep.client import MAX_PACKET_SIZE, KeepClient
 from keep.keep_pb2 import DESCRIPTOR, Packet
 from moothall import keep as sdk
-from moothall.wire.keep import packet as wire
+from moothall.wire.keep import codec as wire
 from tests.keep.scripted import PATIENCE, VECTORS, Scripted, from_bob, reply, scripted
 
 
@@ -135,5 +135,5 @@ print(*sorted(name for name in sys.modules if name.startswith("moothall.")))
     assert set(packages.split()) <= {"keep", "moothall", "google"} | of_cryptography
     for name in ours.split():
         assert name == "moothall.wire" or name.startswith(
-            ("moothall.keep", "moothall.wire.keep", "moothall.errors")
+            ("moothall.keep", "moothall.wire.keep", "moothall.errors", "moothall.compiled")
         )

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from moothall.identity.signatures import expand, sign_expanded
+from moothall.wire.keep.codec import decode, encode, signing_bytes
 from moothall.wire.keep.frames import frame
-from moothall.wire.keep.packet import Packet, decode, encode, signing_bytes
+from moothall.wire.keep.packet import Packet
 
 VECTORS: Final[dict[str, Any]] = json.loads(
     (Path(__file__).parent.parent / "vectors" / "keep.json").read_text()

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from moothall.identity import PrivateKey
 from moothall.wire.agentchat import client, signing
-from moothall.wire.keep import packet
+from moothall.wire.keep import codec
+from moothall.wire.keep.packet import Packet
 from tests.identity.vectors import SEEDS, VECTORS
 
 
@@ -95,26 +96,26 @@ def test_a_peer_nonce_is_not_a_text_of_this_wire(nonce: str) -> None:
 @given(NONCES)
 def test_a_peer_nonce_is_not_the_signing_bytes_of_a_keep_packet(nonce: str) -> None:
     try:
-        found = packet.decode(nonce.encode())
-    except packet.MalformedPacket:
+        found = codec.decode(nonce.encode())
+    except codec.MalformedPacket:
         return
-    assert packet.signing_bytes(found) != nonce.encode()
+    assert codec.signing_bytes(found) != nonce.encode()
 
 
 def test_a_longer_text_of_hex_digits_can_be_a_keep_packet() -> None:
     """The tag of `dst` is the digit 2, and its length is a hex digit from 48 on."""
     longer = "20" + "0123456789abcdef" * 3
-    assert packet.signing_bytes(packet.Packet(dst=longer[2:])) == longer.encode()
+    assert codec.signing_bytes(Packet(dst=longer[2:])) == longer.encode()
     assert not signing.is_peer_nonce(longer)
 
 
 @given(st.text("0123456789abcdef", min_size=16, max_size=49))
 def test_no_text_of_hex_digits_shorter_than_50_is_a_keep_packet(text: str) -> None:
     try:
-        found = packet.decode(text.encode())
-    except packet.MalformedPacket:
+        found = codec.decode(text.encode())
+    except codec.MalformedPacket:
         return
-    assert packet.signing_bytes(found) != text.encode()
+    assert codec.signing_bytes(found) != text.encode()
 
 
 def test_a_peer_nonce_is_shorter_than_the_signing_bytes_of_any_mesh_envelope() -> None:

@@ -54,8 +54,8 @@ class Batches:
         self._ready: deque[Source] = deque()
         self._at_work = False  # a batch is being checked, or is about to be
         self._resting = False  # the next batch is put off
-        self._thread = ThreadPoolExecutor(1, "signatures") if _processors() > 1 else None
-        self._size = pace.messages * (2 if self._thread is not None else 1)
+        self._helper = ThreadPoolExecutor(1, "signatures") if _processors() > 1 else None
+        self._size = pace.messages * (2 if self._helper is not None else 1)
 
     def after_each(self, flush: Callable[[], None]) -> None:
         """Call this at the end of each batch."""
@@ -81,7 +81,7 @@ class Batches:
 
     def _work(self) -> None:
         batch = self._gather()
-        thread = self._thread
+        thread = self._helper
         if thread is None or len(batch) < WORTH_SPLITTING:
             _check(batch)
             self._handle_all(batch)
@@ -145,8 +145,8 @@ class Batches:
         self._go_on()
 
     def close(self) -> None:
-        if self._thread is not None:
-            self._thread.shutdown()
+        if self._helper is not None:
+            self._helper.shutdown()
 
 
 def _check(arrivals: Iterable[Arrival]) -> None:

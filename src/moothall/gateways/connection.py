@@ -62,7 +62,9 @@ MAX_IGNORED: Final = 64  # frames in one read that are looked through for a clos
 MAX_HOST: Final = 320  # characters of a Host header: more than the longest name, its port and brackets have
 
 
-class Connection(asyncio.Protocol):
+class Connection:
+    """It has the methods of `asyncio.Protocol`, and does not inherit from it: what does cannot be compiled well."""
+
     __slots__ = (
         "_backlog",
         "_closing",

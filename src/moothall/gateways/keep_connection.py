@@ -10,32 +10,24 @@ import asyncio
 from collections import deque
 from typing import Final, NamedTuple, Protocol, cast
 
+from moothall.gateways.keep_arrival import Arrival
 from moothall.gateways.keep_backlog import Backlog, Waiting
 from moothall.gateways.keep_inbox import Inbox
 from moothall.gateways.keep_lines import Lines
-from moothall.hall import checking
 from moothall.hall.budgets import CONNECTION_FRAMES, LEAST_PAUSE, Meter, Price
 from moothall.hall.checking import Checks, Proof
 from moothall.hall.keep.bridge import DELIVERY_FAILED
 from moothall.hall.keep.discovery import reply
 from moothall.hall.keep.registry import Peer
 from moothall.settings.limits import Rate
+from moothall.wire.keep.codec import MalformedPacket, open_packet
 from moothall.wire.keep.frames import HEADER, FrameReader
-from moothall.wire.keep.packet import MalformedPacket, Packet, open_packet
 from moothall.wire.origins import is_loopback
 
 # What waits, waits in our backlog, where it has a sender and a deadline.
 TRANSPORT_HIGH_WATER: Final = 64 * 1024
 MAX_DISCARDED: Final = 16 * 1024  # bytes that arrive after the end of a connection, before it is cut off
 MAX_QUEUE: Final = 256 * 1024  # bytes of one turn's write: a packet to a swarm can be a thousand for one peer
-
-
-class Arrival(checking.Arrival, kw_only=True, eq=False):
-    """A packet between its arrival and its handling; without one, where a connection's stream ends."""
-
-    arrived: float
-    packet: Packet | None = None
-    forwarded: bytes = b""
 
 
 class Limits(NamedTuple):
@@ -54,7 +46,6 @@ class Port(Protocol):
     limits: Limits
     lines: Lines
     secure: bool
-    buffer: bytearray
 
     @property
     def batches(self) -> Checks: ...
@@ -80,8 +71,9 @@ class Port(Protocol):
     def overflowed(self, connection: "KeepConnection") -> None: ...
 
 
-class KeepConnection(asyncio.BaseProtocol):
-    """See `hall.keep.registry.Peer` for what the room calls."""
+class KeepConnection:
+    """See `hall.keep.registry.Peer` for what the room calls. It has the methods of `asyncio.Protocol`, and does not
+    inherit from it: what does cannot be compiled well."""
 
     __slots__ = (
         "_backlog",
@@ -459,25 +451,3 @@ class KeepConnection(asyncio.BaseProtocol):
         self._port.left(self)
         if self._gone:
             self._port.lost(self)
-
-
-class UnpacedConnection(KeepConnection, asyncio.Protocol):
-    """For a hall without limits: as much as there is is read at once."""
-
-    __slots__ = ()
-
-
-class PacedConnection(KeepConnection, asyncio.BufferedProtocol):
-    """For a hall with limits: what is read at once is small, whatever the peer sends.
-
-    The transport of a `Protocol` reads up to a quarter of a megabyte. To cut that into packets takes a millisecond,
-    and to keep it for each of thousands of connections takes gigabytes.
-    """
-
-    __slots__ = ()
-
-    def get_buffer(self, sizehint: int) -> bytearray:
-        return self._port.buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.data_received(bytes(memoryview(self._port.buffer)[:nbytes]))

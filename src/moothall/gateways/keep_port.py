@@ -7,15 +7,14 @@ import asyncio
 from typing import Final
 
 from moothall.gateways.batches import Batches, pace_of
+from moothall.gateways.keep_arrival import Arrival
 from moothall.gateways.keep_connection import (
-    Arrival,
     KeepConnection,
     Limits,
-    PacedConnection,
-    UnpacedConnection,
 )
 from moothall.gateways.keep_lines import Lines
 from moothall.gateways.listening import address_of, listen, load_tls, until_gone
+from moothall.gateways.small_reads import SmallReads
 from moothall.hall.access import Doorkeeper
 from moothall.hall.keep.bridge import DELIVERY_FAILED
 from moothall.hall.keep.discovery import reply
@@ -64,7 +63,7 @@ class KeepPort:
         self._max_connections = 0 if settings.no_limits else settings.keep_max_connections
         self._server: asyncio.Server | None = None
         self._connections: set[KeepConnection] = set()
-        self.buffer = bytearray(READ_AT_ONCE)  # one for all: what is read into it is copied at once
+        self._buffer = bytearray(READ_AT_ONCE)
         self._dirty: list[KeepConnection] = []
         self._beats: dict[KeepConnection, float] = {}  # when the next heartbeat is due, the earliest first
         self._deadlines: dict[KeepConnection, float] = {}  # of those who do not read, the earliest first
@@ -88,9 +87,10 @@ class KeepPort:
         )
         self._sweep()
 
-    def connection(self) -> KeepConnection:
+    def connection(self) -> KeepConnection | SmallReads:
         """The protocol object for a new connection."""
-        return UnpacedConnection(self) if self._settings.no_limits else PacedConnection(self)
+        connection = KeepConnection(self)
+        return connection if self._settings.no_limits else SmallReads(connection, self._buffer)
 
     @property
     def address(self) -> tuple[str, int]:

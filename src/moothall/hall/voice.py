@@ -32,8 +32,8 @@ _BREAKS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 # Characters that are not seen, or that turn the direction of text around: fillers, zero-width characters, direction
 # marks, invisible operators, interlinear marks, the byte order mark, tags, halves of a surrogate pair.
 _INVISIBLE: Final = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff"
-    "\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
+    r"[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff"
+    r"\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
 )
 _is_plain_name: Final = re.compile(r"\w[\w .+#/-]*").fullmatch
 

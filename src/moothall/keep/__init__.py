@@ -10,7 +10,8 @@ from moothall.keep.keys import key_from_file
 from moothall.keep.message import Message
 from moothall.keep.server import ensure_server
 from moothall.keep.signing import sign, verify
-from moothall.wire.keep.packet import MAX_PACKET, Packet, decode
+from moothall.wire.keep.codec import decode
+from moothall.wire.keep.packet import MAX_PACKET, Packet
 
 __all__ = [
     "MAX_PACKET",

@@ -22,8 +22,9 @@ from moothall.keep.client import DEFAULT_SRC, DEFAULT_TIMEOUT
 from moothall.keep.message import Message
 from moothall.keep.signing import DEFAULT_TTL, Fields, compose, is_signed
 from moothall.keep.sorting import DISCOVER, SERVER, Sorting, asks_server, read_discovery
+from moothall.wire.keep.codec import MalformedPacket, decode, encode
 from moothall.wire.keep.frames import FrameReader, frame
-from moothall.wire.keep.packet import OFFER, MalformedPacket, Packet, decode, encode
+from moothall.wire.keep.packet import OFFER, Packet
 
 READ_SIZE: Final = 64 * 1024
 MAX_NEWS: Final = 1000  # messages not taken yet; beyond that, back-pressure on the server

@@ -15,8 +15,9 @@ from time import monotonic
 from typing import Final, TypeVar
 
 from moothall.keep.sorting import Sorting
+from moothall.wire.keep.codec import MalformedPacket, decode, encode
 from moothall.wire.keep.frames import FrameReader, frame
-from moothall.wire.keep.packet import MalformedPacket, Packet, decode, encode
+from moothall.wire.keep.packet import Packet
 
 READ_SIZE: Final = 64 * 1024
 

@@ -6,7 +6,8 @@ from uuid import uuid4
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from moothall.wire.keep.packet import MAX_PACKET, Packet, encode, signing_bytes
+from moothall.wire.keep.codec import encode, signing_bytes
+from moothall.wire.keep.packet import MAX_PACKET, Packet
 
 DEFAULT_TTL: Final = 60  # seconds
 KEY_BYTES: Final = 32

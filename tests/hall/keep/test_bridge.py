@@ -12,7 +12,8 @@ from moothall.identity.certificates import revoke
 from moothall.identity.signatures import verify
 from moothall.market.records import Registration, Standing
 from moothall.settings.limits import Rate
-from moothall.wire.keep.packet import ASK, MAX_PACKET, OFFER, Packet, decode, encode, signing_bytes
+from moothall.wire.keep.codec import decode, encode, signing_bytes
+from moothall.wire.keep.packet import ASK, MAX_PACKET, OFFER, Packet
 from tests.hall.keep.town import FakePeer, Town, assert_signed_by_the_hall
 from tests.identity.vectors import ALICE as DEALER
 from tests.identity.vectors import SEEDS

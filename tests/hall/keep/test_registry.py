@@ -11,7 +11,8 @@ from moothall.hall.keep.listing import FEW_CHANGES, Listing, json_text
 from moothall.hall.keep.registry import Pins, Registry
 from moothall.hall.keep.replays import Replays
 from moothall.hall.keep.scars import MAX_SENDER_TEXT, MAX_SENDERS, RECENT, Scars
-from moothall.wire.keep.packet import MAX_PACKET, decode
+from moothall.wire.keep.codec import decode
+from moothall.wire.keep.packet import MAX_PACKET
 from tests.hall.keep.town import FakePeer
 
 names = st.sampled_from(["bot:a", "bot:b", "bot:c", "server"])

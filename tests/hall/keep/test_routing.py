@@ -13,7 +13,8 @@ from moothall.hall.keep.bridge import MAX_NAMED
 from moothall.hall.keep.routing import DESTINATIONS, FREED_AT_ONCE, IDENTITY, QUESTIONS
 from moothall.identity import PrivateKey, PublicKey
 from moothall.settings.limits import Rate
-from moothall.wire.keep.packet import Packet, decode, encode
+from moothall.wire.keep.codec import decode, encode
+from moothall.wire.keep.packet import Packet
 from tests.court.books import MemoryBooks
 from tests.hall.keep.town import FakePeer, Town
 from tests.support.keep import ALICE, BOB, CAROL, VECTORS, Signer

@@ -15,7 +15,8 @@ from moothall.hall.keep.registry import Peer, Pins
 from moothall.hall.keep.routing import KeepRoom
 from moothall.identity.signatures import verify
 from moothall.market.directory import SkillDirectory
-from moothall.wire.keep.packet import Packet, decode, encode, signing_bytes
+from moothall.wire.keep.codec import decode, encode, signing_bytes
+from moothall.wire.keep.packet import Packet
 from tests.support.keep import ALICE, Signer
 from tests.support.world import HALL_KEY, PromptStore, World
 

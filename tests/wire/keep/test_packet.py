@@ -7,17 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moothall.wire.keep.packet import (
+from moothall.wire.keep.codec import (
     MAX_FIELDS,
-    MAX_PACKET,
     MalformedPacket,
-    Packet,
     _decode,
     decode,
     encode,
     open_packet,
     signing_bytes,
 )
+from moothall.wire.keep.packet import MAX_PACKET, Packet
 from tests.support.keep import VECTORS
 
 UINT32, UINT64 = (1 << 32) - 1, (1 << 64) - 1

@@ -33,7 +33,8 @@ from moothall.settings.limits import Rate, Window
 from moothall.wire.agentchat.client import Msg
 from moothall.wire.agentchat.names import SERVER
 from moothall.wire.agentchat.server import Chat, ServerMessage
-from moothall.wire.keep.packet import OFFER, Packet, encode, signing_bytes
+from moothall.wire.keep.codec import encode, signing_bytes
+from moothall.wire.keep.packet import OFFER, Packet
 from moothall.wire.outgoing import Bundle, Outgoing
 
 AGENT: Final = "agent:"  # what a WebSocket agent's identity on keep starts with

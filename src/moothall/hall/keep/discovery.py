@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 
 from moothall.hall.keep.listing import Listing, json_text
 from moothall.hall.keep.scars import Scar, Scars
-from moothall.wire.keep.packet import MAX_PACKET, OFFER, Packet, encode
+from moothall.wire.keep.codec import encode
+from moothall.wire.keep.packet import MAX_PACKET, OFFER, Packet
 
 SERVER: Final = "server"  # who packets of the hall's own are from
 

@@ -32,7 +32,8 @@ from moothall.hall.outside import PacketLink
 from moothall.hall.roster import Present
 from moothall.hall.wires import KEEP
 from moothall.settings.limits import Rate, Window
-from moothall.wire.keep.packet import HEARTBEAT, Packet, encode
+from moothall.wire.keep.codec import encode
+from moothall.wire.keep.packet import HEARTBEAT, Packet
 
 DONE: Final = "done"
 UNKNOWN_DISCOVERY: Final = "error:unknown_discovery"

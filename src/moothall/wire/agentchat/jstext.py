@@ -20,7 +20,7 @@ _PLAIN_ZEROS: Final = 6
 _LAST_INDEX: Final = 2**32 - 2
 
 _INDEX: Final = re.compile(r"(?:0|[1-9][0-9]{0,9})\Z")
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 # TAB LF VT FF CR, BOM, the two separators and the Zs category (agentchat wire 2.6). Python's own
 # strip() would also take U+001C to U+001F and U+0085, and leave U+FEFF.
 _BLANKS: Final = (

@@ -1,0 +1,47 @@
+"""What is read at once from a keep connection of a hall with limits is small, whatever the peer sends.
+
+The transport of an ordinary protocol reads up to a quarter of a megabyte. To cut that into packets takes a
+millisecond, and to keep it for each of thousands of connections takes gigabytes.
+"""
+
+import asyncio
+
+from moothall.gateways.keep_connection import KeepConnection
+
+
+class SmallReads(asyncio.BufferedProtocol):
+    """Stands between a transport and a connection, and tells the connection everything."""
+
+    __slots__ = ("_buffer", "_connection")
+
+    def __init__(self, connection: KeepConnection, buffer: bytearray) -> None:
+        """Connections can share the buffer: what is read into it is copied at once."""
+        self._connection = connection
+        self._buffer = buffer
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._connection.data_received(bytes(memoryview(self._buffer)[:nbytes]))
+
+    def eof_received(self) -> bool:
+        return self._connection.eof_received()
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()
+
+    def arrive(self, transport: asyncio.BaseTransport) -> bool:
+        return self._connection.arrive(transport)
+
+    def vanish(self) -> None:
+        self._connection.vanish()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._connection.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.connection_lost(exc)
