@@ -17,6 +17,7 @@ from moothall.cli import _chosen, _context_file
 from moothall.compiled import COMPILED, PURE, build
 from moothall.known_halls import PATH_VARIABLE
 from moothall.wire.authority import URL_VARIABLES
+from tests.support.replacing import Replacing
 
 # The machine may be busy with something else; time is no part of any property here.
 settings.register_profile("default", deadline=None)
@@ -68,6 +69,13 @@ def pytest_collection_finish() -> None:
     """The collected tests stay to the end. Each full collection would take half a second to look at them."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def monkeypatch() -> Iterator[pytest.MonkeyPatch]:
+    replacing = Replacing()
+    yield replacing
+    replacing.undo()
 
 
 @pytest.fixture(scope="session")

@@ -242,8 +242,12 @@ def test_the_counted_transport_passes_all_calls_on(name: str) -> None:
             calls.append("get_write_buffer_size")
             return 0
 
-        def __getattr__(self, called: str) -> Callable[[], None]:
-            return lambda: calls.append(called)
+        def __getattr__(self, called: str) -> Callable[[], bool]:
+            def call() -> bool:
+                calls.append(called)
+                return False
+
+            return call
 
     counted = CountedTransport(cast("asyncio.Transport", Inner()))
     calls.clear()

@@ -23,6 +23,7 @@ from moothall.hall.outside import Written
 from moothall.settings.limits import Rate
 from moothall.wire.agentchat.server import DeliveryStatus
 from tests.identity.vectors import ALICE, BOB
+from tests.support.replacing import Replacing
 from tests.support.world import (
     ABSENT,
     Guest,
@@ -518,7 +519,7 @@ def test_receipts_are_forgotten_after_an_hour() -> None:
 def test_the_memory_is_bounded_and_the_newest_stays(
     asked: list[tuple[str, int]], of_hall: int, of_sender: int
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
+    with Replacing.context() as patch:
         patch.setattr(delivery_receipts, "MAX_OF_HALL", of_hall)
         patch.setattr(delivery_receipts, "MAX_OF_SENDER", of_sender)
         receipts = DeliveryReceipts()

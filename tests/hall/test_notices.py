@@ -15,6 +15,7 @@ from moothall.wire.agentchat.server import ServerMessage
 from moothall.wire.outgoing import Outgoing
 from tests.hall.keep.town import FakePeer, Town
 from tests.support.keep import ALICE, BOB
+from tests.support.replacing import Replacing
 from tests.support.world import Guest, assert_consistent, assert_sent, assert_silent
 
 
@@ -172,7 +173,7 @@ steps = st.one_of(
 @settings(max_examples=150, deadline=None)
 @given(st.lists(steps, max_size=40))
 def test_every_watcher_ends_with_the_right_picture(history: list[tuple[Any, ...]]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
+    with Replacing.context() as patch:
         patch.setattr(notices, "NOTICES", Rate(2, 1))
         town = Town(rate_message=Rate(0, 1))
     peers = [FakePeer() for _ in range(3)]

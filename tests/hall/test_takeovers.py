@@ -10,6 +10,7 @@ from moothall.identity import PrivateKey
 from tests.hall.keep.town import Town
 from tests.identity.vectors import ALICE, BOB
 from tests.support.keep import Signer
+from tests.support.replacing import Replacing
 from tests.support.world import (
     ABSENT,
     ADMIN_KEY,
@@ -199,14 +200,15 @@ def test_takeovers_are_as_far_apart_as_the_delay_says(steps: list[tuple[str, flo
         displaced.append(now)
         note(agent_id, delay, now)
 
-    world.hall.takeovers.note = noted  # type: ignore[method-assign]  # to see when
-    for step, seconds in steps:
-        if step == "knock":
-            knocking(world)
-        elif step == "leave" and (agent := world.hall.roster.by_key.get(ALICE.public.raw)):
-            world.hall.disconnect(agent.session)
-        world.advance(seconds)
-        assert_consistent(world)
+    with Replacing.context() as patch:
+        patch.setattr(world.hall.takeovers, "note", noted)  # to see when
+        for step, seconds in steps:
+            if step == "knock":
+                knocking(world)
+            elif step == "leave" and (agent := world.hall.roster.by_key.get(ALICE.public.raw)):
+                world.hall.disconnect(agent.session)
+            world.advance(seconds)
+            assert_consistent(world)
     assert all(later - earlier >= 5 for earlier, later in pairwise(displaced))
     world.advance(len(steps) * LONGEST)
     assert len(world.hall.takeovers) == 0

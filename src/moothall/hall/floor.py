@@ -56,7 +56,7 @@ OUTRANKED: Final = (
 
 class Claim(NamedTuple):
     holder: str
-    started_at: float
+    started_at: Number
     is_human: bool
     expires: float
     address: str | None = None  # of the holder; None on loopback, where all have the same
@@ -113,7 +113,7 @@ class Floor:
         channel: str,
         msg_id: str,
         agent_id: str,
-        started_at: float,
+        started_at: Number,
         now: float,
         *,
         is_human: bool = False,
@@ -140,7 +140,7 @@ class Floor:
         self._pass_on(key, current, claim, now)
         return Decision(True, claim, current.holder)
 
-    def rank(self, claim: Claim, now: float) -> tuple[Precedence, bool, float, str]:
+    def rank(self, claim: Claim, now: float) -> tuple[Precedence, bool, Number, str]:
         """The lowest has the floor. "Human" is an agent's own word, so precedence comes before it."""
         return (
             self.precedence(claim.holder, claim.address, now),

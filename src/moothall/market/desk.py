@@ -6,7 +6,7 @@ interpreter's lock, so chat does not wait for a deal that is being verified. Mes
 become messages, in `agentchat`. Nothing here decides; see `proposals` and `clerk`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from msgspec import structs
@@ -317,9 +317,7 @@ class MarketDesk:
         )
 
     def _posted(self, books: Books, outcome: MarketOutcome) -> MarketOutcome:
-        self._elsewhere.tell(
-            books, (Addressed(each.to, agentchat.message_of(each.news)) for each in outcome.notices)
-        )
+        self._elsewhere.tell(books, _addressed(outcome))
         return outcome
 
     def _expire(self, books: Books, proposal_id: str, now: int) -> MarketOutcome | None:
@@ -396,6 +394,11 @@ class Online:
             return False
         roster = self._hall.roster
         return roster.holder(key) is not None or bool(roster.bearers(key))
+
+
+def _addressed(outcome: MarketOutcome) -> Iterator[Addressed]:
+    for notice in outcome.notices:
+        yield Addressed(notice.to, agentchat.message_of(notice.news))
 
 
 def _deals(changes: Iterable[Change]) -> list[Proposal]:

@@ -114,8 +114,9 @@ def test_one_of_two_nodes_has_the_floor() -> None:
     told = late.read()
     assert [message["holder"] for message in told if message["type"] == "YIELD"] == [early.id]
     assert not [message for message in early.read() if message["type"] == "YIELD"]
-    claims = [message["holder"] for message in asker.read() if message["type"] == "FLOOR_CLAIMED"]
-    assert claims[-1] == early.id
+    claims = [message for message in asker.read() if message["type"] == "FLOOR_CLAIMED"]
+    assert claims[-1]["holder"] == early.id
+    assert str(claims[-1]["started_at"]) == str(now + 10)  # an integer stays one
 
 
 def test_the_members_of_a_dead_node_leave() -> None:

@@ -227,12 +227,12 @@ def test_an_agent_of_a_node_that_is_not_known_yet_is_kept_for_a_while() -> None:
     assert not len(halls["b"].hall.roster)
 
 
-def test_of_two_agents_with_one_id_all_nodes_have_the_same() -> None:
+def test_of_two_agents_with_one_id_all_nodes_have_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids of agents without a key are random. If two nodes give out the same one, one of the agents has to go."""
     halls = Halls("a", "b", "c")
     for name in "ab":
         world = halls[name]
-        world.hall.ids.ephemeral_id = lambda: "samesame"  # type: ignore[method-assign]
+        monkeypatch.setattr(world.hall.ids, "ephemeral_id", lambda: "samesame")
         halls[name].agent(f"of {name}".replace(" ", "-"))
     halls.settle()
     assert_one_roster(halls)

@@ -10,6 +10,7 @@ import msgspec
 
 from moothall.errors import InternalError, Refusal
 from moothall.hall.cluster.remote import AgentRecord
+from moothall.wire.agentchat.client import Number
 
 
 class _Part(msgspec.Struct, array_like=True, frozen=True):
@@ -71,7 +72,7 @@ class Claimed(_Part, tag="claimed", frozen=True):
 
     msg_id: str
     holder: str
-    started_at: float
+    started_at: Number  # as the agent gave it
     is_human: bool
     address: str | None
     age: float = 0.0

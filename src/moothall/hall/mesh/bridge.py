@@ -113,7 +113,8 @@ class Resident:
     def pause(self) -> None:
         """The hall does nothing for a resident that would have to wait for a disk."""
 
-    resume = pause
+    def resume(self) -> None:
+        """It never paused."""
 
 
 class Call:

@@ -329,10 +329,10 @@ class Taking:
         try:
             if room.topics.subscribe(source, topic):
                 self._presence.subscribe(source, topic)
-        except TooManyTopics as error:
-            self.refuse(source, envelope, TOO_MANY_TOPICS, str(error))
-        except BadTopic as error:
-            self.refuse(source, envelope, Fault.WRONG_ROUTE, str(error))
+        except TooManyTopics as too_many:
+            self.refuse(source, envelope, TOO_MANY_TOPICS, str(too_many))
+        except BadTopic as bad:
+            self.refuse(source, envelope, Fault.WRONG_ROUTE, str(bad))
         else:
             return source
         return None
