@@ -28,7 +28,7 @@ class Precedence(IntEnum):
 
 
 class _Record(NamedTuple):
-    lapses: int
+    penalty: float  # seconds, for the last lapse
     since: float
     until: float
 
@@ -64,12 +64,13 @@ class Lapses:
     def _add(self, name: str, claimed_at: float, now: float) -> None:
         record = self._records.pop(name, None)
         if record is None or now >= record.until + FORGOTTEN_AFTER:
-            record = _Record(0, now, now)
+            penalty = FIRST_PENALTY
         elif claimed_at < record.since:
             # Made before the last lapse was held against it. Ten claims of one agent that crashed are one lapse.
             self._records[name] = record
             return
-        penalty = min(FIRST_PENALTY * 2**record.lapses, LONGEST_PENALTY)
-        self._records[name] = _Record(record.lapses + 1, now, now + penalty)
+        else:
+            penalty = min(2 * record.penalty, LONGEST_PENALTY)
+        self._records[name] = _Record(penalty, now, now + penalty)
         if len(self._records) > MAX_REMEMBERED:
             del self._records[next(iter(self._records))]
