@@ -8,7 +8,7 @@ import pytest
 from moothall.gateways import port as port_module
 from moothall.gateways.callers import knows_host
 from moothall.gateways.connection import Connection
-from moothall.gateways.port import Port
+from moothall.gateways.port import Patience, Port
 from moothall.wire.http import MAX_HEAD, Request, Response
 from moothall.wire.http_routes import Asked, Route, RouteTable
 from moothall.wire.websocket import POLICY_VIOLATION, TEXT
@@ -137,11 +137,12 @@ async def test_a_route_may_answer_later_and_once() -> None:
 
 
 @on_uvloop
-async def test_a_route_that_never_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port_module, "SWEEP", 0.001)
-    monkeypatch.setattr(port_module, "ANSWERING", 0.01)
+async def test_a_route_that_never_answers_is_not_waited_for() -> None:
     waiting: list[Asked] = []
-    async with running() as port, await Peer.connect(port) as peer:
+    async with (
+        running(patience=Patience(sweep=0.001, answering=0.01)) as port,
+        await Peer.connect(port) as peer,
+    ):
         port.routes = RouteTable([Route("/deals", waiting.append)])
         await peer.say(head(base=PLAIN, target="/deals"))
         await until_empty(port)
@@ -226,10 +227,11 @@ async def test_it_closes_where_the_client_would_not_send_another_request_or_did_
 
 
 @on_uvloop
-async def test_a_connection_that_asks_no_more_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port_module, "SWEEP", 0.001)
-    monkeypatch.setattr(port_module, "ANSWERING", 0.01)
-    async with running() as port, await Peer.connect(port) as peer:
+async def test_a_connection_that_asks_no_more_is_cut() -> None:
+    async with (
+        running(patience=Patience(sweep=0.001, answering=0.01)) as port,
+        await Peer.connect(port) as peer,
+    ):
         port.routes = STAYS
         await peer.say(head(base=PLAIN, target="/file"))
         await read_answer(peer)
@@ -273,13 +275,12 @@ async def test_a_route_that_fails_is_an_internal_error() -> None:
 
 
 @on_uvloop
-async def test_a_reader_that_needs_longer_than_others_gets_all_of_its_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(port_module, "SWEEP", 0.001)
-    monkeypatch.setattr(port_module, "LINGER", 0.001)
+async def test_a_reader_that_needs_longer_than_others_gets_all_of_its_answer() -> None:
     body = b"x" * (8 * 1024 * 1024)
-    async with running() as port, await Peer.connect(port, receive_buffer=4096) as peer:
+    async with (
+        running(patience=Patience(sweep=0.001, linger=0.001)) as port,
+        await Peer.connect(port, receive_buffer=4096) as peer,
+    ):
         port.routes = RouteTable([Route("/long", lambda asked: Response(200, body))])
         await peer.say(head(base=PLAIN, target="/long"))
         await peer.read_head()
@@ -346,12 +347,12 @@ async def test_a_head_may_arrive_in_pieces(chop: int) -> None:
     "sent", [b"", b"GET / HTTP/1.1\r\nHost: ", head()[:-1]], ids=["nothing", "half", "most"]
 )
 @on_uvloop
-async def test_a_head_that_does_not_come_is_not_waited_for(
-    sent: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(port_module, "SWEEP", 0.001)
-    monkeypatch.setattr(port_module, "HEAD_TIMEOUT", 0.01)
-    async with running() as port, await Peer.upgraded(port) as member, await Peer.connect(port) as slow:
+async def test_a_head_that_does_not_come_is_not_waited_for(sent: bytes) -> None:
+    async with (
+        running(patience=Patience(sweep=0.001, head=0.01)) as port,
+        await Peer.upgraded(port) as member,
+        await Peer.connect(port) as slow,
+    ):
         await slow.say(sent)
         assert await slow.read_to_end() == b""
         await member.say(text("not concerned"))
@@ -361,10 +362,8 @@ async def test_a_head_that_does_not_come_is_not_waited_for(
 
 
 @on_uvloop
-async def test_who_got_its_answer_and_stays_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port_module, "SWEEP", 0.001)
-    monkeypatch.setattr(port_module, "LINGER", 0.01)
-    async with running() as port, await Peer.connect(port) as peer:
+async def test_who_got_its_answer_and_stays_is_cut_off() -> None:
+    async with running(patience=Patience(sweep=0.001, linger=0.01)) as port, await Peer.connect(port) as peer:
         await peer.say(head({"Upgrade": None}))
         assert (await peer.read_head()).startswith("HTTP/1.1 404 ")
         await until_empty(port)

@@ -8,9 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from moothall.gateways import port as port_module
 from moothall.gateways.connection import TRANSPORT_HIGH_WATER, Connection
-from moothall.gateways.port import Port
+from moothall.gateways.port import Patience, Port
 from moothall.wire.http import Response
 from moothall.wire.http_routes import Route, RouteTable
 from moothall.wire.websocket import (
@@ -151,15 +150,13 @@ async def behind_proxy(port: Port, ip: str) -> Peer:
 
 
 @on_uvloop
-async def test_an_address_leaves_no_more_unread_than_some_full_outboxes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_address_leaves_no_more_unread_than_some_full_outboxes() -> None:
     """Many connections, each within its own limit, would take all the memory there is."""
-    monkeypatch.setattr(port_module, "SWEEP", 0.001)
-    monkeypatch.setattr(port_module, "UNREAD_AT_ONCE", 2)
     room, log = Gathering(), Journal()
     one, other, local = "203.0.113.7", "203.0.113.8", "127.0.0.1"
-    async with running(room, log, outbox_limit=LIMIT, trusted_proxies=(local,)) as port:
+    async with running(
+        room, log, outbox_limit=LIMIT, trusted_proxies=(local,), patience=Patience(sweep=0.001, unread=2)
+    ) as port:
         peers = [await behind_proxy(port, ip) for ip in [one] * 4 + [other] + [local] * 4]
         links = list(room.guests)
         for number, link in enumerate(links):
@@ -176,11 +173,11 @@ async def test_an_address_leaves_no_more_unread_than_some_full_outboxes(
 
 
 @on_uvloop
-async def test_the_same_holds_for_long_answers_to_plain_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port_module, "SWEEP", 0.001)
-    monkeypatch.setattr(port_module, "UNREAD_AT_ONCE", 2)
+async def test_the_same_holds_for_long_answers_to_plain_requests() -> None:
     answer = Response(200, bytes(8 * 1024 * 1024))
-    async with running(outbox_limit=4 * 1024 * 1024, trusted_proxies=("127.0.0.1",)) as port:
+    async with running(
+        outbox_limit=4 * 1024 * 1024, trusted_proxies=("127.0.0.1",), patience=Patience(sweep=0.001, unread=2)
+    ) as port:
         port.routes = RouteTable([Route("/long", lambda asked: answer)])
         peers = []
         for ip in ["203.0.113.7"] * 3 + ["203.0.113.8"]:
@@ -225,11 +222,12 @@ async def test_questions_that_arrive_together_have_no_more_answers_waiting_than_
 
 
 @on_uvloop
-async def test_a_peer_that_never_reads_again_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port_module, "SWEEP", 0.001)
-    monkeypatch.setattr(port_module, "LINGER", 0.01)
+async def test_a_peer_that_never_reads_again_is_cut_off() -> None:
     room = Gathering()
-    async with running(room, outbox_limit=LIMIT) as port, await Peer.upgraded(port, receive_buffer=SMALL):
+    async with (
+        running(room, outbox_limit=LIMIT, patience=Patience(sweep=0.001, linger=0.01)) as port,
+        await Peer.upgraded(port, receive_buffer=SMALL),
+    ):
         (link,) = room.guests
         sent = line(0)
         references = sys.getrefcount(sent)
@@ -242,13 +240,12 @@ async def test_a_peer_that_never_reads_again_is_cut_off(monkeypatch: pytest.Monk
 
 
 @on_uvloop
-async def test_who_neither_reads_nor_talks_is_cut_off_without_any_ping(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(port_module, "SWEEP", 0.001)
-    monkeypatch.setattr(port_module, "LINGER", 0.01)
+async def test_who_neither_reads_nor_talks_is_cut_off_without_any_ping() -> None:
     room = Gathering()
-    async with running(room) as port, await Peer.upgraded(port, receive_buffer=SMALL) as peer:
+    async with (
+        running(room, patience=Patience(sweep=0.001, linger=0.01)) as port,
+        await Peer.upgraded(port, receive_buffer=SMALL) as peer,
+    ):
         await until_stuck(room.guests[0])
         peer.stop_talking()
         await until_empty(port)
@@ -422,10 +419,12 @@ async def test_close_comes_after_what_was_queued_before_it() -> None:
 
 @pytest.mark.parametrize("who", ["hall", "peer"])
 @on_uvloop
-async def test_also_for_a_reader_who_is_behind(who: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port_module, "LINGER", 600.0)
+async def test_also_for_a_reader_who_is_behind(who: str) -> None:
     room = Gathering()
-    async with running(room) as port, await Peer.upgraded(port, receive_buffer=SMALL) as peer:
+    async with (
+        running(room, patience=Patience(linger=600.0)) as port,
+        await Peer.upgraded(port, receive_buffer=SMALL) as peer,
+    ):
         (link,) = room.guests
         told = await until_stuck(link)
         for number in range(told, told + 300):
@@ -509,10 +508,12 @@ async def test_closing_the_port_tells_everybody_and_waits_for_them() -> None:
 
 
 @on_uvloop
-async def test_who_does_not_answer_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port_module, "SWEEP", 0.001)
-    monkeypatch.setattr(port_module, "LINGER", 0.01)
-    async with running() as port, await Peer.upgraded(port) as peer, await Peer.connect(port) as half_open:
+async def test_who_does_not_answer_is_not_waited_for_long() -> None:
+    async with (
+        running(patience=Patience(sweep=0.001, linger=0.01)) as port,
+        await Peer.upgraded(port) as peer,
+        await Peer.connect(port) as half_open,
+    ):
         await half_open.say(b"GET / HT")
         await peer.say(text("in"))
         assert await peer.read_frame() == Frame(TEXT, b"in")
@@ -524,10 +525,12 @@ async def test_who_does_not_answer_is_not_waited_for_long(monkeypatch: pytest.Mo
 
 
 @on_uvloop
-async def test_at_the_very_latest_everybody_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port_module, "GOODBYE", 0.01)
+async def test_at_the_very_latest_everybody_is_cut_off() -> None:
     room = Gathering()
-    async with running(room) as port, await Peer.upgraded(port, receive_buffer=SMALL):
+    async with (
+        running(room, patience=Patience(goodbye=0.01)) as port,
+        await Peer.upgraded(port, receive_buffer=SMALL),
+    ):
         await until_stuck(room.guests[0])
         async with asyncio.timeout(PATIENCE):
             await port.close("bye")

@@ -34,7 +34,7 @@ from moothall.gateways import keep_connection, listening
 from moothall.gateways import port as port_module
 from moothall.gateways.connection import Connection
 from moothall.gateways.listening import load_tls
-from moothall.gateways.port import Port
+from moothall.gateways.port import Patience, Port
 from moothall.settings import Settings
 from moothall.wire.websocket import GOING_AWAY, PROTOCOL_ERROR, encode_text
 from tests.support.echo import Echo, running
@@ -162,13 +162,15 @@ class Lecture(Echo):
 
 
 @on_uvloop
-async def test_a_reader_that_stops_is_closed_over_tls_too(
-    papers: Papers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(port_module, "SWEEP", 0.001)
-    monkeypatch.setattr(port_module, "LINGER", 0.01)
+async def test_a_reader_that_stops_is_closed_over_tls_too(papers: Papers) -> None:
     room = Lecture()
-    async with running(room, cert=papers.cert, key=papers.key, outbox_limit=300_000) as port:
+    async with running(
+        room,
+        cert=papers.cert,
+        key=papers.key,
+        outbox_limit=300_000,
+        patience=Patience(sweep=0.001, linger=0.01),
+    ) as port:
         # A stream whose buffer is full reads no more from its socket.
         reader, writer = await asyncio.open_connection(*port.address, ssl=papers.trusted(), limit=1024)
         writer.write(head())

@@ -10,9 +10,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK, InvalidStatus
 from websockets.typing import Data, Subprotocol
 
-from moothall.gateways import port as port_module
 from moothall.gateways.connection import LONG_MESSAGE, Connection
-from moothall.gateways.port import LONG_AT_ONCE, Port
+from moothall.gateways.port import LONG_AT_ONCE, Patience, Port
 from moothall.gateways.room import Served
 from moothall.wire.websocket import (
     BINARY,
@@ -250,10 +249,11 @@ async def test_late_bytes_do_not_destroy_our_last_words(last_words: bytes) -> No
 
 
 @on_uvloop
-async def test_a_peer_that_does_not_hang_up_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port_module, "SWEEP", 0.001)
-    monkeypatch.setattr(port_module, "LINGER", 0.01)
-    async with running() as port, await Peer.upgraded(port) as peer:
+async def test_a_peer_that_does_not_hang_up_is_cut_off() -> None:
+    async with (
+        running(patience=Patience(sweep=0.001, linger=0.01)) as port,
+        await Peer.upgraded(port) as peer,
+    ):
         await peer.say(closing(NORMAL))
         assert [answer.close_code for answer in await peer.read_frames()] == [NORMAL]
         await until_empty(port)

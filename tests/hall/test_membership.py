@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from moothall.hall import membership
+from moothall.hall.membership import MAX_INVITED
 from moothall.identity import PrivateKey
 from tests.identity.vectors import ALICE, BOB
 from tests.support.world import (
@@ -405,11 +406,12 @@ def test_only_members_invite_and_only_to_what_exists() -> None:
     assert_refused(outsider, "NOT_INVITED")
 
 
-def test_an_invite_list_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(membership, "MAX_INVITED", 2)
+def test_an_invite_list_is_bounded() -> None:
     world = World()
     host = world.agent()
     world.send(host, "CREATE_CHANNEL", channel="#den", invite_only=True)
+    invited = world.hall.channels.find("#den").invited
+    invited.update(f"guest{number}" for number in range(MAX_INVITED - 1 - len(invited)))
     world.send(host, "INVITE", channel="#den", agent="@one")
     host.read()
     world.send(host, "INVITE", channel="#den", agent="@two")

@@ -15,7 +15,7 @@ from typing import Any, Final
 import uvloop
 
 from moothall.gateways.connection import Connection
-from moothall.gateways.port import Port
+from moothall.gateways.port import PATIENCE, Patience, Port
 from moothall.gateways.room import Lobby
 from moothall.settings import Settings
 from moothall.wire.websocket import BINARY, INTERNAL_ERROR, encode_frame, encode_text
@@ -85,10 +85,13 @@ class Journal:
 
 @asynccontextmanager
 async def running(
-    room: Lobby | None = None, log: Journal | None = None, **chosen: Any
+    room: Lobby | None = None,
+    log: Journal | None = None,
+    patience: Patience = PATIENCE,
+    **chosen: Any,
 ) -> AsyncIterator[Port]:
     """The gateway in this event loop, on a free port of 127.0.0.1, with an echo unless told otherwise."""
-    port = Port(room or Echo(), replace(SETTINGS, **chosen), log or Journal())
+    port = Port(room or Echo(), replace(SETTINGS, **chosen), log or Journal(), patience=patience)
     await port.open()
     try:
         yield port

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import IPv6Address, ip_address, ip_network
 from itertools import takewhile
-from typing import Final
+from typing import Final, NamedTuple
 
 from moothall.gateways.callers import TooManyRequests
 from moothall.gateways.connection import LONG_MESSAGE, Connection
@@ -22,15 +22,8 @@ from moothall.wire.http_routes import READS, Asked, RouteTable
 from moothall.wire.origins import is_loopback
 from moothall.wire.websocket import GOING_AWAY, POLICY_VIOLATION, Violation
 
-HEAD_TIMEOUT: Final = 10.0  # seconds for a request head to arrive
-LINGER: Final = 2.0  # seconds for a peer to take the rest, answer our close frame and hang up
-SWEEP: Final = 0.5  # seconds between two looks at who is late with either
-ANSWERING: Final = 30.0  # seconds for a route to answer, for a peer to take a long answer, or to ask again
 # Largest messages that one address may have under way: their end has not arrived, or they wait for its budget.
 LONG_AT_ONCE: Final = 4
-# Full outboxes that one address may leave unread, on all its connections together.
-UNREAD_AT_ONCE: Final = 16
-GOODBYE: Final = 5.0  # seconds for clients to read that the hall closes
 
 FOREIGN_HOST: Final = Response(
     403, b"Ask under a loopback name such as localhost, or add this Host to `allowed_hosts`\n"
@@ -39,10 +32,33 @@ FOREIGN_ORIGIN: Final = Response(403, b"Pages of this origin may not ask\n")
 NOT_FOUND: Final = Response(404, b"Nothing here. Agents connect to this port with WebSocket.\n")
 
 
+class Patience(NamedTuple):
+    """How long the port waits for its peers, in seconds, and what they may leave unread."""
+
+    head: float = 10.0  # for a request head to arrive
+    linger: float = 2.0  # for a peer to take the rest, answer our close frame and hang up
+    sweep: float = 0.5  # between two looks at who is late with either
+    answering: float = 30.0  # for a route to answer, for a peer to take a long answer, or to ask again
+    goodbye: float = 5.0  # for clients to read that the hall closes
+    unread: int = 16  # full outboxes of one address, on all its connections together
+
+
+PATIENCE: Final = Patience()
+
+
 class Port:
-    def __init__(self, room: Lobby, settings: Settings, log: Log, *, is_shared: bool = False) -> None:
+    def __init__(
+        self,
+        room: Lobby,
+        settings: Settings,
+        log: Log,
+        *,
+        is_shared: bool = False,
+        patience: Patience = PATIENCE,
+    ) -> None:
         """`is_shared`: other processes listen on the same port."""
         self.room = room
+        self._patience = patience
         self._is_shared = is_shared
         self.loop = asyncio.get_running_loop()
         self.max_message = settings.max_frame
@@ -93,7 +109,7 @@ class Port:
         )
         if settings.ping_interval:
             self._every(self._heartbeat.seconds, self._beat)
-        self._every(SWEEP, self._sweep)
+        self._every(self._patience.sweep, self._sweep)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -116,7 +132,7 @@ class Port:
                 connection.close(GOING_AWAY, reason)
             elif not connection.is_closing:
                 connection.abort()
-        await until_gone(self._connections, self._drained, GOODBYE)
+        await until_gone(self._connections, self._drained, self._patience.goodbye)
         for timer in self._timers:
             timer.cancel()
         self.written.close()
@@ -174,7 +190,7 @@ class Port:
 
     def opened(self, connection: Connection) -> None:
         self._connections.add(connection)
-        self._heads[connection] = self.loop.time() + HEAD_TIMEOUT
+        self._heads[connection] = self.loop.time() + self._patience.head
 
     def reserve(self, connection: Connection, size: int) -> None:
         """So many bytes of long messages are held. Raises Violation if that is too much for its address."""
@@ -274,7 +290,7 @@ class Port:
     def answering(self, connection: Connection) -> None:
         """Wait longer than for others: for its answer, for a long one to be read, or for its next request."""
         self.answered(connection)
-        self._answering[connection] = self.loop.time() + ANSWERING
+        self._answering[connection] = self.loop.time() + self._patience.answering
 
     def answered(self, connection: Connection) -> None:
         """Wait no longer for its request, or for the answer."""
@@ -303,7 +319,7 @@ class Port:
 
     def cut_later(self, connection: Connection) -> None:
         if connection not in self._answering:
-            self._lingering.setdefault(connection, self.loop.time() + LINGER)
+            self._lingering.setdefault(connection, self.loop.time() + self._patience.linger)
 
     def _sweep(self) -> None:
         self._cut_late()
@@ -322,7 +338,7 @@ class Port:
         for slow in by_address.values():
             unread = sum(connection.waiting_bytes for connection in slow)
             slow.sort(key=lambda connection: connection.waiting_bytes)
-            while unread > UNREAD_AT_ONCE * self.outbox_limit:
+            while unread > self._patience.unread * self.outbox_limit:
                 slowest = slow.pop()
                 unread -= slowest.waiting_bytes
                 if slowest in self._answering:
