@@ -17,6 +17,7 @@ from moothall.errors import CreditsRefused, OutOfOrder, Refusal, StoreUnreachabl
 from moothall.hall.budgets import Price
 from moothall.hall.durable import UNREACHABLE
 from moothall.hall.mesh import frames
+from moothall.hall.mesh.arrival import Arrival
 from moothall.hall.mesh.connections import TooManyConnections
 from moothall.hall.mesh.costs import SIGNED_TEXT_FRAMES, inbox_price, question_price
 from moothall.hall.mesh.frames import (
@@ -39,7 +40,6 @@ from moothall.hall.mesh.guest import Challenged, Guest
 from moothall.hall.mesh.inbox import Inboxes, Page
 from moothall.hall.mesh.market import Dealings
 from moothall.hall.mesh.presence import Presence
-from moothall.hall.mesh.source import Arrival
 from moothall.hall.mesh.topics import BadTopic, TooManyTopics
 from moothall.hall.outside import Entropy
 from moothall.wire.agentchat.signing import bound_nonce

@@ -9,6 +9,7 @@ import msgspec
 
 from moothall.hall.budgets import Meter, Price
 from moothall.hall.checking import Proof
+from moothall.hall.mesh.arrival import Arrival
 from moothall.hall.mesh.costs import frame_price
 from moothall.hall.mesh.frames import (
     MAX_TEXT,
@@ -23,7 +24,7 @@ from moothall.hall.mesh.frames import (
     read_head,
 )
 from moothall.hall.mesh.market import Payer
-from moothall.hall.mesh.source import Arrival, Source
+from moothall.hall.mesh.source import Source
 from moothall.hall.outside import Link
 from moothall.wire.outgoing import Bundle
 from moothall.wire.websocket import encode_text

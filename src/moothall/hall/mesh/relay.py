@@ -10,11 +10,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from moothall.hall.budgets import Meter
+from moothall.hall.mesh.arrival import Arrival
 from moothall.hall.mesh.costs import frame_price
 from moothall.hall.mesh.market import Payer
 from moothall.hall.mesh.network import Settle, ignore
 from moothall.hall.mesh.replies import INTERNAL
-from moothall.hall.mesh.source import Arrival, Source
+from moothall.hall.mesh.source import Source
 from moothall.wire.mesh.envelope import sender_of
 
 if TYPE_CHECKING:

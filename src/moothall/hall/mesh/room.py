@@ -12,6 +12,7 @@ from moothall.hall.access import Doorkeeper
 from moothall.hall.checking import Checks
 from moothall.hall.gate import Gate
 from moothall.hall.mesh.abroad import Abroad
+from moothall.hall.mesh.arrival import Arrival
 from moothall.hall.mesh.asking import Asking
 from moothall.hall.mesh.border import Border
 from moothall.hall.mesh.connections import Connections
@@ -26,7 +27,7 @@ from moothall.hall.mesh.own_envelopes import OwnEnvelopes
 from moothall.hall.mesh.presence import Presence
 from moothall.hall.mesh.relay import RELAY_FACTOR, Relay
 from moothall.hall.mesh.routing import Routing
-from moothall.hall.mesh.source import Arrival, Source
+from moothall.hall.mesh.source import Source
 from moothall.hall.mesh.taking import Taking
 from moothall.hall.mesh.topics import Topics
 from moothall.hall.outside import Entropy, Link

@@ -11,34 +11,19 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from moothall.hall import checking
 from moothall.hall.budgets import Meter, Price
 from moothall.hall.checking import Proof
-from moothall.hall.mesh.frames import AgentFrame, Frame, HallFrame, Refused
+from moothall.hall.mesh.arrival import Arrival
+from moothall.hall.mesh.frames import Frame, Refused
 from moothall.hall.mesh.market import Payer
 from moothall.hall.mesh.network import Settle, ignore
-from moothall.wire.mesh.broadcast import Broadcast
-from moothall.wire.mesh.envelope import VERSION, Envelope, decode, signing_bytes
+from moothall.wire.mesh.envelope import VERSION, decode, signing_bytes
 from moothall.wire.mesh.faults import EnvelopeRefused
 
 if TYPE_CHECKING:
-    from moothall.hall.mesh.guest import Challenged
     from moothall.hall.mesh.room import MeshRoom
 
 BYTES_OF_ONE: Final = 2048  # a longer envelope counts as several of those that wait for the disk
 
 Way = TypeVar("Way")  # how a frame came
-
-
-class Arrival(checking.Arrival, kw_only=True, eq=False):
-    """A frame that was read: an envelope, a text frame, or what is wrong with it."""
-
-    raw: bytes = b""
-    envelope: Envelope | None = None
-    topic: str | None = None  # of the network, on which a peer has sent it; None: a stream, or `/mesh`
-    settle: Settle = ignore  # tells a peer that waits for ACK what became of it
-    frame: AgentFrame | None = None
-    challenge: "Challenged | None" = None  # that the signature in the frame was checked against
-    fault: HallFrame | None = None
-    broadcast: Broadcast | None = None  # the payload, once it is read
-    is_paid: bool = False  # what it costs besides the frame was charged
 
 
 class Source(Generic[Way]):

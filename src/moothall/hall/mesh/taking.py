@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from moothall.errors import NotAllowed, OutOfOrder, Refusal
 from moothall.hall.mesh import beacons, replies
 from moothall.hall.mesh.abroad import Remote
+from moothall.hall.mesh.arrival import Arrival
 from moothall.hall.mesh.border import (
     AMOUNT_OVERFLOW,
     TOO_MANY_LINES,
@@ -29,7 +30,7 @@ from moothall.hall.mesh.network import Settle, ignore
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes
 from moothall.hall.mesh.presence import Caller, Presence
 from moothall.hall.mesh.replies import NOT_TAKEN, RESERVED_KEY, TOO_MANY_TOPICS, WRONG_SENDER
-from moothall.hall.mesh.source import BYTES_OF_ONE, Arrival, Source
+from moothall.hall.mesh.source import BYTES_OF_ONE, Source
 from moothall.hall.mesh.topics import BadTopic, TooManyTopics
 from moothall.wire.mesh.announcements import Discover, default_name
 from moothall.wire.mesh.broadcast import Broadcast
