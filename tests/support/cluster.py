@@ -88,8 +88,17 @@ class Halls:
         for _ in range(MOST_ROUNDS):
             self.broker.run()
             if not self.end_turn():
+                self._raise_failures()
                 return
         raise AssertionError("the nodes never stop talking to each other")
+
+    def _raise_failures(self) -> None:
+        """What a real node logs when a handler of a message fails, is for tests a failure."""
+        for world in self:
+            for facts in world.log.find("bus_message_failed"):
+                error = facts["exc_info"]
+                assert isinstance(error, Exception)
+                raise error
 
     def advance(self, seconds: float, *, settles: bool = True) -> None:
         """Let time pass on all nodes that do not stand still."""

@@ -32,7 +32,9 @@ class BusMetrics(Collector):
             "moothall_bus_packets_lost", "Packets lost because the bus was down", traffic.lost
         )
         yield CounterMetricFamily(
-            "moothall_bus_packets_refused", "Packets too large, or with a part missing", traffic.refused
+            "moothall_bus_packets_refused",
+            "Packets too large, with a part missing, or that cannot be read",
+            traffic.refused + (cluster.post.refused if cluster is not None else 0),
         )
         yield CounterMetricFamily(
             "moothall_bus_overruns",

@@ -17,6 +17,8 @@ OLDEST: Final = 1
 
 MAX_PACKET: Final = 512 * 1024  # bytes; NATS takes 1 MB, unless its operator has said otherwise
 _FRAMING: Final = 16  # bytes around a message, at most
+_LEAST: Final = -(2**63)  # and most: whole numbers that MessagePack has
+_MOST: Final = 2**64 - 1
 
 EVERY_NODE: Final = "all"  # the subject that all nodes listen to
 
@@ -55,8 +57,34 @@ class _Packet(msgspec.Struct, array_like=True, frozen=True):
     messages: list[tuple[str, msgspec.Raw]]
 
 
-_encoder: Final = msgspec.msgpack.Encoder()
+_encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(_Packet).decode
+
+
+def pack(message: Any) -> bytes:
+    """MessagePack of a message, or of what is in one.
+
+    JSON of agents can have what MessagePack cannot. A lone surrogate becomes U+FFFD, and a whole number beyond 64
+    bits a float. So no text of an agent keeps the messages of others back.
+    """
+    try:
+        return _encode(message)
+    except (UnicodeEncodeError, OverflowError):
+        return _encode(_packable(msgspec.to_builtins(message, builtin_types=(bytes,))))
+
+
+def _packable(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        case int():
+            return value if _LEAST <= value <= _MOST else float(value)
+        case list():
+            return [_packable(each) for each in value]
+        case dict():
+            return {_packable(key): _packable(each) for key, each in value.items()}
+        case _:
+            return value
 
 
 def packets(origin: Origin, messages: Iterable[BusMessage]) -> Iterator[bytes]:
@@ -64,7 +92,7 @@ def packets(origin: Origin, messages: Iterable[BusMessage]) -> Iterator[bytes]:
     contents: list[tuple[str, msgspec.Raw]] = []
     size = 0
     for message in messages:
-        content = _encoder.encode(message)
+        content = pack(message)
         if contents and size + len(content) > MAX_PACKET:
             yield _packet(origin, contents)
             contents, size = [], 0
@@ -75,7 +103,7 @@ def packets(origin: Origin, messages: Iterable[BusMessage]) -> Iterator[bytes]:
 
 
 def _packet(origin: Origin, contents: list[tuple[str, msgspec.Raw]]) -> bytes:
-    return bytes((VERSION,)) + _encoder.encode(_Packet(origin.node, origin.life, contents))
+    return bytes((VERSION,)) + _encode(_Packet(origin.node, origin.life, contents))
 
 
 class Kinds:

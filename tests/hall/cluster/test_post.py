@@ -11,7 +11,9 @@ from structlog import get_logger
 
 from moothall.hall.cluster.post import Post
 from moothall.wire.bus import MAX_PACKET, VERSION, BadPacket, BusMessage, Kinds, Origin, packets
+from moothall.wire.bus import pack as encode
 from tests.support.memory_bus import Broker
+from tests.support.world import LogBook
 
 
 class Said(BusMessage, frozen=True):
@@ -161,6 +163,40 @@ def test_what_is_not_a_packet_is_refused(payload: bytes) -> None:
     broker.bus("one").publish("all", payload)
     broker.run()
     assert (post.refused, heard) == (1, [])
+
+
+def test_a_message_that_fails_costs_no_other_one() -> None:
+    broker, turn, log = Broker.seeded(1), Turn(), LogBook()
+    one, _ = node(broker, "one", turn)
+    two, heard = Post(broker.bus("two"), "two", turn.soon, log), []
+
+    def hear(origin: Origin, message: Said) -> None:
+        heard.append(message.text)
+        if message.text == "bad":
+            raise RuntimeError("a bug")
+
+    two.handle(Said, hear)
+    two.listen("all")
+    for text in ("good", "bad", "better"):
+        one.send("all", Said(text))
+    turn.end()
+    broker.run()
+    assert heard == ["good", "bad", "better"]
+    (logged,) = log.find("bus_message_failed")
+    assert logged["kind"] == Said.KIND
+
+
+@pytest.mark.parametrize(
+    ("number", "arrives"), [(2**64 - 1, 2**64 - 1), (-(2**63), -(2**63)), (10**40, 1e40), (-(10**40), -1e40)]
+)
+def test_what_messagepack_has_not_is_put_in_other_words(number: int, arrives: float) -> None:
+    content = ["a\ud83d", b"\xff", {"\udc00": [number, True, None, 0.5]}, "\U0001f600"]
+    assert msgspec.msgpack.decode(encode(content)) == [
+        "a\ufffd",
+        b"\xff",
+        {"\ufffd": [arrives, True, None, 0.5]},
+        "\U0001f600",
+    ]
 
 
 @given(st.binary(max_size=60))

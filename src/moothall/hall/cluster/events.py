@@ -11,6 +11,7 @@ import msgspec
 from moothall.errors import InternalError, Refusal
 from moothall.hall.cluster.remote import AgentRecord
 from moothall.wire.agentchat.client import Number
+from moothall.wire.bus import pack
 
 
 class _Part(msgspec.Struct, array_like=True, frozen=True):
@@ -165,7 +166,7 @@ class State(_Part, frozen=True):
     claims: list[Claimed]
 
 
-encode: Final = msgspec.msgpack.Encoder().encode
+encode: Final = pack
 decode_events: Final = msgspec.msgpack.Decoder(list[Event]).decode
 decode_submission: Final = msgspec.msgpack.Decoder(Submission).decode
 decode_answer: Final = msgspec.msgpack.Decoder(Answered).decode

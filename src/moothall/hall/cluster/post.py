@@ -70,7 +70,16 @@ class Post:
                 return
             for message in messages:
                 if self.admits(origin, message):
-                    self._handlers[type(message)](origin, message)
+                    self._take(origin, message)
         except BadPacket as error:
             self.refused += 1
             self._log.warning("bus_packet_refused", error=str(error))
+
+    def _take(self, origin: Origin, message: BusMessage) -> None:
+        """A bug of ours in one message must not cost the agents that the others of its packet are for."""
+        try:
+            self._handlers[type(message)](origin, message)
+        except BadPacket:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever it is, the next message is another one
+            self._log.warning("bus_message_failed", kind=message.KIND, exc_info=error)

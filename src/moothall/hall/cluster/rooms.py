@@ -8,7 +8,7 @@ A node that is not home submits what its agents want.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from moothall.errors import ChannelNotFound, InvalidMessage, Refusal, Unavailable
+from moothall.errors import ChannelNotFound, InternalError, InvalidMessage, Refusal, Unavailable
 from moothall.hall import chat, membership
 from moothall.hall.channels import Channel
 from moothall.hall.cluster import claims, events
@@ -155,8 +155,10 @@ class ChannelRoom(Journal):
             self._run(submission, node)
         except Refusal as refusal:
             answer = events.refused(refusal)
-        finally:
-            happened, self._events = self._events, None
+        except Exception as error:  # what happened until then must be told, or nodes differ
+            self._hall.log.warning("channel_command_failed", channel=self.channel.name, exc_info=error)
+            answer = events.refused(InternalError("The home of the channel failed at this"))
+        happened, self._events = self._events, None
         if not happened:
             return Decision(None, answer)
         if all(isinstance(event, Replied) for event in happened):

@@ -1,0 +1,90 @@
+"""Agents that would harm other nodes, by texts that no packet can hold."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from moothall.hall.cluster import rooms
+from tests.support.cluster import Halls
+from tests.support.world import assert_open, assert_sent
+
+ROOM = "#general"
+
+
+def halls_with(*nodes: str, **settings: Any) -> Halls:
+    return Halls(*nodes, random=Random(5), auto_join=False, **settings)  # noqa: S311
+
+
+# -- texts -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        r'{"type":"INVITE","channel":"#general","agent":"@\ud83d"}',
+        r'{"type":"INVITE","channel":"#general","agent":"@\ud83d","ref":"\udc00"}',
+        r'{"type":"INVITE","channel":"#secret","agent":"@\ud83d"}',
+        r'{"type":"RESPONDING_TO","channel":"#general","msg_id":"\ud83d","started_at":5,"ref":"1"}',
+        r'{"type":"RESPONDING_TO","channel":"#general","msg_id":"1","started_at":-1e300,"ref":"1"}',
+        '{"type":"RESPONDING_TO","channel":"#general","msg_id":"1","started_at":1' + "0" * 300 + "}",
+        '{"type":"RESPONDING_TO","channel":"#general","msg_id":"1","started_at":-1' + "0" * 30 + "}",
+        r'{"type":"LIST_AGENTS","channel":"#general","ref":"\ud83d"}',
+        r'{"type":"TYPING","channel":"#general","ref":"\ud83d"}',
+        r'{"type":"MSG","to":"#general","content":"\ud83d","in_reply_to":"\ud83d","sig":"\ud83d"}',
+        r'{"type":"SET_PRESENCE","status":"away","status_text":"\ud83d"}',
+        r'{"type":"RECEIPT","msg_id":"\ud83d","status":"FAILED","reason":"\ud83d","ref":"\ud83d"}',
+        r'{"type":"VERIFY_RESPONSE","request_id":"\ud83d","nonce":"\ud83d","sig":"\ud83d"}',
+    ],
+)
+@pytest.mark.parametrize("home", "ab")
+def test_what_no_packet_can_hold_harms_no_other_agent(home: str, frame: str) -> None:
+    """Lone surrogates, and numbers beyond 64 bits. The sender is on a, and so may be the home of the channel."""
+    halls = halls_with("a", "b", "c", floor=True, no_limits=True)
+    first, second = ("a", "b") if home == "a" else ("b", "a")
+    guests = {first: halls.agent(first, first, join=ROOM)}
+    guests[second] = halls.agent(second, second, join=ROOM)
+    alice, bob = guests["a"], guests["b"]
+    halls["a"].send_raw(alice, frame.encode())
+    halls["a"].send(alice, "MSG", to=bob.id, content="in the same turn")
+    halls.settle()
+    assert "in the same turn" in [message.get("content") for message in bob.read()]
+    assert_open(alice, bob)
+    carol = halls.agent("c", "carol", join=ROOM)  # her node needs all that the home knows
+    halls.hush()
+    for guest in (alice, bob):
+        halls.send(guest, "MSG", to=ROOM, content="hello")
+        assert_sent(carol, "MSG", content="hello")
+    assert len(halls["c"].hall.channels.find(ROOM).members) == 3
+    for world in halls:
+        assert not world.log.find("channel_command_failed")
+
+
+# -- bugs ------------------------------------------------------------------------------------------
+
+
+def test_a_command_that_fails_at_the_home_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it did until then is told, so the nodes still agree."""
+    halls = halls_with("a", "b", no_limits=True)
+    alice = halls.agent("a", "alice", join=ROOM)
+    bob = halls.agent("b", "bob", join=ROOM)
+    dave = halls.agent("b", "dave", join=ROOM)
+    halls.hush()
+    run = rooms.ChannelRoom._run_command
+
+    def fail(self: rooms.ChannelRoom, *args: Any) -> None:
+        run(self, *args)
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(rooms.ChannelRoom, "_run_command", fail)
+    halls["b"].send(bob, "LEAVE", channel=ROOM, ref="1")
+    halls["b"].send(dave, "MSG", to=alice.id, content="in the same turn")
+    halls.settle()
+    monkeypatch.undo()
+    assert {message["type"] for message in alice.read()} == {"AGENT_LEFT", "MSG"}
+    assert_sent(dave, "AGENT_LEFT", agent=bob.id)
+    for node in "ab":
+        assert bob.id[1:] not in halls[node].hall.channels.find(ROOM).members
+    assert len(halls["a"].log.find("channel_command_failed")) == 1
+    halls.send(bob, "PING")
+    assert "PONG" in [message["type"] for message in bob.read()], "its session does not wait for ever"
