@@ -62,7 +62,7 @@ def _one(hall: "Hall", session: Session, message: Any) -> int:
 def _members(hall: "Hall", session: Session, message: Any) -> int:
     """Members of the channel that the message names."""
     channel = hall.channels.get(message.channel)
-    return 0 if channel is None else len(channel.members)
+    return 0 if channel is None else channel.size
 
 
 def _listed(hall: "Hall", session: Session, message: Any) -> int:
@@ -83,9 +83,14 @@ def _fellows_thrice(hall: "Hall", session: Session, message: Any) -> int:
 
 
 def _entry(hall: "Hall", session: Session, message: Any) -> int:
-    """The others are told of the arrival, are listed in JOINED, and will be told of the departure."""
+    """The others are told of the arrival, are listed in JOINED, and will be told of the departure.
+
+    If all of them are on other nodes, this one may know only how many they are.
+    """
     channel = hall.channels.get(message.channel)
-    return 0 if channel is None else 2 * channel.watched + len(channel.members)
+    if channel is None:
+        return 0
+    return 2 * channel.watched + len(channel.members) if channel.members else 3 * channel.counted
 
 
 def _replay(hall: "Hall", session: Session, message: Any) -> int:
@@ -106,10 +111,15 @@ def _audience(hall: "Hall", session: Session, message: Any) -> int:
 
 
 def _neighbours(hall: "Hall", session: Session, message: Any) -> int:
-    """The members that get notices, in all channels of the sender."""
+    """The members that get notices, in all channels of the sender, and the other nodes."""
     if session.agent is None:
         return 0
-    return sum(channel.watched for channel in session.agent.channels.values())
+    return _nodes(hall) + sum(channel.watched for channel in session.agent.channels.values())
+
+
+def _nodes(hall: "Hall") -> int:
+    """The other nodes of this hall: each of them is told who comes and goes, and how agents appear."""
+    return 0 if hall.cluster is None else len(hall.cluster.nodes.live)
 
 
 def _report(hall: "Hall", session: Session, message: Any) -> int:
@@ -119,10 +129,9 @@ def _report(hall: "Hall", session: Session, message: Any) -> int:
 
 
 def _arrival(hall: "Hall", session: Session, message: Any) -> int:
-    """With `auto_join` a newcomer enters every public channel, and leaves it again."""
-    if not hall.settings.auto_join:
-        return 0
-    return 2 * sum(channel.watched for channel in hall.channels if not channel.invite_only)
+    """A newcomer comes, and leaves again. With `auto_join` it enters every public channel."""
+    entered = (channel for channel in hall.channels if hall.settings.auto_join and not channel.invite_only)
+    return 2 * (_nodes(hall) + sum(channel.watched for channel in entered))
 
 
 def _all_channels(hall: "Hall", session: Session, message: Any) -> int:

@@ -1,15 +1,23 @@
-"""Agents that would harm other nodes, by texts that no packet can hold."""
+"""Agents that would harm other nodes: by texts that no packet can hold, and by commands that cost others much."""
 
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
+from moothall.hall.budgets import Price
 from moothall.hall.cluster import rooms
+from moothall.hall.cluster.cluster import CHANGE
+from moothall.settings.limits import Rate
+from moothall.wire.agentchat.client import ClientMessage, Join, ListAgents, SetNick, SetPresence
+from tests.identity.vectors import ALICE
 from tests.support.cluster import Halls
-from tests.support.world import assert_open, assert_sent
+from tests.support.world import Guest, assert_open, assert_sent
 
 ROOM = "#general"
+STORE = Price._fields.index("store")
+BYTES = Price._fields.index("bytes")
 
 
 def halls_with(*nodes: str, **settings: Any) -> Halls:
@@ -88,3 +96,76 @@ def test_a_command_that_fails_at_the_home_fails_alone(monkeypatch: pytest.Monkey
     assert len(halls["a"].log.find("channel_command_failed")) == 1
     halls.send(bob, "PING")
     assert "PONG" in [message["type"] for message in bob.read()], "its session does not wait for ever"
+
+
+# -- prices ----------------------------------------------------------------------------------------
+
+
+def price(halls: Halls, node: str, guest: Guest, message: ClientMessage) -> Price:
+    hall = halls[node].hall
+    (command,) = (row for row in hall.commands if row.message is type(message))
+    return command.cost.price(hall, guest.session, message, 0)
+
+
+@pytest.mark.parametrize("message", [Join(channel=ROOM), ListAgents(channel=ROOM, agents=UNSET)])
+def test_a_crowd_of_another_node_has_its_price(message: ClientMessage) -> None:
+    """The node of the sender knows no member, only how many there are."""
+    halls = halls_with("a", "b")
+    for number in range(5):
+        halls.agent("a", f"member-{number}", join=ROOM)
+    halls.advance(1)
+    here, there = halls.agent("a", "here"), halls.agent("b", "there")
+    assert not halls["b"].hall.channels.find(ROOM).members
+    assert price(halls, "b", there, message).told == price(halls, "a", here, message).told >= 5
+
+
+def test_history_of_another_node_is_owed_when_it_came() -> None:
+    halls = halls_with("a", "b")
+    alice = halls.agent("a", "alice", join=ROOM)
+    halls.send(alice, "MSG", to=ROOM, content="x" * 4000)
+    bob = halls.agent("b", "bob", key=ALICE)
+    owed = halls["b"].hall.budgets.keys
+    before = owed.debts(ALICE.public.raw, halls.clock.monotonic())
+    halls.send(bob, "JOIN", channel=ROOM)
+    after = owed.debts(ALICE.public.raw, halls.clock.monotonic())
+    rate = halls["b"].settings.budget_bytes
+    assert after[BYTES] - (before or [0.0] * 4)[BYTES] >= 4000 * rate.seconds / rate.limit
+
+
+def test_long_answers_of_another_node_are_owed() -> None:
+    halls = halls_with("a", "b")
+    for number in range(50):
+        halls.agent("a", f"member-{number}", join=ROOM)
+    bob = halls.agent("b", "bob", key=ALICE)
+    halls.send(bob, "LIST_AGENTS", channel=ROOM)
+    answer = assert_sent(bob, "AGENTS")
+    assert len(answer["list"]) == 50
+    rate = halls["b"].settings.budget_bytes
+    owed = halls["b"].hall.budgets.keys.debts(ALICE.public.raw, halls.clock.monotonic())
+    assert owed[BYTES] >= len(bob.link.frames[-1]) * rate.seconds / rate.limit
+
+
+def test_changes_of_the_registry_have_a_price() -> None:
+    """NATS writes each of them to its disk: a claim on an id, a new channel."""
+    rate = Rate(20_000, 0.1)
+    halls = halls_with("a", "b", address_store=rate)
+
+    def owed(ip: str) -> float:
+        addresses, now = halls["b"].hall.budgets.shared, halls.clock.monotonic()
+        assert addresses is not None
+        return addresses.of(ip, now).debts(now)[STORE] * rate.limit / rate.seconds
+
+    halls.agent("b", "bob", ip="198.51.100.7", key=ALICE)
+    anna = halls.agent("b", "anna", ip="198.51.100.8")
+    before = owed("198.51.100.8")
+    assert owed("198.51.100.7") >= before + CHANGE
+    halls.send(anna, "CREATE_CHANNEL", channel="#new")
+    assert_sent(anna, "JOINED")
+    assert owed("198.51.100.8") >= before + CHANGE
+
+
+def test_what_all_nodes_are_told_has_a_price_for_each() -> None:
+    halls = halls_with("a", "b", "c")
+    alone = halls.agent("a", "alone")
+    for message in (SetNick(nick="other"), SetPresence(status="away")):
+        assert price(halls, "a", alone, message).told == 2

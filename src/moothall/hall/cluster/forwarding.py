@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UnsetType
 
 from moothall.errors import ChannelExists, Unavailable
-from moothall.hall import membership
+from moothall.hall import membership, throttle
 from moothall.hall.channel_kind import Kind
 from moothall.hall.channels import Channel
 from moothall.hall.cluster import events
@@ -123,6 +123,8 @@ class Forwarding:
         if self.hall.channels.get(name) is not None:
             raise ChannelExists(f"Channel {name} exists already")
 
+        self.cluster.charge_change(session)
+
         def submit(done: Callable[[bool], None], failed: Callable[[BaseException], None]) -> None:
             self.homes.make(name, kind, done, lambda error: failed(Unavailable(DOWN)))
 
@@ -155,22 +157,29 @@ class Forwarding:
         if session.ref is None and not isinstance(message, WAITED_FOR):
             room.order(session, message, lambda answer: None)
         else:
+            # What the history costs is charged before, unless only the home knew.
+            owed = channel if isinstance(message, Join) and not room.is_known else None
             self.hall.durable.wait_for(
                 session,
                 lambda done, failed: room.order(session, message, done),
-                partial(self._finish, session),
+                partial(self._finish, session, owed),
             )
         return True
 
-    def _finish(self, session: Session, answer: bytes) -> None:
+    def _finish(self, session: Session, joined: Channel | None, answer: bytes) -> None:
         """What the home said of a command. If it changed something, the record of it has told the agent."""
-        if not answer or session.closed:
+        if session.closed:
+            return
+        if joined is not None:
+            throttle.owe(self.hall, session, joined.buffer.size)
+        if not answer:
             return
         answered = events.decode_answer(answer)
         if answered.code:
             raise events.refusal_of(answered)
         if answered.frames:
             session.link.put(Bundle((), frame=answered.frames))
+            throttle.owe(self.hall, session, len(answered.frames))
 
     def expect_entry(self, agent: Agent) -> Callable[[], None]:
         """The agent is about to enter a channel. The returned function is called when it has, or may not."""

@@ -149,6 +149,7 @@ class Ownership:
             return
         claim = self._claims.get(agent_id)
         if claim is None:
+            self._cluster.charge_change(session)
             claim = self._claims[agent_id] = _Claim(agent_id, key, session.ip)
             claim.timeout = self._hall.agenda.at(
                 self._hall.now() + CLAIM_SECONDS, lambda: self._fail(claim, NOT_RELEASED)
