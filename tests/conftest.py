@@ -4,6 +4,7 @@ the developer choose no hall, key file or name. How the suite is spread over pro
 
 import gc
 import os
+import signal
 from collections import Counter
 from collections.abc import Generator, Iterator
 from itertools import count
@@ -24,6 +25,10 @@ settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=500, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# Under `nohup` the programs that tests start would ignore SIGHUP as well. They do not inherit a handler.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 _numbers = count()
 _SOURCES = Path(__file__).parents[1] / "src"
