@@ -238,5 +238,6 @@ def test_nothing_outlives_its_supervisor(attacked: Attacked) -> None:
     staying = [pid for pid in pids if mark in command_line(pid) and pid != os.getpid()]
     assert attacked.later["children_that_stay"] == 0
     assert staying
-    attacked.place.shell("mallory", "kill -9 $(cat /state/supervisor.pid)")
+    # Whether the shell succeeds is not asked: the container may end before it has told.
+    attacked.place.inside("mallory", "sh", "-c", "kill -9 $(cat /state/supervisor.pid)")
     assert_ended(staying)
