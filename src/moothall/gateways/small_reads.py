@@ -1,4 +1,4 @@
-"""What is read at once from a keep connection of a hall with limits is small, whatever the peer sends.
+"""A keep connection of a hall with limits reads little at once, however much the peer sends.
 
 The transport of an ordinary protocol reads up to a quarter of a megabyte. To cut that into packets takes a
 millisecond, and to keep it for each of thousands of connections takes gigabytes.

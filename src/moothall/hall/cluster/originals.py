@@ -1,4 +1,4 @@
-"""Envelopes of the mesh that were said in a channel a moment ago, whatever node took them.
+"""Envelopes of the mesh that were said in a channel a moment ago, at any node.
 
 A node notes the nonces of what it took itself, and of what other nodes handed on. An envelope can be replayed at a
 node that had no agent to hear its topic. Its text would be said twice. The home of the channel has heard all lines,

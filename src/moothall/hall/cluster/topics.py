@@ -29,7 +29,7 @@ class TopicsHeard(BusMessage, frozen=True):
     KIND: ClassVar = "topics-heard"
 
     topics: list[str]
-    hears_all: bool = False  # it gets all envelopes, whatever it named
+    hears_all: bool = False  # it gets the envelopes of all topics
     asks: bool = False  # the other node says the same of itself
     listeners: int = 0  # connections that hear the fixed topics: so many, or at least so many
     is_bridge: bool = False  # it has the network of peers

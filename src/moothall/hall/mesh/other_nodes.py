@@ -4,8 +4,8 @@ The node of the sender has checked the envelope and charged for it. Nodes of one
 Here its nonce counts as used, so that it is refused if it is replayed here, or comes from the network as well. The
 clock of the other node may be wrong: time is not looked at.
 
-The hall signs some envelopes itself, and each node numbers its own. So such an envelope is signed again here: or
-agents would get it with a nonce that is behind those of this node.
+The hall signs some envelopes itself, and each node numbers its own. So this node signs them again. Otherwise its
+agents would get nonces that are behind those that they know.
 """
 
 from collections import Counter, OrderedDict
