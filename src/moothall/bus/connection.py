@@ -156,9 +156,13 @@ def _explained(server: Server, error: Exception) -> Exception:
         return UsageError(f"{server.url}: NATS has no TLS there; nothing was sent to it")
     if isinstance(error, ssl.SSLCertVerificationError):
         return UsageError(f"{server.url}: the certificate of NATS is not valid here: {error.verify_message}")
-    text = str(error) or type(error).__name__
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     if "authorization violation" in text.lower() or "authentication" in text.lower():
-        return UsageError(f"{server.url}: NATS refuses the credentials of this node")
+        return UsageError(
+            f"{server.url}: NATS refuses the credentials of this node; check MOOTHALL_BUS and bus_user"
+        )
+    if isinstance(error, TimeoutError):
+        return ConnectionError(f"{server.url}: no answer")
     if isinstance(error, (OSError, nats.errors.Error)):
         return ConnectionError(f"{server.url}: {text}")
     return ConnectionError(f"{server.url}: {type(error).__name__}: {text}")

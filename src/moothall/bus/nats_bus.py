@@ -99,7 +99,8 @@ class NatsBus:
                 await self._first
         except TimeoutError:
             await self.close()
-            raise UsageError(f"the bus cannot be reached: {self._trouble or 'no answer'}") from None
+            trouble = self._trouble or "no answer"
+            raise UsageError(f"the bus cannot be reached: {trouble}; is NATS running there?") from None
         except BaseException:
             await self.close()
             raise
