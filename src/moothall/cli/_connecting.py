@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypedDict, TypeVar, Unpack
 import typer
 
 from moothall.cli._addresses import hall_url
+from moothall.cli._imports import imports_that_stay
 from moothall.wire.authority import DEFAULT_URL, URL_VARIABLES
 
 if TYPE_CHECKING:
@@ -86,9 +87,10 @@ class Visit:
     timeout: float = DEFAULT_TIMEOUT
 
     def agent(self, **options: Unpack["AgentOptions"]) -> "Agent":
-        from moothall import Agent
-        from moothall.cli import _chosen
-        from moothall.identity import keyfile
+        with imports_that_stay():
+            from moothall import Agent
+            from moothall.cli import _chosen
+            from moothall.identity import keyfile
 
         # The agent logs what it lives through; a person is told by the command, in its own words.
         logging.getLogger("moothall.agent").addHandler(logging.NullHandler())

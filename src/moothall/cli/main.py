@@ -14,6 +14,7 @@ import typer
 from moothall import __version__
 from moothall.cli._addresses import HallCommand
 from moothall.cli._exits import OneLineErrors
+from moothall.cli._imports import imports_that_stay
 from moothall.compiled import build
 from moothall.errors import UsageError
 
@@ -63,9 +64,10 @@ class Commands(OneLineErrors):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"moothall.cli.{cmd_name}")
-        commands = getattr(module, "app", None) or _alone(getattr(module, cmd_name))
-        command = typer.main.get_command(commands)
+        with imports_that_stay():
+            module = import_module(f"moothall.cli.{cmd_name}")
+            commands = getattr(module, "app", None) or _alone(getattr(module, cmd_name))
+            command = typer.main.get_command(commands)
         command.name = cmd_name
         return command
 

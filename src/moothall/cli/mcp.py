@@ -1,7 +1,6 @@
 """`moothall mcp`: the tools of a hall for a model, over the Model Context Protocol."""
 
 import asyncio
-import gc
 import logging
 import os
 import sys
@@ -16,6 +15,7 @@ from moothall.cli import _chosen
 from moothall.cli._addresses import HallGroup
 from moothall.cli._connecting import IdentityFile, Name, Url
 from moothall.cli._exits import group, install_command, tell
+from moothall.cli._imports import imports_that_stay
 from moothall.cli._mcp_install import install
 from moothall.errors import UsageError
 from moothall.wire.origins import is_loopback
@@ -107,11 +107,8 @@ def mcp(
 
 
 def _on_stdio(options: "Options") -> Coroutine[Any, Any, None]:
-    gc.disable()  # the imports make much that stays: looking for garbage in it takes a sixth of their time
-    from moothall.tools.stdio import serve
-
-    gc.freeze()
-    gc.enable()
+    with imports_that_stay():
+        from moothall.tools.stdio import serve
     return serve(options)
 
 
