@@ -99,7 +99,7 @@ def test_listeners_hear_of_arrivals_departures_and_presence() -> None:
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["add", "remove", "rename"]),
+        st.sampled_from(["add", "remove", "rename", "ask"]),
         st.sampled_from(range(len(IDS))),
         st.sampled_from(NAMES),
     ),
@@ -123,6 +123,8 @@ def test_it_forgets_what_left_and_nothing_else(steps: list[tuple[str, int, str]]
         elif step == "remove" and held is not None:
             roster.remove(held)
             replaced.append(present.pop(held.id))
+        elif step == "ask":
+            assert all(each is present[each.id] for each in roster.named(name))
         for gone in replaced:
             roster.remove(gone)  # a second time, when another may have its id
     assert list(roster.everyone()) == list(present.values())
@@ -131,4 +133,5 @@ def test_it_forgets_what_left_and_nothing_else(steps: list[tuple[str, int, str]]
     for name in NAMES:
         expected = [each for each in present.values() if each.name.lower() == name.lower()]
         assert sorted(each.id for each in roster.named(name)) == sorted(each.id for each in expected)
+    assert roster._by_name is not None
     assert not any(not group for group in roster._by_name.values())

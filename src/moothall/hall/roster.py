@@ -127,7 +127,8 @@ class LocalRoster:
         self.agents: Final[dict[str, Agent]] = {}
         self.by_key: Final[dict[bytes, Agent]] = {}
         self._bearers: dict[bytes, dict[str, Agent]] = {}  # agents that only claim a key, by key and id
-        self._by_name: dict[str, dict[str, Agent]] = {}  # by the name in lower case, then by id
+        # By the name in lower case, then by id. Few halls are ever asked for a name: None until the first question.
+        self._by_name: dict[str, dict[str, Agent]] | None = None
         self._arrivals: list[Callable[[Agent], None]] = []
         self._departures: list[Callable[[Agent], None]] = []
         self._presences: list[Callable[[Agent], None]] = []
@@ -156,7 +157,12 @@ class LocalRoster:
         return self._bearers.get(key, _NO_AGENTS).values()
 
     def named(self, name: str) -> Collection[Agent]:
-        return self._by_name.get(name.lower(), _NO_AGENTS).values()
+        by_name = self._by_name
+        if by_name is None:
+            by_name = self._by_name = {}
+            for agent in self.agents.values():
+                by_name.setdefault(agent.name.lower(), {})[agent.id] = agent
+        return by_name.get(name.lower(), _NO_AGENTS).values()
 
     def everyone(self) -> Collection[Agent]:
         return self.agents.values()
@@ -178,16 +184,18 @@ class LocalRoster:
 
     def add(self, agent: Agent) -> None:
         self.agents[agent.id] = agent
-        self._by_name.setdefault(agent.name.lower(), {})[agent.id] = agent
+        if self._by_name is not None:
+            self._by_name.setdefault(agent.name.lower(), {})[agent.id] = agent
         if agent.key is not None:
             self.by_key[agent.key.raw] = agent
         if agent.claimed_key is not None:
             self._bearers.setdefault(agent.claimed_key.raw, {})[agent.id] = agent
 
     def rename(self, agent: Agent, name: str) -> None:
-        _forget(self._by_name, agent.name.lower(), agent)
+        if self._by_name is not None:
+            _forget(self._by_name, agent.name.lower(), agent)
+            self._by_name.setdefault(name.lower(), {})[agent.id] = agent
         agent.name = name
-        self._by_name.setdefault(name.lower(), {})[agent.id] = agent
         self.changed(agent)
 
     def remove(self, agent: Agent) -> None:
@@ -195,7 +203,8 @@ class LocalRoster:
         if self.agents.get(agent.id) is not agent:
             return
         del self.agents[agent.id]
-        _forget(self._by_name, agent.name.lower(), agent)
+        if self._by_name is not None:
+            _forget(self._by_name, agent.name.lower(), agent)
         if agent.key is not None:
             del self.by_key[agent.key.raw]
         if agent.claimed_key is not None:
