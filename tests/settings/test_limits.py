@@ -57,6 +57,15 @@ def test_a_window_is_quiet_when_all_of_it_is_over() -> None:
     assert len(window) == 2
 
 
+def test_a_quiet_window_forgets_what_it_counted() -> None:
+    window, other = Window(Rate(3, 10)), Window(Rate(3, 10))
+    for now in (0, 1, 2, 12):
+        window.count(now)
+    assert len(window) == 1
+    assert window.ages(12) == [0]
+    assert len(other) == 0
+
+
 @pytest.mark.parametrize(
     ("text", "rate"),
     [

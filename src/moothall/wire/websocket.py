@@ -126,8 +126,8 @@ class FrameReader:
         self._max_message = max_message
         self._stub = b""  # the start of a header or control frame that is not complete yet
         self._opcode = 0  # type of the message being assembled; 0 between messages
-        # One array, not a list of pieces: a million empty fragments must cost nothing.
-        self._message = bytearray()
+        # One array, not a list of pieces: a million empty fragments must cost nothing. Most connections need none.
+        self._message: bytearray | None = None
         self._size = 0  # its bytes so far, those announced by the current frame included
         self._utf8: IncrementalDecoder | None = None  # checks it as it arrives, when it is text
         self._remaining = 0  # payload bytes of the current frame still to come
@@ -137,7 +137,7 @@ class FrameReader:
     @property
     def unfinished(self) -> int:
         """Bytes that are held of a message whose end has not arrived."""
-        return len(self._message)
+        return 0 if self._message is None else len(self._message)
 
     def whole_text(self, data: bytes) -> bytes | None:
         """The message, if the data is one complete text frame and nothing else; if not, `feed` has to look.
@@ -252,14 +252,16 @@ class FrameReader:
     def _append(self, piece: bytes) -> None:
         if self._utf8 is not None:
             _check_text_piece(self._utf8, piece)
+        if self._message is None:
+            self._message = bytearray()
         self._message += piece
 
     def _finish(self) -> tuple[int, bytes]:
         if self._utf8 is not None and self._utf8.getstate()[0]:
             raise Violation(INVALID_TEXT, "Text ends inside a character")
-        opcode, message = self._opcode, bytes(self._message)
+        opcode, message = self._opcode, bytes(self._message or b"")
         self._opcode = 0
-        self._message = bytearray()
+        self._message = None
         self._utf8 = None
         self._size = 0
         return opcode, message
