@@ -40,9 +40,9 @@ def listed_modules(root: Path) -> list[str]:
 
 
 def sources(root: Path, modules: list[str]) -> list[str]:
-    """The file of each module, from the root. A module that was moved is an error, not a slower wheel."""
-    files = [f"{SOURCES}/{module.replace('.', '/')}.py" for module in modules]
-    missing = [file for file in files if not (root / file).is_file()]
+    """The file of each module, from SOURCES. A module that was moved is an error, not a slower wheel."""
+    files = [f"{module.replace('.', '/')}.py" for module in modules]
+    missing = [file for file in files if not (root / SOURCES / file).is_file()]
     if missing:
         raise FileNotFoundError(
             f"pyproject.toml lists modules to compile that do not exist: {', '.join(missing)}"
@@ -53,16 +53,21 @@ def sources(root: Path, modules: list[str]) -> list[str]:
 def compile_modules(root: Path, files: list[str]) -> list[Path]:
     """The extension modules. Raises SystemExit, after mypy has printed why, if mypyc cannot compile a module.
 
-    mypy has its settings from pyproject.toml.
+    Tracebacks name a file as it is named here, and Python looks for it below the folders that it imports from. So
+    files are named from SOURCES: then tracebacks of an installed wheel show their lines.
     """
     from mypyc.build import mypycify
     from setuptools import Distribution
 
-    with contextlib.chdir(root):
-        extensions = mypycify(files, target_dir=f"{WORK}/c", group_name=GROUP, debug_level="0")
+    work = root / WORK
+    with contextlib.chdir(root / SOURCES):
+        settings = ["--config-file", str(root / "pyproject.toml")]
+        extensions = mypycify(
+            [*settings, *files], target_dir=str(work / "c"), group_name=GROUP, debug_level="0"
+        )
         command: Any = Distribution({"name": GROUP, "ext_modules": extensions}).get_command_obj("build_ext")
-        command.build_lib = f"{WORK}/lib"
-        command.build_temp = f"{WORK}/objects"
+        command.build_lib = str(work / "lib")
+        command.build_temp = str(work / "objects")
         command.ensure_finalized()
         command.run()
-        return [root / path for path in command.get_outputs()]
+        return [Path(path) for path in command.get_outputs()]
