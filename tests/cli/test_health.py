@@ -82,6 +82,12 @@ def test_health_for_people(hall: HallProcess) -> None:
     assert shown["agents"] == "0 connected, 0 with a key"
 
 
+def test_the_nodes_of_a_hall_are_counted_beside_its_bus() -> None:
+    shown = dict(describe(Report({"status": "healthy", "bus": "up", "nodes": 3}, 0.0, 0.0)))
+    assert shown["bus"] == "up; nodes of this hall: 3"
+    assert "bus" not in dict(describe(Report({"status": "healthy"}, 0.0, 0.0)))
+
+
 def test_peers_are_shown_of_a_hall_on_the_network() -> None:
     def shown(network: dict[str, object]) -> dict[str, str]:
         return dict(describe(Report({"status": "healthy", "mesh_network": network}, 0.0, 0.0)))

@@ -113,7 +113,11 @@ def describe(report: Report) -> list[tuple[str, str]]:
         ("agents", f"{agents.get('connected')} connected, {agents.get('with_identity')} with a key"),
         ("channels", f"{channels.get('total')}, {channels.get('public')} of them public"),
         *_network(fields),
-        *([("bus", str(fields["bus"]))] if "bus" in fields else []),
+        *(
+            [("bus", f"{fields['bus']}; nodes of this hall: {fields.get('nodes')}")]
+            if "bus" in fields
+            else []
+        ),
         ("answered", f"in {report.round_trip * 1000:.0f} ms"),
     ]
 

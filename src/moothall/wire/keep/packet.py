@@ -1,6 +1,6 @@
 """A keep packet as its fields say it (keep wire 2). `codec` reads and writes it."""
 
-from typing import Final
+from typing import Final, final
 
 MAX_PACKET: Final = 65_536  # bytes (seed 004, wire format)
 
@@ -11,6 +11,7 @@ HEARTBEAT: Final = 2
 _FIELDS: Final = ("typ", "id", "src", "dst", "body", "fee", "ttl", "scar", "pk", "sig", "unknown")
 
 
+@final
 class Packet:
     """What is absent on the wire is zero or empty here (proto3)."""
 
