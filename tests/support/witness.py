@@ -54,7 +54,7 @@ class Witness(AgentChat, Notes):
                 message = await answer
         finally:
             self._answers.pop(ref, None)
-            if not answer.cancel():
+            if not answer.cancel() and not answer.cancelled():  # the time-out may have cancelled it
                 answer.exception()  # nobody may have waited for it, if nothing could be sent
         if message["type"] == "ERROR":
             raise Refused(message)
