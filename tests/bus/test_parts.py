@@ -43,11 +43,24 @@ def test_a_message_without_one_of_its_parts_is_dropped_and_counted_once(
     assert assembly.add(sent[-1][0][HEADER], sent[-1][1]) == message
 
 
-@pytest.mark.parametrize("header", ["", "m", "m 0", "m x 2", "m 0 x", "m -1 2"])
+@pytest.mark.parametrize(
+    "header",
+    ["", "m", "m 0", "m x 2", "m 0 x", "m -1 2", "m 0 0", "m 2 2", "m 0 " + "9" * 5000, "m 0 \u0662"],
+)
 def test_a_header_that_is_none_is_refused(header: str) -> None:
     refused: list[None] = []
-    assert Assembly(lambda: refused.append(None)).add(header, b"part") is None
+    assembly = Assembly(lambda: refused.append(None))
+    assert assembly.add(header, b"part") is None
     assert len(refused) == 1
+    assert not assembly._incomplete
+
+
+def test_a_part_without_content_is_refused() -> None:
+    """It would take a place that no limit of bytes counts."""
+    refused: list[None] = []
+    assembly = Assembly(lambda: refused.append(None))
+    assert assembly.add("m 0 2", b"") is None
+    assert (len(refused), assembly._incomplete) == (1, {})
 
 
 def test_incomplete_messages_have_a_bound_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,15 @@ The parts of a message leave one after the other. NATS keeps their order, so a p
 the next one, and the message is dropped.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
 HEADER: Final = "Moothall-Part"  # NAME INDEX COUNT
 MOST_BYTES: Final = 64 * 1024 * 1024  # of a message, and of all messages that are still incomplete
+
+
+_is_number: Final = re.compile("[0-9]{1,9}").fullmatch
 
 
 class TooLarge(ValueError):
@@ -37,10 +41,13 @@ class Assembly:
         """The message, if this was its last part."""
         name, _, numbers = header.partition(" ")
         index_text, _, count_text = numbers.partition(" ")
-        if not (index_text.isdecimal() and count_text.isdecimal()):
+        if not (part and _is_number(index_text) and _is_number(count_text)):
             self._refuse()
             return None
         index, count = int(index_text), int(count_text)
+        if index >= count:
+            self._refuse()
+            return None
         parts = self._incomplete.setdefault(name, []) if index == 0 else self._incomplete.get(name)
         if parts is None:
             self._count_last(index, count)

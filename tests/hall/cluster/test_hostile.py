@@ -1,4 +1,4 @@
-"""Agents that would harm other nodes: by texts that no packet can hold, and by commands that cost others much."""
+"""Agents that would harm other nodes, by odd texts or dear commands; and nodes that are confused."""
 
 from random import Random
 from typing import Any
@@ -9,8 +9,11 @@ from msgspec import UNSET
 from moothall.hall.budgets import Price
 from moothall.hall.cluster import rooms
 from moothall.hall.cluster.cluster import CHANGE
+from moothall.hall.cluster.log import Happened, Record
+from moothall.hall.cluster.roster import AgentPresent
 from moothall.settings.limits import Rate
 from moothall.wire.agentchat.client import ClientMessage, Join, ListAgents, SetNick, SetPresence
+from moothall.wire.bus import EVERY_NODE, channel_subject
 from tests.identity.vectors import ALICE
 from tests.support.cluster import Halls
 from tests.support.world import Guest, assert_open, assert_sent
@@ -96,6 +99,35 @@ def test_a_command_that_fails_at_the_home_fails_alone(monkeypatch: pytest.Monkey
     assert len(halls["a"].log.find("channel_command_failed")) == 1
     halls.send(bob, "PING")
     assert "PONG" in [message["type"] for message in bob.read()], "its session does not wait for ever"
+
+
+# -- confused nodes --------------------------------------------------------------------------------
+
+
+def test_a_change_from_far_ahead_does_not_keep_nodes_busy() -> None:
+    """A change that cannot be next is asked for once, and not as fast as the bus carries it."""
+    halls = halls_with("a", "b")
+    alice = halls.agent("a", "alice")
+    roster = halls.clusters["a"].roster
+    record = roster.record_of(halls["a"].hall.roster.agents[alice.id[1:]])
+    halls.clusters["a"].publish(EVERY_NODE, AgentPresent(2**40, record))
+    halls.settle()
+    bob = halls.agent("a", "bob")
+    assert bob.id[1:] in halls["b"].hall.roster.agents
+
+
+def test_a_record_from_far_ahead_does_not_keep_nodes_busy() -> None:
+    halls = halls_with("a", "b")
+    alice, bob = (halls.agent(node, node, join=ROOM) for node in "ab")
+    log = halls.clusters["a"].channels.homes.logs[ROOM]
+    far = Record(2**40, "junk", log.room.state())
+    halls.clusters["a"].publish(channel_subject(ROOM), Happened(ROOM, log.epoch, far))
+    halls.settle()
+    halls.advance(1)
+    halls.hush()
+    halls.send(alice, "MSG", to=ROOM, content="hello")
+    assert_sent(bob, "MSG", content="hello")
+    assert not halls.clusters["b"].channels.homes.logs[ROOM]._early
 
 
 # -- prices ----------------------------------------------------------------------------------------

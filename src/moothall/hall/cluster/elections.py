@@ -292,6 +292,9 @@ class ChannelLog(Replica):
                     self._outlook.publish(self.name, Tip(self.name, self.epoch, self._ring.last))
         elif self.role is Role.SYNCING and now - self._asked_at >= RESEND_SECONDS / 2:
             self._ask_home()
+        elif self.role is Role.REPLICA and self._early:
+            self._early.clear()
+            self._ask_home()
         self._resend(now)
 
     def _hurry(self, now: float) -> None:

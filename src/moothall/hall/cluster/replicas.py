@@ -367,11 +367,10 @@ class Replica(ABC):
             self._settle(mark)
 
     def _catch_up(self) -> None:
+        """Records that are still early wait for the next tick: they may be no records of this home."""
         for number in [number for number in self._early if number <= self._ring.last]:
             del self._early[number]
         self._apply_early()
-        if self._early:
-            self._ask_home()
 
     def forget(self) -> None:
         """This node needs the channel no more."""

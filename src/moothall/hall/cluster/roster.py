@@ -380,9 +380,8 @@ class SharedRoster:
         view.serial = part.serial
         self._replace(view, records)
         early, view.early = view.early, {}
-        for serial in sorted(early):
-            if serial > view.serial:
-                self._take_change(origin, early[serial])
+        while (change := early.get(view.serial + 1)) is not None:
+            self._apply(view, change)  # a change after a gap is noticed by the last serial
         self._ask_next()
         self._cluster.check_ready()
 
