@@ -1,6 +1,10 @@
 """Who is a member of a channel, and what members are told, when nodes disagree for a while."""
 
-from moothall.hall.cluster.nodes import SILENCE_SECONDS
+from random import Random
+
+import pytest
+
+from moothall.hall.cluster.nodes import LEASE_SECONDS, SILENCE_SECONDS
 from tests.identity.vectors import ALICE
 from tests.support.cluster import Halls
 from tests.support.world import Guest
@@ -191,3 +195,25 @@ def test_a_new_home_tells_of_a_gap_if_it_knows_nothing_of_the_last_one() -> None
     halls.broker.held.clear()
     halls.advance(SILENCE_SECONDS + 3)
     assert "gap" in heard(alice)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_lease_that_ran_out_before_its_renewal_leaves_no_silent_gap(seed: int) -> None:
+    """The node did not believe what it found in its socket. It was not given up, so it went on as if it had."""
+    halls = Halls("a", "c", random=Random(seed), no_limits=True, auto_join=False)  # noqa: S311
+    carol = halls.agent("c", "carol")
+    halls.send(carol, "CREATE_CHANNEL", channel=ROOM)
+    alice = halls.agent("a", "alice", join=ROOM)
+    life = halls.clusters["a"].nodes.life
+    halls.hush()
+    halls.broker.held.add("a")
+    halls.send(carol, "MSG", to=ROOM, content="said")
+    halls.kill("c")
+    halls.start("c")
+    halls.advance(LEASE_SECONDS - 0.25)
+    halls.broker.held.clear()
+    halls.advance(0.4, settles=False)  # it asks for a renewal, and its lease runs out
+    halls.settle()
+    halls.advance(5)
+    assert halls.clusters["a"].nodes.life == life
+    assert {"said", "gap"} & set(heard(alice))

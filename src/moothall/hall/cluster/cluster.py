@@ -114,8 +114,12 @@ class Cluster:
 
     def _admits(self, origin: Origin, message: BusMessage) -> bool:
         """A node that stood still finds in its socket how the others went on without it. It may have been given up,
-        and its members taken out of channels: it joins again, and believes nothing until then."""
-        return self.nodes.has_lease and self.nodes.is_alive(origin.node, origin.life)
+        and its members taken out of channels: it joins again, and believes nothing until then. If it was not given
+        up, it must look again at what it did not believe."""
+        if not self.nodes.has_lease:
+            self.check_connected()
+            return False
+        return self.nodes.is_alive(origin.node, origin.life)
 
     # -- the way in and out ------------------------------------------------------------------------
 
