@@ -153,9 +153,9 @@ async def _listen(
         async def catch_up(gap: "Gap") -> None:
             for message in gap.missed:
                 printer.show(message)
-            if not gap.complete:
+            if gap.warning:
                 printer.clear()
-                tell("more may have been said meanwhile than the hall remembers")
+                tell(gap.warning)
             if printer.is_done:
                 ending.now()
 

@@ -184,6 +184,16 @@ class Gap:
         """True if nothing can be lost that is not in `channels`."""
         return all(channel.complete for channel in self.channels.values())
 
+    @property
+    def warning(self) -> str:
+        """What to tell people of it; empty if nothing can be lost."""
+        if self.complete:
+            return ""
+        if self.reason == "hall":
+            channels = ", ".join(self.channels)
+            return f"messages may be missing in {channels}: nodes of the hall did not reach each other"
+        return "more may have been said meanwhile than the hall remembers"
+
 
 def welcome(body: server.Welcome) -> Welcome:
     return Welcome(

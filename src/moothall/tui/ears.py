@@ -139,8 +139,8 @@ class Ears:
     def _hear_gap(self, gap: "Gap") -> None:
         for message in gap.missed:
             self._hear(message)
-        if not gap.complete:
-            self._app.note("more may have been said meanwhile than the hall remembers")
+        if gap.warning:
+            self._app.note(gap.warning)
 
     def _hear_offer(self, proposal: "Proposal") -> None:
         self._app.affairs.keep([proposal])
