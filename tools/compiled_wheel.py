@@ -2,7 +2,8 @@
 
 The build backend runs this as a build hook, but only if HATCH_BUILD_HOOK_ENABLE_CUSTOM is `true`, as `make wheel`
 sets it. So neither a checkout nor `pip install .` needs a C compiler. pyproject.toml lists the modules. The wheel
-has each of them twice: compiled, which Python takes first, and as source, for MOOTHALL_PURE=1 and for tracebacks.
+has each of them twice: compiled, which Python takes first, and as source, for MOOTHALL_PURE=1 and for readers of
+tracebacks.
 """
 
 import contextlib
@@ -53,8 +54,8 @@ def sources(root: Path, modules: list[str]) -> list[str]:
 def compile_modules(root: Path, files: list[str]) -> list[Path]:
     """The extension modules. Raises SystemExit, after mypy has printed why, if mypyc cannot compile a module.
 
-    Tracebacks name a file as it is named here, and Python looks for it below the folders that it imports from. So
-    files are named from SOURCES: then tracebacks of an installed wheel show their lines.
+    Tracebacks name a file as it is named here: from SOURCES, as below site-packages. So Python finds the lines when
+    a program ends with an exception. In logs, a traceback has file and line number only.
     """
     from mypyc.build import mypycify
     from setuptools import Distribution
