@@ -147,11 +147,20 @@ class ChannelLog(Replica):
         self._drain()
 
     def _drain(self) -> None:
-        """Decide what was submitted while another node was to do it, or while a record was applied."""
-        while self._pending and self.decides and not self._is_applying:
-            mark = next(iter(self._pending))
-            pending = self._pending.pop(mark)
-            pending.done(self._decide(mark, pending.body, self._outlook.me.node))
+        """Decide what was submitted while another node was to do it, or while a record was applied: one after the
+        other, so that answers keep the order."""
+        if self._is_draining:
+            return
+        self._is_draining = True
+        try:
+            while self._pending and self.decides and not self._is_applying:
+                mark = next(iter(self._pending))
+                pending = self._pending.pop(mark)
+                was_done = self._ring.has(mark)  # and its record did not come here
+                answer = None if was_done else self._decide(mark, pending.body, self._outlook.me.node)
+                pending.done(answer)
+        finally:
+            self._is_draining = False
 
     def _decide(self, mark: str, body: bytes, node: str) -> bytes:
         if self._ring.has(mark):

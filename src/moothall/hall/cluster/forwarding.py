@@ -25,7 +25,7 @@ from moothall.hall.gate import Gate
 from moothall.hall.notices import Notices
 from moothall.hall.session import Agent, Session
 from moothall.wire.agentchat.client import ClientMessage, Invite, Join, Leave, ListAgents
-from moothall.wire.agentchat.server import AgentLeft
+from moothall.wire.agentchat.server import Ack, AgentLeft
 from moothall.wire.outgoing import Bundle
 
 if TYPE_CHECKING:
@@ -162,16 +162,26 @@ class Forwarding:
             self.hall.durable.wait_for(
                 session,
                 lambda done, failed: room.order(session, message, done),
-                partial(self._finish, session, owed),
+                partial(self._finish, session, command, message, owed),
             )
         return True
 
-    def _finish(self, session: Session, joined: Channel | None, answer: bytes) -> None:
+    def _finish(
+        self,
+        session: Session,
+        command: Row,
+        message: ClientMessage,
+        joined: Channel | None,
+        answer: bytes | None,
+    ) -> None:
         """What the home said of a command. If it changed something, the record of it has told the agent."""
         if session.closed:
             return
         if joined is not None:
             throttle.owe(self.hall, session, joined.buffer.size)
+        if answer is None:
+            self._answer_again(session, command, message)
+            return
         if not answer:
             return
         answered = events.decode_answer(answer)
@@ -180,6 +190,14 @@ class Forwarding:
         if answered.frames:
             session.link.put(Bundle((), frame=answered.frames))
             throttle.owe(self.hall, session, len(answered.frames))
+
+    def _answer_again(self, session: Session, command: Row, message: ClientMessage) -> None:
+        """The command was done, and the record that has the answer did not come here. To enter or leave once more
+        changes nothing, and is answered."""
+        if isinstance(message, Join | Leave) and not self.forward(session, command, message):
+            command.handler(self.hall, session, message)
+        if session.ref is not None and not session.answered and not session.busy:
+            self.hall.reply(session, Ack(ts=self.hall.timestamp()))
 
     def expect_entry(self, agent: Agent) -> Callable[[], None]:
         """The agent is about to enter a channel. The returned function is called when it has, or may not."""

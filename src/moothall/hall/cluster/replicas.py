@@ -6,7 +6,7 @@ what came of it. The home takes the submissions of a node in the order in which 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import Enum, auto
 from typing import Final, Protocol
 
@@ -32,7 +32,8 @@ from moothall.wire.bus import BusMessage, Origin
 RESEND_SECONDS: Final = 1.0
 MAX_EARLY: Final = 1024  # records that wait for those before them
 
-Done = Callable[[bytes], None]
+# What the home answers; b"" if the record of it has told all. None: it was done, and its record did not come here.
+Done = Callable[[bytes | None], None]
 
 
 class Role(Enum):
@@ -115,6 +116,7 @@ class Replica(ABC):
         self.followers: set[str] = set()
         self._senders: dict[str, Sender] = {}
         self._is_applying = False  # what is submitted meanwhile happens after it
+        self._is_draining = False
         self._silent: set[str] = set()  # nodes that did not say what they have when it became home
         self._brought: dict[str, tuple[int, int]] = {}  # what nodes had that were apart, when they came back
         self._awaited: set[str] = set()  # nodes that have yet to say how much of the log they have
@@ -201,17 +203,22 @@ class Replica(ABC):
         if pending is not None:
             pending.done(answer)
 
-    def _settle_taken(self, taken: int, answers: dict[str, bytes]) -> None:
-        """The home has taken submissions up to this serial. Send it the others, with the serials after it."""
-        for mark, answer in answers.items():
-            self._settle(mark, answer)
+    def _go_on(self, taken: int, answers: dict[str, bytes], marks: Collection[str] = ()) -> None:
+        """The home has taken submissions up to this serial. Records with these marks did not come one by one.
+
+        Send it the others, with the serials after it. Only then agents go on, and submit more.
+        """
+        settled: list[tuple[_Pending, bytes | None]] = []
         for mark, pending in list(self._pending.items()):
-            if 0 < pending.serial <= taken:
-                self._settle(mark)
+            if mark in answers or mark in marks or 0 < pending.serial <= taken:
+                settled.append((self._pending.pop(mark), answers.get(mark)))
         self._serial = taken
         for pending in self._pending.values():
             pending.serial = 0
+        self.role = Role.REPLICA
         self._send_all()
+        for pending, answer in settled:
+            pending.done(answer)
 
     @abstractmethod
     def resign(self) -> None:
@@ -326,25 +333,23 @@ class Replica(ABC):
             return
         if message.records and message.records[0].number > self._ring.last + 1:
             return
-        self.role = Role.REPLICA
         self._is_unsure = False
         self._known_epoch = self.epoch
         self._ends = dict(message.ends)
         for record in message.records:
             if record.number > self._ring.last:
                 self._take(record)
-        self._settle_taken(message.taken, message.answers)
+        self._go_on(message.taken, message.answers)
         self._catch_up()
         self._bring_along()
 
     def snapshot(self, origin: Origin, message: Snapshot) -> None:
         if not self._is_from_home(origin, message.epoch) or self.role is not Role.SYNCING:
             return
-        self.role = Role.REPLICA
         self._is_unsure = False
         self._install(message)
         self._known_epoch = self.epoch
-        self._settle_taken(message.taken, message.answers)
+        self._go_on(message.taken, message.answers, set(message.marks))
         self._catch_up()
         self._bring_along()
 
@@ -363,8 +368,6 @@ class Replica(ABC):
         self._ring.restart(message.number, message.marks)
         self.gaps += had_one
         self.room.install(message.state, missed=had_one, apart=had_one and was_apart)
-        for mark in message.marks:
-            self._settle(mark)
 
     def _catch_up(self) -> None:
         """Records that are still early wait for the next tick: they may be no records of this home."""

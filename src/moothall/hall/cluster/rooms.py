@@ -41,6 +41,7 @@ from moothall.hall.cluster.journal import Journal
 from moothall.hall.cluster.log import Decision
 from moothall.hall.cluster.proxies import AskedElsewhere, Collector
 from moothall.hall.cluster.remote import AgentRecord, read_line
+from moothall.hall.cluster.replicas import Done
 from moothall.hall.delivery_receipts import Asking, AsksReceipts
 from moothall.hall.session import Agent, Session
 from moothall.wire.agentchat import server
@@ -53,8 +54,6 @@ if TYPE_CHECKING:
 
 APART: Final = "nodes of this hall did not reach each other for a while"
 FELL_BEHIND: Final = "this node of the hall has missed what happened"
-
-Done = Callable[[bytes], None]
 
 
 class ChannelRoom(Journal):
@@ -103,7 +102,7 @@ class ChannelRoom(Journal):
     ) -> None:
         """A line of an agent of this node. `done` is called when it was said, or with the refusal of the home."""
 
-        def answered(answer: bytes) -> None:
+        def answered(answer: bytes | None) -> None:
             done(events.refusal_of(events.decode_answer(answer)) if answer else None)
 
         asks = ""
@@ -138,7 +137,7 @@ class ChannelRoom(Journal):
         self.waiting += needs_replica
         self._leaving.add(leaving)
 
-        def settled(answer: bytes) -> None:
+        def settled(answer: bytes | None) -> None:
             self.waiting -= needs_replica
             self._leaving.discard(leaving)
             done(answer)
@@ -499,5 +498,5 @@ class ChannelRoom(Journal):
             self._is_applying = False
 
 
-def _ignore(answer: bytes) -> None:
+def _ignore(answer: bytes | None) -> None:
     """What came of it concerns no agent."""

@@ -1,0 +1,144 @@
+"""What a node has submitted, while it does not know what came of it: it is done once, and answered in order."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from moothall.hall.cluster.elections import ChannelLog
+from moothall.hall.cluster.log import Decision, Snapshot, Submit
+from moothall.wire.bus import BusMessage, Origin
+from tests.support.cluster import Halls
+from tests.support.world import assert_sent
+
+ROOM = "#room"
+HOME = Origin("home", 1)
+
+
+class QuietRoom:
+    """Takes everything, and is told of nothing."""
+
+    log: Any = None
+    has_lost = False
+    is_wanted = True
+
+    def member_nodes(self) -> set[str]:
+        return set()
+
+    def decide(self, body: bytes, node: str) -> Decision:
+        return Decision(body)
+
+    def apply(self, body: bytes, *, again: bool) -> None: ...
+
+    def state(self) -> bytes:
+        return b""
+
+    def install(self, state: bytes, *, missed: bool, apart: bool) -> None: ...
+
+    def own(self) -> bytes:
+        return b""
+
+    def reconcile(self, node: str, own: bytes) -> bytes:
+        return b""
+
+    def without(self, node: str) -> bytes | None:
+        return None
+
+    def became_home(self) -> None: ...
+
+    def resigned(self) -> None: ...
+
+    def emptied(self) -> None: ...
+
+
+class Sent:
+    """What a node sends about its channel."""
+
+    me = Origin("here", 1)
+
+    def __init__(self) -> None:
+        self.messages: list[BusMessage] = []
+
+    def now(self) -> float:
+        return 0.0
+
+    def is_alive(self, node: str) -> bool:
+        return True
+
+    def send(self, node: str, message: BusMessage) -> None:
+        self.messages.append(message)
+
+    def publish(self, channel: str, message: BusMessage) -> None:
+        self.messages.append(message)
+
+    def listen(self, channel: str) -> Callable[[], None]:
+        return lambda: None
+
+
+@pytest.fixture
+def sent() -> Sent:
+    return Sent()
+
+
+@pytest.fixture
+def log(sent: Sent) -> ChannelLog:
+    """It has asked its home for what it lacks."""
+    log = ChannelLog(ROOM, QuietRoom(), sent)
+    log.follow(HOME.node, 1)
+    return log
+
+
+def test_what_agents_submit_when_they_go_on_has_a_serial_of_its_own(log: ChannelLog, sent: Sent) -> None:
+    """Of two submissions with one serial the home would take the second one for a repetition of the first."""
+    answers: list[bytes | None] = []
+
+    def go_on(answer: bytes | None) -> None:
+        answers.append(answer)
+        log.submit("third", b"3", answers.append)
+
+    log.submit("first", b"1", go_on)
+    log.submit("second", b"2", answers.append)
+    log.snapshot(HOME, Snapshot(ROOM, 1, 7, ["first"], b"", 0, {}))
+    submitted = [message for message in sent.messages if isinstance(message, Submit)]
+    assert [(message.mark, message.serial) for message in submitted] == [("second", 1), ("third", 2)]
+    assert answers == [None]
+
+
+def test_answers_of_a_node_alone_keep_the_order(log: ChannelLog) -> None:
+    answered: list[str] = []
+    for mark in ("first", "second", "third"):
+        log.submit(mark, b"", lambda answer, mark=mark: answered.append(mark))  # type: ignore[misc]
+    log.go_alone()
+    assert answered == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ({"type": "LEAVE", "channel": ROOM}, "LEFT"),
+        ({"type": "JOIN", "channel": ROOM}, "JOINED"),
+        ({"type": "INVITE", "channel": ROOM, "agent": "@12345678"}, "ACK"),
+    ],
+)
+def test_a_command_is_answered_whose_record_came_as_a_part_of_the_state(
+    command: dict[str, str], answer: str
+) -> None:
+    halls = Halls("a", "b", no_limits=True, auto_join=False)
+    alice = halls.agent("a", "alice")
+    halls.send(alice, "CREATE_CHANNEL", channel=ROOM)
+    bob, anna = halls.agent("b", "bob", join=ROOM), halls.agent("b", "anna", join=ROOM)
+    if command["type"] == "JOIN":
+        halls.send(bob, "LEAVE", channel=ROOM)
+    halls.hush()
+    halls.broker.losing.add(("a", "b"))
+    halls.send(bob, command["type"], ref="1", **{key: command[key] for key in command if key != "type"})
+    for _ in range(80):  # more than the home keeps for nodes that have missed some
+        halls.send(alice, "MSG", to=ROOM, content="x" * 4000)
+    halls.broker.losing.clear()
+    halls.advance(2)
+    assert [each for each in bob.read() if each["type"] == answer and each.get("ref") == "1"]
+    halls.hush()
+    halls.send(anna, "MSG", to=ROOM, content="hello")
+    assert_sent(alice, "MSG", content="hello")
+    heard = [each for each in bob.read() if each.get("content") == "hello"]
+    assert len(heard) == (command["type"] != "LEAVE")
