@@ -21,6 +21,7 @@ from moothall.wire.websocket import (
     INVALID_TEXT,
     MAX_CONTROL_PAYLOAD,
     MAX_REASON,
+    MAX_TEXTS,
     NORMAL,
     PIECE,
     PING,
@@ -296,9 +297,12 @@ def read(chunks: Iterable[bytes], max_message: int = MAX_MESSAGE) -> tuple[list[
 
 
 def received(reader: FrameReader, chunk: bytes) -> Iterable[Event]:
-    """Through the short cut for whole texts where it applies, as a connection does."""
+    """Through the short cuts for whole texts where they apply, as a connection does."""
     whole = reader.whole_text(chunk)
-    return reader.feed(chunk) if whole is None else [(TEXT, whole)]
+    if whole is not None:
+        return [(TEXT, whole)]
+    texts = reader.whole_texts(chunk)
+    return reader.feed(chunk) if texts is None else [(TEXT, payload) for payload in texts]
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -318,6 +322,42 @@ def test_the_short_cut_for_whole_texts_leads_to_the_same_place(size: int) -> Non
     assert whole is None if size == 65536 else event == (TEXT, whole)
 
 
+@given(st.lists(st.integers(3, 400), max_size=8), st.integers(-8, 8))
+def test_some_whole_texts_are_read_as_by_feed(sizes: list[int], cut: int) -> None:
+    """Up to the last byte of them, and neither a byte less nor some of the next frame."""
+    sent = b"".join(text("é" * (size // 2) + "x" * (size % 2)) for size in sizes)
+    arrived = sent[:cut] if cut < 0 else sent + text("x" * 200)[:cut]
+    texts = FrameReader(MAX_MESSAGE).whole_texts(arrived)
+    if cut and arrived:
+        assert texts is None
+    else:
+        assert texts == [payload for _, payload in FrameReader(MAX_MESSAGE).feed(arrived)]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        frame(PING),
+        frame(BINARY, b"binary"),
+        text("fragment", final=False),
+        frame(TEXT, b"\xff"),
+        frame(TEXT, b"bare", mask=None),
+        frame(TEXT, b"long", length_bytes=2),
+        frame(TEXT, b"x" * 65536),
+        frame(TEXT, b"reserved", reserved=4),
+    ],
+)
+def test_what_is_no_whole_text_is_left_to_feed(between: bytes) -> None:
+    for sent in (between + text("late"), text("good") + between, text("good") + between + text("late")):
+        assert FrameReader(MAX_MESSAGE).whole_texts(sent) is None
+
+
+def test_a_flood_of_texts_is_left_to_feed() -> None:
+    reader = FrameReader(MAX_MESSAGE)
+    assert reader.whole_texts(text("x") * MAX_TEXTS) == [b"x"] * MAX_TEXTS
+    assert reader.whole_texts(text("x") * (MAX_TEXTS + 1)) is None
+
+
 @pytest.mark.parametrize("length_bytes", [0, 2, 8])
 def test_no_piece_of_a_text_is_taken_for_a_whole_one(length_bytes: int) -> None:
     size = {0: 125, 2: 400, 8: 65536}[length_bytes]
@@ -330,10 +370,13 @@ def test_no_piece_of_a_text_is_taken_for_a_whole_one(length_bytes: int) -> None:
 def test_a_text_is_whole_only_between_messages_and_within_the_limit() -> None:
     reader = FrameReader(300)
     assert reader.whole_text(frame(TEXT, b"x" * 301)) is None
+    assert reader.whole_texts(frame(TEXT, b"x" * 200) * 2) is None
     assert list(reader.feed(frame(BINARY, b"", final=False))) == [FRAGMENT]
     assert reader.whole_text(text("inside")) is None
+    assert reader.whole_texts(text("inside") * 2) is None
     assert list(reader.feed(frame(CONTINUATION) + b"\x81")) == [(BINARY, b""), (PIECE, b"")]
     assert reader.whole_text(text("inside a header")) is None
+    assert reader.whole_texts(text("inside") + text("a header")) is None
 
 
 @pytest.mark.parametrize(("start", "wrong"), WRONG_BYTES)

@@ -11,7 +11,7 @@ and the peer has a moment to hang up too. Or the line is cut.
 
 import asyncio
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from moothall.gateways.callers import TooManyRequests, answer, is_foreign_page, peer_of
@@ -146,7 +146,8 @@ class Connection:
         try:
             text = reader.whole_text(data)
             if text is None or self._closing:
-                self._read_frames(reader.feed(data))
+                texts = reader.whole_texts(data)
+                self._read_frames(reader.feed(data) if texts is None else zip(repeat(TEXT), texts))
                 self._reserve()
             else:
                 self._room.receive(self._guest, text)

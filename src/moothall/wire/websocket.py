@@ -36,6 +36,7 @@ TRY_AGAIN_LATER: Final = 1013  # registered after RFC 6455
 
 MAX_CONTROL_PAYLOAD: Final = 125  # RFC 6455, 5.5
 MAX_REASON: Final = MAX_CONTROL_PAYLOAD - 2
+MAX_TEXTS: Final = 64  # that are read at once before the first is handled, see `whole_texts`
 
 _FIN: Final = 0x80
 _RESERVED_BITS: Final = 0x70
@@ -159,6 +160,38 @@ class FrameReader:
             _check_text(payload)
         return payload
 
+    def whole_texts(self, data: bytes) -> list[bytes] | None:
+        """The messages, if the data is some complete text frames and nothing else; if not, `feed` has to look.
+
+        That is how the messages of a busy sender arrive. A flood of them is left to `feed`, whose caller can stop
+        before all are read.
+        """
+        end = len(data)
+        if self._opcode or self._stub or end > self._max_message:
+            return None
+        texts: list[bytes] = []
+        position = 0
+        while position < end:
+            start = position + 6
+            if start > end or data[position] != _FINAL_TEXT or len(texts) == MAX_TEXTS:
+                return None
+            length = data[position + 1] - _MASKED
+            if length == 126 and start + 2 <= end:
+                length = data[position + 2] << 8 | data[position + 3]
+                start += 2
+                if length < 126:
+                    return None
+            elif not 0 <= length < 126:
+                return None
+            position = start + length
+            if position > end:
+                return None
+            payload = apply_mask(data[start:position], data[start - 4 : start])
+            if not (payload.isascii() or _is_text(payload)):
+                return None  # a violation, after the messages before it
+            texts.append(payload)
+        return texts
+
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         if self._stub:
             data = self._stub + data
@@ -276,11 +309,17 @@ def _extended_length(field: bytes) -> int:
     return length
 
 
-def _check_text(payload: bytes) -> None:
+def _is_text(payload: bytes) -> bool:
     try:
         payload.decode()
     except UnicodeDecodeError:
-        raise Violation(INVALID_TEXT, "Text is not UTF-8") from None
+        return False
+    return True
+
+
+def _check_text(payload: bytes) -> None:
+    if not _is_text(payload):
+        raise Violation(INVALID_TEXT, "Text is not UTF-8")
 
 
 def _check_text_piece(decoder: IncrementalDecoder, piece: bytes) -> None:
