@@ -16,7 +16,6 @@ from moothall.errors import (
     InvalidSignature,
     Refusal,
 )
-from moothall.hall.outside import Store
 from moothall.identity import PrivateKey
 from moothall.market.records import Proposal
 from tests.court.books import MemoryBooks
@@ -104,7 +103,7 @@ class Untouched:
         raise AssertionError(f"{name} was asked before the signature was checked")
 
 
-class GuardedStore(Store[Any]):
+class GuardedStore:
     """From when it is `guarded`, no unit of work may read or lock anything."""
 
     def __init__(self, books: MemoryBooks) -> None:

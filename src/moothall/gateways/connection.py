@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from moothall.gateways.callers import TooManyRequests, answer, is_foreign_page, peer_of
 from moothall.gateways.room import Room
 from moothall.hall.budgets import CONNECTION_FRAMES, PIECE_FRAMES
-from moothall.hall.outside import Written
+from moothall.hall.outside import Link, Written
 from moothall.wire.agentchat.client import MAX_FRAME
 from moothall.wire.agentchat.codec import framed
 from moothall.wire.http import (
@@ -62,8 +62,11 @@ MAX_IGNORED: Final = 64  # frames in one read that are looked through for a clos
 MAX_HOST: Final = 320  # characters of a Host header: more than the longest name, its port and brackets have
 
 
-class Connection:
-    """It has the methods of `asyncio.Protocol`, and does not inherit from it: what does cannot be compiled well."""
+class Connection(Link):
+    """It has the methods of `asyncio.Protocol`, and does not inherit from it: what does cannot be compiled well.
+
+    It says that it is a link, so that a compiled hall calls it without a search by name.
+    """
 
     __slots__ = (
         "_backlog",

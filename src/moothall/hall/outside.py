@@ -5,7 +5,7 @@ life in a second, and twice the same.
 """
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar
 
 from moothall.wire.outgoing import Bundle, Outgoing
 
@@ -25,6 +25,8 @@ class Clock(Protocol):
 class Link(Protocol):
     """One connection, as the hall sees it. All calls return at once and are harmless after the end."""
 
+    __slots__ = ()
+
     @property
     def unread(self) -> int:
         """Bytes that were put and that the connection has not taken yet."""
@@ -42,14 +44,6 @@ class Link(Protocol):
         """Stop reading: the hall is waiting for the disk on this session's behalf."""
 
     def resume(self) -> None: ...
-
-
-@runtime_checkable
-class PacketLink(Protocol):
-    """The link of an agent whose wire has packets, which travel as their authors signed them."""
-
-    def put_packet(self, packet: bytes) -> bool:
-        """Queue a packet. False if the connection has too much unread, or its node cannot be reached."""
 
 
 class Relay(Protocol):

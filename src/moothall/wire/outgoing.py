@@ -8,42 +8,50 @@ and all of them get the same object.
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import msgspec
-
 from moothall.wire.agentchat.server import ServerMessage
 
 Encoded = TypeVar("Encoded")
 
 
-class Outgoing(msgspec.Struct, eq=False, gc=False):
+class Outgoing:
     """One message."""
 
-    message: ServerMessage
-    ref: str | None = None  # of the command that it answers
-    # As a WebSocket frame, see `codec.framed`. Most connections take it, so it has a place of its own.
-    frame: bytes | None = None
-    text: bytes | None = None  # as JSON, without `ref`
-    plain: "Outgoing | None" = None  # the same without `ref`, with which it shares its text
-    encodings: dict[object, Any] | None = None  # of other wires
+    __slots__ = ("_encodings", "frame", "message", "plain", "ref", "text")
+
+    def __init__(
+        self, message: ServerMessage, ref: str | None = None, plain: "Outgoing | None" = None
+    ) -> None:
+        self.message = message
+        self.ref = ref  # of the command that it answers
+        self.plain = plain  # the same without `ref`, with which it shares its text
+        # As a WebSocket frame, see `codec.framed`. Most connections take it, so it has a place of its own.
+        self.frame: bytes | None = None
+        self.text: bytes | None = None  # as JSON, without `ref`
+        self._encodings: dict[object, Any] | None = None  # of other wires
 
     def answering(self, ref: str) -> "Outgoing":
         """The same message, for the one agent whose command it answers."""
-        return Outgoing(self.message, ref, plain=self)
+        return Outgoing(self.message, ref, self)
 
     def encoded(self, encode: Callable[[ServerMessage], Encoded]) -> Encoded:
         """What `encode` makes of the message, called once for all connections of a wire."""
-        encodings = self.encodings
+        encodings = self._encodings
         if encodings is None:
-            encodings = self.encodings = {}
+            encodings = self._encodings = {}
         if encode not in encodings:
             encodings[encode] = encode(self.message)
         made: Encoded = encodings[encode]
         return made
 
 
-class Bundle(msgspec.Struct, eq=False, gc=False):
+class Bundle:
     """Several messages that leave together, in their order."""
 
-    parts: Sequence[Outgoing]
-    is_replay: bool = False  # they were said before; the receiver was not there
-    frame: bytes | None = None  # all frames in one piece
+    __slots__ = ("frame", "is_replay", "parts")
+
+    def __init__(
+        self, parts: Sequence[Outgoing], *, is_replay: bool = False, frame: bytes | None = None
+    ) -> None:
+        self.parts = parts
+        self.is_replay = is_replay  # they were said before; the receiver was not there
+        self.frame = frame  # all frames in one piece

@@ -16,7 +16,8 @@ import msgspec
 from moothall.errors import InvalidMessage, Refusal
 from moothall.hall import admin, delivery_receipts, peers
 from moothall.hall.cluster.nodes import Node
-from moothall.hall.outside import PacketLink, Written
+from moothall.hall.outside import Written
+from moothall.hall.packet_link import PacketLink
 from moothall.hall.session import Agent
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.codec import Malformed, decode, encode, encode_command, framed

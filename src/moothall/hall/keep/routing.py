@@ -28,7 +28,7 @@ from moothall.hall.keep.listing import Listing
 from moothall.hall.keep.registry import Peer, Pins, Registry
 from moothall.hall.keep.replays import Replays
 from moothall.hall.keep.scars import Scars
-from moothall.hall.outside import PacketLink
+from moothall.hall.packet_link import PacketLink
 from moothall.hall.roster import Present
 from moothall.hall.wires import KEEP
 from moothall.settings.limits import Rate, Window
