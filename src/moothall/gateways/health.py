@@ -101,7 +101,7 @@ class HallMetrics(Collector):
             (str(bound), float(sum(count for members, count in fanout.items() if members <= bound)))
             for bound in FANOUT_BOUNDS
         ]
-        buckets.append(("+Inf", float(fanout.total())))
+        buckets.append(("+Inf", float(sum(fanout.values()))))
         family.add_metric((), buckets, sum_value=sum(members * count for members, count in fanout.items()))
         return family
 

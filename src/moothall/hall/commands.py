@@ -4,7 +4,7 @@ The checks run once, centrally, in `Hall.receive`, in the seed's order: size, pa
 (seed 000, message flow). A room exports its rows as `COMMANDS`, or as `commands(settings)`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, get_args
 
@@ -52,7 +52,7 @@ class Command(Generic[Message]):
 Row = Command[Any]  # of the table, whose messages are of many types
 
 
-def command_table(rows: Iterable[Row]) -> Mapping[type[ClientMessage], Row]:
+def command_table(rows: Iterable[Row]) -> dict[type[ClientMessage], Row]:
     table: dict[type[ClientMessage], Row] = {}
     for row in rows:
         if row.message in table:

@@ -31,7 +31,7 @@ class Tally:
         self.refused: Counter[str] = Counter()  # by error code
         self.security: Counter[str] = Counter()  # by event
         self.redacted: Counter[str] = Counter()  # by kind of secret
-        self.fanout: Counter[int] = Counter()  # broadcasts by number of members
+        self.fanout: dict[int, int] = {}  # broadcasts by number of members
 
 
 class Counts(Generic[Books, Counted]):

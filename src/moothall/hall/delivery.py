@@ -106,12 +106,12 @@ class LocalDelivery:
     def broadcast(self, channel: Channel, message: ServerMessage, but: Agent | None = None) -> None:
         """A notice, for the watchers of the channel. Lines for all of its members go through `say`."""
         self.spread(channel, Outgoing(message), but)
-        self._tally.fanout[len(channel.watchers)] += 1
+        self._count(len(channel.watchers))
 
     def broadcast_here(self, channel: Channel, message: ServerMessage, but: Agent | None = None) -> None:
         """A notice that each node tells the watchers that it has."""
         self.spread_here(channel, Outgoing(message), but)
-        self._tally.fanout[len(channel.watchers)] += 1
+        self._count(len(channel.watchers))
 
     def say(
         self,
@@ -132,9 +132,8 @@ class LocalDelivery:
             self._show(channel, outgoing)
         if channel.relays:
             _relay(channel, outgoing, but)
-        self._tally.fanout[channel.audience] += 1
-        # In memory, one emoji makes a long text four times as large as it is on the wire.
-        channel.buffer.add(message, max(len(framed(outgoing)), getsizeof(message.content)))
+        self._count(channel.audience)
+        channel.buffer.add(message, _kept_size(outgoing, message.content))
         if channel.log is not None:
             asks = asking.asks if asking is not None else ""
             channel.log.said(outgoing, but, author, asks, by_agent=by_agent)
@@ -143,7 +142,7 @@ class LocalDelivery:
 
     def keep(self, channel: Channel, message: Chat) -> None:
         """A line for the history alone: it was said before."""
-        channel.buffer.add(message, max(len(framed(Outgoing(message))), getsizeof(message.content)))
+        channel.buffer.add(message, _kept_size(Outgoing(message), message.content))
 
     def spread(self, channel: Channel, outgoing: Outgoing | Bundle, but: Agent | None = None) -> None:
         self.spread_here(channel, outgoing, but)
@@ -170,9 +169,19 @@ class LocalDelivery:
             or (self.gallery is not None and channel.is_public)
         )
 
+    def _count(self, audience: int) -> None:
+        fanout = self._tally.fanout
+        fanout[audience] = fanout.get(audience, 0) + 1
+
     def _show(self, channel: Channel, outgoing: Outgoing | Bundle) -> None:
         if self.gallery is not None and channel.is_public:
             self.gallery.put(outgoing)
+
+
+def _kept_size(outgoing: Outgoing, content: str) -> int:
+    """On the WebSocket or in memory: one emoji makes a long text four times as large there."""
+    size = len(framed(outgoing))
+    return size if content.isascii() else max(size, getsizeof(content))
 
 
 def _relay(channel: Channel, outgoing: Outgoing, but: Agent | None) -> None:

@@ -117,9 +117,11 @@ def _suspects(text: str) -> list[Shape]:
         suspects.append(_GOOGLE)
     if "J" in text and "eyJ" in text:
         suspects.append(_JWT)
-    assigned = (":" in text and _AFTER_COLON(text)) or ("=" in text and _AFTER_EQUALS(text))
-    if assigned and _names_a_secret(text):
-        suspects.append(_GENERIC)
+    # Prose has colons. Only a value in quotes counts, and to look for a quote is several times as fast.
+    if (":" in text or "=" in text) and ('"' in text or "'" in text or "`" in text):
+        assigned = _AFTER_COLON(text) or _AFTER_EQUALS(text)
+        if assigned and _names_a_secret(text):
+            suspects.append(_GENERIC)
     return suspects
 
 
