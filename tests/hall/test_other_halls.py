@@ -298,6 +298,18 @@ def test_envelopes_and_frames_are_brought_to_agents_of_the_mesh_elsewhere(
     assert (own.envelopes, own.frames) == ([], [])
 
 
+def test_an_agent_of_the_mesh_is_reached_from_its_first_envelope_on(
+    here: HallOfMany, there: HallOfMany, books: SharedBooks
+) -> None:
+    books.hall = here.name
+    there.others.present(BOB.public.raw, is_here=True)
+    assert here.others.is_on_mesh(books, BOB.public.raw), "without waiting for the next pulse"
+    pulses = books.pulses
+    there.others.present(BOB.public.raw, is_here=True)
+    there.others.present(BOB.public.raw, is_here=False)
+    assert books.pulses == pulses
+
+
 def test_envelopes_are_not_carried_to_an_agent_that_is_elsewhere_without_the_mesh(
     here: HallOfMany, there: HallOfMany
 ) -> None:

@@ -177,7 +177,7 @@ class OtherHalls:
     # -- on the event loop -------------------------------------------------------------------------
 
     def present(self, key: bytes, *, is_here: bool) -> None:
-        hall = self._hall
+        hall, was_here = self._hall, key in self._mesh
         self._left.pop(key, None)
         if is_here:
             self._mesh.add(key)
@@ -188,6 +188,10 @@ class OtherHalls:
         if hall is not None:
             agent = hall.roster.by_key[key] if hall.roster.is_here(key) else None
             self._change(key, None if agent is None else agent.presence)
+            if is_here and not was_here and self._may_be_elsewhere(hall):
+                # Its first envelope may be answered at another hall at once. An answer to an agent whose place the
+                # store does not know stays in the inbox, where a connected agent does not look.
+                self._pulse()
 
     def _leave(self, key: bytes, now: float) -> None:
         self._left[key] = now
