@@ -18,6 +18,7 @@ NODES: Final = ("a", "b", "c")
 CHANNELS: Final = ("#one", "#two")
 KEYS: Final = tuple(PrivateKey(bytes([number]) * 32) for number in range(6))
 HEALING: Final = 20.0  # seconds after which all must be well
+TELLING: Final = 2.0  # after which nodes that were apart have told what they know
 
 
 class NotingLink(FakeLink):
@@ -91,7 +92,8 @@ class Story:
         self.held: set[str] = set()
         self.killed: set[str] = set()
         self._is_faulty = False
-        self._hurt: set[str] = set()  # nodes that were cut off or held since all were together
+        self._hurt: set[str] = set()  # nodes that were cut off or held, and may know what no other one knows
+        self._healed_at = 0.0
         for number in range(len(KEYS)):
             self._come(number, NODES[number % len(NODES)])
         self.halls.settle()
@@ -142,8 +144,10 @@ class Story:
         """Note that the nodes are together again, if they are."""
         if self._is_faulty and not self.cut and not self.held and self._is_together():
             self._is_faulty = False
-            self._hurt.clear()
+            self._healed_at = self.halls.clock.monotonic()
             self.record.events.append(Healed())
+        elif not self._is_faulty and self.halls.clock.monotonic() - self._healed_at >= TELLING:
+            self._hurt.clear()
 
     def _is_together(self) -> bool:
         """As agents can see: each node takes new ones, and knows those of the others."""

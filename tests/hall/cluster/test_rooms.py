@@ -217,3 +217,57 @@ def test_a_lease_that_ran_out_before_its_renewal_leaves_no_silent_gap(seed: int)
     halls.advance(5)
     assert halls.clusters["a"].nodes.life == life
     assert {"said", "gap"} & set(heard(alice))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_a_home_said_last_comes_after_the_news_of_its_end(seed: int) -> None:
+    """The registry and the nodes tell in no common order."""
+    halls = Halls("a", "c", random=Random(seed), no_limits=True, auto_join=False)  # noqa: S311
+    carol = halls.agent("c", "carol")
+    halls.send(carol, "CREATE_CHANNEL", channel=ROOM)
+    alice = halls.agent("a", "alice", join=ROOM)
+    halls.hush()
+    halls.broker.held.add("a")
+    halls.send(carol, "MSG", to=ROOM, content="said")
+    halls.kill("c")
+    halls.start("c")
+    halls.advance(LEASE_SECONDS - 1.5)
+    halls.broker.held.clear()
+    halls.settle()
+    halls.advance(5)
+    assert {"said", "gap"} & set(heard(alice))
+
+
+def test_an_agent_that_left_is_no_member_for_a_home_that_was_apart() -> None:
+    """The home does not know, and its node has forgotten the channel."""
+    halls = Halls("a", "b", "c", no_limits=True, auto_join=False)
+    alice = halls.agent("a", "alice")
+    halls.send(alice, "CREATE_CHANNEL", channel=ROOM)
+    halls.agent("b", "bob", join=ROOM)
+    carol = halls.agent("c", "carol", join=ROOM)
+    halls.cut("a")
+    halls.advance(SILENCE_SECONDS + 3)
+    halls.send(carol, "LEAVE", channel=ROOM)
+    halls.advance(1)
+    halls.kill("b")
+    halls.advance(SILENCE_SECONDS + 1)
+    dave = halls.agent("c", "dave")
+    halls.send(dave, "JOIN", channel=ROOM)
+    halls.heal("a")
+    halls.advance(SILENCE_SECONDS + 3)
+    halls.hush()
+    halls.send(dave, "MSG", to=ROOM, content="hello")
+    assert heard(alice) == ["hello"]
+    assert heard(carol) == []
+    halls.send(alice, "LIST_AGENTS", channel=ROOM)
+    (listed,) = [message["list"] for message in alice.read() if message["type"] == "AGENTS"]
+    assert {entry["id"] for entry in listed} == {alice.id, dave.id}
+
+
+def test_an_answer_is_not_for_a_later_connection() -> None:
+    halls, alice, _, _ = three_nodes()
+    halls["a"].send(alice, "LEAVE", channel=ROOM, ref="1")
+    halls.end_turn()
+    again = halls.connect("a")
+    halls.identify(again, "alice", key=ALICE)
+    assert [message["type"] for message in again.read()] == ["WELCOME"]

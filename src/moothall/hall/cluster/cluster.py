@@ -11,6 +11,7 @@ from moothall.hall.budgets import Price
 from moothall.hall.cluster.addresses import Addresses
 from moothall.hall.cluster.bus import Bus, Registry, Stop
 from moothall.hall.cluster.forwarding import Forwarding
+from moothall.hall.cluster.log import Happened
 from moothall.hall.cluster.nodes import Nodes
 from moothall.hall.cluster.ownership import Ownership
 from moothall.hall.cluster.post import Post, Soon
@@ -115,11 +116,14 @@ class Cluster:
     def _admits(self, origin: Origin, message: BusMessage) -> bool:
         """A node that stood still finds in its socket how the others went on without it. It may have been given up,
         and its members taken out of channels: it joins again, and believes nothing until then. If it was not given
-        up, it must look again at what it did not believe."""
+        up, it must look again at what it did not believe.
+
+        Of a node that died, what it said last in channels counts: their logs know what is too late.
+        """
         if not self.nodes.has_lease:
             self.check_connected()
             return False
-        return self.nodes.is_alive(origin.node, origin.life)
+        return self.nodes.is_alive(origin.node, origin.life) or isinstance(message, Happened)
 
     # -- the way in and out ------------------------------------------------------------------------
 

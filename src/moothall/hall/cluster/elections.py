@@ -48,6 +48,7 @@ class ChannelLog(Replica):
         if self._stop is None:
             self._stop = self._outlook.listen(self.name)
         self.role = Role.ELECTED
+        self._late = 0
         self._elected_at = self._outlook.now()
         self._awaited = {node for node in self.room.member_nodes() if self._is_other(node)}
         if former is not None and self._is_other(former):
@@ -110,7 +111,12 @@ class ChannelLog(Replica):
 
     def _begin(self) -> None:
         # What was said last, or in an epoch in between, only nodes may know that are gone.
-        has_missed = self._apart or self._is_unsure or 0 < self._known_epoch < self.epoch - 1
+        has_missed = (
+            self._apart
+            or self._is_unsure
+            or 0 < self._known_epoch < self.epoch - 1
+            or self._late > self._ring.last
+        )
         self._is_unsure = False
         if self._apart:
             self._ends.clear()  # its last records are not those that others have under the same numbers
@@ -265,6 +271,24 @@ class ChannelLog(Replica):
 
     def unfollowed(self, origin: Origin, message: Unfollow) -> None:
         self.followers.discard(origin.node)
+
+    def happened(self, origin: Origin, message: Happened) -> None:
+        if message.epoch >= self.epoch:
+            super().happened(origin, message)
+        elif self.role is Role.ELECTED and message.epoch == self._known_epoch:
+            self._late = max(self._late, message.record.number)
+        elif message.record.number > self._ends.get(message.epoch, message.record.number):
+            self._know_of_loss(message.epoch)
+
+    def _know_of_loss(self, epoch: int) -> None:
+        """The home of this epoch died, and what it said last comes after the next home has begun without it."""
+        del self._ends[epoch]  # nobody knows it, and members are told once
+        if self.role is Role.HOME:
+            me = self._outlook.me.node
+            self._append_own(self.room.reconcile(me, self.room.own()))
+        elif self.role is Role.REPLICA:
+            self._apart = True
+            self._ask_home()
 
     def node_gone(self, node: str) -> None:
         """The life of a node is over."""

@@ -55,6 +55,7 @@ class Shown(_Part, tag="shown", frozen=True):
 
     id: str
     ref: str | None
+    arrival: int = 0  # of the connection that asked; 0: any
 
 
 class Replied(_Part, tag="replied", frozen=True):
@@ -62,6 +63,7 @@ class Replied(_Part, tag="replied", frozen=True):
 
     id: str
     frames: bytes
+    arrival: int = 0  # of the connection that gave it; 0: any
 
 
 class Unsaid(_Part, tag="unsaid", frozen=True):

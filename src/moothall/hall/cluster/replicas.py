@@ -106,6 +106,7 @@ class Replica(ABC):
         ] = {}  # marks of records that were lost, after agents of this node were told
         self._apart = False  # it has decided alone since it last heard of the home
         self._is_unsure = False  # records may have been lost since it last heard of the home
+        self._late = 0  # the last record of the former home that it heard of since it was elected
         self._was_given_up = False  # while it was home
         self._early: dict[int, Record] = {}
         self._pending: dict[str, _Pending] = {}  # by mark, in their order

@@ -45,7 +45,7 @@ from moothall.hall.cluster.replicas import Done
 from moothall.hall.delivery_receipts import Asking, AsksReceipts
 from moothall.hall.session import Agent, Session
 from moothall.wire.agentchat import server
-from moothall.wire.agentchat.client import ClientMessage, Leave
+from moothall.wire.agentchat.client import ClientMessage, Join, Leave
 from moothall.wire.agentchat.codec import decode, encode, encode_command
 from moothall.wire.outgoing import Bundle, Outgoing
 
@@ -65,6 +65,7 @@ class ChannelRoom(Journal):
         self.count_told: int | None = None  # the number of members that other nodes know
         self.has_lost = False
         self._leaving: set[str] = set()  # agents of this node that are about to leave, as the home is told
+        self._entering: set[str] = set()  # and to enter
         # Members that have left the hall, as far as this node knows.
         self._strangers: dict[str, AgentRecord] = {}
         self._asking: dict[str, Asking] = {}  # lines of this node whose authors want receipts, by id
@@ -95,7 +96,8 @@ class ChannelRoom(Journal):
         ref, message.ref = session.ref, None
         record = self._roster.record_of(self._hall.agent_of(session))
         leaving = record.id if isinstance(message, Leave) else ""
-        self._submit(Ordered(record, ref, encode_command(message)), done, leaving=leaving)
+        entering = record.id if isinstance(message, Join) else ""
+        self._submit(Ordered(record, ref, encode_command(message)), done, leaving=leaving, entering=entering)
 
     def say(
         self, agent: Agent, line: server.Chat, asking: Asking | None, done: Callable[[Refusal | None], None]
@@ -117,10 +119,10 @@ class ChannelRoom(Journal):
     def arrive(self, agent: Agent, *, is_visitor: bool = False) -> None:
         """The agent enters without having asked. A visitor needs no answer, and its wire does not wait."""
         if is_visitor:
-            self._submit(Arrive(self._roster.record_of(agent), is_visitor=True), _ignore)
+            self._submit(Arrive(self._roster.record_of(agent), is_visitor=True), _ignore, entering=agent.id)
             return
         entered = self._forwarding.expect_entry(agent)
-        self._submit(Arrive(self._roster.record_of(agent)), lambda answer: entered())
+        self._submit(Arrive(self._roster.record_of(agent)), lambda answer: entered(), entering=agent.id)
 
     def discard(self) -> None:
         """Remove the channel, which has no members."""
@@ -132,14 +134,18 @@ class ChannelRoom(Journal):
     def depart(self, agent: Agent, *, is_visitor: bool = False, is_named: bool = False) -> None:
         self._submit(Depart(agent.id, is_visitor, is_named), _ignore, leaving=agent.id)
 
-    def _submit(self, submission: Submission, done: Done, mark: str = "", leaving: str = "") -> None:
+    def _submit(
+        self, submission: Submission, done: Done, mark: str = "", leaving: str = "", entering: str = ""
+    ) -> None:
         needs_replica = isinstance(submission, Ordered | Arrive)
         self.waiting += needs_replica
         self._leaving.add(leaving)
+        self._entering.add(entering)
 
         def settled(answer: bytes | None) -> None:
             self.waiting -= needs_replica
             self._leaving.discard(leaving)
+            self._entering.discard(entering)
             done(answer)
 
         log = self._forwarding.homes.want(self.channel.name)
@@ -236,7 +242,7 @@ class ChannelRoom(Journal):
         finally:
             session.link = link
             if collector.frames and self._events is not None:
-                self._events.append(Replied(agent.id, collector.frames))
+                self._events.append(Replied(agent.id, collector.frames, order.agent.arrival))
 
     def state(self) -> bytes:
         channel = self.channel
@@ -369,12 +375,12 @@ class ChannelRoom(Journal):
             case Invited():
                 channel.invited.add(event.id)
             case Shown():
-                agent = self._local(event.id)
+                agent = self._local(event)
                 if agent is not None and channel.has(agent):
                     agent.session.ref, agent.session.answered = event.ref, False
                     membership.send_room(hall, agent.session, channel)
             case Replied():
-                agent = self._local(event.id)
+                agent = self._local(event)
                 if agent is not None:
                     agent.link.put(Bundle((), frame=event.frames))
             case Unsaid():
@@ -388,9 +394,12 @@ class ChannelRoom(Journal):
                 if not again:
                     tell_gap(hall, channel, event.reason)
 
-    def _local(self, agent_id: str) -> Agent | None:
-        agent = self._hall.roster.agents.get(agent_id)
-        return agent if agent is not None and not agent.session.is_remote else None
+    def _local(self, event: Shown | Replied) -> Agent | None:
+        """The agent that this answers, if it is here. A later connection of its id has not asked."""
+        agent = self._hall.roster.agents.get(event.id)
+        if agent is None or agent.session.is_remote:
+            return None
+        return agent if event.arrival in (0, self._roster.record_of(agent).arrival) else None
 
     def _hear(self, event: Said, *, again: bool) -> None:
         hall, channel = self._hall, self.channel
@@ -474,9 +483,14 @@ class ChannelRoom(Journal):
                     if missed:
                         membership.tell_left(hall, channel, member)
             for record in told.members:
-                if apart and record.node == self._forwarding.cluster.name:
-                    if record.id not in channel.members:
-                        self._strangers[record.id] = record
+                is_own = record.node == self._forwarding.cluster.name
+                if is_own and record.id not in channel.members and (apart or record.id not in self._entering):
+                    # It has left, which this home does not know.
+                    self._strangers[record.id] = record
+                    if not apart:
+                        self._submit(Depart(record.id, arrival=record.arrival), _ignore)
+                    continue
+                if is_own and apart:
                     continue
                 known = channel.members.get(record.id)
                 if known is None or self._roster.learn(record) is not known:
