@@ -76,7 +76,7 @@ async def test_a_hall_says_how_its_bus_is_and_goes_on_without_it(tmp_path: Path,
         assert down.keys() == usual.keys()
         assert await metric(hall, "moothall_bus_up") == 0
         shown = run_moothall(tmp_path, "health", hall.url).stdout
-        assert re.search(r"^bus +down$", shown, re.MULTILINE)
+        assert re.search(r"^bus +down; nodes of this hall: 1$", shown, re.MULTILINE)
         nats.start()
         await logged(hall, "bus_up", 2)
         healed = await health(hall)

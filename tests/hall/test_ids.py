@@ -26,6 +26,7 @@ def test_the_forms(now: int, seed: int) -> None:
     ids = mint(seed)
     assert re.fullmatch(r"chal_[0-9a-z]+_[0-9a-f]{8}", ids.stamped("chal", now))
     assert ids.stamped("verify", now).split("_")[1] == base36(now)
+    assert re.fullmatch(rf"prop_{base36(now)}_[0-9a-f]{{8}}", ids.ordered("prop", now))
     assert re.fullmatch(r"[0-9a-f]{32}", ids.nonce())
     challenge_id, nonce = ids.challenge(now)
     assert re.fullmatch(rf"chal_{base36(now)}_[0-9a-f]{{8}}", challenge_id)
@@ -46,6 +47,22 @@ def test_no_two_challenges_have_anything_in_common() -> None:
 def test_messages_of_the_same_millisecond_have_different_ids() -> None:
     ids = mint()
     assert len({ids.message_id(1) for _ in range(100_000)}) == 100_000
+
+
+@given(st.lists(st.integers(36**7, 36**7 + 3)))
+def test_ordered_ids_are_in_the_order_of_time_and_then_in_that_in_which_they_are_given_out(
+    times: list[int],
+) -> None:
+    ids = mint()
+    times.sort()
+    given_out = [ids.ordered("prop", now) for now in times]
+    assert given_out == sorted(given_out)
+    assert len(set(given_out)) == len(times)
+
+
+def test_ordered_ids_have_eight_digits_whatever_is_drawn() -> None:
+    ids = IdMint(lambda size: b"\xff" * size)
+    assert [ids.ordered("prop", 1) for _ in range(2)] == ["prop_1_7fffffff", "prop_1_80000000"]
 
 
 def test_two_halls_do_not_begin_at_the_same_place() -> None:

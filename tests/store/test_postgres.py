@@ -14,7 +14,7 @@ from moothall.market.audit import audit_row
 from moothall.market.books import Books
 from moothall.market.records import Receipt, Standing
 from moothall.store import postgres as engine
-from moothall.store.postgres import PgWorker, PostgresConnection, PostgresStore
+from moothall.store.postgres import PgWorker, PostgresConnection, PostgresStore, Reach, connect
 from moothall.store.units import StoreFailed, Unit
 from tests.store.server import Server
 from tests.store.support import (
@@ -232,6 +232,29 @@ async def test_a_server_that_cannot_be_reached_fails_units_at_once(
         await run(store, accept("prop_1"))
     assert len(tried) == 1
     store.close()
+
+
+def test_threads_try_again_when_one_of_them_has_reached_the_server(
+    postgres: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reach = Reach()
+
+    def refused(url: str) -> PostgresConnection:
+        raise psycopg.OperationalError("connection refused")
+
+    def refused_late(url: str) -> PostgresConnection:
+        monkeypatch.setattr(engine, "connect", connect)
+        reach.connect(url).close()
+        raise psycopg.OperationalError("connection refused")
+
+    monkeypatch.setattr(engine, "connect", refused)
+    with pytest.raises(psycopg.OperationalError):
+        reach.connect(postgres.url)
+    assert not reach.may_try
+    monkeypatch.setattr(engine, "connect", refused_late)
+    with pytest.raises(psycopg.OperationalError):
+        reach.connect(postgres.url)
+    assert reach.may_try
 
 
 async def test_a_server_that_cannot_be_reached_at_the_start_is_one_line_without_the_password(

@@ -149,7 +149,7 @@ class CourtDesk:
     def file_intent(self, hall: Services, session: Session, message: client.DisputeIntent) -> None:
         key = _key(hall, session)
         now, rules = hall.timestamp(), self._rules
-        dispute_id, server_nonce = hall.ids.stamped("disp", now), hall.ids.nonce()
+        dispute_id, server_nonce = hall.ids.ordered("disp", now), hall.ids.nonce()
         here = self._candidates(hall)
         self._carry_out(
             hall,

@@ -31,10 +31,24 @@ class IdMint:
     def __init__(self, entropy: Entropy) -> None:
         self._entropy = entropy
         self._tails = _walk(int.from_bytes(entropy(4), "big"))
+        self._ordered_at = 0
+        self._latest = 0
 
     def stamped(self, prefix: str, now: int) -> str:
-        """`chal_<ms in base 36>_<8 hex>` and its like."""
+        """`captcha_<ms in base 36>_<8 hex>` and its like."""
         return f"{prefix}_{base36(now)}_{self._entropy(4).hex()}"
+
+    def ordered(self, prefix: str, now: int) -> str:
+        """The same. Ids of one millisecond are in the order in which they are given out.
+
+        Lists of deals and cases are sorted by time, then by id.
+        """
+        if now == self._ordered_at:
+            self._latest += 1
+        else:
+            self._ordered_at = now
+            self._latest = int.from_bytes(self._entropy(4), "big") >> 1  # room for two billion more
+        return f"{prefix}_{base36(now)}_{self._latest:08x}"
 
     def challenge(self, now: int) -> tuple[str, str]:
         """The id of one, and 32 random digits for its nonce, of a single draw: each is a system call."""

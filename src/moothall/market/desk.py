@@ -129,7 +129,7 @@ class MarketDesk:
         # An agent that only claims a key counts as absent: a replayed packet must not keep deals from its owner.
         recipient = target.key.raw if target is not None and target.key is not None else None
         now, rules = hall.timestamp(), self._rules
-        proposal_id = hall.ids.stamped("prop", now)
+        proposal_id = hall.ids.ordered("prop", now)
         offer = structs.replace(message, task=hall.redacted(message.task, agent))
 
         def work(books: Books, order: Signed[Propose]) -> MarketOutcome:

@@ -40,7 +40,8 @@ async def missed(affairs: Affairs, line: Line, marks: Marks) -> AsyncIterator[Mi
     """All that the agent has not seen. It counts as seen then. Raises what `Line.ask` raises."""
     since = marks.since or 0
     async for summary in _listed(line):
-        if not marks.concerns(summary.updated_at * MILLI_TO_MICRO):
+        # The hall rounds down to milliseconds, and the marks have microseconds.
+        if not marks.concerns((summary.updated_at + 1) * MILLI_TO_MICRO):
             continue
         conversation = affairs.conversation_of(bytes.fromhex(summary.conversation_id))
         known = None if conversation.record.facts is None else conversation.state

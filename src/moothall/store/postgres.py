@@ -175,6 +175,7 @@ class PostgresStore:
         self._answers = Answers()
         self._statistics = Statistics()
         self._counting = threading.Lock()
+        self._reach = Reach()
         self._queue: SimpleQueue[Unit | None] = SimpleQueue()  # bounded as in SqliteStore
         self._closed = False
         self._threads = [
@@ -207,7 +208,7 @@ class PostgresStore:
                 thread.join()
 
     def _serve(self) -> None:
-        worker = PgWorker(self._url, self._subscriptions, self._hall)
+        worker = PgWorker(self._url, self._subscriptions, self._hall, self._reach)
         while (unit := self._queue.get()) is not None:
             finished = worker.run(unit)
             self._count(finished)
@@ -235,16 +236,47 @@ class Finished(NamedTuple):
     failed: bool = False
 
 
+class Reach:
+    """Whether the database can be reached, as far as the threads of a store know.
+
+    After a failed attempt, no thread begins another one for PAUSE seconds, unless one that is under way succeeds.
+    """
+
+    def __init__(self) -> None:
+        self._next_attempt = 0.0
+        self._reached_at = 0.0
+
+    @property
+    def may_try(self) -> bool:
+        return monotonic() >= self._next_attempt
+
+    def connect(self, url: str) -> PostgresConnection:
+        """Raises psycopg.Error."""
+        began = monotonic()
+        try:
+            connection = connect(url)
+        except psycopg.Error:
+            if began > self._reached_at:  # or the attempt is older than what another thread knows
+                self._next_attempt = monotonic() + PAUSE
+            raise
+        self._reached_at = monotonic()
+        self._next_attempt = 0.0
+        return connection
+
+
 class PgWorker:
     """One connection, and the thread that works with it."""
 
-    def __init__(self, url: str, subscriptions: Sequence[Subscription] = (), hall: str = "") -> None:
+    def __init__(
+        self, url: str, subscriptions: Sequence[Subscription] = (), hall: str = "", reach: Reach | None = None
+    ) -> None:
+        """`reach`: what it shares with other threads that work with the same database."""
         self._url = url
         self._hall = hall
         self._subscriptions = subscriptions
         self._connection: PostgresConnection | None = None
         self._cache = RowCache()
-        self._next_connect = 0.0
+        self._reach = Reach() if reach is None else reach
 
     def run(self, unit: Unit) -> Finished:
         failure = StoreFailed("not saved")
@@ -298,12 +330,11 @@ class PgWorker:
 
     def _connected(self) -> PostgresConnection:
         if self._connection is None or self._connection.lost:
-            if monotonic() < self._next_connect:
+            if not self._reach.may_try:
                 raise Unreachable("not saved: the database cannot be reached")
             try:
-                self._connection = connect(self._url)
+                self._connection = self._reach.connect(self._url)
             except psycopg.Error as error:
-                self._next_connect = monotonic() + PAUSE
                 raise Unreachable(f"not saved: {_one_line(error)}") from error
         return self._connection
 
