@@ -3,13 +3,16 @@
 import asyncio
 import socket
 import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from itertools import product
+from time import monotonic
 from typing import Any, cast
 
 import pytest
 
 from moothall.gateways.connection import TRANSPORT_HIGH_WATER, Connection
-from moothall.gateways.port import Patience, Port
+from moothall.gateways.port import MANY, MOMENT, Patience, Port
 from moothall.wire.http import Response
 from moothall.wire.http_routes import Route, RouteTable
 from moothall.wire.websocket import (
@@ -71,6 +74,28 @@ def number_of(received: Frame | None) -> int:
     assert received is not None
     assert received.opcode == TEXT
     return int(received.payload)
+
+
+class Recorder:
+    """A transport that remembers what was written."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
+        self.writes: list[bytes] = []
+
+    def write(self, sent: bytes) -> None:
+        self.writes.append(sent)
+        self.transport.write(sent)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.transport, name)
+
+
+def recorded(links: Sequence[Connection]) -> list[Recorder]:
+    recorders = [Recorder(link.transport) for link in links]
+    for link, recorder in zip(links, recorders, strict=True):
+        link.transport = cast("asyncio.Transport", recorder)
+    return recorders
 
 
 async def until_stuck(link: Connection) -> int:
@@ -354,23 +379,9 @@ async def test_who_reads_again_gets_everything_in_order_and_no_copies_ahead_of_t
 
 @on_uvloop
 async def test_what_is_put_in_one_turn_leaves_in_one_write() -> None:
-    class Recorder:
-        def __init__(self, transport: asyncio.Transport) -> None:
-            self.transport = transport
-            self.writes: list[bytes] = []
-
-        def write(self, sent: bytes) -> None:
-            self.writes.append(sent)
-            self.transport.write(sent)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.transport, name)
-
     room = Gathering()
     async with running(room) as port, await Peer.upgraded(port) as peer, await Peer.upgraded(port):
-        recorders = [Recorder(link.transport) for link in room.guests]
-        for link, recorder in zip(room.guests, recorders, strict=True):
-            link.transport = cast("asyncio.Transport", recorder)
+        recorders = recorded(room.guests)
         lines = [line(number) for number in range(3)]
         for sent in lines:
             room.say(sent)
@@ -382,6 +393,63 @@ async def test_what_is_put_in_one_turn_leaves_in_one_write() -> None:
         room.say(alone)
         await peer.read_frame()
         assert all(recorder.writes[-1] is alone for recorder in recorders)
+
+
+class Relaying(Gathering):
+    """A room where all guests hear what one of them says. The next message comes while it handles the last one."""
+
+    def __init__(self, messages: int, *, slow: float = 0.0) -> None:
+        super().__init__()
+        self.speaker: Peer | None = None
+        self.to_come = messages
+        self.slow = slow  # seconds that each message takes
+
+    def receive(self, guest: Connection, payload: bytes) -> None:
+        self.to_come -= 1
+        if self.to_come and self.speaker is not None:
+            self.speaker.say_now(text("more"))
+        self.say(encode_text(payload))
+        done = monotonic() + self.slow
+        while monotonic() < done:
+            pass
+
+
+async def written_to_a_crowd(room: Relaying, *, members: int) -> list[list[int]]:
+    """How many frames each write to each member had."""
+    all_of_it = room.to_come
+    async with AsyncExitStack() as stack:
+        port = await stack.enter_async_context(running(room))
+        peers = [await stack.enter_async_context(await Peer.upgraded(port)) for _ in range(members)]
+        recorders = recorded(room.guests)
+        room.speaker = peers[0]
+        room.speaker.say_now(text("more"))
+        for peer in peers:
+            for _ in range(all_of_it):
+                assert await peer.read_frame() == Frame(TEXT, b"more")
+    said = encode_text(b"more")
+    writes = [[sent.count(said) for sent in recorder.writes] for recorder in recorders]
+    return [counts[:-1] for counts in writes]  # the last one has the close frame
+
+
+@on_uvloop
+async def test_what_arrives_before_the_writes_to_many_leaves_with_them() -> None:
+    assert await written_to_a_crowd(Relaying(2), members=2 * MANY + 1) == [[2]] * (2 * MANY + 1)
+
+
+@on_uvloop
+async def test_writes_to_a_few_do_not_wait_for_more() -> None:
+    assert await written_to_a_crowd(Relaying(2), members=MANY) == [[1, 1]] * MANY
+
+
+@on_uvloop
+async def test_writes_to_many_wait_for_a_bounded_number_of_reads() -> None:
+    assert await written_to_a_crowd(Relaying(6), members=2 * MANY + 1) == [[3, 3]] * (2 * MANY + 1)
+
+
+@on_uvloop
+async def test_writes_to_many_wait_for_a_bounded_time() -> None:
+    slow = Relaying(3, slow=2 * MOMENT)
+    assert await written_to_a_crowd(slow, members=2 * MANY + 1) == [[2, 1]] * (2 * MANY + 1)
 
 
 @on_uvloop

@@ -180,6 +180,10 @@ class Peer:
                     self.was_reset = True
                     return
 
+    def say_now(self, chunk: bytes) -> None:
+        """Send a few bytes, which the kernel takes at once."""
+        assert self._socket.send(chunk) == len(chunk)
+
     async def read_head(self) -> str:
         while b"\r\n\r\n" not in self._unread:
             assert await self._receive(), f"the head ended early: {self._unread!r}"

@@ -138,6 +138,7 @@ class Connection(Link):
 
     def data_received(self, data: bytes) -> None:
         self.heard = True
+        self._port.reads += 1
         reader = self._reader
         if reader is None:
             if self._head is not None:

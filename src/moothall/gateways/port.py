@@ -25,6 +25,11 @@ from moothall.wire.websocket import GOING_AWAY, POLICY_VIOLATION, Violation
 # Largest messages that one address may have under way: their end has not arrived, or they wait for its budget.
 LONG_AT_ONCE: Final = 4
 
+# A message to many costs a write for each of them, and a look at the sockets costs less than one write. So before
+# the port writes to more than MANY connections for each read, it looks for more that can leave in the same writes.
+MANY: Final = 4
+MOMENT: Final = 0.002  # seconds in which it looks again while there is more
+
 FOREIGN_HOST: Final = Response(
     403, b"Ask under a loopback name such as localhost, or add this Host to `allowed_hosts`\n"
 )
@@ -85,6 +90,9 @@ class Port:
         self.rooms: Mapping[str, Served | None] = {}
         self._server: asyncio.Server | None = None
         self.dirty: list[Connection] = []
+        self.reads = 0  # since the first of the messages that wait for the flush
+        self._reads_before = 0  # the last look
+        self._flush_by = 0.0
         self._connections: set[Connection] = set()
         # Until when, oldest first. Nearly all are in time, so a look now and then beats a timer for each.
         self._heads: dict[Connection, float] = {}  # who has not sent a whole request yet
@@ -146,9 +154,14 @@ class Port:
         self.dirty.append(connection)
 
     def flush_soon(self) -> None:
+        self.reads = 1  # the one that brought the message
+        self._reads_before = 0
         self.loop.call_soon(self._flush)
 
     def _flush(self) -> None:
+        if len(self.dirty) > MANY * self.reads and self._looks_again():
+            self.loop.call_soon(self._flush)  # after the sockets that are readable now
+            return
         dirty, self.dirty = self.dirty, []
         sent = 0
         frames: list[bytes] = []
@@ -167,6 +180,14 @@ class Port:
             connection.queue = []
             connection.transport.write(joined)
         self.frames_sent += sent
+
+    def _looks_again(self) -> bool:
+        """True at first, and then as long as each look at the sockets has brought something, for a moment."""
+        now, before = self.loop.time(), self._reads_before
+        self._reads_before = self.reads
+        if not before:
+            self._flush_by = now + MOMENT
+        return self.reads > before and now < self._flush_by
 
     # -- what connections tell ---------------------------------------------------------------------
 
