@@ -173,7 +173,7 @@ WORKLOADS: Final = (
         "memory per idle identified connection, at 5,000",
         MEMORY,
         _all("hold", "--connections", "5000"),
-        (Bound("moothall", None, must=10.0, aim=4.0),),
+        (Bound("moothall", None, must=10.0, aim=2.0),),
     ),
     Workload(
         "join",

@@ -2,6 +2,8 @@
 
 The transport of an ordinary protocol reads up to a quarter of a megabyte. To cut that into packets takes a
 millisecond, and to keep it for each of thousands of connections takes gigabytes.
+
+A `KeepConnection` cannot be such a protocol itself: it is compiled, and inherits from no class that is not.
 """
 
 import asyncio

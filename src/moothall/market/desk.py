@@ -397,6 +397,7 @@ class Online:
 
 
 def _addressed(outcome: MarketOutcome) -> Iterator[Addressed]:
+    """Lazy, also when it is compiled: a generator expression would make all messages at once."""
     for notice in outcome.notices:
         yield Addressed(notice.to, agentchat.message_of(notice.news))
 
