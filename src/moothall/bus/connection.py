@@ -159,10 +159,11 @@ def _explained(server: Server, error: Exception) -> Exception:
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     if "authorization violation" in text.lower() or "authentication" in text.lower():
         return UsageError(
-            f"{server.url}: NATS refuses the credentials of this node; check MOOTHALL_BUS and bus_user"
+            f"{server.url}: NATS refuses the credentials of this node; check MOOTHALL_BUS, or bus_user,"
+            " bus_password_file and bus_credentials"
         )
     if isinstance(error, TimeoutError):
-        return ConnectionError(f"{server.url}: no answer")
+        return ConnectionError(f"{server.url}: no answer; is NATS running there?")
     if isinstance(error, (OSError, nats.errors.Error)):
-        return ConnectionError(f"{server.url}: {text}")
+        return ConnectionError(f"{server.url}: {text}; is NATS running there?")
     return ConnectionError(f"{server.url}: {type(error).__name__}: {text}")

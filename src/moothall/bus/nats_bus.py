@@ -99,8 +99,8 @@ class NatsBus:
                 await self._first
         except TimeoutError:
             await self.close()
-            trouble = self._trouble or "no answer"
-            raise UsageError(f"the bus cannot be reached: {trouble}; is NATS running there?") from None
+            trouble = self._trouble or "no answer; is NATS running there?"
+            raise UsageError(f"the bus cannot be reached: {trouble}") from None
         except BaseException:
             await self.close()
             raise

@@ -63,9 +63,10 @@ MAX_HOST: Final = 320  # characters of a Host header: more than the longest name
 
 
 class Connection(Link):
-    """It has the methods of `asyncio.Protocol`, and does not inherit from it: what does cannot be compiled well.
+    """It has the methods of `asyncio.Protocol`, and does not inherit from it: mypyc compiles subclasses of such
+    classes badly.
 
-    It says that it is a link, so that a compiled hall calls it without a search by name.
+    It inherits from `Link`, so that a compiled hall calls it without a search by name.
     """
 
     __slots__ = (

@@ -39,7 +39,7 @@ class IdMint:
         return f"{prefix}_{base36(now)}_{self._entropy(4).hex()}"
 
     def ordered(self, prefix: str, now: int) -> str:
-        """The same. Ids of one millisecond are in the order in which they are given out.
+        """Like `stamped`, but ids of one millisecond sort in the order in which they are given out.
 
         Lists of deals and cases are sorted by time, then by id.
         """

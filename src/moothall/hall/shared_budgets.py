@@ -19,7 +19,7 @@ MOST_TOLD: Final = 512  # addresses that a node tells of: those with the highest
 # All nodes together may overlook this part of a budget. What an address spends at one node below its part of that
 # costs the bus nothing.
 OVERLOOKED: Final = 0.5
-# A load sinks to this part of itself in a second, at most. So an address that floods all nodes for a moment, again
+# A load keeps at least this part of itself each second. So an address that floods all nodes for a moment, again
 # and again, does not begin each time with a whole budget at each of them.
 CALMING: Final = 0.75
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Self
 
-# What the windows without an event share, and none of them changes. A deque of its own takes 600 bytes, and most
+# Shared by all windows without an event, and never changed. A deque of its own takes 600 bytes, and most
 # windows of an idle agent never count anything.
 _NO_TIMES: Final[deque[float]] = deque()
 

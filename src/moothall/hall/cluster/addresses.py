@@ -15,7 +15,7 @@ REPORT_SECONDS: Final = 3.0  # that a report counts, if no other one follows
 
 
 class Loads(BusMessage, frozen=True):
-    """What addresses have spent at this node since its last report. Those that are not in it: little."""
+    """What addresses have spent at this node since its last report. An address that is missing has spent little."""
 
     KIND: ClassVar = "address-loads"
 

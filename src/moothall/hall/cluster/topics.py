@@ -31,7 +31,7 @@ class TopicsHeard(BusMessage, frozen=True):
     topics: list[str]
     hears_all: bool = False  # it gets the envelopes of all topics
     asks: bool = False  # the other node says the same of itself
-    listeners: int = 0  # connections that hear the fixed topics: so many, or at least so many
+    listeners: int = 0  # connections that hear the fixed topics, counted up to a limit
     is_bridge: bool = False  # it has the network of peers
 
 
@@ -103,7 +103,7 @@ class Topics:
                 self._publish(TopicsChanged([topic]))
 
     def has_listeners(self, listeners: int) -> None:
-        """So many connections of this node hear the fixed topics, or at least so many. The other nodes are told
+        """Connections of this node that hear the fixed topics, counted up to a limit. The other nodes are told
         within a second."""
         self._own_listeners = listeners
 
