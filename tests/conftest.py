@@ -26,9 +26,12 @@ settings.register_profile("ci", deadline=None, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=500, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-# Under `nohup` the programs that tests start would ignore SIGHUP as well. They do not inherit a handler.
+# Under `nohup`, or in the background of a script, the programs that tests start would ignore these signals as well.
+# They do not inherit a handler.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _numbers = count()
 _SOURCES = Path(__file__).parents[1] / "src"
