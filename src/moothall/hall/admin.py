@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Final, TypeVar
 
-from moothall.errors import AgentNotFound, InvalidKey, InvalidMessage, RateLimited, Refusal
+from moothall.errors import AgentNotFound, InvalidKey, InvalidMessage, RateLimited, Refusal, Unavailable
 from moothall.hall.access import (
     Allowlist,
     Approval,
@@ -203,10 +203,16 @@ def list_bans(hall: Hall, session: Session, message: admin.AdminBans) -> None:
 def set_motd(hall: Hall, session: Session, message: admin.AdminMotd) -> None:
     """An empty one is taken out of the store: the next start shows that of the settings again."""
     motd = message.motd or None
+    if message.kick and hall.cluster is not None:
+        if not hall.cluster.is_connected:
+            raise Unavailable(
+                "The other nodes of this hall cannot be reached now, so their connections would stay open;"
+                " try again later, or without `kick`"
+            )
+        hall.cluster.remote.maintain(motd)
     _show_motd(hall, motd)
-    others = [other for other in hall.sessions if other is not session]
     if message.kick:
-        hall.agenda.at(hall.now() + MAINTENANCE_DELAY, lambda: _close_all(hall, others))
+        _close_soon(hall, [other for other in hall.sessions if other is not session])
 
     def work(books: CommonBooks) -> None:
         if motd is None:
@@ -252,10 +258,13 @@ def _require_allowlist(hall: Hall) -> None:
 
 
 def _find(hall: Hall, agent_id: str) -> Agent:
+    """An agent that can be told now. Raises AgentNotFound or Unavailable."""
     bare = bare_id(agent_id)
     agent = hall.roster.agents.get(bare) or next(iter(all_with(hall, bare)), None)
     if agent is None:
         raise AgentNotFound(f"There is no agent {agent_id[:64]} here")
+    if hall.cluster is not None:
+        hall.cluster.check_reaches(agent)
     return agent
 
 
@@ -308,6 +317,17 @@ def replace_copy(hall: Hall, of: ListName, records: list[bytes]) -> None:
         hall.spending.caps = Caps(records)
     elif (motd := read_motd(records)) != hall.motd:
         _show_motd(hall, motd)
+
+
+def maintain(hall: Hall, motd: str | None) -> None:
+    """An admin at another node closes all connections. Show the MOTD now: the store may tell of it after that."""
+    if motd != hall.motd:
+        _show_motd(hall, motd)
+    _close_soon(hall, list(hall.sessions))
+
+
+def _close_soon(hall: Hall, sessions: list[Session]) -> None:
+    hall.agenda.at(hall.now() + MAINTENANCE_DELAY, lambda: _close_all(hall, sessions))
 
 
 def _close_all(hall: Hall, sessions: list[Session]) -> None:

@@ -16,6 +16,7 @@ FIRST = {
     "agent-is-written": ["number", "is_written"],
     "agent-backlog": ["id", "unread"],
     "agent-grant-verified": ["id", "verified"],
+    "agents-maintain": ["motd"],
     "agent-pass-on": ["id", "ref", "text"],
     "id-displace": ["id", "claim", "new_ip"],
     "id-released": ["id", "claim", "rates", "debts"],

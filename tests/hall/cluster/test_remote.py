@@ -65,7 +65,7 @@ def test_an_agent_that_is_not_there_is_refused_as_ever() -> None:
 
 
 def test_what_cannot_get_there_now_is_refused() -> None:
-    halls = Halls("a", "b")
+    halls = Halls("a", "b", admin_key=ADMIN_KEY)
     alice, bob = halls.agent("a", "alice", key=ALICE), halls.agent("b", "bob", key=BOB)
     halls.cut("a")
     halls.send(alice, "MSG", to=bob.id, content="hello")
@@ -74,7 +74,15 @@ def test_what_cannot_get_there_now_is_refused() -> None:
     assert_refused(alice, "UNAVAILABLE")
     halls.send(alice, "VERIFY_REQUEST", target=bob.id, nonce=NONCE)
     assert_refused(alice, "UNAVAILABLE")
+    for verb in ("ADMIN_KICK", "ADMIN_VERIFY"):
+        halls.send(alice, verb, admin_key=ADMIN_KEY, agent_id=bob.id, verified=True)
+        assert_refused(alice, "UNAVAILABLE", "another node")
+    halls.send(alice, "ADMIN_MOTD", admin_key=ADMIN_KEY, motd="soon", kick=True)
+    assert_refused(alice, "UNAVAILABLE", "without `kick`")
+    halls.send(alice, "ADMIN_KICK", admin_key=ADMIN_KEY, agent_id="@" + "0" * 8)
+    assert_refused(alice, "AGENT_NOT_FOUND")
     halls.advance(1)
+    assert_open(alice, bob)
     halls.send(alice, "MSG", to=alice.id, content="to myself")
     assert_sent(alice, "MSG")
     halls.heal("a")
@@ -249,6 +257,33 @@ def test_an_admin_kicks_and_bans_agents_of_other_nodes() -> None:
     assert_closed(carl, 1000, "Banned by admin")
     assert list(halls["a"].hall.roster.agents) == [admin.id[1:]]
     assert_open(admin)
+
+
+def test_a_message_of_the_day_with_kick_closes_the_connections_of_all_nodes() -> None:
+    halls = Halls("a", "b", admin_key=ADMIN_KEY)
+    admin, alice = halls.agent("a", "admin"), halls.agent("a", "alice", join="#general")
+    bob, stranger = halls.agent("b", "bob", join="#general"), halls.connect("b")
+    halls.hush()
+    halls.send(admin, "ADMIN_MOTD", admin_key=ADMIN_KEY, motd="back in an hour", kick=True)
+    for guest in (alice, bob, stranger):
+        assert_sent(guest, "MOTD_UPDATE", motd="back in an hour")
+    halls.advance(0.4)
+    assert_open(alice, bob, stranger)
+    late = halls.connect("b")
+    halls.advance(0.1)
+    for guest in (alice, bob, stranger):
+        assert_closed(guest, 1001, "Server maintenance")
+        assert_silent(guest)
+    assert_open(admin, late)
+    assert list(halls["b"].hall.roster.agents) == [admin.id[1:]]
+
+
+def test_a_message_of_the_day_without_kick_closes_none() -> None:
+    halls = Halls("a", "b", admin_key=ADMIN_KEY)
+    admin, bob = halls.agent("a", "admin"), halls.agent("b", "bob")
+    halls.send(admin, "ADMIN_MOTD", admin_key=ADMIN_KEY, motd="tea at five")
+    halls.advance(1)
+    assert_open(admin, bob)
 
 
 def test_callbacks_fire_once_where_the_agent_is() -> None:

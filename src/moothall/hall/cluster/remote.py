@@ -22,7 +22,7 @@ from moothall.hall.session import Agent
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.codec import Malformed, decode, encode, encode_command, framed
 from moothall.wire.agentchat.server import Ack, Chat, VerifyRequestNotice
-from moothall.wire.bus import BadPacket, BusMessage, Origin
+from moothall.wire.bus import EVERY_NODE, BadPacket, BusMessage, Origin
 from moothall.wire.outgoing import Bundle, Outgoing
 
 if TYPE_CHECKING:
@@ -133,6 +133,14 @@ class GrantVerified(BusMessage, frozen=True):
 
     id: str
     verified: bool
+
+
+class Maintain(BusMessage, frozen=True):
+    """An admin sent ADMIN_MOTD with `kick`: show this message of the day, then close every connection."""
+
+    KIND: ClassVar = "agents-maintain"
+
+    motd: str | None
 
 
 class PassOn(BusMessage, frozen=True):
@@ -275,6 +283,7 @@ class Remote:
         cluster.handle(IsWritten, self._is_written)
         cluster.handle(Backlog, self._backlog)
         cluster.handle(GrantVerified, self._granted)
+        cluster.handle(Maintain, self._maintain)
         cluster.handle(PassOn, self._passed_on)
 
     def await_answer(self, question: str, node: str) -> None:
@@ -300,6 +309,10 @@ class Remote:
     def grant(self, agent: Agent, *, verified: bool) -> None:
         """To the node of an agent: an admin said whether the agent is shown as verified."""
         self._cluster.send(agent.node, GrantVerified(agent.id, verified))
+
+    def maintain(self, motd: str | None) -> None:
+        """To all nodes: an admin said with ADMIN_MOTD to close every connection."""
+        self._cluster.publish(EVERY_NODE, Maintain(motd))
 
     # -- for agents of this node -------------------------------------------------------------------
 
@@ -352,6 +365,9 @@ class Remote:
         agent = self._here(message.id)
         if agent is not None:
             admin.grant(self._hall, agent, verified=message.verified)
+
+    def _maintain(self, origin: Origin, message: Maintain) -> None:
+        admin.maintain(self._hall, message.motd)
 
     def _ask_written(self, origin: Origin, message: AskWritten) -> None:
         agent, answer = self._here(message.id), partial(self._answer_written, origin.node, message.number)
