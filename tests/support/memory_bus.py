@@ -25,6 +25,7 @@ class Broker:
         self.published = 0
         self.held: set[str] = set()  # nodes that stand still: what comes to them waits
         self.losing: set[tuple[str, str]] = set()  # from and to: messages between these nodes are lost
+        self.delayed: set[tuple[str, str]] = set()  # from and to: messages between these nodes wait
 
     @classmethod
     def seeded(cls, seed: int) -> "Broker":
@@ -61,8 +62,12 @@ class Broker:
             del line[self._random.randrange(len(line))]
 
     def step(self) -> bool:
-        """Deliver one message. False: there is none, but for nodes that are held."""
-        waiting = [line for (_, end), line in self._lines.items() if line and end not in self.held]
+        """Deliver one message. False: there is none, but for nodes that are held, or on ways that are delayed."""
+        waiting = [
+            line
+            for way, line in self._lines.items()
+            if line and way[1] not in self.held and way not in self.delayed
+        ]
         if not waiting:
             return False
         self._random.choice(waiting).popleft()()

@@ -254,8 +254,13 @@ class Asking:
         _plan_expiry(hall)
         if not recipients:
             _tell(hall, tracked, News("UNDELIVERED", line.to, 0, EMPTY))
+        in_channel = line.to[0] == "#"
         for carrier, ids in self._recipients.items():
-            carrier.when_written(partial(_settle, hall, tracked.msg_id, ids))
+            told = partial(_settle, hall, tracked.msg_id, ids)
+            if in_channel and hall.cluster is not None:
+                hall.cluster.remote.when_line_written(carrier, line.to, tracked.msg_id, told)
+            else:
+                carrier.when_written(told)
 
 
 def spread_asking(

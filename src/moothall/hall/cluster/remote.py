@@ -15,8 +15,9 @@ import msgspec
 
 from moothall.errors import InvalidMessage, Refusal
 from moothall.hall import admin, delivery_receipts, peers
+from moothall.hall.cluster.awaited_lines import AwaitedLines
 from moothall.hall.cluster.nodes import Node
-from moothall.hall.outside import Written
+from moothall.hall.outside import Link, Relay, Written
 from moothall.hall.packet_link import PacketLink
 from moothall.hall.session import Agent
 from moothall.wire.agentchat import client
@@ -102,12 +103,17 @@ class CloseAgent(BusMessage, frozen=True):
 
 
 class AskWritten(BusMessage, frozen=True):
-    """Say when all that was delivered to this agent before is written."""
+    """Say when all that was delivered to this agent before is written.
+
+    `msg_id`: say it of this line of the channel, which comes from the home of the channel, and maybe later.
+    """
 
     KIND: ClassVar = "agent-ask-written"
 
     id: str
     number: int
+    channel: str = ""
+    msg_id: str = ""
 
 
 class IsWritten(BusMessage, frozen=True):
@@ -179,6 +185,9 @@ class RemoteLink:
     def when_written(self, told: Written) -> None:
         self._carrier.when_written(self._id, told)
 
+    def when_line_written(self, channel: str, msg_id: str, told: Written) -> None:
+        self._carrier.when_written(self._id, told, channel, msg_id)
+
     def close(self, code: int, reason: str) -> None:
         self._carrier.close(self._id, code, reason)
 
@@ -224,13 +233,13 @@ class Carrier:
     def close(self, agent_id: str, code: int, reason: str) -> None:
         self._send(CloseAgent(agent_id, code, reason))
 
-    def when_written(self, agent_id: str, told: Written) -> None:
+    def when_written(self, agent_id: str, told: Written, channel: str = "", msg_id: str = "") -> None:
         if not self._cluster.is_connected or len(self._unwritten) >= MAX_UNWRITTEN:
             told(False)
             return
         self._number += 1
         self._unwritten[self._number] = agent_id, told
-        self._send(AskWritten(agent_id, self._number))
+        self._send(AskWritten(agent_id, self._number, channel, msg_id))
 
     def written(self, answer: IsWritten) -> None:
         waiting = self._unwritten.pop(answer.number, None)
@@ -275,6 +284,7 @@ class Remote:
         self._hall = cluster.hall
         self._awaited: OrderedDict[str, str] = OrderedDict()  # the node that asked, by the id of the question
         self._full: set[tuple[str, str]] = set()  # nodes that were told of an agent's backlog
+        self.awaited_lines = AwaitedLines(self._hall.agenda, self._hall.now)
         cluster.handle(Deliver, self._deliver)
         cluster.handle(DeliverLine, self._deliver_line)
         cluster.handle(DeliverPacket, self._deliver_packet)
@@ -305,6 +315,13 @@ class Remote:
         message.ref = None
         self._cluster.send(node, PassOn(agent.id, ref, encode_command(message)))
         return True
+
+    def when_line_written(self, carrier: Link | Relay, channel: str, msg_id: str, told: Written) -> None:
+        """Like `when_written`, for a line of a channel that was said already. It may yet come to other nodes."""
+        if isinstance(carrier, RemoteLink):
+            carrier.when_line_written(channel, msg_id, told)
+        else:
+            carrier.when_written(told)
 
     def grant(self, agent: Agent, *, verified: bool) -> None:
         """To the node of an agent: an admin said whether the agent is shown as verified."""
@@ -370,8 +387,15 @@ class Remote:
         admin.maintain(self._hall, message.motd)
 
     def _ask_written(self, origin: Origin, message: AskWritten) -> None:
-        agent, answer = self._here(message.id), partial(self._answer_written, origin.node, message.number)
-        if agent is None:
+        told = partial(self._when_written, origin.node, message)
+        if not message.msg_id or message.msg_id in self._awaited:
+            told(True)
+        else:
+            self.awaited_lines.wait_for(message.msg_id, told)
+
+    def _when_written(self, node: str, asked: AskWritten, has_come: bool) -> None:
+        agent, answer = self._here(asked.id), partial(self._answer_written, node, asked.number)
+        if not has_come or agent is None or (asked.channel and asked.channel not in agent.channels):
             answer(False)
         else:
             agent.link.when_written(answer)

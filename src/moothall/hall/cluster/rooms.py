@@ -105,6 +105,7 @@ class ChannelRoom(Journal):
         """A line of an agent of this node. `done` is called when it was said, or with the refusal of the home."""
 
         def answered(answer: bytes | None) -> None:
+            self._asking.pop(line.msg_id or "", None)  # the home refused it, or its record did not come here
             done(events.refusal_of(events.decode_answer(answer)) if answer else None)
 
         asks = ""
@@ -413,6 +414,8 @@ class ChannelRoom(Journal):
         asking = self._receipts(line, author, event.asks) if author is not None else None
         but = None if event.has_echo else author
         hall.delivery.say(channel, line, but, by_agent=event.by_agent, author=author, asking=asking)
+        if event.asks:
+            self._forwarding.cluster.remote.awaited_lines.settle(line.msg_id or "", has_come=True)
 
     def _receipts(self, line: server.Chat, author: Agent, asks: str) -> AsksReceipts | None:
         if not asks:
@@ -500,8 +503,9 @@ class ChannelRoom(Journal):
             channel.invited = set(told.invited)
             while len(channel.buffer):
                 channel.buffer.remove_last()
-            for text in told.lines:
-                hall.delivery.keep(channel, read_line(text))
+            for line in map(read_line, told.lines):
+                hall.delivery.keep(channel, line)
+                self._forwarding.cluster.remote.awaited_lines.settle(line.msg_id or "", has_come=False)
             self._claims = {claim.msg_id: (claim, hall.now() - claim.age) for claim in told.claims}
             if missed:
                 tell_gap(hall, channel, APART if apart else FELL_BEHIND)
