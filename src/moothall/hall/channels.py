@@ -131,6 +131,11 @@ class Channel:
         return len(self.watchers) + self.elsewhere
 
     @property
+    def away(self) -> int:
+        """How many members other nodes have; as the home said last, if this node does not follow the channel."""
+        return self.elsewhere if self.log is None or self.log.is_known else self.counted
+
+    @property
     def audience(self) -> int:
         """How many connections get a line of this channel."""
         return len(self.watchers) + len(self.relays) + self.elsewhere

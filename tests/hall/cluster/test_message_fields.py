@@ -1,9 +1,11 @@
 """Nodes of two versions are one hall during an upgrade: messages keep their fields, and new ones come last."""
 
+from typing import get_args
+
 import msgspec
 import pytest
 
-from moothall.hall.cluster import addresses, ownership, remote, roster, topics
+from moothall.hall.cluster import addresses, events, ownership, remote, roster, topics
 from moothall.wire.bus import BusMessage
 
 # As they were in the first version. Nothing here ever changes; a message that is new is added.
@@ -38,6 +40,30 @@ FIRST_RECORD = [
     *("presence", "status_text", "budget", "verified", "granted", "lurking", "takes_receipts"),
     *("ip", "counted", "user_agent", "connected_at", "takeover_delay", "claim", "identity"),
 ]
+# What is in the log of a channel, or submitted to it, by tag.
+FIRST_EVENTS = {
+    "said": ["text", "author", "has_echo", "by_agent", "asks"],
+    "told": ["frames", "but"],
+    "entered": ["agent"],
+    "left": ["id"],
+    "invited": ["id"],
+    "shown": ["id", "ref", "arrival"],
+    "replied": ["id", "frames", "arrival"],
+    "unsaid": [],
+    "claimed": ["msg_id", "holder", "started_at", "is_human", "address", "age"],
+    "unclaimed": ["msg_id"],
+    "missing": ["reason"],
+    "ordered": ["agent", "ref", "text"],
+    "say": ["id", "text", "asks"],
+    "announce": ["text", "buffered"],
+    "arrive": ["agent", "is_visitor"],
+    "depart": ["id", "is_visitor", "is_named", "arrival"],
+    "discard": [],
+    "swarm": ["node", "text", "packet", "told"],
+}
+EVENTS: dict[str, type[msgspec.Struct]] = {
+    str(each.__struct_config__.tag): each for each in (*get_args(events.Event), *get_args(events.Submission))
+}
 MESSAGES: dict[str, type[BusMessage]] = {
     each.KIND: each
     for module in (addresses, ownership, remote, roster, topics)
@@ -59,6 +85,15 @@ def test_every_message_is_listed() -> None:
 @pytest.mark.parametrize("kind", FIRST)
 def test_a_message_has_the_fields_that_it_had(kind: str) -> None:
     assert_extended(MESSAGES[kind], FIRST[kind])
+
+
+def test_every_event_is_listed() -> None:
+    assert EVENTS.keys() == FIRST_EVENTS.keys()
+
+
+@pytest.mark.parametrize("tag", FIRST_EVENTS)
+def test_an_event_has_the_fields_that_it_had(tag: str) -> None:
+    assert_extended(EVENTS[tag], FIRST_EVENTS[tag])
 
 
 def test_a_record_of_an_agent_has_the_fields_that_it_had() -> None:

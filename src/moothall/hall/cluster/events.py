@@ -91,7 +91,18 @@ class Missing(_Part, tag="missing", frozen=True):
     reason: str
 
 
-Event = Said | Told | Entered | Left | Invited | Shown | Replied | Unsaid | Claimed | Unclaimed | Missing
+class Swarm(_Part, tag="swarm", frozen=True):
+    """A packet to `swarm:` and the name of the channel, for members on other nodes than that of its author."""
+
+    node: str  # of the author, which has told its own members
+    text: bytes  # the packet as a line, as JSON; b"": members on the keep wire alone get it
+    packet: bytes  # as its author signed it; b"": the line has it
+    told: list[str]  # ids of agents that get it by their skill or their name
+
+
+Event = (
+    Said | Told | Entered | Left | Invited | Shown | Replied | Unsaid | Claimed | Unclaimed | Missing | Swarm
+)
 
 
 # -- submissions -----------------------------------------------------------------------------------
@@ -140,7 +151,7 @@ class Discard(_Part, tag="discard", frozen=True):
     """The channel is to make way for another one, if it is empty."""
 
 
-Submission = Ordered | Say | Announce | Arrive | Depart | Discard
+Submission = Ordered | Say | Announce | Arrive | Depart | Discard | Swarm
 
 
 class Answered(_Part, frozen=True):

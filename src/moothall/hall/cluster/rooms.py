@@ -32,6 +32,7 @@ from moothall.hall.cluster.events import (
     Shown,
     State,
     Submission,
+    Swarm,
     Told,
     Unclaimed,
     Unsaid,
@@ -42,6 +43,7 @@ from moothall.hall.cluster.log import Decision
 from moothall.hall.cluster.proxies import AskedElsewhere, Collector
 from moothall.hall.cluster.remote import AgentRecord, read_line
 from moothall.hall.cluster.replicas import Done
+from moothall.hall.cluster.swarms import tell_members
 from moothall.hall.delivery_receipts import Asking, AsksReceipts
 from moothall.hall.session import Agent, Session
 from moothall.wire.agentchat import server
@@ -74,6 +76,11 @@ class ChannelRoom(Journal):
     def is_known(self) -> bool:
         """True if this node knows what happens in the channel."""
         return self.log is not None and self.log.has_replica
+
+    @property
+    def reaches_others(self) -> bool:
+        """True if members on other nodes can be told now."""
+        return self._forwarding.cluster.is_connected
 
     @property
     def is_wanted(self) -> bool:
@@ -116,6 +123,13 @@ class ChannelRoom(Journal):
 
     def announce(self, line: server.Chat, *, buffered: bool) -> None:
         self._submit(Announce(encode(line), buffered), _ignore)
+
+    def swarm(self, line: server.Chat | None, packet: bytes, told: list[str]) -> None:
+        """A packet to `swarm:` of an agent of this node, for the members on other nodes."""
+        text = encode(line) if line is not None else b""
+        if line is not None and line.packet is not None:
+            packet = b""
+        self._submit(Swarm(self._forwarding.cluster.name, text, packet, told), _ignore)
 
     def arrive(self, agent: Agent, *, is_visitor: bool = False) -> None:
         """The agent enters without having asked. A visitor needs no answer, and its wire does not wait."""
@@ -210,6 +224,11 @@ class ChannelRoom(Journal):
             case Discard():
                 if not channel.members:
                     self._forwarding.homes.remove(channel.name)
+            case Swarm():
+                if node != self._forwarding.cluster.name:
+                    tell_members(hall, channel, submission)
+                if self.log is not None and self.log.followers - {node}:
+                    self._note(submission)
 
     def _learn(self, record: AgentRecord) -> Agent | None:
         """The agent, if it is still there. An earlier one of its id leaves."""
@@ -394,6 +413,9 @@ class ChannelRoom(Journal):
             case Missing():
                 if not again:
                     tell_gap(hall, channel, event.reason)
+            case Swarm():
+                if not again and event.node != self._forwarding.cluster.name:
+                    tell_members(hall, channel, event)
 
     def _local(self, event: Shown | Replied) -> Agent | None:
         """The agent that this answers, if it is here. A later connection of its id has not asked."""

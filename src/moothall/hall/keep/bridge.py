@@ -25,7 +25,7 @@ from moothall.hall.ids import is_message_id
 from moothall.hall.keep.registry import Peer
 from moothall.hall.outside import Relay, Written
 from moothall.hall.roster import Present
-from moothall.hall.session import Agent
+from moothall.hall.session import HERE, Agent
 from moothall.hall.visitors import MAX_BRIDGED, Visitors, fitting, visitor_name
 from moothall.hall.wires import KEEP, takes_messages
 from moothall.identity import PublicKey
@@ -89,6 +89,10 @@ class Party:
     def put(self, outgoing: Outgoing) -> None:
         payload = outgoing.encoded(self._bridge.line_packet)
         self._taken = payload is not None and self.peer.deliver(payload, None, "", 0)
+
+    def put_packet(self, packet: bytes) -> bool:
+        """From an agent of this wire on another node."""
+        return not self.is_gone and self.peer.deliver(packet, None, "", 0)
 
     def when_written(self, told: Written) -> None:
         told(self._taken)
@@ -294,7 +298,10 @@ class Bridge:
     def tell_all(
         self, src: str, agents: list[Present], channel: Channel | None, packet: Packet, forwarded: bytes
     ) -> None:
-        """These agents and the members of the channel, each connection once; Refused if none can be told."""
+        """These agents and the members of the channel, each connection once; Refused if none can be told.
+
+        Members on other nodes get it from their own node, which knows their connections.
+        """
         asking = self.residents[src].agent
         failed = OFFLINE
         strangers: dict[str, Present] = {}
@@ -323,14 +330,20 @@ class Bridge:
                     told += 1
                 else:
                     failed = DELIVERY_FAILED
-        if strangers or listeners:
+        away = channel if channel is not None and channel.away else None
+        if away is not None and not _reaches_others(away):
+            away, failed = None, DELIVERY_FAILED
+        if strangers or listeners or away is not None:
             place = channel.name if channel is not None else ""
             try:
                 told += self._tell_strangers(
-                    src, list(strangers.values()), listeners, place, packet, forwarded
+                    src, list(strangers.values()), listeners, away, place, packet, forwarded
                 )
             except Refused as refused:
                 failed = refused.body
+                if away is not None and _has_keep_away(away):
+                    _tell_away(away, None, forwarded, [])
+                    told += 1
         if not told:
             raise Refused(failed)
 
@@ -339,21 +352,27 @@ class Bridge:
         src: str,
         agents: list[Present],
         listeners: list[Relay],
+        away: Channel | None,
         place: str,
         packet: Packet,
         forwarded: bytes,
     ) -> int:
-        """One message, as far as the limits are concerned. Listeners get it as a line of the channel `place`."""
+        """One message, as far as the limits are concerned. Listeners get it as a line of the channel `place`.
+
+        `away` is the channel, if it has members on other nodes.
+        """
         to = agents[0].address if agents else place
         line = self._compose(self.residents[src], packet, forwarded, to, None)
+        if away is not None:
+            _tell_away(away, line, forwarded, agents)
+        told = len(listeners) + (away is not None)
         if line is None:
-            return len(agents) + len(listeners)
+            return told + len(agents)
         if listeners:
             outgoing = Outgoing(replace(line, to=place))
             for listener in listeners:
                 listener.put(outgoing)
-        told = sum(self.gate.delivery.tell(agent, replace(line, to=agent.address)) for agent in agents)
-        return told + len(listeners)
+        return told + sum(self.gate.delivery.tell(agent, replace(line, to=agent.address)) for agent in agents)
 
     def _compose(
         self, resident: Resident, packet: Packet, forwarded: bytes, to: str, channel: Channel | None
@@ -410,6 +429,27 @@ class Bridge:
 
 
 DEFAULT_STANDING: Final = (1200, 0)  # seed 001, reputation
+
+
+def _reaches_others(channel: Channel) -> bool:
+    """True if members on other nodes can be told now."""
+    return channel.log is not None and channel.log.reaches_others
+
+
+def _has_keep_away(channel: Channel) -> bool:
+    """True if members on other nodes are known to be on this wire: they need no chat message."""
+    return any(agent.via == KEEP and agent.node != HERE for agent in channel.members.values())
+
+
+def _tell_away(channel: Channel, line: Chat | None, forwarded: bytes, told: list[Present]) -> None:
+    """The members on other nodes. Agents that were told already do not get it twice."""
+    if channel.log is None:
+        return
+    if line is None:
+        channel.log.swarm(None, forwarded, [])
+    else:
+        ids = [agent.id for agent in told if agent.node != HERE]
+        channel.log.swarm(replace(line, to=channel.name), forwarded, ids)
 
 
 def _name(identity: str) -> str:

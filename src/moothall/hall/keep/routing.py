@@ -403,7 +403,8 @@ def is_for_hall(dst: str) -> bool:
 
 
 def _audience(channel: Channel | None) -> int:
-    return 0 if channel is None else channel.audience
+    """How many connections get a packet. A node that does not follow the channel counts its members."""
+    return 0 if channel is None else channel.audience or channel.away
 
 
 def info(keep: KeepRoom, space: int) -> Answer:
